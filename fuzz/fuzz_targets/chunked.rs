@@ -17,12 +17,12 @@ fuzz_target!(|input: (u8, &[u8])| {
             ..Limits::default()
         },
     };
-    let mut octets = HEAD.to_vec();
-    octets.extend_from_slice(body);
+    let mut bytes = HEAD.to_vec();
+    bytes.extend_from_slice(body);
     let reader = Reader::Server { declines_tunnels: true };
     let mut random = Random::new(u64::from(choice));
-    let ways = sizes(&octets, 1).chain(random_cuts(&octets, &mut random, 3));
-    let transcript = assert_cuts_do_not_matter(&reader, limits, &octets, ways);
+    let ways = sizes(&bytes, 1).chain(random_cuts(&bytes, &mut random, 3));
+    let transcript = assert_cuts_do_not_matter(&reader, limits, &bytes, ways);
     let [Event::Request { .. }, rest @ ..] = transcript.events.as_slice() else { panic!("{transcript}") };
     let content = match rest {
         [Event::Content(content), Event::EndOfContent(_), ..] => content.as_slice(),
@@ -36,7 +36,7 @@ fuzz_target!(|input: (u8, &[u8])| {
 fn decoded(mut body: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     loop {
-        let digits = body.iter().take_while(|octet| octet.is_ascii_hexdigit()).count();
+        let digits = body.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         let size = usize::from_str_radix(str::from_utf8(&body[..digits]).ok()?, 16).ok()?;
         let line_end = body.windows(2).position(|pair| pair == b"\r\n")?;
         if size == 0 {

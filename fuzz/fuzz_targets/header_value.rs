@@ -5,11 +5,11 @@ use libfuzzer_sys::fuzz_target;
 use thruway_mcp::header_value::{decode, encode};
 use thruway_message::FieldLinesBuf;
 
-fuzz_target!(|octets: &[u8]| {
-    if let Ok(text) = str::from_utf8(octets) {
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(text) = str::from_utf8(bytes) {
         check(text);
     }
-    if let Ok(text) = decode(octets) {
+    if let Ok(text) = decode(bytes) {
         check(&text);
     }
 });

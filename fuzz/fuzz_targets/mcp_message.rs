@@ -17,17 +17,17 @@ use thruway_mcp::schema::{
 };
 use thruway_mcp::{dual_era, modern};
 
-fuzz_target!(|octets: &[u8]| {
-    let batch = split_batch(octets).and_then(Result::ok).unwrap_or_default();
+fuzz_target!(|bytes: &[u8]| {
+    let batch = split_batch(bytes).and_then(Result::ok).unwrap_or_default();
     for message in batch {
         check(message.get().as_bytes());
     }
-    check(octets);
+    check(bytes);
 });
 
-fn check(octets: &[u8]) {
+fn check(bytes: &[u8]) {
     let mut output = Vec::new();
-    match parse(octets) {
+    match parse(bytes) {
         Ok(Message::Request(request)) => request_is_kept(&request),
         Ok(Message::Notification(notification)) => notification_is_kept(&notification),
         Ok(Message::Response(response)) => response_is_kept(response),

@@ -5,16 +5,16 @@
 use libfuzzer_sys::fuzz_target;
 use thruway_net::{ProxyHeader, ProxyVersion};
 
-fuzz_target!(|octets: &[u8]| {
-    let whole = ProxyHeader::parse(octets);
-    for length in 0..octets.len() {
-        match ProxyHeader::parse(&octets[..length]) {
+fuzz_target!(|bytes: &[u8]| {
+    let whole = ProxyHeader::parse(bytes);
+    for length in 0..bytes.len() {
+        match ProxyHeader::parse(&bytes[..length]) {
             Ok(None) => {}
-            early => return assert_eq!(early, whole, "after {length} octets"),
+            early => return assert_eq!(early, whole, "after {length} bytes"),
         }
     }
     let Ok(Some((header, length))) = whole else { return };
-    assert!(length <= octets.len());
+    assert!(length <= bytes.len());
     for version in [ProxyVersion::V1, ProxyVersion::V2] {
         let mut written = Vec::new();
         header.write(version, &mut written);

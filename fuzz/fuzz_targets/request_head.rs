@@ -11,12 +11,12 @@ use thruway_testkit::transcript::{
 };
 
 fuzz_target!(|input: (u8, &[u8])| {
-    let (choice, octets) = input;
+    let (choice, bytes) = input;
     let reader = Reader::Server { declines_tunnels: choice & 1 == 0 };
     let limits = if choice & 2 == 0 { Limits::default() } else { TIGHT };
     let mut random = Random::new(u64::from(choice));
-    let ways = sizes(octets, 1).chain(random_cuts(octets, &mut random, 3));
-    let transcript = assert_cuts_do_not_matter(&reader, limits, octets, ways);
+    let ways = sizes(bytes, 1).chain(random_cuts(bytes, &mut random, 3));
+    let transcript = assert_cuts_do_not_matter(&reader, limits, bytes, ways);
     for event in &transcript.events {
         if let Event::Request { method, target, fields, facts } = event
             && facts.version == Version::Http11
@@ -34,18 +34,18 @@ fn assert_can_be_written(method: &str, target: &str, fields: &Fields, body: Body
     let request = RequestToWrite {
         method: Method::from_token(method.as_bytes()).expect("an accepted method is a token"),
         target,
-        field_lines: [lines.octets(), b""],
+        field_lines: [lines.bytes(), b""],
         body,
     };
-    let mut octets = Vec::new();
-    write_request_head(&mut octets, &request).expect("an accepted head can be written");
+    let mut bytes = Vec::new();
+    write_request_head(&mut bytes, &request).expect("an accepted head can be written");
     let limits = Limits { content_bytes: u64::MAX, header_section_bytes: u32::MAX, ..Limits::default() };
     let transcript =
-        Transcript::read(&Reader::Server { declines_tunnels: false }, limits, [octets.as_slice()]);
+        Transcript::read(&Reader::Server { declines_tunnels: false }, limits, [bytes.as_slice()]);
     let Some(Event::Request { method: again_method, target: again_target, fields: again, facts }) =
         transcript.events.first()
     else {
-        panic!("{}: {transcript}", octets.escape_ascii())
+        panic!("{}: {transcript}", bytes.escape_ascii())
     };
     assert_eq!((again_method.as_str(), again_target.as_str(), facts.body_length), (method, target, body));
     assert!(

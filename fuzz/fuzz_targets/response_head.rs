@@ -7,7 +7,7 @@ use thruway_testkit::Random;
 use thruway_testkit::transcript::{Event, Reader, assert_cuts_do_not_matter, random_cuts, sizes};
 
 fuzz_target!(|input: (u8, &[u8])| {
-    let (choice, octets) = input;
+    let (choice, bytes) = input;
     let kinds = [ResponseTo::Other, ResponseTo::Head, ResponseTo::Connect, ResponseTo::Other];
     let requests: Vec<_> = (0..choice >> 4 & 3)
         .map(|i| (kinds[usize::from((choice >> 2) + i) % kinds.len()], choice & 1 == 0))
@@ -17,9 +17,9 @@ fuzz_target!(|input: (u8, &[u8])| {
         _ => Limits { header_section_bytes: 64, field_lines: 4, content_bytes: 32, ..Limits::default() },
     };
     let mut random = Random::new(u64::from(choice));
-    let ways = sizes(octets, 1).chain(random_cuts(octets, &mut random, 3));
+    let ways = sizes(bytes, 1).chain(random_cuts(bytes, &mut random, 3));
     let expected = requests.len();
-    let transcript = assert_cuts_do_not_matter(&Reader::Client(requests), limits, octets, ways);
+    let transcript = assert_cuts_do_not_matter(&Reader::Client(requests), limits, bytes, ways);
     let responses =
         transcript.events.iter().filter(|event| matches!(event, Event::Response(..) | Event::Tunnel(_)));
     assert!(responses.count() <= expected, "more responses than requests");

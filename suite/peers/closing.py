@@ -1,4 +1,4 @@
-"""A backend that closes the connection after each response (W6 (a)): `/ok`, two octets, and `/download?bytes=N`.
+"""A backend that closes the connection after each response (W6 (a)): `/ok`, two bytes, and `/download?bytes=N`.
 
 The backlog is large: the default of 100 overflows at more connections than that, and adds seconds of SYN retransmission to
 whoever is unlucky.

@@ -350,9 +350,9 @@ fn http_load(
     let address = UpstreamAddr::from(server.address);
     let scheme = if cell.case.security == Security::None { "http" } else { "https" };
     let requests: Arc<dyn Requests> = match request {
-        Request::Get(target, octets) => {
+        Request::Get(target, bytes) => {
             let url = url(server, scheme, target)?;
-            let expected = Expected { status: Some(200), content_bytes: Some(octets), ..Expected::default() };
+            let expected = Expected { status: Some(200), content_bytes: Some(bytes), ..Expected::default() };
             let is_persistent = cell.case.is_persistent;
             let request = HttpRequest { is_persistent, expected, ..HttpRequest::get(url) };
             let requests = HttpRequests::new(&[request]);

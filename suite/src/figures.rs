@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use thruway_bench::report::{Handshakes, Report, octets, rate, time};
+use thruway_bench::report::{Handshakes, Report, bytes, rate, time};
 use thruway_bench::statistics::{Ratio, Summary};
 
 /// The figures of one load. Times are in microseconds; four digits are kept.
@@ -25,7 +25,7 @@ pub(crate) struct Figures {
     /// Times of requests; absent where there was no answer, or another load generator tells none that could
     /// be compared.
     pub(crate) times: Option<SpreadOfTimes>,
-    /// Octets a second that were received.
+    /// Bytes a second that were received.
     pub(crate) received_rate: Option<f64>,
     /// Handshakes of TLS; absent where connections persist, or without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub(crate) struct Figures {
     /// CPU time of the program without the servers behind it, for each answer; of a command, for each run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) program_cpu: Option<f64>,
-    /// Growth of the anonymous memory of the server over the load, in octets; may be negative.
+    /// Growth of the anonymous memory of the server over the load, in bytes; may be negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory_growth: Option<f64>,
 }
@@ -209,12 +209,12 @@ impl Metric {
     }
 
     /// A value with its unit.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole octets are shown")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole bytes are shown")]
     pub(crate) fn format(self, value: f64) -> String {
         match self {
             Self::Rate | Self::HandshakeRate => rate(value),
-            Self::MemoryGrowth if value < 0.0 => format!("−{}", octets(-value as u64)),
-            Self::ReceivedRate | Self::MemoryPerConnection | Self::MemoryGrowth => octets(value as u64),
+            Self::MemoryGrowth if value < 0.0 => format!("−{}", bytes(-value as u64)),
+            Self::ReceivedRate | Self::MemoryPerConnection | Self::MemoryGrowth => bytes(value as u64),
             _ => time(value),
         }
     }

@@ -46,7 +46,7 @@ impl HandWritten {
         let (input, output) = child.stdin.take().zip(child.stdout.take()).ok_or("it has no pipes")?;
         let message = message();
         let id = FIRST_ID.to_string();
-        let id_at = message.windows(id.len()).position(|octets| octets == id.as_bytes()).unwrap_or_default();
+        let id_at = message.windows(id.len()).position(|bytes| bytes == id.as_bytes()).unwrap_or_default();
         let buffer = vec![0; BUFFER_BYTES];
         let mut started = Self {
             child,
@@ -169,7 +169,7 @@ impl HandWritten {
         }
         let read = &self.buffer[..n];
         self.received_bytes += n as u64;
-        Ok(read.iter().map(|octet| u64::from(*octet == b'\n')).sum())
+        Ok(read.iter().map(|byte| u64::from(*byte == b'\n')).sum())
     }
 }
 

@@ -147,11 +147,11 @@ fn needs_a_second(case: &Case) -> bool {
 }
 
 fn is_heavy(case: &Case) -> bool {
-    let octets = match case.request {
-        Request::Get(_, octets) => octets,
+    let bytes = match case.request {
+        Request::Get(_, bytes) => bytes,
         Request::Mcp(_) => 0,
     };
-    octets * u64::from(case.connections) > HEAVY_BYTES
+    bytes * u64::from(case.connections) > HEAVY_BYTES
 }
 
 const SECOND: Duration = Duration::from_secs(1);

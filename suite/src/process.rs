@@ -112,7 +112,7 @@ pub(crate) fn guarded<T>(
     })
 }
 
-/// Reads the anonymous memory of a process, its heap and stacks, in octets.
+/// Reads the anonymous memory of a process, its heap and stacks, in bytes.
 pub(crate) fn anonymous_memory(id: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;

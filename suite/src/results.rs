@@ -46,7 +46,7 @@ pub(crate) struct Environment {
     pub(crate) placement: String,
     /// The version of the kernel.
     pub(crate) kernel: String,
-    /// Memory in octets.
+    /// Memory in bytes.
     pub(crate) memory: u64,
     /// Descriptors that a process may have; absent where there is no limit.
     pub(crate) descriptors: Option<u64>,

@@ -9,7 +9,7 @@ use crate::results::{CandidateResult, CaseResult, SuiteReport};
 use crate::tables::{self, Table};
 use crate::targets::{CEILING, Judged, judge};
 use serde::Serialize;
-use thruway_bench::report::{octets, three_digits};
+use thruway_bench::report::{bytes, three_digits};
 use thruway_bench::statistics::Ratio;
 
 /// A part of a report.
@@ -446,7 +446,7 @@ fn method(report: &SuiteReport) -> Section {
         ("version", environment.version.clone()),
         ("processor", format!("{}, {}", environment.cpu, plural(environment.cores, "core"))),
         ("placement", environment.placement.clone()),
-        ("memory", octets(environment.memory)),
+        ("memory", bytes(environment.memory)),
         ("kernel", format!("Linux {}", environment.kernel)),
         ("descriptors of a process", descriptors),
         ("rounds", settings.rounds.to_string()),

@@ -220,8 +220,8 @@ fn write_what_it_names(template: &str, directory: &Path, certificate: &Certifica
     fs::create_dir(&content)?;
     fs::write(content.join("plaintext"), "Hello, World!")?;
     fs::write(content.join("ok"), "ok")?;
-    for octets in DOWNLOADS {
-        fs::write(content.join(octets.to_string()), vec![b'x'; octets])?;
+    for bytes in DOWNLOADS {
+        fs::write(content.join(bytes.to_string()), vec![b'x'; bytes])?;
     }
     Ok(())
 }

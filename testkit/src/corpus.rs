@@ -133,15 +133,15 @@ const CONTENTS: [&str; 5] =
 
 /// Bytes of one connection: a few requests, some of them unusual.
 pub fn case(random: &mut Random) -> Vec<u8> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     for _ in 0..=random.below(3) {
         let oddness = random.below(4);
-        request(random, oddness, &mut octets);
+        request(random, oddness, &mut bytes);
     }
     if random.one_in(8) {
-        spoil(random, &mut octets);
+        spoil(random, &mut bytes);
     }
-    octets
+    bytes
 }
 
 /// A choice that is the first one unless something odd is due.
@@ -153,32 +153,32 @@ fn pick<'c>(random: &mut Random, oddness: &mut usize, choices: &[&'c str]) -> &'
     choices[0]
 }
 
-fn request(random: &mut Random, mut oddness: usize, octets: &mut Vec<u8>) {
+fn request(random: &mut Random, mut oddness: usize, bytes: &mut Vec<u8>) {
     let odd = &mut oddness;
     let method = one_of(random, &METHODS[..4]);
     let method = if random.one_in(12) { one_of(random, &METHODS) } else { method };
     let target = pick(random, odd, &TARGETS);
     let version = pick(random, odd, &VERSIONS);
-    text(octets, &format!("{method} {target} {version}"));
-    text(octets, pick(random, odd, &ENDS));
-    text(octets, pick(random, odd, &HOSTS));
+    text(bytes, &format!("{method} {target} {version}"));
+    text(bytes, pick(random, odd, &ENDS));
+    text(bytes, pick(random, odd, &HOSTS));
     while random.one_in(3) {
         let line = one_of(random, &LINES);
-        text(octets, if *odd > 0 { line } else { "X: a\r\n" });
+        text(bytes, if *odd > 0 { line } else { "X: a\r\n" });
     }
     match random.below(8) {
-        0..3 => text(octets, pick(random, odd, &ENDS)),
-        3..5 => counted(random, odd, octets),
-        5..7 => chunked(random, odd, octets),
+        0..3 => text(bytes, pick(random, odd, &ENDS)),
+        3..5 => counted(random, odd, bytes),
+        5..7 => chunked(random, odd, bytes),
         _ => {
-            text(octets, one_of(random, &AMBIGUOUS));
-            text(octets, "\r\n");
-            chunks(random, odd, octets);
+            text(bytes, one_of(random, &AMBIGUOUS));
+            text(bytes, "\r\n");
+            chunks(random, odd, bytes);
         }
     }
 }
 
-fn counted(random: &mut Random, odd: &mut usize, octets: &mut Vec<u8>) {
+fn counted(random: &mut Random, odd: &mut usize, bytes: &mut Vec<u8>) {
     let content = one_of(random, &CONTENTS);
     let length = content.len();
     let value = match random.below(12) {
@@ -191,19 +191,19 @@ fn counted(random: &mut Random, odd: &mut usize, octets: &mut Vec<u8>) {
         _ => format!("{length}"),
     };
     let name = one_of(random, &["Content-Length", "content-length", "CONTENT-LENGTH"]);
-    text(octets, &format!("{name}:{}{value}\r\n", one_of(random, &["", " ", "\t"])));
-    text(octets, pick(random, odd, &ENDS));
-    text(octets, content);
+    text(bytes, &format!("{name}:{}{value}\r\n", one_of(random, &["", " ", "\t"])));
+    text(bytes, pick(random, odd, &ENDS));
+    text(bytes, content);
 }
 
-fn chunked(random: &mut Random, odd: &mut usize, octets: &mut Vec<u8>) {
+fn chunked(random: &mut Random, odd: &mut usize, bytes: &mut Vec<u8>) {
     let value = one_of(random, &["chunked", "chunked", "Chunked", "chunked ", ",chunked", "\tchunked"]);
-    text(octets, &format!("Transfer-Encoding: {value}\r\n"));
-    text(octets, pick(random, odd, &ENDS));
-    chunks(random, odd, octets);
+    text(bytes, &format!("Transfer-Encoding: {value}\r\n"));
+    text(bytes, pick(random, odd, &ENDS));
+    chunks(random, odd, bytes);
 }
 
-fn chunks(random: &mut Random, odd: &mut usize, octets: &mut Vec<u8>) {
+fn chunks(random: &mut Random, odd: &mut usize, bytes: &mut Vec<u8>) {
     for _ in 0..random.below(3) {
         let content = one_of(random, &CONTENTS[1..]);
         let size = match random.below(10) {
@@ -214,26 +214,26 @@ fn chunks(random: &mut Random, odd: &mut usize, octets: &mut Vec<u8>) {
             4 if *odd > 0 => format!("{:x}", content.len() + 1),
             _ => format!("{:x}", content.len()),
         };
-        text(octets, &size);
-        text(octets, pick(random, odd, &EXTENSIONS));
-        text(octets, pick(random, odd, &ENDS));
-        text(octets, content);
-        text(octets, pick(random, odd, &["\r\n", "\n", "", "\r", "xx"]));
+        text(bytes, &size);
+        text(bytes, pick(random, odd, &EXTENSIONS));
+        text(bytes, pick(random, odd, &ENDS));
+        text(bytes, content);
+        text(bytes, pick(random, odd, &["\r\n", "\n", "", "\r", "xx"]));
     }
-    text(octets, one_of(random, &["0", "0", "0", "00", "0;a"]));
-    text(octets, pick(random, odd, &ENDS));
-    text(octets, pick(random, odd, &TRAILERS));
-    text(octets, pick(random, odd, &ENDS));
+    text(bytes, one_of(random, &["0", "0", "0", "00", "0;a"]));
+    text(bytes, pick(random, odd, &ENDS));
+    text(bytes, pick(random, odd, &TRAILERS));
+    text(bytes, pick(random, odd, &ENDS));
 }
 
 /// Changes, adds or removes a byte at a random position.
-fn spoil(random: &mut Random, octets: &mut Vec<u8>) {
-    let at = random.below(octets.len());
-    let octet = *random.pick(b"\0\t\n\r :,;\x7f\x80\xff0a");
+fn spoil(random: &mut Random, bytes: &mut Vec<u8>) {
+    let at = random.below(bytes.len());
+    let byte = *random.pick(b"\0\t\n\r :,;\x7f\x80\xff0a");
     match random.below(3) {
-        0 => octets[at] = octet,
-        1 => octets.insert(at, octet),
-        _ => drop(octets.remove(at)),
+        0 => bytes[at] = byte,
+        1 => bytes.insert(at, byte),
+        _ => drop(bytes.remove(at)),
     }
 }
 
@@ -241,7 +241,7 @@ fn one_of<'c>(random: &mut Random, choices: &[&'c str]) -> &'c str {
     choices[random.below(choices.len())]
 }
 
-fn text(octets: &mut Vec<u8>, text: &str) {
+fn text(bytes: &mut Vec<u8>, text: &str) {
     // Characters of Latin 1 are one byte each.
-    octets.extend(text.chars().map(|character| u8::try_from(character).unwrap_or(b'?')));
+    bytes.extend(text.chars().map(|character| u8::try_from(character).unwrap_or(b'?')));
 }

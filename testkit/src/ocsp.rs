@@ -113,7 +113,7 @@ impl OcspResponder {
         let certificate = Certificate::from_der(&contents.chain[0]).expect("it is a certificate");
         let issuer = self.state.authority.certificate().tbs_certificate.subject_public_key_info;
         let name = certificate.tbs_certificate.issuer.to_der().expect("it can be encoded");
-        let digest = |octets: &[u8]| OctetString::new(Sha1::digest(octets).to_vec()).expect("it is short");
+        let digest = |bytes: &[u8]| OctetString::new(Sha1::digest(bytes).to_vec()).expect("it is short");
         let asked = CertId {
             hash_algorithm: AlgorithmIdentifierOwned { oid: SHA1, parameters: None },
             issuer_name_hash: digest(&name),
@@ -145,7 +145,7 @@ async fn answer(state: &State, mut request: OwnedRequest) -> Response {
     let content = request.content().collect(QUESTION_BYTES_MAX).await.unwrap_or_default();
     let asked = OcspRequest::from_der(&content).ok().filter(|_| is_question);
     let Some(asked) = asked else { return Response::new(StatusCode::BAD_REQUEST) };
-    let octets = match says {
+    let bytes = match says {
         Says::Hangs => std::future::pending().await,
         Says::Fails => return Response::new(StatusCode::INTERNAL_SERVER_ERROR),
         Says::Giant => vec![0x30; GIANT_BYTES],
@@ -153,7 +153,7 @@ async fn answer(state: &State, mut request: OwnedRequest) -> Response {
         Says::TryLater => encoded(&OcspResponse::try_later()),
         says => state.answer(says, asked.tbs_request.request_list[0].req_cert.clone()),
     };
-    Response::new(StatusCode::OK).with_field("Content-Type", "application/ocsp-response").with_content(octets)
+    Response::new(StatusCode::OK).with_field("Content-Type", "application/ocsp-response").with_content(bytes)
 }
 
 impl State {

@@ -60,8 +60,8 @@ impl Peer {
     }
 
     /// Sends bytes, which arrive in one piece.
-    pub fn send(&self, octets: impl AsRef<[u8]>) {
-        self.change(|state| state.arriving.extend(octets.as_ref()));
+    pub fn send(&self, bytes: impl AsRef<[u8]>) {
+        self.change(|state| state.arriving.extend(bytes.as_ref()));
     }
 
     /// Sends nothing more, but goes on reading.
@@ -75,18 +75,18 @@ impl Peer {
     }
 
     /// Accepts only this number of bytes from now on.
-    pub fn take_only(&self, octets: usize) {
-        lock(&self.0).room = octets;
+    pub fn take_only(&self, bytes: usize) {
+        lock(&self.0).room = bytes;
     }
 
     /// Accepts this number of further bytes.
-    pub fn take_more(&self, octets: usize) {
-        self.change(|state| state.room = state.room.saturating_add(octets));
+    pub fn take_more(&self, bytes: usize) {
+        self.change(|state| state.room = state.room.saturating_add(bytes));
     }
 
     /// Splits the sent bytes into pieces of at most this size.
-    pub fn cut_into(&self, octets: usize) {
-        lock(&self.0).read_bytes_max = octets;
+    pub fn cut_into(&self, bytes: usize) {
+        lock(&self.0).read_bytes_max = bytes;
     }
 
     /// Returns the bytes that were written to this end since the last call.
@@ -132,18 +132,18 @@ impl State {
         Poll::Pending
     }
 
-    fn poll_write(&mut self, cx: &Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.is_reset {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         assert!(!self.is_driven_finished, "nothing may be written after the shutdown");
-        let length = octets.len().min(self.room);
-        if length == 0 && !octets.is_empty() {
+        let length = bytes.len().min(self.room);
+        if length == 0 && !bytes.is_empty() {
             return self.wait(cx);
         }
         self.room -= length;
         self.writes += 1;
-        self.written.extend_from_slice(&octets[..length]);
+        self.written.extend_from_slice(&bytes[..length]);
         Poll::Ready(Ok(length))
     }
 
@@ -165,15 +165,15 @@ impl Transport for DrivenEnd {
             };
         }
         let length = state.arriving.len().min(buffer.len()).min(state.read_bytes_max);
-        for (place, octet) in buffer.iter_mut().zip(state.arriving.drain(..length)) {
-            *place = octet;
+        for (place, byte) in buffer.iter_mut().zip(state.arriving.drain(..length)) {
+            *place = byte;
         }
         Poll::Ready(Ok(length))
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let octets: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        lock(&self.0).poll_write(cx, &octets)
+        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        lock(&self.0).poll_write(cx, &bytes)
     }
 
     fn poll_send_file(
@@ -183,9 +183,9 @@ impl Transport for DrivenEnd {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut octets = vec![0; length.min(64 << 10)];
-        let read = file.read_at(&mut octets, offset)?;
-        lock(&self.0).poll_write(cx, &octets[..read])
+        let mut bytes = vec![0; length.min(64 << 10)];
+        let read = file.read_at(&mut bytes, offset)?;
+        lock(&self.0).poll_write(cx, &bytes[..read])
     }
 
     fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {

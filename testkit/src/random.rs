@@ -44,7 +44,7 @@ impl Random {
     ///
     /// # Panics
     /// The alphabet is empty and the length is not.
-    pub fn octets(&mut self, alphabet: &[u8], length: usize) -> Vec<u8> {
+    pub fn bytes(&mut self, alphabet: &[u8], length: usize) -> Vec<u8> {
         (0..length).map(|_| *self.pick(alphabet)).collect()
     }
 }

@@ -15,18 +15,18 @@ pub struct Sight {
     pub is_faulty: bool,
 }
 
-/// The requests that `octets` are to the gateway.
-pub fn sight_of(octets: &[u8]) -> Sight {
+/// The requests that `bytes` are to the gateway.
+pub fn sight_of(bytes: &[u8]) -> Sight {
     let mut connection = ServerConnection::new(Limits::default());
     let mut index = HeadIndex::with_capacity(32);
     let mut sight = Sight::default();
     let mut current = None;
     let mut at = 0;
     loop {
-        let Ok((event, used)) = connection.handle_input(&octets[at..], &mut index) else {
+        let Ok((event, used)) = connection.handle_input(&bytes[at..], &mut index) else {
             return Sight { is_faulty: true, ..sight };
         };
-        let input = &octets[at..at + used];
+        let input = &bytes[at..at + used];
         at += used;
         match event {
             Some(ServerEvent::Request) => {

@@ -57,7 +57,7 @@ impl Transcript {
         self.events
             .iter()
             .filter_map(|event| match event {
-                Event::Content(octets) => Some(octets.as_slice()),
+                Event::Content(bytes) => Some(bytes.as_slice()),
                 _ => None,
             })
             .collect::<Vec<_>>()
@@ -128,7 +128,7 @@ impl Reading {
             match self.connection.next_event(&self.buffer[used..], &mut self.index) {
                 Ok((event, more)) => {
                     used += more;
-                    assert!(used <= self.buffer.len(), "more octets were used than there are");
+                    assert!(used <= self.buffer.len(), "more bytes were used than there are");
                     match event {
                         Some(event) => self.transcript.push(event),
                         None => break,

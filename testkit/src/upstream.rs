@@ -216,11 +216,11 @@ impl Upstream {
 fn read_head(connection: &mut TcpStream) -> io::Result<bool> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        let mut octet = [0];
-        if connection.read(&mut octet)? == 0 {
+        let mut byte = [0];
+        if connection.read(&mut byte)? == 0 {
             return Ok(false);
         }
-        head.extend(octet);
+        head.extend(byte);
     }
     Ok(true)
 }

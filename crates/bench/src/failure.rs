@@ -180,7 +180,7 @@ impl fmt::Display for Detail {
             // Its name, as RFC 9113 §7 has it.
             Self::Reason(reason) => write!(f, "{reason:?}"),
             Self::Status(status) => status.fmt(f),
-            Self::Length(octets) => write!(f, "{octets} octets"),
+            Self::Length(bytes) => write!(f, "{bytes} bytes"),
             Self::Code(code) => code.fmt(f),
         }
     }

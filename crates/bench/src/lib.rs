@@ -68,7 +68,7 @@ pub use progress::{Progress, Stage};
 pub use record::{Interval, Record};
 pub use report::{
     ByteCounts, Connections, ErrorCount, Generator, Handshakes, Part, Point, Report, RequestCounts,
-    ServerCost, Settings, Status, TimesReport, octets, rate, time,
+    ServerCost, Settings, Status, TimesReport, bytes, rate, time,
 };
 pub use requests::{
     Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidLoadUrl,

@@ -65,10 +65,10 @@ impl Transport for Line {
     }
 
     fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let octets = slices.iter().map(|slice| slice.len()).sum();
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
         let ends = slices.iter().flat_map(|slice| slice.windows(4)).filter(|four| *four == b"\r\n\r\n");
         self.unanswered.set(self.unanswered.get() + ends.count());
-        Poll::Ready(Ok(octets))
+        Poll::Ready(Ok(bytes))
     }
 
     fn poll_send_file(&mut self, _: &mut Context<'_>, _: &File, _: u64, _: usize) -> Poll<io::Result<usize>> {

@@ -32,12 +32,12 @@ struct State {
 
 impl Transport for Line {
     fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let octets = self.0.to_client.get();
-        let length = octets.len().min(buffer.len()).min(self.0.read_bytes_max.get());
+        let bytes = self.0.to_client.get();
+        let length = bytes.len().min(buffer.len()).min(self.0.read_bytes_max.get());
         if length == 0 {
             return Poll::Pending;
         }
-        let (read, left) = octets.split_at(length);
+        let (read, left) = bytes.split_at(length);
         buffer[..length].copy_from_slice(read);
         self.0.to_client.set(left);
         Poll::Ready(Ok(length))
@@ -82,7 +82,7 @@ impl Scene {
         let now = Duration::ZERO;
         let pooled = self.pool.acquire(&1, now);
         let connection = pooled.unwrap_or_else(|| Connection::new(self.line.clone(), &Config::default()));
-        let request = RequestToSend::new(Method::Get, BodyLength::Octets(content.len() as u64));
+        let request = RequestToSend::new(Method::Get, BodyLength::Bytes(content.len() as u64));
         let mut exchange = connection.start(request, now, |output| output.extend_from_slice(HEAD));
         let mut sent = 0;
         while sent < content.len() {

@@ -15,12 +15,12 @@ pub(crate) fn explain_request(
     request: &str,
     headers: &[String],
 ) -> Result<String, Failure> {
-    let octets = octets(request, headers)?;
+    let bytes = bytes(request, headers)?;
     let mut index = HeadIndex::with_capacity(headers.len() + 1);
-    let parsed = ServerConnection::new(Limits::default()).handle_input(octets.as_bytes(), &mut index);
+    let parsed = ServerConnection::new(Limits::default()).handle_input(bytes.as_bytes(), &mut index);
     match parsed {
         Ok((Some(_), used)) => {
-            Ok(explanation(config, routes, &index.request_head(&octets.as_bytes()[..used])))
+            Ok(explanation(config, routes, &index.request_head(&bytes.as_bytes()[..used])))
         }
         Ok((None, _)) => Err(unusable("it is not complete")),
         Err(error) => Err(unusable(&error.to_string())),
@@ -28,7 +28,7 @@ pub(crate) fn explain_request(
 }
 
 /// The request as it would be sent.
-fn octets(request: &str, headers: &[String]) -> Result<String, Failure> {
+fn bytes(request: &str, headers: &[String]) -> Result<String, Failure> {
     if [request].into_iter().chain(headers.iter().map(String::as_str)).any(|text| text.contains(['\r', '\n']))
     {
         return Err(unusable("it contains a line break"));
@@ -36,19 +36,19 @@ fn octets(request: &str, headers: &[String]) -> Result<String, Failure> {
     let (method, target) = request.split_once(' ').unwrap_or(("GET", request));
     let names_host =
         |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
-    let mut octets = format!("{method} {target} HTTP/1.1\r\n");
+    let mut bytes = format!("{method} {target} HTTP/1.1\r\n");
     if !headers.iter().any(names_host) {
         // An invalid method or target is reported when the whole request is parsed.
         let method = Method::from_token(method.as_bytes()).unwrap_or(Method::Get);
         let target = parse_request_target(method, target.as_bytes()).ok();
         let authority = target.and_then(|target| target.authority()).unwrap_or_default();
-        let _ = write!(octets, "Host: {authority}\r\n");
+        let _ = write!(bytes, "Host: {authority}\r\n");
     }
     for header in headers {
-        let _ = write!(octets, "{header}\r\n");
+        let _ = write!(bytes, "{header}\r\n");
     }
-    octets.push_str("\r\n");
-    Ok(octets)
+    bytes.push_str("\r\n");
+    Ok(bytes)
 }
 
 fn unusable(reason: &str) -> Failure {

@@ -35,7 +35,7 @@ pub enum InvalidRedirect {
     /// `{` and `}` do not match.
     Braces,
     /// A character is not allowed in a URI.
-    Octets,
+    Bytes,
     /// A place has another name than those there are.
     Place,
     /// The target begins neither with a scheme and a host nor with a path, or a request could choose the
@@ -58,7 +58,7 @@ impl Redirect {
         }
         // Browsers read a backslash as a slash, and ignore a tab (WHATWG URL §4.4).
         if !to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
-            return Err(InvalidRedirect::Octets);
+            return Err(InvalidRedirect::Bytes);
         }
         let (mut parts, mut rest) = (Vec::new(), to);
         while let Some((before, after)) = rest.split_once('{') {
@@ -196,7 +196,7 @@ impl fmt::Display for InvalidRedirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Braces => "braces are not balanced: write a placeholder as `{path}`",
-            Self::Octets => {
+            Self::Bytes => {
                 "a redirect target is a URI: visible ASCII without a backslash, the rest percent-encoded"
             }
             Self::Place => "unknown placeholder: use `{host}`, `{path}`, `{query}` or `{rest}`",
@@ -339,12 +339,12 @@ mod tests {
             ("/{where}", InvalidRedirect::Place),
             ("/{path", InvalidRedirect::Braces),
             ("/path}", InvalidRedirect::Braces),
-            ("/a b", InvalidRedirect::Octets),
-            ("/é", InvalidRedirect::Octets),
-            ("/a\r\nb", InvalidRedirect::Octets),
-            ("/\t/evil.example", InvalidRedirect::Octets),
-            ("/\\evil.example", InvalidRedirect::Octets),
-            ("https:\\\\evil.example", InvalidRedirect::Octets),
+            ("/a b", InvalidRedirect::Bytes),
+            ("/é", InvalidRedirect::Bytes),
+            ("/a\r\nb", InvalidRedirect::Bytes),
+            ("/\t/evil.example", InvalidRedirect::Bytes),
+            ("/\\evil.example", InvalidRedirect::Bytes),
+            ("https:\\\\evil.example", InvalidRedirect::Bytes),
         ] {
             assert_eq!(redirect(to).unwrap_err(), error, "{to}");
         }

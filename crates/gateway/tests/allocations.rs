@@ -48,11 +48,11 @@ fn to_find_a_route_allocates_nothing() {
         ("/static/a/b", "www.example.com", 3),
         ("/other", "www.example.com", 0),
     ] {
-        let octets = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Canary: yes\r\n\r\n");
+        let bytes = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nX-Canary: yes\r\n\r\n");
         let mut index = HeadIndex::with_capacity(4);
         let mut connection = ServerConnection::new(Limits::default());
-        assert!(connection.handle_input(octets.as_bytes(), &mut index).unwrap().0.is_some());
-        let head = index.request_head(octets.as_bytes());
+        assert!(connection.handle_input(bytes.as_bytes(), &mut index).unwrap().0.is_some());
+        let head = index.request_head(bytes.as_bytes());
         let before = allocations();
         let found = routes.find(&head);
         assert_eq!(allocations() - before, 0, "{target}");
@@ -84,7 +84,7 @@ fn allocations_with(handler: Arc<dyn Handler>) -> u64 {
     let before = allocations();
     for _ in 0..100 {
         client.send(GET);
-        drop(client.received_octets());
+        drop(client.received_bytes());
     }
     allocations() - before
 }

@@ -82,9 +82,9 @@ fn pipes_are_neither_lost_nor_kept_by_exchanges_that_fail() {
     let (server, address) = start(announce_more_than_is_sent());
     for _ in 0..ROUNDS {
         // The upstream dies.
-        let mut octets = Vec::new();
-        ask(address).read_to_end(&mut octets).unwrap();
-        assert!(octets.len() > CONTENT_BYTES);
+        let mut bytes = Vec::new();
+        ask(address).read_to_end(&mut bytes).unwrap();
+        assert!(bytes.len() > CONTENT_BYTES);
         // The client goes, while its socket is full.
         let client = ask(address);
         client.peek(&mut [0]).unwrap();

@@ -11,7 +11,7 @@ use crate::error::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyLength {
     /// The body ends after this many bytes. With 0, there is no body.
-    Octets(u64),
+    Bytes(u64),
     /// The body ends after the last chunk.
     Chunked,
     /// The body ends when the connection closes. Valid for responses only.
@@ -20,12 +20,12 @@ pub enum BodyLength {
 
 impl BodyLength {
     /// No body.
-    pub const NONE: Self = Self::Octets(0);
+    pub const NONE: Self = Self::Bytes(0);
 
     /// Returns the length, if it is known in advance.
-    pub const fn octets(self) -> Option<u64> {
+    pub const fn bytes(self) -> Option<u64> {
         match self {
-            Self::Octets(octets) => Some(octets),
+            Self::Bytes(bytes) => Some(bytes),
             Self::Chunked | Self::UntilClose => None,
         }
     }
@@ -93,7 +93,7 @@ impl LengthFields {
     #[inline]
     pub(crate) fn of_request(self, to: ResponseTo, version: Version) -> Result<BodyLength, Error> {
         let length = match self.transfer_encoding {
-            None => BodyLength::Octets(self.content_length.unwrap_or(0)),
+            None => BodyLength::Bytes(self.content_length.unwrap_or(0)),
             Some(codings) => {
                 self.check_transfer_encoding(codings, version)?;
                 match codings {
@@ -119,7 +119,7 @@ impl LengthFields {
         // The fields must be valid even if they are ignored here, because another recipient may use them.
         let by_fields = match (self.transfer_encoding, self.content_length) {
             (None, None) => BodyLength::UntilClose,
-            (None, Some(octets)) => BodyLength::Octets(octets),
+            (None, Some(bytes)) => BodyLength::Bytes(bytes),
             (Some(codings), _) => {
                 self.check_transfer_encoding(codings, version)?;
                 match codings {

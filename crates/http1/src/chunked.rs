@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use thruway_message::token::{is_token_octet, is_whitespace};
+use thruway_message::token::{is_token_byte, is_whitespace};
 
 use crate::error::Error;
 use crate::field_section::{self, SectionLimit};
@@ -131,7 +131,7 @@ struct ChunkLine {
 /// Parses `chunk-size [ chunk-ext ] CRLF`. Returns `None` if the line is incomplete.
 fn parse_chunk_line(input: &[u8], extension_bytes_max: u32) -> Result<Option<ChunkLine>, Error> {
     let digits =
-        input.iter().take(CHUNK_SIZE_DIGITS_MAX + 1).take_while(|octet| octet.is_ascii_hexdigit()).count();
+        input.iter().take(CHUNK_SIZE_DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_hexdigit()).count();
     if digits > CHUNK_SIZE_DIGITS_MAX {
         return Err(Error::ChunkSizeOverflow);
     }
@@ -161,9 +161,9 @@ fn parse_chunk_line(input: &[u8], extension_bytes_max: u32) -> Result<Option<Chu
 
 /// Checks `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1). Ignores the
 /// meaning of the extensions.
-fn are_extensions(mut octets: &[u8]) -> bool {
-    while !octets.is_empty() {
-        let Some(name) = skip_whitespace(octets).strip_prefix(b";") else {
+fn are_extensions(mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        let Some(name) = skip_whitespace(bytes).strip_prefix(b";") else {
             return false;
         };
         let name = skip_whitespace(name);
@@ -171,7 +171,7 @@ fn are_extensions(mut octets: &[u8]) -> bool {
         if after_name.len() == name.len() {
             return false;
         }
-        octets = match skip_whitespace(after_name).strip_prefix(b"=") {
+        bytes = match skip_whitespace(after_name).strip_prefix(b"=") {
             None => after_name,
             Some(value) => match skip_extension_value(skip_whitespace(value)) {
                 Some(rest) => rest,
@@ -183,10 +183,10 @@ fn are_extensions(mut octets: &[u8]) -> bool {
 }
 
 /// Skips `token / quoted-string`. Returns the bytes after it.
-fn skip_extension_value(octets: &[u8]) -> Option<&[u8]> {
-    let Some(mut quoted) = octets.strip_prefix(b"\"") else {
-        let rest = skip_token(octets);
-        return (rest.len() < octets.len()).then_some(rest);
+fn skip_extension_value(bytes: &[u8]) -> Option<&[u8]> {
+    let Some(mut quoted) = bytes.strip_prefix(b"\"") else {
+        let rest = skip_token(bytes);
+        return (rest.len() < bytes.len()).then_some(rest);
     };
     loop {
         quoted = match quoted {
@@ -197,14 +197,14 @@ fn skip_extension_value(octets: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn skip_whitespace(octets: &[u8]) -> &[u8] {
-    let length = octets.iter().take_while(|octet| is_whitespace(**octet)).count();
-    &octets[length..]
+fn skip_whitespace(bytes: &[u8]) -> &[u8] {
+    let length = bytes.iter().take_while(|byte| is_whitespace(**byte)).count();
+    &bytes[length..]
 }
 
-fn skip_token(octets: &[u8]) -> &[u8] {
-    let length = octets.iter().take_while(|octet| is_token_octet(**octet)).count();
-    &octets[length..]
+fn skip_token(bytes: &[u8]) -> &[u8] {
+    let length = bytes.iter().take_while(|byte| is_token_byte(**byte)).count();
+    &bytes[length..]
 }
 
 /// Parses the CRLF after the data of a chunk. Returns `None` if it is incomplete.
@@ -224,7 +224,7 @@ fn parse_trailers(
     index: &mut HeadIndex,
 ) -> Result<Option<usize>, Error> {
     let limit = SectionLimit {
-        octets: limits.trailer_section_bytes,
+        bytes: limits.trailer_section_bytes,
         field_lines: limits.field_lines,
         too_large: Error::TrailerSectionTooLarge,
     };

@@ -35,7 +35,7 @@ use crate::status_line;
 /// connection.expect_response(ResponseTo::Other, false);
 /// let input = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 /// let (event, used) = connection.handle_input(input, &mut index)?;
-/// assert_eq!(event, Some(ClientEvent::Response(BodyLength::Octets(2))));
+/// assert_eq!(event, Some(ClientEvent::Response(BodyLength::Bytes(2))));
 /// let (event, _) = connection.handle_input(&input[used..], &mut index)?;
 /// assert_eq!(event, Some(ClientEvent::Content(b"hi")));
 /// # Ok::<_, thruway_http1::Error>(())
@@ -170,11 +170,11 @@ impl ClientConnection {
         }
     }
 
-    /// Skips `octets` bytes of content of known length that the caller has read from the connection directly.
+    /// Skips `bytes` bytes of content of known length that the caller has read from the connection directly.
     /// Bytes beyond the content do not count. The end of the content is still reported as an event.
-    pub fn skip_content(&mut self, octets: u64) {
+    pub fn skip_content(&mut self, bytes: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
-            decoder.skip(octets);
+            decoder.skip(bytes);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::limits::Limits;
 /// Decodes one message body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ContentDecoder {
-    Octets { remaining: u64 },
+    Bytes { remaining: u64 },
     Chunked(ChunkedDecoder),
     UntilClose { received: u64 },
 }
@@ -18,8 +18,8 @@ impl ContentDecoder {
     /// Returns a decoder for a body of `length`.
     pub(crate) fn new(length: BodyLength, limits: &Limits) -> Result<Self, Error> {
         match length {
-            BodyLength::Octets(octets) if octets > limits.content_bytes => Err(Error::ContentTooLarge),
-            BodyLength::Octets(octets) => Ok(Self::Octets { remaining: octets }),
+            BodyLength::Bytes(bytes) if bytes > limits.content_bytes => Err(Error::ContentTooLarge),
+            BodyLength::Bytes(bytes) => Ok(Self::Bytes { remaining: bytes }),
             BodyLength::Chunked => Ok(Self::Chunked(ChunkedDecoder::new())),
             BodyLength::UntilClose => Ok(Self::UntilClose { received: 0 }),
         }
@@ -34,12 +34,12 @@ impl ContentDecoder {
     ) -> Result<Decoded, Error> {
         match self {
             Self::Chunked(decoder) => decoder.decode(input, limits, index),
-            Self::Octets { remaining: 0 } => {
+            Self::Bytes { remaining: 0 } => {
                 index.clear();
                 Ok(Decoded { piece: Piece::End, used: 0 })
             }
             _ if input.is_empty() => Ok(Decoded { piece: Piece::Partial, used: 0 }),
-            Self::Octets { remaining } => {
+            Self::Bytes { remaining } => {
                 let length = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
                 *remaining -= length as u64;
                 Ok(Decoded { piece: Piece::Data(0..length), used: length })
@@ -57,17 +57,17 @@ impl ContentDecoder {
         }
     }
 
-    /// Skips `octets` bytes of content of known length.
-    pub(crate) fn skip(&mut self, octets: u64) {
-        if let Self::Octets { remaining } = self {
-            *remaining = remaining.saturating_sub(octets);
+    /// Skips `bytes` bytes of content of known length.
+    pub(crate) fn skip(&mut self, bytes: u64) {
+        if let Self::Bytes { remaining } = self {
+            *remaining = remaining.saturating_sub(bytes);
         }
     }
 
     /// Returns the number of bytes that are still to come, if it is known.
     pub(crate) const fn remaining(&self) -> Option<u64> {
         match self {
-            Self::Octets { remaining } => Some(*remaining),
+            Self::Bytes { remaining } => Some(*remaining),
             Self::Chunked(_) | Self::UntilClose { .. } => None,
         }
     }

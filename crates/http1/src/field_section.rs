@@ -13,7 +13,7 @@ use crate::scan::parse_line_end;
 /// The limits of a section, and the error for a section that is too large.
 #[derive(Clone, Copy)]
 pub(crate) struct SectionLimit {
-    pub(crate) octets: u32,
+    pub(crate) bytes: u32,
     pub(crate) field_lines: u32,
     pub(crate) too_large: Error,
 }
@@ -97,7 +97,7 @@ impl SectionLimit {
     #[inline]
     pub(crate) const fn of_header(limits: &Limits) -> Self {
         Self {
-            octets: limits.header_section_bytes,
+            bytes: limits.header_section_bytes,
             field_lines: limits.field_lines,
             too_large: Error::HeaderSectionTooLarge,
         }
@@ -118,7 +118,7 @@ impl SectionLimit {
     /// Returns the maximum end of a section. Spans have 32 bits, so a section always ends below 4 GiB.
     #[inline]
     fn end(self, start: usize) -> usize {
-        start.saturating_add(self.octets as usize).min(u32::MAX as usize)
+        start.saturating_add(self.bytes as usize).min(u32::MAX as usize)
     }
 }
 

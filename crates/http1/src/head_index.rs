@@ -36,29 +36,29 @@ impl HeadIndex {
         self.spans.clear();
     }
 
-    /// Returns the head of the most recently parsed request. `octets` must be the consumed part of the parsed
+    /// Returns the head of the most recently parsed request. `bytes` must be the consumed part of the parsed
     /// input.
     #[inline]
-    pub fn request_head<'a>(&'a self, octets: &'a [u8]) -> RequestHead<'a> {
+    pub fn request_head<'a>(&'a self, bytes: &'a [u8]) -> RequestHead<'a> {
         let line = &self.request_line;
         RequestHead {
-            method: line.method(octets),
-            target: line.target(octets),
+            method: line.method(bytes),
+            target: line.target(bytes),
             version: line.version,
-            field_lines: self.field_lines(octets),
+            field_lines: self.field_lines(bytes),
         }
     }
 
-    /// Returns the head of the most recently parsed response. `octets` must be the consumed part of the
+    /// Returns the head of the most recently parsed response. `bytes` must be the consumed part of the
     /// parsed input.
     #[inline]
-    pub fn response_head<'a>(&'a self, octets: &'a [u8]) -> ResponseHead<'a> {
+    pub fn response_head<'a>(&'a self, bytes: &'a [u8]) -> ResponseHead<'a> {
         let line = &self.status_line;
         ResponseHead {
             status: line.status,
-            reason: line.reason(octets),
+            reason: line.reason(bytes),
             version: line.version,
-            field_lines: self.field_lines(octets),
+            field_lines: self.field_lines(bytes),
         }
     }
 
@@ -68,11 +68,11 @@ impl HeadIndex {
         &self.facts
     }
 
-    /// Returns the field lines of the most recently parsed head or trailer section. `octets` must be the
+    /// Returns the field lines of the most recently parsed head or trailer section. `bytes` must be the
     /// consumed part of the parsed input.
     #[inline]
-    pub fn field_lines<'a>(&'a self, octets: &'a [u8]) -> FieldLines<'a> {
-        FieldLines::from_parsed(octets, &self.spans)
+    pub fn field_lines<'a>(&'a self, bytes: &'a [u8]) -> FieldLines<'a> {
+        FieldLines::from_parsed(bytes, &self.spans)
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct HostField<'i> {
 /// cheaper than parsing.
 #[derive(Default)]
 pub(crate) struct KnownHost {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl<'i> HostField<'i> {
@@ -30,7 +30,7 @@ impl<'i> HostField<'i> {
     #[inline]
     pub(crate) fn check(self, version: Version, known: &mut KnownHost) -> Result<(), Error> {
         match self.value {
-            Some(value) if value == known.octets => Ok(()),
+            Some(value) if value == known.bytes => Ok(()),
             Some(value) => known.check(value),
             None if version == Version::Http10 => Ok(()),
             None => Err(Error::HostMissing),
@@ -44,8 +44,8 @@ impl KnownHost {
             return Err(Error::HostInvalid);
         }
         if value.len() <= KNOWN_BYTES_MAX {
-            self.octets.clear();
-            self.octets.extend_from_slice(value);
+            self.bytes.clear();
+            self.bytes.extend_from_slice(value);
         }
         Ok(())
     }

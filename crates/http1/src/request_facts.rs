@@ -46,7 +46,7 @@ pub enum ResponseBody {
     /// No body and no framing field: 1xx, 204, 304, or a tunnel.
     Absent,
     /// `Content-Length`, and this many bytes.
-    Octets(u64),
+    Bytes(u64),
     /// `Transfer-Encoding: chunked`, and chunks.
     Chunked,
     /// No framing field: the close of the connection ends the body. For HTTP/1.0 clients.
@@ -56,15 +56,15 @@ pub enum ResponseBody {
 }
 
 impl ResponseBody {
-    /// Returns the framing for content of `octets` bytes, if the length is known, in a response to `request`
+    /// Returns the framing for content of `bytes` bytes, if the length is known, in a response to `request`
     /// (RFC 9110 §8.6 and §9.3.2, RFC 9112 §6.1 and §6.2).
     #[inline]
-    pub fn for_response(request: &RequestFacts, status: StatusCode, octets: Option<u64>) -> Self {
-        match (request.response_to, octets) {
+    pub fn for_response(request: &RequestFacts, status: StatusCode, bytes: Option<u64>) -> Self {
+        match (request.response_to, bytes) {
             _ if status.is_without_content() => Self::Absent,
             (ResponseTo::Connect, _) if status.is_success() => Self::Absent,
-            (ResponseTo::Head, octets) => Self::OnlyFields(octets),
-            (_, Some(octets)) => Self::Octets(octets),
+            (ResponseTo::Head, bytes) => Self::OnlyFields(bytes),
+            (_, Some(bytes)) => Self::Bytes(bytes),
             (_, None) if request.version == Version::Http10 => Self::UntilClose,
             (_, None) => Self::Chunked,
         }
@@ -72,6 +72,6 @@ impl ResponseBody {
 
     /// Returns `true` if content follows the head.
     pub const fn has_content(self) -> bool {
-        !matches!(self, Self::Absent | Self::OnlyFields(_) | Self::Octets(0))
+        !matches!(self, Self::Absent | Self::OnlyFields(_) | Self::Bytes(0))
     }
 }

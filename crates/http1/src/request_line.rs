@@ -35,17 +35,17 @@ impl RequestLine {
     /// Returns the target in `input`, which must be the parsed input.
     #[inline]
     pub(crate) fn target<'i>(&self, input: &'i [u8]) -> RequestTarget<'i> {
-        let octets = &input[self.target_start..self.target_end];
+        let bytes = &input[self.target_start..self.target_end];
         let path_length = self.path_end - self.target_start;
-        if request_target::is_origin_form(self.method == Some(Method::Connect), octets) {
-            return RequestTarget::Origin(OriginForm::from_parsed(octets, path_length));
+        if request_target::is_origin_form(self.method == Some(Method::Connect), bytes) {
+            return RequestTarget::Origin(OriginForm::from_parsed(bytes, path_length));
         }
-        self.rarer_target(input, octets, path_length)
+        self.rarer_target(input, bytes, path_length)
     }
 
     #[cold]
-    fn rarer_target<'i>(&self, input: &'i [u8], octets: &'i [u8], path_length: usize) -> RequestTarget<'i> {
-        request_target::parse(self.method(input), octets, path_length)
+    fn rarer_target<'i>(&self, input: &'i [u8], bytes: &'i [u8], path_length: usize) -> RequestTarget<'i> {
+        request_target::parse(self.method(input), bytes, path_length)
             .expect("the parser has checked the target")
     }
 }
@@ -153,11 +153,11 @@ fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, 
 
 /// Parses `HTTP/` digit `.` digit (RFC 9112 §2.3). Returns `None` if it is incomplete. The inner result is an
 /// error for an unsupported version.
-pub(crate) fn parse_version_name(octets: &[u8]) -> Result<Option<Result<Version, Error>>, Error> {
-    let arrived = &octets[..octets.len().min(VERSION_BYTES)];
-    let fits = arrived.iter().zip(b"HTTP/0.0").all(|(octet, pattern)| match pattern {
-        b'0' => octet.is_ascii_digit(),
-        other => octet == other,
+pub(crate) fn parse_version_name(bytes: &[u8]) -> Result<Option<Result<Version, Error>>, Error> {
+    let arrived = &bytes[..bytes.len().min(VERSION_BYTES)];
+    let fits = arrived.iter().zip(b"HTTP/0.0").all(|(byte, pattern)| match pattern {
+        b'0' => byte.is_ascii_digit(),
+        other => byte == other,
     });
     match arrived {
         _ if !fits => Err(Error::VersionInvalid),

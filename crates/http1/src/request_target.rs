@@ -16,62 +16,62 @@ pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     }
 }
 
-/// Parses `octets` as a request target, in a form that is valid for `method` (RFC 9112 §3.2). Use it for
+/// Parses `bytes` as a request target, in a form that is valid for `method` (RFC 9112 §3.2). Use it for
 /// targets that do not come from a request line.
 ///
 /// # Errors
 /// The target has an invalid byte, or a form that is not valid for the method.
-pub fn parse_request_target<'i>(method: Method<'_>, octets: &'i [u8]) -> Result<RequestTarget<'i>, Error> {
-    let (path_end, end) = ends(octets, 0);
-    if end < octets.len() {
+pub fn parse_request_target<'i>(method: Method<'_>, bytes: &'i [u8]) -> Result<RequestTarget<'i>, Error> {
+    let (path_end, end) = ends(bytes, 0);
+    if end < bytes.len() {
         return Err(Error::RequestTargetInvalid);
     }
-    parse(method, octets, path_end)
+    parse(method, bytes, path_end)
 }
 
-/// Returns `true` if the target in `octets` has the origin form (RFC 9112 §3.2.1).
+/// Returns `true` if the target in `bytes` has the origin form (RFC 9112 §3.2.1).
 #[inline]
-pub(crate) fn is_origin_form(is_connect: bool, octets: &[u8]) -> bool {
-    !is_connect && matches!(octets, [b'/', ..])
+pub(crate) fn is_origin_form(is_connect: bool, bytes: &[u8]) -> bool {
+    !is_connect && matches!(bytes, [b'/', ..])
 }
 
-/// Parses `octets`, which contain no invalid bytes. `path_end` is the end of the path, if the target has one.
+/// Parses `bytes`, which contain no invalid bytes. `path_end` is the end of the path, if the target has one.
 #[inline]
 pub(crate) fn parse<'i>(
     method: Method<'_>,
-    octets: &'i [u8],
+    bytes: &'i [u8],
     path_end: usize,
 ) -> Result<RequestTarget<'i>, Error> {
-    match octets {
-        _ if is_origin_form(method == Method::Connect, octets) => {
-            Ok(RequestTarget::Origin(OriginForm::from_parsed(octets, path_end)))
+    match bytes {
+        _ if is_origin_form(method == Method::Connect, bytes) => {
+            Ok(RequestTarget::Origin(OriginForm::from_parsed(bytes, path_end)))
         }
         b"*" if method == Method::Options => Ok(RequestTarget::Asterisk),
-        _ if method == Method::Connect => parse_authority(octets),
-        _ => parse_absolute(octets, path_end),
+        _ if method == Method::Connect => parse_authority(bytes),
+        _ => parse_absolute(bytes, path_end),
     }
 }
 
 /// Parses an `absolute-URI` with an authority (RFC 9112 §3.2.2, RFC 3986 §4.3).
 #[cold]
-fn parse_absolute(octets: &[u8], path_end: usize) -> Result<RequestTarget<'_>, Error> {
-    let colon = memchr::memchr(b':', octets).ok_or(Error::RequestTargetInvalid)?;
-    let after = octets[colon..].strip_prefix(b"://").ok_or(Error::RequestTargetInvalid)?;
-    let authority_end = after.iter().position(|octet| matches!(octet, b'/' | b'?')).unwrap_or(after.len());
-    let origin_start = octets.len() - after.len() + authority_end;
+fn parse_absolute(bytes: &[u8], path_end: usize) -> Result<RequestTarget<'_>, Error> {
+    let colon = memchr::memchr(b':', bytes).ok_or(Error::RequestTargetInvalid)?;
+    let after = bytes[colon..].strip_prefix(b"://").ok_or(Error::RequestTargetInvalid)?;
+    let authority_end = after.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after.len());
+    let origin_start = bytes.len() - after.len() + authority_end;
     let authority = Authority::parse(&after[..authority_end]).map_err(|_| Error::RequestTargetInvalid)?;
-    if authority.host().is_empty() || !is_scheme(&octets[..colon]) {
+    if authority.host().is_empty() || !is_scheme(&bytes[..colon]) {
         return Err(Error::RequestTargetInvalid);
     }
-    let scheme = core::str::from_utf8(&octets[..colon]).map_err(|_| Error::RequestTargetInvalid)?;
-    let origin = OriginForm::from_parsed(&octets[origin_start..], path_end - origin_start);
+    let scheme = core::str::from_utf8(&bytes[..colon]).map_err(|_| Error::RequestTargetInvalid)?;
+    let origin = OriginForm::from_parsed(&bytes[origin_start..], path_end - origin_start);
     Ok(RequestTarget::Absolute(AbsoluteForm { scheme, authority, origin }))
 }
 
 /// Parses `uri-host ":" port`. A tunnel needs both parts (RFC 9112 §3.2.3, RFC 9110 §9.3.6).
 #[cold]
-fn parse_authority(octets: &[u8]) -> Result<RequestTarget<'_>, Error> {
-    let authority = Authority::parse(octets).map_err(|_| Error::RequestTargetInvalid)?;
+fn parse_authority(bytes: &[u8]) -> Result<RequestTarget<'_>, Error> {
+    let authority = Authority::parse(bytes).map_err(|_| Error::RequestTargetInvalid)?;
     if authority.host().is_empty() || authority.port().is_none_or(|port| port == 0) {
         return Err(Error::RequestTargetInvalid);
     }
@@ -79,7 +79,7 @@ fn parse_authority(octets: &[u8]) -> Result<RequestTarget<'_>, Error> {
 }
 
 /// `scheme = ALPHA *( ALPHA / DIGIT / "+" / "-" / "." )` (RFC 3986 §3.1).
-fn is_scheme(octets: &[u8]) -> bool {
-    octets.first().is_some_and(u8::is_ascii_alphabetic)
-        && octets.iter().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'-' | b'.'))
+fn is_scheme(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }

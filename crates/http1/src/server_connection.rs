@@ -33,7 +33,7 @@ use crate::request_line;
 /// let input = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
 /// let (event, used) = connection.handle_input(input, &mut index)?;
 /// assert_eq!(event, Some(ServerEvent::Request));
-/// assert_eq!(index.request_facts().body_length, BodyLength::Octets(2));
+/// assert_eq!(index.request_facts().body_length, BodyLength::Bytes(2));
 /// let (event, _) = connection.handle_input(&input[used..], &mut index)?;
 /// assert_eq!(event, Some(ServerEvent::Content(b"hi")));
 /// # Ok::<_, thruway_http1::Error>(())
@@ -130,11 +130,11 @@ impl ServerConnection {
         }
     }
 
-    /// Skips `octets` bytes of content of known length that the caller has read from the connection directly.
+    /// Skips `bytes` bytes of content of known length that the caller has read from the connection directly.
     /// Bytes beyond the content do not count. The end of the content is still reported as an event.
-    pub fn skip_octets(&mut self, octets: u64) {
+    pub fn skip_bytes(&mut self, bytes: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
-            decoder.skip(octets);
+            decoder.skip(bytes);
         }
     }
 

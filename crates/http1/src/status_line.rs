@@ -87,8 +87,8 @@ fn parse_version(view: &[u8]) -> Result<Option<Version>, Error> {
 
 /// Parses a space and three digits. Returns `None` if they are incomplete.
 #[inline]
-fn parse_status(octets: &[u8]) -> Result<Option<StatusCode>, Error> {
-    let code = match octets {
+fn parse_status(bytes: &[u8]) -> Result<Option<StatusCode>, Error> {
+    let code = match bytes {
         [b' ', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', ..] => {
             [a, b, c].iter().fold(0, |code, digit| code * 10 + u16::from(**digit - b'0'))
         }

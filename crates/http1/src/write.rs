@@ -36,7 +36,7 @@ pub struct ResponseToWrite<'a> {
 /// let response = ResponseToWrite {
 ///     status: StatusCode::OK,
 ///     field_lines: [b"Content-Type: text/plain\r\n", b""],
-///     body: ResponseBody::Octets(2),
+///     body: ResponseBody::Bytes(2),
 ///     is_persistent: true,
 ///     client_version: Version::Http11,
 /// };
@@ -51,8 +51,8 @@ pub fn write_response_head(output: &mut Vec<u8>, response: &ResponseToWrite<'_>)
     }
     write_connection(output, response);
     match response.body {
-        ResponseBody::Octets(octets) | ResponseBody::OnlyFields(Some(octets)) => {
-            write_content_length(output, octets);
+        ResponseBody::Bytes(bytes) | ResponseBody::OnlyFields(Some(bytes)) => {
+            write_content_length(output, bytes);
         }
         ResponseBody::Chunked => output.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n"),
         ResponseBody::OnlyFields(None) if response.client_version != Version::Http10 => {
@@ -94,9 +94,9 @@ fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
 
 /// Writes the field and the empty line that ends the head.
 #[inline]
-fn write_content_length(output: &mut Vec<u8>, octets: u64) {
+fn write_content_length(output: &mut Vec<u8>, bytes: u64) {
     output.extend_from_slice(b"Content-Length: ");
-    write_decimal(output, octets);
+    write_decimal(output, bytes);
     output.extend_from_slice(b"\r\n\r\n");
 }
 
@@ -120,7 +120,7 @@ pub fn write_continue(output: &mut Vec<u8>) {
 /// Appends an interim response of `status` (RFC 9110 §15.2). It has no body, and must have no framing fields.
 pub fn write_interim_response(output: &mut Vec<u8>, status: StatusCode, field_lines: &FieldLinesBuf) {
     write_status_line(output, status);
-    output.extend_from_slice(field_lines.octets());
+    output.extend_from_slice(field_lines.bytes());
     output.extend_from_slice(b"\r\n");
 }
 
@@ -192,10 +192,10 @@ pub fn write_request_line(
 pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body: BodyLength) {
     match body {
         // RFC 9110 §8.6: a request has no length field if its method defines no meaning for content.
-        BodyLength::Octets(0) if !matches!(method, Method::Post | Method::Put | Method::Patch) => {
+        BodyLength::Bytes(0) if !matches!(method, Method::Post | Method::Put | Method::Patch) => {
             output.extend_from_slice(b"\r\n");
         }
-        BodyLength::Octets(octets) => write_content_length(output, octets),
+        BodyLength::Bytes(bytes) => write_content_length(output, bytes),
         BodyLength::Chunked | BodyLength::UntilClose => {
             output.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
         }
@@ -212,12 +212,12 @@ pub fn write_chunk(output: &mut Vec<u8>, data: &[u8]) {
     }
 }
 
-/// Appends the line before the data of a chunk with `octets` bytes, which must not be 0.
-pub fn write_chunk_start(output: &mut Vec<u8>, octets: u64) {
-    debug_assert_ne!(octets, 0, "an empty chunk ends the body");
-    let digits = (u64::BITS - octets.leading_zeros()).div_ceil(4).max(1);
+/// Appends the line before the data of a chunk with `bytes` bytes, which must not be 0.
+pub fn write_chunk_start(output: &mut Vec<u8>, bytes: u64) {
+    debug_assert_ne!(bytes, 0, "an empty chunk ends the body");
+    let digits = (u64::BITS - bytes.leading_zeros()).div_ceil(4).max(1);
     for digit in (0..digits).rev() {
-        output.push(HEX_DIGITS[(octets >> (digit * 4) & 0xf) as usize]);
+        output.push(HEX_DIGITS[(bytes >> (digit * 4) & 0xf) as usize]);
     }
     output.extend_from_slice(b"\r\n");
 }
@@ -230,7 +230,7 @@ pub fn write_chunk_end(output: &mut Vec<u8>) {
 /// Appends the end of a chunked body with its trailer section.
 pub fn write_last_chunk(output: &mut Vec<u8>, trailers: &FieldLinesBuf) {
     output.extend_from_slice(b"0\r\n");
-    output.extend_from_slice(trailers.octets());
+    output.extend_from_slice(trailers.bytes());
     output.extend_from_slice(b"\r\n");
 }
 

@@ -162,7 +162,7 @@ impl McpClient {
         if is_header_mismatch(&outcome) && Box::pin(self.list_tools_anew()).await.is_ok() {
             let spoken = self.spoken().await?;
             let mirrored = self.mirrored(&spoken, name, &arguments)?;
-            if call.mirrored.octets() != mirrored.octets() {
+            if call.mirrored.bytes() != mirrored.bytes() {
                 call.mirrored = mirrored;
                 outcome = Box::pin(self.perform_in(&spoken, &call)).await;
             }
@@ -279,10 +279,10 @@ impl McpClient {
         if self.spoken().await?.era() == Era::Modern {
             return Ok(());
         }
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let params = NotificationParams::default();
-        write_notification(&mut octets, methods::NOTIFICATIONS_ROOTS_LIST_CHANGED, &params);
-        self.conversation.send(octets).await
+        write_notification(&mut bytes, methods::NOTIFICATIONS_ROOTS_LIST_CHANGED, &params);
+        self.conversation.send(bytes).await
     }
 
     /// Reads all pages of a list within `timeout_max`.

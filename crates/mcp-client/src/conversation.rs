@@ -248,7 +248,7 @@ impl Conversation {
     /// Replaces a session that has ended, unless this was noticed before. `field_lines` identifies the
     /// session.
     pub(super) fn renew(self: &Arc<Self>, field_lines: &FieldLinesBuf) {
-        let is_its = |current: &Arc<Spoken>| current.field_lines().octets() == field_lines.octets();
+        let is_its = |current: &Arc<Spoken>| current.field_lines().bytes() == field_lines.bytes();
         if let Some(current) = self.current().filter(is_its) {
             self.forget(&current);
             self.resubscribe();
@@ -289,7 +289,7 @@ impl Conversation {
         outgoing: Outgoing,
         waiter: Waiter,
     ) -> Result<Received<R>, McpClientError> {
-        self.incoming.handlers.trace(Direction::Sent, &outgoing.octets);
+        self.incoming.handlers.trace(Direction::Sent, &outgoing.bytes);
         let (sender, answer) = self.binding.has_common_stream().then(oneshot::channel).unzip();
         let progress = waiter.progress.clone();
         let Waiter { progress: reported, queue, party, is_forwarded, .. } = waiter;
@@ -317,23 +317,23 @@ impl Conversation {
     }
 
     /// Sends a message that has no answer, with the headers of the current session.
-    pub(super) async fn send(self: &Arc<Self>, octets: Vec<u8>) -> Result<(), McpClientError> {
-        self.send_with(octets, self.field_lines()).await
+    pub(super) async fn send(self: &Arc<Self>, bytes: Vec<u8>) -> Result<(), McpClientError> {
+        self.send_with(bytes, self.field_lines()).await
     }
 
     /// Sends a message that has no answer, with these headers.
     pub(super) async fn send_with(
         self: &Arc<Self>,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
         field_lines: FieldLinesBuf,
     ) -> Result<(), McpClientError> {
-        let sending = self.binding.send(self.outgoing(octets, field_lines));
+        let sending = self.binding.send(self.outgoing(bytes, field_lines));
         tokio::time::timeout(self.options.timeout, sending).await.map_err(|_| McpClientError::TimedOut)?
     }
 
-    fn outgoing(&self, octets: Vec<u8>, field_lines: FieldLinesBuf) -> Outgoing {
-        self.incoming.handlers.trace(Direction::Sent, &octets);
-        Outgoing { octets, field_lines, ..Outgoing::default() }
+    fn outgoing(&self, bytes: Vec<u8>, field_lines: FieldLinesBuf) -> Outgoing {
+        self.incoming.handlers.trace(Direction::Sent, &bytes);
+        Outgoing { bytes, field_lines, ..Outgoing::default() }
     }
 
     fn field_lines(&self) -> FieldLinesBuf {
@@ -346,9 +346,9 @@ impl Conversation {
             reason: Some("the caller no longer waits".to_owned()),
             meta: None,
         };
-        let mut octets = Vec::new();
-        write_notification(&mut octets, methods::NOTIFICATIONS_CANCELLED, &params);
-        let sending = self.binding.try_send(self.outgoing(octets, self.field_lines()));
+        let mut bytes = Vec::new();
+        write_notification(&mut bytes, methods::NOTIFICATIONS_CANCELLED, &params);
+        let sending = self.binding.try_send(self.outgoing(bytes, self.field_lines()));
         // A server that does not accept the message in time does not get a second attempt.
         let _ = tokio::time::timeout(self.options.timeout, sending).await;
     }

@@ -207,12 +207,12 @@ impl McpClient {
         spoken: &Spoken,
     ) -> Result<Answer, McpClientError> {
         let id = self.conversation.next_id();
-        let mut octets = Vec::with_capacity(onward.params.get().len() + ENVELOPE_BYTES);
-        write_request_with(&mut octets, &Id::Integer(id), &onward.method, |output| {
+        let mut bytes = Vec::with_capacity(onward.params.get().len() + ENVELOPE_BYTES);
+        write_request_with(&mut bytes, &Id::Integer(id), &onward.method, |output| {
             onward.write_params(output, id, spoken.revision())
         })
         .map_err(|NoObject| McpClientError::ArgumentsInvalid)?;
-        let outgoing = spoken.outgoing(octets, &onward.method, onward.name.as_deref(), mirrored)?;
+        let outgoing = spoken.outgoing(bytes, &onward.method, onward.name.as_deref(), mirrored)?;
         let waiter = Waiter {
             patience: self.options.patience,
             progress: onward.progress.clone(),

@@ -95,9 +95,9 @@ impl Handlers {
     }
 
     /// Passes a message, as it is on the wire, to the `trace` callback.
-    pub(super) fn trace(&self, direction: Direction, octets: &[u8]) {
+    pub(super) fn trace(&self, direction: Direction, bytes: &[u8]) {
         if let Some(trace) = &self.trace {
-            trace(direction, octets);
+            trace(direction, bytes);
         }
     }
 

@@ -375,9 +375,9 @@ impl Hasher for ById {
         self.0 = id.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
-    fn write(&mut self, octets: &[u8]) {
-        for octet in octets {
-            self.write_i64(i64::from(*octet));
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_i64(i64::from(*byte));
         }
     }
 

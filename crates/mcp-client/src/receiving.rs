@@ -28,19 +28,19 @@ impl Conversation {
     ///
     /// # Errors
     /// The bytes are not a valid message.
-    pub(super) async fn handle_octets(
+    pub(super) async fn handle_bytes(
         self: &Arc<Self>,
-        octets: &[u8],
+        bytes: &[u8],
         budget: &mut WaitBudget,
     ) -> Result<(), McpClientError> {
-        self.incoming.handlers.trace(Direction::Received, octets);
-        if let Ok(message) = json_rpc::parse(octets) {
+        self.incoming.handlers.trace(Direction::Received, bytes);
+        if let Ok(message) = json_rpc::parse(bytes) {
             if let Some(unsent) = self.handle_message(&message, None) {
                 budget.deliver(unsent).await;
             }
             return Ok(());
         }
-        for message in self.batch(octets)? {
+        for message in self.batch(bytes)? {
             let message = json_rpc::parse(message.get().as_bytes());
             let message = message.map_err(|_| McpClientError::MessageInvalid)?;
             if let Some(unsent) = self.handle_message(&message, None) {
@@ -59,9 +59,9 @@ impl Conversation {
     ///
     /// # Errors
     /// The bytes are not a batch, or the revision has no batches.
-    pub(super) fn batch<'o>(&self, octets: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
+    pub(super) fn batch<'o>(&self, bytes: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
         let has_batches = self.current().is_some_and(|spoken| spoken.revision().has_batches());
-        let batch = if has_batches { split_batch(octets) } else { None };
+        let batch = if has_batches { split_batch(bytes) } else { None };
         batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
     }
 
@@ -100,7 +100,7 @@ impl Conversation {
         if message.trim_ascii().is_empty() {
             return;
         }
-        if self.handle_octets(message, budget).await.is_ok() {
+        if self.handle_bytes(message, budget).await.is_ok() {
             invalid.in_a_row = 0;
             return;
         }
@@ -197,16 +197,16 @@ impl Conversation {
     }
 
     async fn respond(self: &Arc<Self>, id: &RequestId, answered: RawAnswer) {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         match answered {
-            Ok(result) => write_result(&mut octets, &id.into(), |output| {
+            Ok(result) => write_result(&mut bytes, &id.into(), |output| {
                 output.extend_from_slice(result.get().as_bytes());
                 Ok(())
             }),
-            Err(error) => write_error(&mut octets, Some(&id.into()), &error),
+            Err(error) => write_error(&mut bytes, Some(&id.into()), &error),
         }
         // If the send fails, the server is gone or its request times out.
-        let _ = self.send(octets).await;
+        let _ = self.send(bytes).await;
     }
 
     /// Asks the user to visit the pages that `error` names, one after another. Returns `true` if `error`

@@ -9,12 +9,12 @@ use thruway_server::{Content, Event, Response, StatusCode};
 pub(crate) struct WholeResponse {
     pub(crate) status: StatusCode,
     pub(crate) field_lines: FieldLinesBuf,
-    pub(crate) content: Octets,
+    pub(crate) content: BodyBytes,
 }
 
 /// Bytes in one of several kinds of buffers.
 #[derive(Debug)]
-pub(crate) enum Octets {
+pub(crate) enum BodyBytes {
     None,
     Pooled(PooledBuffer),
     Owned(Vec<u8>),
@@ -23,7 +23,7 @@ pub(crate) enum Octets {
 impl WholeResponse {
     /// Returns a response without field lines and without a body.
     pub(crate) const fn new(status: StatusCode) -> Self {
-        Self { status, field_lines: FieldLinesBuf::new(), content: Octets::None }
+        Self { status, field_lines: FieldLinesBuf::new(), content: BodyBytes::None }
     }
 
     /// Replaces the status.
@@ -55,9 +55,9 @@ impl WholeResponse {
 impl From<WholeResponse> for Response {
     fn from(response: WholeResponse) -> Self {
         let content = match response.content {
-            Octets::None => Content::empty(),
-            Octets::Pooled(octets) => octets.into(),
-            Octets::Owned(octets) => octets.into(),
+            BodyBytes::None => Content::empty(),
+            BodyBytes::Pooled(bytes) => bytes.into(),
+            BodyBytes::Owned(bytes) => bytes.into(),
         };
         Self::ok(response.field_lines, content).with_status(response.status)
     }

@@ -146,13 +146,13 @@ impl LocalClient {
     /// Sends any message. Waits while the server does not read. The server stops reading while many of its
     /// messages have not been [received](Self::receive).
     pub async fn send(&mut self, message: &Value) {
-        self.send_octets(format!("{message}\n").as_bytes()).await;
+        self.send_bytes(format!("{message}\n").as_bytes()).await;
     }
 
     /// Sends any bytes.
-    pub async fn send_octets(&mut self, octets: &[u8]) {
+    pub async fn send_bytes(&mut self, bytes: &[u8]) {
         // If the server has closed the connection, the next receive reports it.
-        let _ = self.input.write_all(octets).await;
+        let _ = self.input.write_all(bytes).await;
     }
 
     /// Ends the input. The server still answers earlier requests.

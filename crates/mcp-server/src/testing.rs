@@ -2,22 +2,22 @@
 
 use thruway_message::{FieldLineSpan, FieldLines};
 
-/// Returns field lines as if they had been parsed. Their bytes and positions are stored in `octets` and
+/// Returns field lines as if they had been parsed. Their bytes and positions are stored in `bytes` and
 /// `spans`.
 pub(crate) fn field_lines<'a>(
     lines: &[(&str, &str)],
-    octets: &'a mut Vec<u8>,
+    bytes: &'a mut Vec<u8>,
     spans: &'a mut Vec<FieldLineSpan>,
 ) -> FieldLines<'a> {
     for (name, value) in lines {
-        let name_start = octets.len();
-        octets.extend_from_slice(name.as_bytes());
-        let name_end = octets.len();
-        octets.extend_from_slice(b": ");
-        let value_start = octets.len();
-        octets.extend_from_slice(value.as_bytes());
-        let value_end = octets.len();
-        octets.extend_from_slice(b"\r\n");
+        let name_start = bytes.len();
+        bytes.extend_from_slice(name.as_bytes());
+        let name_end = bytes.len();
+        bytes.extend_from_slice(b": ");
+        let value_start = bytes.len();
+        bytes.extend_from_slice(value.as_bytes());
+        let value_end = bytes.len();
+        bytes.extend_from_slice(b"\r\n");
         let place = |place| u32::try_from(place).unwrap();
         spans.push(FieldLineSpan {
             name_start: place(name_start),
@@ -26,5 +26,5 @@ pub(crate) fn field_lines<'a>(
             value_end: place(value_end),
         });
     }
-    FieldLines::from_parsed(octets, spans)
+    FieldLines::from_parsed(bytes, spans)
 }

@@ -61,7 +61,7 @@ pub fn is_media_type(value: &[u8], expected: &[u8]) -> bool {
 
 /// Returns a media type without its parameters.
 fn media_type(value: &[u8]) -> &[u8] {
-    let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
+    let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
     value[..end].trim_ascii()
 }
 

@@ -38,8 +38,8 @@ pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, InvalidHeaderValue> {
     let Some(encoded) = text.strip_prefix(START).and_then(|rest| rest.strip_suffix(END)) else {
         return if text.bytes().all(is_allowed) { Ok(Cow::Borrowed(text)) } else { Err(InvalidHeaderValue) };
     };
-    let octets = STANDARD.decode(encoded).map_err(|_| InvalidHeaderValue)?;
-    String::from_utf8(octets).map(Cow::Owned).map_err(|_| InvalidHeaderValue)
+    let bytes = STANDARD.decode(encoded).map_err(|_| InvalidHeaderValue)?;
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| InvalidHeaderValue)
 }
 
 /// Returns `true` if `text` can be a field value and does not look like an encoded value.
@@ -48,8 +48,8 @@ fn is_plain(text: &str) -> bool {
     is_trimmed && text.bytes().all(is_allowed) && !(text.starts_with(START) && text.ends_with(END))
 }
 
-const fn is_allowed(octet: u8) -> bool {
-    matches!(octet, b' '..=b'~' | b'\t')
+const fn is_allowed(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~' | b'\t')
 }
 
 const START: &str = "=?base64?";

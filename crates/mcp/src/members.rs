@@ -43,9 +43,9 @@ pub fn append_member(output: &mut Vec<u8>, name: &str, value: &str) {
 pub fn append_line(output: &mut Vec<u8>, json: &str) {
     let start = output.len();
     output.extend_from_slice(json.as_bytes());
-    for octet in &mut output[start..] {
-        if matches!(octet, b'\n' | b'\r') {
-            *octet = b' ';
+    for byte in &mut output[start..] {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
         }
     }
 }

@@ -18,21 +18,21 @@ pub struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Parses `octets`. An empty authority is valid: clients without a host send it.
+    /// Parses `bytes`. An empty authority is valid: clients without a host send it.
     ///
     /// # Errors
     /// The host is neither a registered name nor an address, it contains `%` or an empty label, it is longer
     /// than 253 bytes without its final dot, or the port is not a number up to 65535.
     #[expect(clippy::cast_possible_truncation, reason = "the limit of an authority is far below 4 GiB")]
-    pub fn parse(octets: &'a [u8]) -> Result<Self, InvalidAuthority> {
-        let host_length = host_length(octets)?;
-        let text = core::str::from_utf8(octets).map_err(|_| InvalidAuthority)?;
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, InvalidAuthority> {
+        let host_length = host_length(bytes)?;
+        let text = core::str::from_utf8(bytes).map_err(|_| InvalidAuthority)?;
         Ok(Self { text, host_length: host_length as u32 })
     }
 
-    /// Returns `true` if `octets` are a valid authority. This is cheaper than [`parse`](Self::parse).
-    pub fn is_valid(octets: &[u8]) -> bool {
-        host_length(octets).is_ok()
+    /// Returns `true` if `bytes` are a valid authority. This is cheaper than [`parse`](Self::parse).
+    pub fn is_valid(bytes: &[u8]) -> bool {
+        host_length(bytes).is_ok()
     }
 
     /// Returns the whole authority in its original form.
@@ -51,24 +51,24 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// Returns the number of bytes of the host in the authority `octets`. The host ends before the colon, or
+/// Returns the number of bytes of the host in the authority `bytes`. The host ends before the colon, or
 /// after the closing bracket of an IP literal.
-fn host_length(octets: &[u8]) -> Result<usize, InvalidAuthority> {
-    let length = match octets {
+fn host_length(bytes: &[u8]) -> Result<usize, InvalidAuthority> {
+    let length = match bytes {
         [b'[', literal @ ..] => match memchr::memchr(b']', literal) {
             Some(end) if is_ip_literal(&literal[..end]) => end + 2,
             _ => return Err(InvalidAuthority),
         },
-        _ => registered_name_length(octets),
+        _ => registered_name_length(bytes),
     };
     // A dot may follow a name of the maximum length.
-    let has_final_dot = length > 0 && octets[length - 1] == b'.';
+    let has_final_dot = length > 0 && bytes[length - 1] == b'.';
     if length - usize::from(has_final_dot) > HOST_BYTES_MAX {
         return Err(InvalidAuthority);
     }
     // A port without a host is invalid (RFC 9110 §4.2.1). An empty authority is valid, because clients
     // without a host send it.
-    if is_port_suffix(&octets[length..]) && (length > 0 || octets.is_empty()) {
+    if is_port_suffix(&bytes[length..]) && (length > 0 || bytes.is_empty()) {
         Ok(length)
     } else {
         Err(InvalidAuthority)
@@ -94,22 +94,22 @@ const HOST_BYTES_MAX: usize = 253;
 
 /// Returns `true` for an IPv6 address, or for `v` with a version, which is reserved for future addresses (RFC
 /// 3986 §3.2.2).
-fn is_ip_literal(octets: &[u8]) -> bool {
-    match octets {
+fn is_ip_literal(bytes: &[u8]) -> bool {
+    match bytes {
         [b'v' | b'V', rest @ ..] => {
-            let dot = rest.iter().position(|octet| *octet == b'.').unwrap_or(0);
+            let dot = rest.iter().position(|byte| *byte == b'.').unwrap_or(0);
             dot > 0
                 && rest[..dot].iter().all(u8::is_ascii_hexdigit)
                 && rest.len() > dot + 1
-                && rest[dot + 1..].iter().all(|octet| *octet == b':' || REGISTERED_NAME[*octet as usize])
+                && rest[dot + 1..].iter().all(|byte| *byte == b':' || REGISTERED_NAME[*byte as usize])
         }
-        _ => core::str::from_utf8(octets).is_ok_and(|text| text.parse::<core::net::Ipv6Addr>().is_ok()),
+        _ => core::str::from_utf8(bytes).is_ok_and(|text| text.parse::<core::net::Ipv6Addr>().is_ok()),
     }
 }
 
 /// Returns `true` for an empty suffix or a colon with a port. RFC 3986 §3.2.3 allows an empty port.
-fn is_port_suffix(octets: &[u8]) -> bool {
-    match octets {
+fn is_port_suffix(bytes: &[u8]) -> bool {
+    match bytes {
         [] | [b':'] => true,
         [b':', digits @ ..] => is_port(digits),
         _ => false,
@@ -138,14 +138,14 @@ fn is_port(digits: &[u8]) -> bool {
 /// `%`.
 static REGISTERED_NAME: [bool; 256] = {
     let mut table = [false; 256];
-    let mut octet = 0;
-    while octet < 256 {
+    let mut byte = 0;
+    while byte < 256 {
         #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
-        let c = octet as u8;
-        table[octet] = c.is_ascii_alphanumeric()
+        let c = byte as u8;
+        table[byte] = c.is_ascii_alphanumeric()
             || matches!(c, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')')
             || matches!(c, b'*' | b'+' | b',' | b';' | b'=');
-        octet += 1;
+        byte += 1;
     }
     table
 };

@@ -34,12 +34,12 @@ impl FieldLine<'_> {
 }
 
 impl<'a> FieldName<'a> {
-    /// Checks the name `octets` and keeps its case.
+    /// Checks the name `bytes` and keeps its case.
     ///
     /// # Errors
-    /// `octets` are not a token.
-    pub const fn new(octets: &'a [u8]) -> Result<Self, InvalidFieldLine> {
-        if is_token(octets) { Ok(Self(octets)) } else { Err(InvalidFieldLine::Name) }
+    /// `bytes` are not a token.
+    pub const fn new(bytes: &'a [u8]) -> Result<Self, InvalidFieldLine> {
+        if is_token(bytes) { Ok(Self(bytes)) } else { Err(InvalidFieldLine::Name) }
     }
 
     /// Returns the name `name`, a constant of the program.
@@ -74,18 +74,18 @@ impl<'a> FieldName<'a> {
     }
 
     /// Creates a name that a parser has checked.
-    pub(crate) const fn from_parsed(octets: &'a [u8]) -> Self {
-        Self(octets)
+    pub(crate) const fn from_parsed(bytes: &'a [u8]) -> Self {
+        Self(bytes)
     }
 }
 
 impl<'a> FieldValue<'a> {
-    /// Checks the value `octets`.
+    /// Checks the value `bytes`.
     ///
     /// # Errors
-    /// `octets` contain a control character, or whitespace at an end.
-    pub const fn new(octets: &'a [u8]) -> Result<Self, InvalidFieldLine> {
-        if is_field_value(octets) { Ok(Self(octets)) } else { Err(InvalidFieldLine::Value) }
+    /// `bytes` contain a control character, or whitespace at an end.
+    pub const fn new(bytes: &'a [u8]) -> Result<Self, InvalidFieldLine> {
+        if is_field_value(bytes) { Ok(Self(bytes)) } else { Err(InvalidFieldLine::Value) }
     }
 
     /// Returns the bytes of the value.
@@ -99,8 +99,8 @@ impl<'a> FieldValue<'a> {
     }
 
     /// Creates a value that a parser has checked.
-    pub(crate) const fn from_parsed(octets: &'a [u8]) -> Self {
-        Self(octets)
+    pub(crate) const fn from_parsed(bytes: &'a [u8]) -> Self {
+        Self(bytes)
     }
 }
 

@@ -23,15 +23,15 @@ pub struct FieldLineSpan {
 /// The field lines of a parsed message: its bytes, and the positions of the lines in them.
 #[derive(Clone, Copy, Default)]
 pub struct FieldLines<'a> {
-    octets: &'a [u8],
+    bytes: &'a [u8],
     spans: &'a [FieldLineSpan],
 }
 
 impl<'a> FieldLines<'a> {
-    /// Creates the list from the `spans` in `octets`. For parsers: each span must mark a valid name and a
+    /// Creates the list from the `spans` in `bytes`. For parsers: each span must mark a valid name and a
     /// valid value.
-    pub const fn from_parsed(octets: &'a [u8], spans: &'a [FieldLineSpan]) -> Self {
-        Self { octets, spans }
+    pub const fn from_parsed(bytes: &'a [u8], spans: &'a [FieldLineSpan]) -> Self {
+        Self { bytes, spans }
     }
 
     /// Returns the number of field lines.
@@ -46,10 +46,10 @@ impl<'a> FieldLines<'a> {
 
     /// Returns the lines in wire order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldLine<'a>> + DoubleEndedIterator + use<'a> {
-        let octets = self.octets;
+        let bytes = self.bytes;
         self.spans.iter().map(move |span| FieldLine {
-            name: FieldName::from_parsed(&octets[span.name_start as usize..span.name_end as usize]),
-            value: FieldValue::from_parsed(&octets[span.value_start as usize..span.value_end as usize]),
+            name: FieldName::from_parsed(&bytes[span.name_start as usize..span.name_end as usize]),
+            value: FieldValue::from_parsed(&bytes[span.value_start as usize..span.value_end as usize]),
         })
     }
 
@@ -61,7 +61,7 @@ impl<'a> FieldLines<'a> {
     {
         let left = self.iter().zip(self.spans).filter(|(line, _)| !line.name.is(name));
         *spans = left.map(|(_, span)| *span).collect();
-        FieldLines { octets: self.octets, spans }
+        FieldLines { bytes: self.bytes, spans }
     }
 
     /// Returns the value of the first line named `name`, in any case.
@@ -80,7 +80,7 @@ impl<'a> FieldLines<'a> {
         for (line, span) in self.iter().zip(self.spans) {
             if is_kept(line) {
                 match self.as_sent(span) {
-                    Some(octets) => output.extend_from_slice(octets),
+                    Some(bytes) => output.extend_from_slice(bytes),
                     None => line.write(output),
                 }
             }
@@ -92,14 +92,14 @@ impl<'a> FieldLines<'a> {
     #[inline]
     fn as_sent(&self, span: &FieldLineSpan) -> Option<&'a [u8]> {
         let (name_end, value_start) = (span.name_end as usize, span.value_start as usize);
-        let line = self.octets.get(span.name_start as usize..span.value_end as usize + 2)?;
-        let is_as_sent = self.octets.get(name_end..value_start) == Some(b": ") && line.ends_with(b"\r\n");
+        let line = self.bytes.get(span.name_start as usize..span.value_end as usize + 2)?;
+        let is_as_sent = self.bytes.get(name_end..value_start) == Some(b": ") && line.ends_with(b"\r\n");
         is_as_sent.then_some(line)
     }
 
     /// Returns the bytes that contain the lines.
-    pub const fn octets(&self) -> &'a [u8] {
-        self.octets
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// Returns the positions of the lines.
@@ -124,7 +124,7 @@ impl fmt::Debug for FieldLines<'_> {
 ///
 /// let mut fields = FieldLinesBuf::new();
 /// fields.append("ETag", "\"1\"")?;
-/// assert_eq!(fields.octets(), b"ETag: \"1\"\r\n");
+/// assert_eq!(fields.bytes(), b"ETag: \"1\"\r\n");
 /// assert_eq!(fields.append("X", "a\r\nEvil: 1"), Err(InvalidFieldLine::Value));
 /// # Ok::<_, InvalidFieldLine>(())
 /// ```
@@ -162,9 +162,9 @@ impl FieldLinesBuf {
         Self(Lines::Static(lines))
     }
 
-    /// Reserves space for lines of `octets` bytes, so that adding them allocates at most once.
-    pub fn reserve(&mut self, octets: usize) {
-        self.make_owned(octets).reserve(octets);
+    /// Reserves space for lines of `bytes` bytes, so that adding them allocates at most once.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.make_owned(bytes).reserve(bytes);
     }
 
     /// Appends a line.
@@ -186,16 +186,16 @@ impl FieldLinesBuf {
     /// Appends the `lines` for which `is_kept` returns `true`. Allocates at most once.
     #[inline]
     pub fn append_kept<'a>(&mut self, lines: FieldLines<'a>, is_kept: impl FnMut(FieldLine<'a>) -> bool) {
-        let room = lines.octets.len();
-        let octets = self.make_owned(room);
-        octets.reserve(room);
-        lines.write_kept(octets, is_kept);
+        let room = lines.bytes.len();
+        let bytes = self.make_owned(room);
+        bytes.reserve(room);
+        lines.write_kept(bytes, is_kept);
     }
 
     /// Appends all lines of `others`.
     pub fn append_lines(&mut self, others: &Self) {
-        if !others.octets().is_empty() {
-            self.make_owned(others.octets().len() + ROOM_FOR_MORE_LINES).extend_from_slice(others.octets());
+        if !others.bytes().is_empty() {
+            self.make_owned(others.bytes().len() + ROOM_FOR_MORE_LINES).extend_from_slice(others.bytes());
         }
     }
 
@@ -216,7 +216,7 @@ impl FieldLinesBuf {
         if self.field(name).is_none() {
             return;
         }
-        let mut kept = Self(Lines::Owned(Vec::with_capacity(self.octets().len())));
+        let mut kept = Self(Lines::Owned(Vec::with_capacity(self.bytes().len())));
         for line in self.iter().filter(|line| !line.name.is(name)) {
             kept.append_line(line);
         }
@@ -225,7 +225,7 @@ impl FieldLinesBuf {
 
     /// Returns the lines in order.
     pub fn iter(&self) -> FieldLinesIter<'_> {
-        FieldLinesIter { rest: self.octets() }
+        FieldLinesIter { rest: self.bytes() }
     }
 
     /// Returns `true` if there is a line with one of these names, in any case.
@@ -249,10 +249,10 @@ impl FieldLinesBuf {
     }
 
     /// Returns all lines in wire format, each with its CRLF.
-    pub fn octets(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         match &self.0 {
             Lines::Static(lines) => lines.as_bytes(),
-            Lines::Owned(octets) => octets,
+            Lines::Owned(bytes) => bytes,
         }
     }
 
@@ -267,12 +267,12 @@ impl FieldLinesBuf {
 
     fn make_owned(&mut self, room: usize) -> &mut Vec<u8> {
         if let Lines::Static(lines) = self.0 {
-            let mut octets = Vec::with_capacity(lines.len() + room);
-            octets.extend_from_slice(lines.as_bytes());
-            self.0 = Lines::Owned(octets);
+            let mut bytes = Vec::with_capacity(lines.len() + room);
+            bytes.extend_from_slice(lines.as_bytes());
+            self.0 = Lines::Owned(bytes);
         }
         match &mut self.0 {
-            Lines::Owned(octets) => octets,
+            Lines::Owned(bytes) => bytes,
             Lines::Static(_) => unreachable!("made owned above"),
         }
     }
@@ -333,11 +333,11 @@ impl<'a> Iterator for FieldLinesIter<'a> {
 }
 
 /// Splits at the first CRLF, in constants. Values contain no CR, so the first one ends the line.
-const fn split_line(octets: &[u8]) -> Option<(&[u8], &[u8])> {
+const fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
-    while i + 1 < octets.len() {
-        if octets[i] == b'\r' && octets[i + 1] == b'\n' {
-            let (line, rest) = octets.split_at(i);
+    while i + 1 < bytes.len() {
+        if bytes[i] == b'\r' && bytes[i + 1] == b'\n' {
+            let (line, rest) = bytes.split_at(i);
             return Some((line, rest.split_at(2).1));
         }
         i += 1;
@@ -372,13 +372,13 @@ mod tests {
     #[test]
     fn lines_are_written_as_they_are_sent_however_they_came() {
         // The end of the last line is not part of the bytes.
-        let octets = b"A: 1\r\nB:2\r\nC:\t3\r\nD: 4 \r\nE: \r\nF: 6";
+        let bytes = b"A: 1\r\nB:2\r\nC:\t3\r\nD: 4 \r\nE: \r\nF: 6";
         let mut at = 0;
-        let spans: Vec<_> = octets
-            .split_inclusive(|octet| *octet == b'\n')
+        let spans: Vec<_> = bytes
+            .split_inclusive(|byte| *byte == b'\n')
             .map(|line| {
                 let value = line[2..].trim_ascii();
-                let start = value.as_ptr().addr() - octets.as_ptr().addr();
+                let start = value.as_ptr().addr() - bytes.as_ptr().addr();
                 let span = FieldLineSpan {
                     name_start: at,
                     name_end: at + 1,
@@ -389,18 +389,18 @@ mod tests {
                 span
             })
             .collect();
-        let lines = FieldLines::from_parsed(octets, &spans);
+        let lines = FieldLines::from_parsed(bytes, &spans);
         let mut sent = Vec::new();
         lines.write_kept(&mut sent, |_| true);
         assert_eq!(sent, b"A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: \r\nF: 6\r\n");
         let mut kept = FieldLinesBuf::from_static("X: 0\r\n");
         kept.append_kept(lines, |line| line.name.is("b") || line.value == "6");
-        assert_eq!(kept.octets(), b"X: 0\r\nB: 2\r\nF: 6\r\n");
+        assert_eq!(kept.bytes(), b"X: 0\r\nB: 2\r\nF: 6\r\n");
     }
 
     #[test]
     fn lines_can_be_left_out() {
-        let octets = b"A:1B:2a:3";
+        let bytes = b"A:1B:2a:3";
         let span = |start: u32| FieldLineSpan {
             name_start: start,
             name_end: start + 1,
@@ -408,7 +408,7 @@ mod tests {
             value_end: start + 3,
         };
         let spans = [span(0), span(3), span(6)];
-        let lines = FieldLines::from_parsed(octets, &spans);
+        let lines = FieldLines::from_parsed(bytes, &spans);
         let mut left = Vec::new();
         assert_eq!(lines.without("a", &mut left).iter().map(|line| line.value).collect::<Vec<_>>(), ["2"]);
         assert!(lines.without("C", &mut left).iter().eq(lines.iter()));
@@ -419,12 +419,12 @@ mod tests {
         let mut lines = FieldLinesBuf::from_static("Content-Type: text/plain\r\n");
         lines.append("X-B", "2").unwrap();
         lines.append("x-a", "").unwrap();
-        assert_eq!(lines.octets(), b"Content-Type: text/plain\r\nX-B: 2\r\nx-a: \r\n");
+        assert_eq!(lines.bytes(), b"Content-Type: text/plain\r\nX-B: 2\r\nx-a: \r\n");
         assert_eq!(lines.field("content-TYPE").unwrap(), "text/plain");
         assert_eq!(lines.field("X-A").unwrap(), "");
         let mut both = FieldLinesBuf::from_static("C: 3\r\n");
         both.append_lines(&lines);
-        assert_eq!(both.octets(), [b"C: 3\r\n", lines.octets()].concat());
+        assert_eq!(both.bytes(), [b"C: 3\r\n", lines.bytes()].concat());
         assert!(lines.has_any(&["none", "X-A"]) && !lines.has_any(&["none", "X-", "text/plain"]));
         assert_eq!(lines.iter().count(), 3);
     }
@@ -433,10 +433,10 @@ mod tests {
     fn set_replaces_all_lines_of_that_name() {
         let mut lines = FieldLinesBuf::from_static("A: 1\r\nB: 2\r\na: 3\r\n");
         lines.set("A", "4").unwrap();
-        assert_eq!(lines.octets(), b"B: 2\r\nA: 4\r\n");
+        assert_eq!(lines.bytes(), b"B: 2\r\nA: 4\r\n");
         lines.remove("b");
         lines.remove("none");
-        assert_eq!(lines.octets(), b"A: 4\r\n");
+        assert_eq!(lines.bytes(), b"A: 4\r\n");
     }
 
     #[test]
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(lines.append("A b", "x"), Err(InvalidFieldLine::Name));
         assert_eq!(lines.set("", "x"), Err(InvalidFieldLine::Name));
         assert_eq!(lines.append("A", "\0"), Err(InvalidFieldLine::Value));
-        assert!(lines.octets().is_empty());
+        assert!(lines.bytes().is_empty());
     }
 
     #[test]
@@ -469,12 +469,12 @@ mod tests {
 
     #[test]
     fn borrowed_lines_are_found_by_name_in_any_case() {
-        let octets = b"Host: a\r\nhost:b\r\n";
+        let bytes = b"Host: a\r\nhost:b\r\n";
         let spans = [
             FieldLineSpan { name_start: 0, name_end: 4, value_start: 6, value_end: 7 },
             FieldLineSpan { name_start: 9, name_end: 13, value_start: 14, value_end: 15 },
         ];
-        let lines = FieldLines::from_parsed(octets, &spans);
+        let lines = FieldLines::from_parsed(bytes, &spans);
         assert_eq!(lines.field("HOST").unwrap(), "a");
         assert_eq!(lines.all("host").count(), 2);
         assert_eq!(lines.iter().nth(1).unwrap().value.to_string(), "b");

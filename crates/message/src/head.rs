@@ -91,7 +91,7 @@ impl<'a> ResponseHead<'a> {
 /// An owned copy of a request head, for callers that need it longer than the parsed bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedRequestHead {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
     spans: Box<[FieldLineSpan]>,
     method: OwnedMethod,
     target: OwnedTarget,
@@ -120,7 +120,7 @@ impl OwnedRequestHead {
             method: self.method(),
             target: self.target(),
             version: self.version,
-            field_lines: FieldLines::from_parsed(&self.octets, &self.spans),
+            field_lines: FieldLines::from_parsed(&self.bytes, &self.spans),
         }
     }
 
@@ -147,7 +147,7 @@ impl OwnedRequestHead {
     // The copied parts are valid, so the defaults below are never used.
 
     fn text(&self, range: &Range<usize>) -> &str {
-        core::str::from_utf8(&self.octets[range.clone()]).unwrap_or_default()
+        core::str::from_utf8(&self.bytes[range.clone()]).unwrap_or_default()
     }
 
     fn origin(&self, range: &Range<usize>) -> OriginForm<'_> {
@@ -155,27 +155,27 @@ impl OwnedRequestHead {
     }
 
     fn authority(&self, range: &Range<usize>) -> Authority<'_> {
-        Authority::parse(&self.octets[range.clone()]).unwrap_or_default()
+        Authority::parse(&self.bytes[range.clone()]).unwrap_or_default()
     }
 }
 
 impl From<RequestHead<'_>> for OwnedRequestHead {
     fn from(head: RequestHead<'_>) -> Self {
-        let mut octets = Vec::with_capacity(room(head.field_lines) + ROOM_FOR_START_LINE);
+        let mut bytes = Vec::with_capacity(room(head.field_lines) + ROOM_FOR_START_LINE);
         let method = match head.method.registered() {
             Some(method) => OwnedMethod::Registered(method),
-            None => OwnedMethod::Other(append(&mut octets, head.method.as_str().as_bytes())),
+            None => OwnedMethod::Other(append(&mut bytes, head.method.as_str().as_bytes())),
         };
-        let target = append_target(&mut octets, head.target);
-        let spans = head.field_lines.iter().map(|line| append_line(&mut octets, line)).collect();
-        Self { octets: octets.into_boxed_slice(), spans, method, target, version: head.version }
+        let target = append_target(&mut bytes, head.target);
+        let spans = head.field_lines.iter().map(|line| append_line(&mut bytes, line)).collect();
+        Self { bytes: bytes.into_boxed_slice(), spans, method, target, version: head.version }
     }
 }
 
 /// An owned copy of a response head, for callers that need it longer than the parsed bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedResponseHead {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
     spans: Box<[FieldLineSpan]>,
     status: StatusCode,
     reason: Range<usize>,
@@ -187,9 +187,9 @@ impl OwnedResponseHead {
     pub fn as_head(&self) -> ResponseHead<'_> {
         ResponseHead {
             status: self.status,
-            reason: &self.octets[self.reason.clone()],
+            reason: &self.bytes[self.reason.clone()],
             version: self.version,
-            field_lines: FieldLines::from_parsed(&self.octets, &self.spans),
+            field_lines: FieldLines::from_parsed(&self.bytes, &self.spans),
         }
     }
 }
@@ -199,11 +199,11 @@ impl From<ResponseHead<'_>> for OwnedResponseHead {
         let lines = head.field_lines;
         // Copies all bytes that contain the lines, so that their positions stay the same. The surplus is
         // small.
-        let mut octets = Vec::with_capacity(lines.octets().len() + head.reason.len());
-        octets.extend_from_slice(lines.octets());
-        let reason = append(&mut octets, head.reason);
+        let mut bytes = Vec::with_capacity(lines.bytes().len() + head.reason.len());
+        bytes.extend_from_slice(lines.bytes());
+        let reason = append(&mut bytes, head.reason);
         let (status, version) = (head.status, head.version);
-        Self { octets: octets.into_boxed_slice(), spans: lines.spans().into(), status, reason, version }
+        Self { bytes: bytes.into_boxed_slice(), spans: lines.spans().into(), status, reason, version }
     }
 }
 
@@ -212,25 +212,25 @@ fn room(lines: FieldLines<'_>) -> usize {
     lines.iter().map(|line| line.name.as_bytes().len() + line.value.as_bytes().len()).sum()
 }
 
-fn append_target(octets: &mut Vec<u8>, target: RequestTarget<'_>) -> OwnedTarget {
+fn append_target(bytes: &mut Vec<u8>, target: RequestTarget<'_>) -> OwnedTarget {
     match target {
-        RequestTarget::Origin(origin) => OwnedTarget::Origin(append(octets, origin.as_bytes())),
+        RequestTarget::Origin(origin) => OwnedTarget::Origin(append(bytes, origin.as_bytes())),
         RequestTarget::Absolute(absolute) => OwnedTarget::Absolute {
-            scheme: append(octets, absolute.scheme.as_bytes()),
-            authority: append(octets, absolute.authority.as_str().as_bytes()),
-            origin: append(octets, absolute.origin.as_bytes()),
+            scheme: append(bytes, absolute.scheme.as_bytes()),
+            authority: append(bytes, absolute.authority.as_str().as_bytes()),
+            origin: append(bytes, absolute.origin.as_bytes()),
         },
         RequestTarget::Authority(authority) => {
-            OwnedTarget::Authority(append(octets, authority.as_str().as_bytes()))
+            OwnedTarget::Authority(append(bytes, authority.as_str().as_bytes()))
         }
         RequestTarget::Asterisk => OwnedTarget::Asterisk,
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the original spans are u32 too")]
-fn append_line(octets: &mut Vec<u8>, line: FieldLine<'_>) -> FieldLineSpan {
-    let name = append(octets, line.name.as_bytes());
-    let value = append(octets, line.value.as_bytes());
+fn append_line(bytes: &mut Vec<u8>, line: FieldLine<'_>) -> FieldLineSpan {
+    let name = append(bytes, line.name.as_bytes());
+    let value = append(bytes, line.value.as_bytes());
     FieldLineSpan {
         name_start: name.start as u32,
         name_end: name.end as u32,
@@ -239,10 +239,10 @@ fn append_line(octets: &mut Vec<u8>, line: FieldLine<'_>) -> FieldLineSpan {
     }
 }
 
-fn append(octets: &mut Vec<u8>, more: &[u8]) -> Range<usize> {
-    let start = octets.len();
-    octets.extend_from_slice(more);
-    start..octets.len()
+fn append(bytes: &mut Vec<u8>, more: &[u8]) -> Range<usize> {
+    let start = bytes.len();
+    bytes.extend_from_slice(more);
+    start..bytes.len()
 }
 
 /// Capacity for the start line. Most targets are shorter.
@@ -256,26 +256,26 @@ mod tests {
     fn head<'a>(
         method: &'a [u8],
         target: RequestTarget<'a>,
-        octets: &'a [u8],
+        bytes: &'a [u8],
         spans: &'a [FieldLineSpan],
     ) -> RequestHead<'a> {
         RequestHead {
             method: Method::from_token(method).unwrap(),
             target,
             version: Version::Http11,
-            field_lines: FieldLines::from_parsed(octets, spans),
+            field_lines: FieldLines::from_parsed(bytes, spans),
         }
     }
 
     #[test]
     fn a_copy_of_a_response_head_reads_as_the_head_it_was_made_from() {
-        let octets = b"HTTP/1.0 404 Not here\r\nA: b\r\n\r\n";
+        let bytes = b"HTTP/1.0 404 Not here\r\nA: b\r\n\r\n";
         let spans = [FieldLineSpan { name_start: 23, name_end: 24, value_start: 26, value_end: 27 }];
         let borrowed = ResponseHead {
             status: StatusCode::NOT_FOUND,
-            reason: &octets[13..21],
+            reason: &bytes[13..21],
             version: Version::Http10,
-            field_lines: FieldLines::from_parsed(octets, &spans),
+            field_lines: FieldLines::from_parsed(bytes, &spans),
         };
         let owned = OwnedResponseHead::from(borrowed);
         let copy = owned.as_head();
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_copy_reads_as_the_head_it_was_made_from() {
-        let octets = b"GET / HTTP/1.1\r\nHost: a.example:1\r\nX:\r\n\r\n";
+        let bytes = b"GET / HTTP/1.1\r\nHost: a.example:1\r\nX:\r\n\r\n";
         let spans = [
             FieldLineSpan { name_start: 16, name_end: 20, value_start: 22, value_end: 33 },
             FieldLineSpan { name_start: 35, name_end: 36, value_start: 37, value_end: 37 },
@@ -302,7 +302,7 @@ mod tests {
             (b"CONNECT", RequestTarget::Authority(authority)),
             (b"OPTIONS", RequestTarget::Asterisk),
         ] {
-            let borrowed = head(method, target, octets, &spans);
+            let borrowed = head(method, target, bytes, &spans);
             let owned = OwnedRequestHead::from(borrowed);
             let copy = owned.as_head();
             assert_eq!(

@@ -27,11 +27,11 @@ pub fn contains_token(value: &[u8], token: &str) -> bool {
     members(value).any(|member| member.eq_ignore_ascii_case(token.as_bytes()))
 }
 
-fn member_end(octets: &[u8]) -> usize {
+fn member_end(bytes: &[u8]) -> usize {
     let mut is_quoted = false;
     let mut is_escaped = false;
-    for (i, octet) in octets.iter().enumerate() {
-        match octet {
+    for (i, byte) in bytes.iter().enumerate() {
+        match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' if is_quoted => is_escaped = true,
             b'"' => is_quoted = !is_quoted,
@@ -39,7 +39,7 @@ fn member_end(octets: &[u8]) -> usize {
             _ => {}
         }
     }
-    octets.len()
+    bytes.len()
 }
 
 #[cfg(test)]

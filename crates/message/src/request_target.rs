@@ -55,12 +55,12 @@ impl<'a> OriginForm<'a> {
     /// Returns the path as sent, with percent-encoding.
     #[inline]
     pub fn path(&self) -> &'a str {
-        core::str::from_utf8(self.path_octets()).unwrap_or_default()
+        core::str::from_utf8(self.path_bytes()).unwrap_or_default()
     }
 
     /// Returns the bytes of the path as sent.
     #[inline]
-    pub fn path_octets(&self) -> &'a [u8] {
+    pub fn path_bytes(&self) -> &'a [u8] {
         &self.path_and_query[..self.path_length as usize]
     }
 

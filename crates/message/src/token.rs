@@ -1,67 +1,66 @@
 //! Character classes of RFC 9110 §5.5 and §5.6.
 
-/// Returns `true` if `octet` is a `tchar` (RFC 9110 §5.6.2).
-pub const fn is_token_octet(octet: u8) -> bool {
-    CLASSES[octet as usize] & TOKEN != 0
+/// Returns `true` if `byte` is a `tchar` (RFC 9110 §5.6.2).
+pub const fn is_token_byte(byte: u8) -> bool {
+    CLASSES[byte as usize] & TOKEN != 0
 }
 
-/// Returns `true` if `octets` are a `token`: one or more `tchar` (RFC 9110 §5.6.2).
-pub const fn is_token(octets: &[u8]) -> bool {
-    all_in_class(octets, TOKEN) && !octets.is_empty()
+/// Returns `true` if `bytes` are a `token`: one or more `tchar` (RFC 9110 §5.6.2).
+pub const fn is_token(bytes: &[u8]) -> bool {
+    all_in_class(bytes, TOKEN) && !bytes.is_empty()
 }
 
-/// Returns `true` if `octet` is allowed in a field value: visible, obs-text, space or tab (RFC 9110 §5.5).
-pub const fn is_field_value_octet(octet: u8) -> bool {
-    CLASSES[octet as usize] & FIELD_VALUE != 0
+/// Returns `true` if `byte` is allowed in a field value: visible, obs-text, space or tab (RFC 9110 §5.5).
+pub const fn is_field_value_byte(byte: u8) -> bool {
+    CLASSES[byte as usize] & FIELD_VALUE != 0
 }
 
-/// Returns `true` if `octets` are a field value: no control characters except tab, and no whitespace at
+/// Returns `true` if `bytes` are a field value: no control characters except tab, and no whitespace at
 /// either end (RFC 9110 §5.5).
-pub const fn is_field_value(octets: &[u8]) -> bool {
-    if let ([first, ..], [.., last]) = (octets, octets)
+pub const fn is_field_value(bytes: &[u8]) -> bool {
+    if let ([first, ..], [.., last]) = (bytes, bytes)
         && (is_whitespace(*first) || is_whitespace(*last))
     {
         return false;
     }
-    all_in_class(octets, FIELD_VALUE)
+    all_in_class(bytes, FIELD_VALUE)
 }
 
-/// Returns `true` if `octet` is optional whitespace, `OWS` (RFC 9110 §5.6.3).
-pub const fn is_whitespace(octet: u8) -> bool {
-    matches!(octet, b' ' | b'\t')
+/// Returns `true` if `byte` is optional whitespace, `OWS` (RFC 9110 §5.6.3).
+pub const fn is_whitespace(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
-/// Returns `octets` without the whitespace at both ends.
-pub const fn trim_whitespace(mut octets: &[u8]) -> &[u8] {
-    while let [first, rest @ ..] = octets
+/// Returns `bytes` without the whitespace at both ends.
+pub const fn trim_whitespace(mut bytes: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = bytes
         && is_whitespace(*first)
     {
-        octets = rest;
+        bytes = rest;
     }
-    while let [rest @ .., last] = octets
+    while let [rest @ .., last] = bytes
         && is_whitespace(*last)
     {
-        octets = rest;
+        bytes = rest;
     }
-    octets
+    bytes
 }
 
-/// Returns `true` if the token `octets` equals `lower_case`, in any case. `lower_case` must contain only
+/// Returns `true` if the token `bytes` equals `lower_case`, in any case. `lower_case` must contain only
 /// letters and dashes. Its length is a constant, so the comparison works on whole words.
 #[inline]
-pub fn is_in_any_case<const N: usize>(octets: &[u8], lower_case: &[u8; N]) -> bool {
-    let Ok(octets) = <&[u8; N]>::try_from(octets) else {
+pub fn is_in_any_case<const N: usize>(bytes: &[u8], lower_case: &[u8; N]) -> bool {
+    let Ok(bytes) = <&[u8; N]>::try_from(bytes) else {
         return false;
     };
-    let difference =
-        octets.iter().zip(lower_case).fold(0, |all, (octet, lower)| all | ((octet | 0x20) ^ lower));
+    let difference = bytes.iter().zip(lower_case).fold(0, |all, (byte, lower)| all | ((byte | 0x20) ^ lower));
     difference == 0
 }
 
-const fn all_in_class(octets: &[u8], class: u8) -> bool {
+const fn all_in_class(bytes: &[u8], class: u8) -> bool {
     let mut i = 0;
-    while i < octets.len() {
-        if CLASSES[octets[i] as usize] & class == 0 {
+    while i < bytes.len() {
+        if CLASSES[bytes[i] as usize] & class == 0 {
             return false;
         }
         i += 1;
@@ -76,25 +75,25 @@ static CLASSES: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
     let mut table = [0; 256];
-    let mut octet = 0;
-    while octet < 256 {
+    let mut byte = 0;
+    while byte < 256 {
         #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
-        let c = octet as u8;
+        let c = byte as u8;
         if c.is_ascii_alphanumeric() || contains(b"!#$%&'*+-.^_`|~", c) {
-            table[octet] |= TOKEN;
+            table[byte] |= TOKEN;
         }
         if c == b'\t' || (c >= b' ' && c != 0x7f) {
-            table[octet] |= FIELD_VALUE;
+            table[byte] |= FIELD_VALUE;
         }
-        octet += 1;
+        byte += 1;
     }
     table
 }
 
-const fn contains(set: &[u8], octet: u8) -> bool {
+const fn contains(set: &[u8], byte: u8) -> bool {
     let mut i = 0;
     while i < set.len() {
-        if set[i] == octet {
+        if set[i] == byte {
             return true;
         }
         i += 1;
@@ -107,8 +106,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn token_octets_are_those_of_the_grammar() {
-        let others: usize = (0..=255).filter(|octet| is_token_octet(*octet)).count();
+    fn token_bytes_are_those_of_the_grammar() {
+        let others: usize = (0..=255).filter(|byte| is_token_byte(*byte)).count();
         assert_eq!(others, 26 + 26 + 10 + 15);
         assert!(is_token(b"Content-Length") && is_token(b"!#$%&'*+-.^_`|~"));
         assert!(!is_token(b"") && !is_token(b"a b") && !is_token(b"a:") && !is_token("é".as_bytes()));
@@ -127,7 +126,7 @@ mod tests {
         assert!(is_in_any_case(b"Content-Length", b"content-length") && is_in_any_case(b"HOST", b"host"));
         assert!(!is_in_any_case(b"hos", b"host") && !is_in_any_case(b"hosts", b"host"));
         for place in 0..10 {
-            for other in (0..=255).filter(|octet| is_token_octet(*octet)) {
+            for other in (0..=255).filter(|byte| is_token_byte(*byte)) {
                 let mut word = *b"connection";
                 word[place] = other;
                 assert_eq!(is_in_any_case(&word, b"connection"), word.eq_ignore_ascii_case(b"connection"));

@@ -29,10 +29,10 @@ impl PooledBuffer {
         Self(ThreadState::with(|thread| thread.buffers.borrow_mut().pop()).unwrap_or_default())
     }
 
-    /// Returns a buffer with a copy of `octets`.
-    pub fn copy_of(octets: &[u8]) -> Self {
+    /// Returns a buffer with a copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Self {
         let mut buffer = Self::take();
-        buffer.extend_from_slice(octets);
+        buffer.extend_from_slice(bytes);
         buffer
     }
 }
@@ -81,7 +81,7 @@ impl Drop for PooledBuffer {
 /// gets none uses a smaller buffer.
 #[derive(Debug)]
 pub struct LargeBuffer {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
     length: usize,
 }
 
@@ -94,14 +94,14 @@ impl LargeBuffer {
         if in_use >= LARGE_BUFFERS_MAX {
             return None;
         }
-        let octets = free.unwrap_or_else(|| vec![0; LARGE_BYTES].into_boxed_slice());
+        let bytes = free.unwrap_or_else(|| vec![0; LARGE_BYTES].into_boxed_slice());
         ThreadState::with(|thread| thread.large_buffers_in_use.set(in_use + 1));
-        Some(Self { octets, length: LARGE_BYTES })
+        Some(Self { bytes, length: LARGE_BYTES })
     }
 
     /// Returns the whole buffer for writing.
     pub const fn room(&mut self) -> &mut [u8] {
-        &mut self.octets
+        &mut self.bytes
     }
 
     /// Limits the visible part to the first `length` bytes.
@@ -112,19 +112,19 @@ impl LargeBuffer {
 
 impl AsRef<[u8]> for LargeBuffer {
     fn as_ref(&self) -> &[u8] {
-        &self.octets[..self.length]
+        &self.bytes[..self.length]
     }
 }
 
 impl Drop for LargeBuffer {
     fn drop(&mut self) {
-        let octets = std::mem::take(&mut self.octets);
+        let bytes = std::mem::take(&mut self.bytes);
         // While the thread ends, the pool no longer exists and the buffer is freed.
         ThreadState::try_with(|thread| {
             thread.large_buffers_in_use.update(|in_use| in_use.saturating_sub(1));
             let mut free = thread.large_buffers.borrow_mut();
             if free.len() < LARGE_BUFFERS_KEPT {
-                free.push(octets);
+                free.push(bytes);
             }
         });
     }

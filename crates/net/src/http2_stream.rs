@@ -69,9 +69,9 @@ impl<H: 'static> Transport for Http2Stream<H> {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut octets = vec![0; ready!(self.poll_room(cx, length.min(FILE_BYTES)))?];
-        let read = file.read_at(&mut octets, offset)?;
-        self.poll_write(cx, &[IoSlice::new(&octets[..read])])
+        let mut bytes = vec![0; ready!(self.poll_room(cx, length.min(FILE_BYTES)))?];
+        let read = file.read_at(&mut bytes, offset)?;
+        self.poll_write(cx, &[IoSlice::new(&bytes[..read])])
     }
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// a thousand instructions for four numbers; this type avoids it.
 #[derive(Clone, Copy, Debug)]
 pub struct IpText {
-    octets: [u8; LENGTH_MAX],
+    bytes: [u8; LENGTH_MAX],
     length: usize,
 }
 
@@ -19,17 +19,17 @@ impl IpText {
 
     /// Returns the text as bytes, which are ASCII.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.octets[..self.length]
+        &self.bytes[..self.length]
     }
 }
 
 impl From<Ipv4Addr> for IpText {
     fn from(address: Ipv4Addr) -> Self {
-        let mut text = Self { octets: [0; LENGTH_MAX], length: 0 };
+        let mut text = Self { bytes: [0; LENGTH_MAX], length: 0 };
         for number in address.octets() {
             let (digits, length) = DECIMALS[usize::from(number)];
             // Copies four bytes at once. The next number overwrites the surplus bytes.
-            text.octets[text.length..][..4].copy_from_slice(&digits);
+            text.bytes[text.length..][..4].copy_from_slice(&digits);
             text.length += usize::from(length);
         }
         // Removes the dot after the last number.
@@ -62,12 +62,12 @@ impl From<IpAddr> for IpText {
             IpAddr::V4(address) => return address.into(),
             IpAddr::V6(address) => address,
         };
-        let mut octets = [0; LENGTH_MAX];
-        let mut left = &mut octets[..];
+        let mut bytes = [0; LENGTH_MAX];
+        let mut left = &mut bytes[..];
         // The buffer has the maximum length of an address.
         let _ = write!(left, "{address}");
         let length = LENGTH_MAX - left.len();
-        Self { octets, length }
+        Self { bytes, length }
     }
 }
 

@@ -156,22 +156,22 @@ impl Pipe {
 /// Data that waits to be written. It owns a buffer only while data waits.
 #[derive(Default)]
 pub struct Gathered {
-    octets: PooledBuffer,
+    bytes: PooledBuffer,
     written: usize,
 }
 
 impl Gathered {
-    /// Appends `octets`.
-    pub fn push(&mut self, octets: &[u8]) {
-        if self.octets.capacity() == 0 {
-            self.octets = PooledBuffer::take();
+    /// Appends `bytes`.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = PooledBuffer::take();
         }
-        self.octets.extend_from_slice(octets);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Returns `true` if enough data waits that it must be written before more is added.
     pub fn is_full(&self) -> bool {
-        self.octets.len() >= FULL_BYTES
+        self.bytes.len() >= FULL_BYTES
     }
 
     /// Writes all data. Sets `has_moved` to `true` if any byte was written.
@@ -184,8 +184,8 @@ impl Gathered {
         transport: &mut T,
         has_moved: &mut bool,
     ) -> Poll<io::Result<()>> {
-        while self.written < self.octets.len() {
-            let waiting = IoSlice::new(&self.octets[self.written..]);
+        while self.written < self.bytes.len() {
+            let waiting = IoSlice::new(&self.bytes[self.written..]);
             match ready!(transport.poll_write(cx, &[waiting]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => self.written += written,

@@ -37,16 +37,16 @@ impl Owned {
 
 /// A connection in memory that has allocated all its memory in advance.
 #[derive(Clone)]
-struct Line(Rc<Octets>);
+struct Line(Rc<Bytes>);
 
-struct Octets {
+struct Bytes {
     to_server: RefCell<VecDeque<u8>>,
     to_client: RefCell<Vec<u8>>,
 }
 
 impl Line {
     fn new() -> Self {
-        Self(Rc::new(Octets {
+        Self(Rc::new(Bytes {
             to_server: RefCell::new(VecDeque::with_capacity(1 << 16)),
             to_client: RefCell::new(Vec::with_capacity(1 << 16)),
         }))

@@ -95,7 +95,7 @@ fn find_weight(fields: FieldLines<'_>, is_named: impl Fn(&[u8]) -> bool) -> Opti
 
 /// Parses `codings [ weight ]`. The weight is in thousandths (RFC 9110 §12.4.2).
 fn parse_member(member: &[u8]) -> Option<(&[u8], u16)> {
-    let Some(semicolon) = member.iter().position(|octet| *octet == b';') else {
+    let Some(semicolon) = member.iter().position(|byte| *byte == b';') else {
         return Some((member, MOST));
     };
     let (name, parameter) =

@@ -61,10 +61,10 @@ pub(crate) async fn recognise<T: Transport>(
     .await
 }
 
-/// Returns the protocol that begins with `octets`, if they are long enough.
-fn spoken_with(octets: &[u8]) -> Option<Spoken> {
-    let common = octets.len().min(PREFACE.len());
-    match octets[..common] == PREFACE[..common] {
+/// Returns the protocol that begins with `bytes`, if they are long enough.
+fn spoken_with(bytes: &[u8]) -> Option<Spoken> {
+    let common = bytes.len().min(PREFACE.len());
+    match bytes[..common] == PREFACE[..common] {
         true if common == PREFACE.len() => Some(Spoken::Http2),
         true => None,
         false => Some(Spoken::Http1),
@@ -77,13 +77,13 @@ fn poll_append<T: Transport>(
     early: &mut PooledBuffer,
     cx: &mut Context<'_>,
 ) -> Poll<Option<usize>> {
-    let mut octets = [0; READ_BYTES];
-    let read = ready!(transport.poll_read(cx, &mut octets)).ok();
+    let mut bytes = [0; READ_BYTES];
+    let read = ready!(transport.poll_read(cx, &mut bytes)).ok();
     if let Some(read) = read {
         if early.capacity() == 0 {
             *early = PooledBuffer::take();
         }
-        early.extend_from_slice(&octets[..read]);
+        early.extend_from_slice(&bytes[..read]);
     }
     Poll::Ready(read)
 }

@@ -116,10 +116,10 @@ fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
     let headers = to.headers_mut();
     headers.reserve(head.field_lines.len());
     // A single copy of the header section. The values are slices of it.
-    let octets = Bytes::copy_from_slice(head.field_lines.octets());
+    let bytes = Bytes::copy_from_slice(head.field_lines.bytes());
     for (line, span) in head.field_lines.iter().zip(head.field_lines.spans()) {
         let name = HeaderName::from_bytes(line.name.as_bytes()).ok()?;
-        let value = octets.slice(span.value_start as usize..span.value_end as usize);
+        let value = bytes.slice(span.value_start as usize..span.value_end as usize);
         headers.append(name, HeaderValue::from_maybe_shared(value).ok()?);
     }
     Some(to)

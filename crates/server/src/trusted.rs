@@ -159,44 +159,44 @@ fn members_from_right<'a>(
     lines.iter().rev().filter(is_named).flat_map(move |line| {
         let mut rest = Some(line.value.as_bytes());
         std::iter::from_fn(move || {
-            let octets = rest?;
-            let comma = last_separator(octets, b',', quotes);
-            rest = comma.map(|comma| &octets[..comma]);
-            Some(octets[comma.map_or(0, |comma| comma + 1)..].trim_ascii())
+            let bytes = rest?;
+            let comma = last_separator(bytes, b',', quotes);
+            rest = comma.map(|comma| &bytes[..comma]);
+            Some(bytes[comma.map_or(0, |comma| comma + 1)..].trim_ascii())
         })
         .filter(|member| !member.is_empty())
     })
 }
 
 /// Returns the position of the last `separator` outside of quoted strings.
-fn last_separator(octets: &[u8], separator: u8, quotes: Quotes) -> Option<usize> {
+fn last_separator(bytes: &[u8], separator: u8, quotes: Quotes) -> Option<usize> {
     let mut is_quoted = false;
-    for (i, octet) in octets.iter().enumerate().rev() {
-        if *octet == b'"' && quotes == Quotes::Some && !is_escaped(&octets[..i]) {
+    for (i, byte) in bytes.iter().enumerate().rev() {
+        if *byte == b'"' && quotes == Quotes::Some && !is_escaped(&bytes[..i]) {
             is_quoted = !is_quoted;
-        } else if *octet == separator && !is_quoted {
+        } else if *byte == separator && !is_quoted {
             return Some(i);
         }
     }
     None
 }
 
-/// Returns `true` if the byte after `octets` is part of a quoted pair (RFC 9110 §5.6.4).
-fn is_escaped(octets: &[u8]) -> bool {
-    octets.iter().rev().take_while(|octet| **octet == b'\\').count() % 2 == 1
+/// Returns `true` if the byte after `bytes` is part of a quoted pair (RFC 9110 §5.6.4).
+fn is_escaped(bytes: &[u8]) -> bool {
+    bytes.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
 /// Returns the parameter `name` of an element of `Forwarded`, without quotation marks.
 fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut rest = Some(element);
     let pairs = std::iter::from_fn(|| {
-        let octets = rest?;
-        let semicolon = last_separator(octets, b';', Quotes::Some);
-        rest = semicolon.map(|semicolon| &octets[..semicolon]);
-        Some(&octets[semicolon.map_or(0, |semicolon| semicolon + 1)..])
+        let bytes = rest?;
+        let semicolon = last_separator(bytes, b';', Quotes::Some);
+        rest = semicolon.map(|semicolon| &bytes[..semicolon]);
+        Some(&bytes[semicolon.map_or(0, |semicolon| semicolon + 1)..])
     });
     for pair in pairs {
-        let Some(equals) = pair.iter().position(|octet| *octet == b'=') else { continue };
+        let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
         if pair[..equals].trim_ascii().eq_ignore_ascii_case(name.as_bytes()) {
             let value = pair[equals + 1..].trim_ascii();
             return Some(
@@ -209,8 +209,8 @@ fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
 
 /// Parses an address with an optional port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]:80`, `2001:db8::1`
 /// (RFC 7239 §6). `None` for `unknown` and obfuscated names.
-fn node(octets: &[u8]) -> Option<ClientAddr> {
-    let text = str::from_utf8(octets).ok()?;
+fn node(bytes: &[u8]) -> Option<ClientAddr> {
+    let text = str::from_utf8(bytes).ok()?;
     let (address, port) = if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
         let port = if port.is_empty() { port } else { port.strip_prefix(':')? };
@@ -226,13 +226,13 @@ fn node(octets: &[u8]) -> Option<ClientAddr> {
     Some(ClientAddr::Tcp(SocketAddr::new(address.to_canonical(), port)))
 }
 
-fn scheme(octets: &[u8]) -> Option<&'static str> {
-    SCHEMES.into_iter().find(|scheme| octets.eq_ignore_ascii_case(scheme.as_bytes()))
+fn scheme(bytes: &[u8]) -> Option<&'static str> {
+    SCHEMES.into_iter().find(|scheme| bytes.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 
-fn host(octets: &[u8]) -> Option<&str> {
-    let authority = Authority::parse(octets).ok()?;
-    (!octets.is_empty()).then(|| authority.as_str())
+fn host(bytes: &[u8]) -> Option<&str> {
+    let authority = Authority::parse(bytes).ok()?;
+    (!bytes.is_empty()).then(|| authority.as_str())
 }
 
 /// Schemes that proxies use with HTTP clients.

@@ -65,13 +65,13 @@ struct State {
 
 impl Transport for Line {
     fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let octets = self.0.to_server.get();
-        let length = octets.len().min(buffer.len()).min(self.0.read_bytes_max.get());
+        let bytes = self.0.to_server.get();
+        let length = bytes.len().min(buffer.len()).min(self.0.read_bytes_max.get());
         if length == 0 {
             // No waker is needed, because the test polls again after it supplies more bytes.
             return Poll::Pending;
         }
-        let (read, left) = octets.split_at(length);
+        let (read, left) = bytes.split_at(length);
         buffer[..length].copy_from_slice(read);
         self.0.to_server.set(left);
         Poll::Ready(Ok(length))
@@ -221,9 +221,9 @@ impl Client {
     fn answer(&mut self) -> String {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            let mut octet = [0];
-            self.stream.read_exact(&mut octet).unwrap();
-            head.push(octet[0].into());
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0].into());
         }
         let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
         let mut content = vec![0; length.parse().unwrap()];

@@ -7,10 +7,10 @@ use thruway_testkit::transcript::Event;
 /// Operation on a client connection.
 #[derive(Arbitrary, Debug)]
 pub(crate) enum Operation {
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     Response(Response),
     Expect { to: To, asks_for_upgrade: bool },
-    Skip { octets: u8 },
+    Skip { bytes: u8 },
     EndOfInput,
 }
 
@@ -31,15 +31,15 @@ pub(crate) enum Response {
     Interim,
     Switching,
     NotModified { announced: u8 },
-    Octets { announced: u8, sent: u8 },
+    Bytes { announced: u8, sent: u8 },
     Chunked,
-    Chunk { octets: u8 },
+    Chunk { bytes: u8 },
     LastChunk,
     UntilClose,
 }
 
 impl Response {
-    fn octets(self) -> Vec<u8> {
+    fn bytes(self) -> Vec<u8> {
         let text = match self {
             Self::Empty => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
             Self::Last => "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_owned(),
@@ -49,12 +49,12 @@ impl Response {
             Self::NotModified { announced } => {
                 format!("HTTP/1.1 304 x\r\nContent-Length: {announced}\r\n\r\n")
             }
-            Self::Octets { announced, sent } => {
+            Self::Bytes { announced, sent } => {
                 let content = "a".repeat(sent.into());
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {announced}\r\n\r\n{content}")
             }
             Self::Chunked => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
-            Self::Chunk { octets } => format!("{octets:x}\r\n{}\r\n", "a".repeat(octets.into())),
+            Self::Chunk { bytes } => format!("{bytes:x}\r\n{}\r\n", "a".repeat(bytes.into())),
             Self::LastChunk => "0\r\n\r\n".to_owned(),
             Self::UntilClose => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
         };
@@ -79,7 +79,7 @@ pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec
     for operation in operations {
         run.perform(operation, size);
         assert_eq!(run.connection.expected_count(), run.awaited);
-        assert_eq!(run.connection.content_remaining(), run.expected.map_or(Some(0), BodyLength::octets));
+        assert_eq!(run.connection.content_remaining(), run.expected.map_or(Some(0), BodyLength::bytes));
         if run.connection.is_reusable() {
             assert!(run.awaited == 0 && run.expected.is_none() && run.error.is_none() && !run.has_ended);
         }
@@ -104,8 +104,8 @@ struct Run {
 impl Run {
     fn perform(&mut self, operation: &Operation, size: usize) {
         match operation {
-            Operation::Octets(octets) => self.feed(octets, size),
-            Operation::Response(response) => self.feed(&response.octets(), size),
+            Operation::Bytes(bytes) => self.feed(bytes, size),
+            Operation::Response(response) => self.feed(&response.bytes(), size),
             Operation::Expect { to, asks_for_upgrade } => {
                 let to = match to {
                     To::Connect => ResponseTo::Connect,
@@ -115,7 +115,7 @@ impl Run {
                 self.connection.expect_response(to, *asks_for_upgrade);
                 self.awaited += 1;
             }
-            Operation::Skip { octets } => self.skip((*octets).into()),
+            Operation::Skip { bytes } => self.skip((*bytes).into()),
             Operation::EndOfInput => self.end(),
         }
     }
@@ -135,16 +135,16 @@ impl Run {
     }
 
     /// Content of a known length is passed over; of what has no length nothing is.
-    fn skip(&mut self, octets: u64) {
-        self.connection.skip_content(octets);
-        if let Some(BodyLength::Octets(remaining)) = &mut self.expected {
-            *remaining = remaining.saturating_sub(octets);
+    fn skip(&mut self, bytes: u64) {
+        self.connection.skip_content(bytes);
+        if let Some(BodyLength::Bytes(remaining)) = &mut self.expected {
+            *remaining = remaining.saturating_sub(bytes);
         }
         self.read();
     }
 
-    fn feed(&mut self, octets: &[u8], size: usize) {
-        for piece in octets.chunks(size) {
+    fn feed(&mut self, bytes: &[u8], size: usize) {
+        for piece in bytes.chunks(size) {
             self.buffer.extend_from_slice(piece);
             self.read();
         }
@@ -181,9 +181,9 @@ impl Run {
             (Event::Tunnel(_), None) => self.awaited -= 1,
             (Event::Response(_, BodyLength::NONE), None) => self.awaited -= 1,
             (Event::Response(_, length), None) => self.expected = Some(*length),
-            (Event::Content(octets), Some(BodyLength::Octets(remaining))) => {
-                let remaining = remaining.checked_sub(octets.len() as u64).expect("no more than announced");
-                self.expected = Some(BodyLength::Octets(remaining));
+            (Event::Content(bytes), Some(BodyLength::Bytes(remaining))) => {
+                let remaining = remaining.checked_sub(bytes.len() as u64).expect("no more than announced");
+                self.expected = Some(BodyLength::Bytes(remaining));
             }
             (Event::Content(_), Some(BodyLength::Chunked | BodyLength::UntilClose)) => {}
             (Event::EndOfContent(_), Some(BodyLength::NONE | BodyLength::Chunked)) => {

@@ -7,7 +7,7 @@ use thruway_testkit::transcript::Event;
 /// Operation on a server connection.
 #[derive(Arbitrary, Debug)]
 pub(crate) enum Operation {
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     Request(Request),
     Stop,
     Abandon,
@@ -24,14 +24,14 @@ pub(crate) enum Request {
     Upgrade,
     UpgradeLast,
     Connect,
-    PostOctets { announced: u8, sent: u8 },
+    PostBytes { announced: u8, sent: u8 },
     PostChunked,
-    Chunk { octets: u8 },
+    Chunk { bytes: u8 },
     LastChunk { with_trailer: bool },
 }
 
 impl Request {
-    fn octets(self) -> Vec<u8> {
+    fn bytes(self) -> Vec<u8> {
         match self {
             Self::Get => b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
             Self::GetLast => b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_vec(),
@@ -43,13 +43,13 @@ impl Request {
                 b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: b\r\n\r\n".to_vec()
             }
             Self::Connect => b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
-            Self::PostOctets { announced, sent } => {
+            Self::PostBytes { announced, sent } => {
                 let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {announced}\r\n\r\n");
                 [head.as_bytes(), &vec![b'a'; sent.into()]].concat()
             }
             Self::PostChunked => b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec(),
-            Self::Chunk { octets } => {
-                [format!("{octets:x}\r\n").as_bytes(), &vec![b'a'; octets.into()], b"\r\n"].concat()
+            Self::Chunk { bytes } => {
+                [format!("{bytes:x}\r\n").as_bytes(), &vec![b'a'; bytes.into()], b"\r\n"].concat()
             }
             Self::LastChunk { with_trailer: true } => b"0\r\nA: b\r\n\r\n".to_vec(),
             Self::LastChunk { with_trailer: false } => b"0\r\n\r\n".to_vec(),
@@ -94,8 +94,8 @@ struct Run {
 impl Run {
     fn perform(&mut self, operation: &Operation, size: usize) {
         match operation {
-            Operation::Octets(octets) => self.feed(octets, size),
-            Operation::Request(request) => self.feed(&request.octets(), size),
+            Operation::Bytes(bytes) => self.feed(bytes, size),
+            Operation::Request(request) => self.feed(&request.bytes(), size),
             Operation::Stop => {
                 self.connection.stop();
                 self.is_stopped = true;
@@ -121,8 +121,8 @@ impl Run {
         }
     }
 
-    fn feed(&mut self, octets: &[u8], size: usize) {
-        for piece in octets.chunks(size) {
+    fn feed(&mut self, bytes: &[u8], size: usize) {
+        for piece in bytes.chunks(size) {
             self.buffer.extend_from_slice(piece);
             self.read();
         }
@@ -136,14 +136,14 @@ impl Run {
             match self.connection.handle_input(input, &mut self.index) {
                 Ok((event, more)) => {
                     used += more;
-                    let octets = &input[..more];
+                    let bytes = &input[..more];
                     let Some(event) = event else { break };
                     assert!(!was_finished && self.error.is_none(), "an event after the end: {event:?}");
                     let length = match &event {
                         ServerEvent::Request => Some(self.index.request_facts().body_length),
                         _ => None,
                     };
-                    let event = Event::of_server(event, octets, &self.index);
+                    let event = Event::of_server(event, bytes, &self.index);
                     self.take(event, length);
                 }
                 Err(error) => {
@@ -165,9 +165,9 @@ impl Run {
                 self.requests += 1;
                 self.expected = length.filter(|length| *length != BodyLength::NONE);
             }
-            (Event::Content(octets), Some(BodyLength::Octets(remaining))) => {
-                let remaining = remaining.checked_sub(octets.len() as u64).expect("no more than announced");
-                self.expected = Some(BodyLength::Octets(remaining));
+            (Event::Content(bytes), Some(BodyLength::Bytes(remaining))) => {
+                let remaining = remaining.checked_sub(bytes.len() as u64).expect("no more than announced");
+                self.expected = Some(BodyLength::Bytes(remaining));
             }
             (Event::Content(_), Some(BodyLength::Chunked)) => {}
             (Event::EndOfContent(_), Some(BodyLength::NONE | BodyLength::Chunked)) => self.expected = None,
@@ -188,6 +188,6 @@ impl Run {
         // A head may be refused for what comes after it was counted.
         assert!(self.connection.request_count() - self.requests <= 1);
         assert_eq!(self.connection.is_reading_content(), self.expected.is_some());
-        assert_eq!(self.connection.content_remaining(), self.expected.map_or(Some(0), BodyLength::octets));
+        assert_eq!(self.connection.content_remaining(), self.expected.map_or(Some(0), BodyLength::bytes));
     }
 }

@@ -7,7 +7,7 @@ const REPEATED: usize = 512;
 
 /// One answer over and over.
 pub(crate) struct Answers {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     answer_bytes: usize,
 }
 
@@ -22,18 +22,18 @@ impl Answers {
             length = contract::PLAINTEXT.len(),
             content = contract::PLAINTEXT,
         );
-        Self { octets: answer.repeat(REPEATED).into_bytes(), answer_bytes: answer.len() }
+        Self { bytes: answer.repeat(REPEATED).into_bytes(), answer_bytes: answer.len() }
     }
 
-    /// Length of `n` answers in octets.
+    /// Length of `n` answers in bytes.
     pub(crate) fn bytes(&self, n: usize) -> usize {
         n * self.answer_bytes
     }
 
-    /// The next octets to send when `owed` octets of whole answers are left, some of the first perhaps sent.
+    /// The next bytes to send when `owed` bytes of whole answers are left, some of the first perhaps sent.
     pub(crate) fn owed(&self, owed: usize) -> &[u8] {
         let sent = (self.answer_bytes - owed % self.answer_bytes) % self.answer_bytes;
-        let end = self.octets.len().min(sent + owed);
-        &self.octets[sent..end]
+        let end = self.bytes.len().min(sent + owed);
+        &self.bytes[sent..end]
     }
 }

@@ -22,7 +22,7 @@ const LISTENER: u64 = u64::MAX;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 1024;
 
-/// Octets received at once: a hundred pipelined requests and more.
+/// Bytes received at once: a hundred pipelined requests and more.
 const INPUT_BYTES: usize = 64 * 1024;
 
 fn main() -> io::Result<()> {

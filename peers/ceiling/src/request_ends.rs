@@ -1,10 +1,10 @@
-//! Counts ends of header sections in a stream of octets that arrives in pieces.
+//! Counts ends of header sections in a stream of bytes that arrives in pieces.
 
 use memchr::memmem;
 
 const END: &[u8] = b"\r\n\r\n";
 
-/// How much of `END` the octets seen so far finish with: 0 to 3.
+/// How much of `END` the bytes seen so far finish with: 0 to 3.
 #[derive(Default)]
 pub(crate) struct RequestEnds {
     matched: usize,
@@ -27,20 +27,20 @@ impl RequestEnds {
         n
     }
 
-    /// Goes on with an end that an earlier piece began; says if it is complete and how many octets that took.
+    /// Goes on with an end that an earlier piece began; says if it is complete and how many bytes that took.
     fn resume(&mut self, input: &[u8]) -> (bool, usize) {
         let missing = &END[self.matched..];
         let same = missing.iter().zip(input).take_while(|(a, b)| a == b).count();
         let (found, ran_out) = (same == missing.len(), same == input.len());
         self.matched = if found || !ran_out { 0 } else { self.matched + same };
-        // After a mismatch the octets may still begin an end of their own: they are looked at again.
+        // After a mismatch the bytes may still begin an end of their own: they are looked at again.
         (found, if found || ran_out { same } else { 0 })
     }
 }
 
-/// Longest proper prefix of `END` that `octets` finish with.
-fn unfinished(octets: &[u8]) -> usize {
-    (1..END.len()).rev().find(|&n| octets.ends_with(&END[..n])).unwrap_or(0)
+/// Longest proper prefix of `END` that `bytes` finish with.
+fn unfinished(bytes: &[u8]) -> usize {
+    (1..END.len()).rev().find(|&n| bytes.ends_with(&END[..n])).unwrap_or(0)
 }
 
 #[cfg(test)]

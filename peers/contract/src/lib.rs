@@ -1,6 +1,6 @@
 //! What every peer serves, and how it is told where to listen.
 //!
-//! Nothing here touches a socket: each peer serves these octets with its own means.
+//! Nothing here touches a socket: each peer serves these bytes with its own means.
 
 use std::net::SocketAddr;
 

@@ -79,7 +79,7 @@ func AddTool(arguments Add) any {
 	return Sum{Sum: arguments.A + arguments.B}
 }
 
-// JSON is a result as octets, to be serialised once for both forms in which it is sent.
+// JSON is a result as bytes, to be serialised once for both forms in which it is sent.
 func JSON(result any) (json.RawMessage, error) {
 	return json.Marshal(result)
 }

@@ -66,9 +66,9 @@ func nothing(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) 
 }
 
 func result(value any) (*mcp.CallToolResult, error) {
-	octets, err := contract.JSON(value)
+	bytes, err := contract.JSON(value)
 	if err != nil {
 		return nil, err
 	}
-	return mcp.NewToolResultStructured(octets, string(octets)), nil
+	return mcp.NewToolResultStructured(bytes, string(bytes)), nil
 }

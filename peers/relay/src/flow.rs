@@ -30,15 +30,15 @@ impl Flow {
             }
             let mut received = ReadBuf::new(buffer);
             ready!(Pin::new(&mut *from).poll_read(cx, &mut received))?;
-            let octets = received.filled();
-            if octets.is_empty() {
+            let bytes = received.filled();
+            if bytes.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            let sent = match Pin::new(&mut *to).poll_write(cx, octets) {
+            let sent = match Pin::new(&mut *to).poll_write(cx, bytes) {
                 Poll::Ready(sent) => sent?,
                 Poll::Pending => 0,
             };
-            self.unsent.extend_from_slice(&octets[sent..]);
+            self.unsent.extend_from_slice(&bytes[sent..]);
         }
     }
 }

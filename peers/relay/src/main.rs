@@ -1,4 +1,4 @@
-//! The relay: moves octets between clients and a backend and reads no HTTP, the floor under what a gateway
+//! The relay: moves bytes between clients and a backend and reads no HTTP, the floor under what a gateway
 //! costs on a machine.
 //!
 //! Each client has a connection to the backend of its own. Nothing is parsed, shared or timed.

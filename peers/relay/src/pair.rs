@@ -27,7 +27,7 @@ impl Pair {
         Self { client, upstream, requests: Flow::default(), responses: Flow::default() }
     }
 
-    /// Passes on octets in both directions until either side ends.
+    /// Passes on bytes in both directions until either side ends.
     pub(crate) async fn relay(mut self) -> io::Result<()> {
         poll_fn(|cx| BUFFER.with_borrow_mut(|buffer| self.poll(buffer, cx))).await
     }

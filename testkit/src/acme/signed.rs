@@ -18,8 +18,8 @@ pub(super) struct Signed {
 }
 
 impl Signed {
-    pub(super) fn read(octets: &[u8]) -> Option<Self> {
-        let whole: Value = serde_json::from_slice(octets).ok()?;
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let whole: Value = serde_json::from_slice(bytes).ok()?;
         let part = |name: &str| URL_SAFE_NO_PAD.decode(whole[name].as_str()?).ok();
         let header: Value = serde_json::from_slice(&part("protected")?).ok()?;
         let text = |name: &str| header[name].as_str().map(str::to_owned);

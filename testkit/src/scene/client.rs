@@ -62,8 +62,8 @@ impl Client {
     }
 
     /// Sends bytes, which arrive in one piece.
-    pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
-        self.act(|peer| peer.send(octets))
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.act(|peer| peer.send(bytes))
     }
 
     /// Sends nothing more, but goes on reading.
@@ -77,24 +77,24 @@ impl Client {
     }
 
     /// Accepts only this number of bytes from now on.
-    pub fn take_only(&mut self, octets: usize) -> &mut Self {
-        self.peer.take_only(octets);
+    pub fn take_only(&mut self, bytes: usize) -> &mut Self {
+        self.peer.take_only(bytes);
         self
     }
 
     /// Accepts this number of further bytes.
-    pub fn take_more(&mut self, octets: usize) -> &mut Self {
-        self.act(|peer| peer.take_more(octets))
+    pub fn take_more(&mut self, bytes: usize) -> &mut Self {
+        self.act(|peer| peer.take_more(bytes))
     }
 
     /// Splits the sent bytes into pieces of at most this size.
-    pub fn cut_into(&mut self, octets: usize) -> &mut Self {
-        self.peer.cut_into(octets);
+    pub fn cut_into(&mut self, bytes: usize) -> &mut Self {
+        self.peer.cut_into(bytes);
         self
     }
 
     /// Returns the bytes that arrived since the last call.
-    pub fn received_octets(&mut self) -> Vec<u8> {
+    pub fn received_bytes(&mut self) -> Vec<u8> {
         self.run();
         self.peer.received()
     }
@@ -104,7 +104,7 @@ impl Client {
     /// # Panics
     /// It is none.
     pub fn received(&mut self) -> String {
-        String::from_utf8(self.received_octets()).expect("the answer should be text")
+        String::from_utf8(self.received_bytes()).expect("the answer should be text")
     }
 
     /// Returns the number of bytes that the server has not read.

@@ -50,14 +50,14 @@ pub struct Response {
 }
 
 impl Event {
-    /// The event that a server's connection found in `octets`.
+    /// The event that a server's connection found in `bytes`.
     ///
     /// # Panics
     /// The event contradicts itself.
-    pub fn of_server(event: ServerEvent<'_>, octets: &[u8], index: &HeadIndex) -> Self {
+    pub fn of_server(event: ServerEvent<'_>, bytes: &[u8], index: &HeadIndex) -> Self {
         match event {
             ServerEvent::Request => {
-                let (head, facts) = (index.request_head(octets), *index.request_facts());
+                let (head, facts) = (index.request_head(bytes), *index.request_facts());
                 assert_eq!(Method::from_token(head.method.as_str().as_bytes()), Ok(head.method));
                 assert_eq!(head.version, facts.version);
                 Self::Request {
@@ -67,29 +67,29 @@ impl Event {
                     facts,
                 }
             }
-            ServerEvent::Content(octets) => Self::content(octets),
-            ServerEvent::EndOfContent => Self::EndOfContent(owned(index.field_lines(octets))),
+            ServerEvent::Content(bytes) => Self::content(bytes),
+            ServerEvent::EndOfContent => Self::EndOfContent(owned(index.field_lines(bytes))),
         }
     }
 
-    /// The event that a client's connection found in `octets`.
+    /// The event that a client's connection found in `bytes`.
     ///
     /// # Panics
     /// The event contradicts itself.
-    pub fn of_client(event: ClientEvent<'_>, octets: &[u8], index: &HeadIndex) -> Self {
-        let head = || index.response_head(octets).into();
+    pub fn of_client(event: ClientEvent<'_>, bytes: &[u8], index: &HeadIndex) -> Self {
+        let head = || index.response_head(bytes).into();
         match event {
             ClientEvent::Interim => Self::Interim(head()),
             ClientEvent::Response(length) => Self::Response(head(), length),
             ClientEvent::Tunnel => Self::Tunnel(head()),
-            ClientEvent::Content(octets) => Self::content(octets),
-            ClientEvent::EndOfContent => Self::EndOfContent(owned(index.field_lines(octets))),
+            ClientEvent::Content(bytes) => Self::content(bytes),
+            ClientEvent::EndOfContent => Self::EndOfContent(owned(index.field_lines(bytes))),
         }
     }
 
-    fn content(octets: &[u8]) -> Self {
-        assert!(!octets.is_empty(), "content is never empty");
-        Self::Content(octets.to_vec())
+    fn content(bytes: &[u8]) -> Self {
+        assert!(!bytes.is_empty(), "content is never empty");
+        Self::Content(bytes.to_vec())
     }
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for Event {
             Self::Interim(head) => write!(f, "interim {}", head.status),
             Self::Response(head, length) => write!(f, "{} {}{}", head.version, head.status, body(*length)),
             Self::Tunnel(head) => write!(f, "tunnel {}", head.status),
-            Self::Content(octets) => write!(f, "content {}", octets.escape_ascii()),
+            Self::Content(bytes) => write!(f, "content {}", bytes.escape_ascii()),
             Self::EndOfContent(trailers) if trailers.is_empty() => f.write_str("end"),
             Self::EndOfContent(trailers) => {
                 let names: Vec<&str> = trailers.iter().map(|(name, _)| name.as_str()).collect();
@@ -148,7 +148,7 @@ impl fmt::Display for Event {
 fn body(length: BodyLength) -> String {
     match length {
         BodyLength::NONE => String::new(),
-        BodyLength::Octets(octets) => format!(", {octets} bytes"),
+        BodyLength::Bytes(bytes) => format!(", {bytes} bytes"),
         BodyLength::Chunked => String::from(", chunked"),
         BodyLength::UntilClose => String::from(", until close"),
     }

@@ -129,9 +129,7 @@ fn read_into(
         let name = format!("{group}{name}");
         // Without a file, the scenario itself broke off.
         let mut checks = match fs::read(path.join("checks.json")) {
-            Ok(octets) => {
-                serde_json::from_slice(&octets).with_context(|| format!("the checks of `{name}`"))?
-            }
+            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("the checks of `{name}`"))?,
             Err(_) => vec![Check::failed("broke off")],
         };
         // A client says what went wrong; the suite does not look at it.

@@ -18,7 +18,7 @@ pub(super) fn reading(case: &Case) -> Result<Reading> {
 #[derive(Clone, Copy)]
 pub(super) enum Entry<'c> {
     /// A part of the input.
-    Span { name: &'c str, octets: &'c [u8] },
+    Span { name: &'c str, bytes: &'c [u8] },
     /// Something is complete, or begins, here.
     Mark { name: &'c str, at: usize },
     /// An error, or the answer to the end of the input.
@@ -29,7 +29,7 @@ pub(super) enum Entry<'c> {
 pub(super) fn entries(case: &Case) -> impl Iterator<Item = Result<Entry<'_>>> {
     case.log
         .lines()
-        .map(move |line| entry(line, &case.octets).with_context(|| format!("in the log: `{line}`")))
+        .map(move |line| entry(line, &case.bytes).with_context(|| format!("in the log: `{line}`")))
 }
 
 fn entry<'c>(line: &'c str, input: &'c [u8]) -> Result<Entry<'c>> {
@@ -48,8 +48,8 @@ fn entry<'c>(line: &'c str, input: &'c [u8]) -> Result<Entry<'c>> {
         return Ok(Entry::Mark { name: rest, at });
     };
     let (name, _) = span.split_once(']').context("no name")?;
-    let octets = input.get(at..at + length.parse::<usize>()?).context("no such octets")?;
-    Ok(Entry::Span { name, octets })
+    let bytes = input.get(at..at + length.parse::<usize>()?).context("no such bytes")?;
+    Ok(Entry::Span { name, bytes })
 }
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ struct State {
 impl State {
     fn take(&mut self, entry: Entry<'_>) {
         match entry {
-            Entry::Span { name, octets } => self.take_span(name, octets),
+            Entry::Span { name, bytes } => self.take_span(name, bytes),
             Entry::Mark { name, .. } => self.take_mark(name),
             Entry::End { refusal } => self.reading.refusal = refusal.map(str::to_owned),
         }
@@ -92,8 +92,8 @@ impl State {
     }
 
     /// Several spans of one line belong together.
-    fn take_span(&mut self, name: &str, octets: &[u8]) {
-        let text = String::from_utf8_lossy(octets);
+    fn take_span(&mut self, name: &str, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
         match name {
             "method" => self.pending.start_line[0].push_str(&text),
             "url" | "status" => self.pending.start_line[1].push_str(&text),
@@ -111,7 +111,7 @@ impl State {
             }
             "body" => {
                 if let Some(message) = self.reading.messages.last_mut() {
-                    message.content.extend_from_slice(octets);
+                    message.content.extend_from_slice(bytes);
                 }
             }
             _ => {}

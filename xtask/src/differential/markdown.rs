@@ -14,7 +14,7 @@ pub(super) struct Case {
     /// File and headings, with a number where these are the same for several.
     pub(super) name: String,
     pub(super) meta: Meta,
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     pub(super) log: String,
 }
 
@@ -77,7 +77,7 @@ fn cases_of(file: &str, text: &str) -> Result<Vec<Case>> {
             cases.push(Case {
                 name: format!("{file}: {}", headings.join(" / ")),
                 meta,
-                octets: octets(&input)?,
+                bytes: bytes(&input)?,
                 log: block(&mut lines),
             });
         }
@@ -98,24 +98,24 @@ fn block<'t>(lines: &mut impl Iterator<Item = &'t str>) -> String {
 }
 
 /// Returns the bytes of a block: its lines end with CRLF, except for the last one, and escapes are bytes.
-fn octets(block: &str) -> Result<Vec<u8>> {
+fn bytes(block: &str) -> Result<Vec<u8>> {
     ensure!(!block.contains("${"), "a block with code, which only JavaScript can run");
     let text = block.strip_suffix('\n').unwrap_or(block).replace("\\\n", "").replace('\n', "\r\n");
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once('\\') {
-        octets.extend_from_slice(before.as_bytes());
-        rest = unescape(after, &mut octets)?;
+        bytes.extend_from_slice(before.as_bytes());
+        rest = unescape(after, &mut bytes)?;
     }
-    octets.extend_from_slice(rest.as_bytes());
-    Ok(octets)
+    bytes.extend_from_slice(rest.as_bytes());
+    Ok(bytes)
 }
 
 /// Appends the bytes of the escape at the start of `text`, after its backslash. Returns the rest.
-fn unescape<'t>(text: &'t str, octets: &mut Vec<u8>) -> Result<&'t str> {
-    for (letter, octet) in [("r", b'\r'), ("n", b'\n'), ("t", b'\t'), ("f", 0x0c)] {
+fn unescape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str> {
+    for (letter, byte) in [("r", b'\r'), ("n", b'\n'), ("t", b'\t'), ("f", 0x0c)] {
         if let Some(rest) = text.strip_prefix(letter) {
-            octets.push(octet);
+            bytes.push(byte);
             return Ok(rest);
         }
     }
@@ -125,13 +125,13 @@ fn unescape<'t>(text: &'t str, octets: &mut Vec<u8>) -> Result<&'t str> {
     };
     let length = digits.chars().take(length_max).take_while(|digit| digit.is_digit(radix)).count();
     if length == 0 {
-        octets.push(b'\\');
+        bytes.push(b'\\');
         return Ok(text);
     }
     let (code, rest) = digits.split_at(length);
     let character =
         char::from_u32(u32::from_str_radix(code, radix)?).context("an escape for no character")?;
-    octets.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+    bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
     Ok(rest)
 }
 
@@ -154,11 +154,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_stand_for_octets() {
-        assert_eq!(octets("GET /\nA: b\n\n\n").unwrap(), b"GET /\r\nA: b\r\n\r\n");
-        assert_eq!(octets("a\\\nb\n").unwrap(), b"ab");
-        assert_eq!(octets(r"\r\n\t\f\x41\x0c\101\0\q").unwrap(), b"\r\n\t\x0cA\x0cA\0\\q");
-        assert!(octets("${1}").is_err());
+    fn blocks_stand_for_bytes() {
+        assert_eq!(bytes("GET /\nA: b\n\n\n").unwrap(), b"GET /\r\nA: b\r\n\r\n");
+        assert_eq!(bytes("a\\\nb\n").unwrap(), b"ab");
+        assert_eq!(bytes(r"\r\n\t\f\x41\x0c\101\0\q").unwrap(), b"\r\n\t\x0cA\x0cA\0\\q");
+        assert!(bytes("${1}").is_err());
     }
 
     #[test]
@@ -169,6 +169,6 @@ mod tests {
         number_equal_names(&mut cases);
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
         assert_eq!(names, ["file: A", "file: A / B", "file: C", "file: C (2)"]);
-        assert!(cases.iter().all(|case| case.octets == b"a" && case.log == "off=0 b\n"));
+        assert!(cases.iter().all(|case| case.bytes == b"a" && case.log == "off=0 b\n"));
     }
 }

@@ -97,7 +97,7 @@ impl Tally {
 fn print_difference(case: &Case, found: Option<Difference>, theirs: &Reading, ours: &Reading) {
     println!("{}\n  {}", case.name, found.map_or("no difference", Difference::in_words));
     println!("  type   {}", case.meta.kind);
-    println!("  input  {}", case.octets.escape_ascii());
+    println!("  input  {}", case.bytes.escape_ascii());
     println!("  theirs {theirs}");
     println!("  ours   {ours}\n");
 }

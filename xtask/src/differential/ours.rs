@@ -16,7 +16,7 @@ pub(super) fn reading(case: &Case) -> Result<Reading> {
         (Reader::Server { declines_tunnels: false }, without_fragments(with_hosts(case)?))
     } else {
         let to = if case.meta.skips_body { ResponseTo::Head } else { ResponseTo::Other };
-        (Reader::Client(vec![(to, true); MESSAGES_MAX]), case.octets.clone())
+        (Reader::Client(vec![(to, true); MESSAGES_MAX]), case.bytes.clone())
     };
     let ways = sizes(&input, 4).chain(every_single_cut(&input));
     let transcript = assert_cuts_do_not_matter(&reader, Limits::default(), &input, ways);
@@ -30,39 +30,39 @@ fn with_hosts(case: &Case) -> Result<Vec<u8>> {
     let mut version: &[u8] = b"";
     for entry in log::entries(case) {
         match entry? {
-            Entry::Span { name: "version", octets } => version = octets,
-            Entry::Span { name: "header_field", octets } if octets.eq_ignore_ascii_case(b"host") => {
+            Entry::Span { name: "version", bytes } => version = bytes,
+            Entry::Span { name: "header_field", bytes } if bytes.eq_ignore_ascii_case(b"host") => {
                 places.pop();
             }
             Entry::Mark { name: "version complete", at }
-                if version == b"1.1" && case.octets[at..].starts_with(b"\r\n") =>
+                if version == b"1.1" && case.bytes[at..].starts_with(b"\r\n") =>
             {
                 places.push(at + 2);
             }
             _ => {}
         }
     }
-    let mut octets = case.octets.clone();
+    let mut bytes = case.bytes.clone();
     if places.is_empty() && version.is_empty() {
         // They refused the request line, which need not be ours to refuse.
-        places.extend(place_of(&octets, b" HTTP/1.1\r\n").map(|place| place + 11));
+        places.extend(place_of(&bytes, b" HTTP/1.1\r\n").map(|place| place + 11));
     }
     for place in places.into_iter().rev() {
-        octets.splice(place..place, *HOST);
+        bytes.splice(place..place, *HOST);
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
-fn without_fragments(mut octets: Vec<u8>) -> Vec<u8> {
-    while let Some(place) = place_of(&octets, FRAGMENT.as_bytes()) {
-        octets.drain(place..place + FRAGMENT.len());
+fn without_fragments(mut bytes: Vec<u8>) -> Vec<u8> {
+    while let Some(place) = place_of(&bytes, FRAGMENT.as_bytes()) {
+        bytes.drain(place..place + FRAGMENT.len());
     }
-    octets
+    bytes
 }
 
-/// Returns the first place of `part` in `octets`.
-fn place_of(octets: &[u8], part: &[u8]) -> Option<usize> {
-    octets.windows(part.len()).position(|window| window == part)
+/// Returns the first place of `part` in `bytes`.
+fn place_of(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
 }
 
 fn from_transcript(transcript: Transcript, is_finished: bool) -> Reading {
@@ -81,12 +81,12 @@ fn take(event: Event, messages: &mut Vec<Message>) {
         Event::Request { method, target, fields, facts } => messages.push(Message {
             start_line: [method, target, facts.version.to_string()],
             fields: without_host(fields),
-            is_complete: facts.body_length.octets() == Some(0),
+            is_complete: facts.body_length.bytes() == Some(0),
             ..Message::default()
         }),
         Event::Interim(head) | Event::Tunnel(head) => messages.push(from_response(head, true)),
-        Event::Response(head, length) => messages.push(from_response(head, length.octets() == Some(0))),
-        Event::Content(octets) => last(messages).content.extend(octets),
+        Event::Response(head, length) => messages.push(from_response(head, length.bytes() == Some(0))),
+        Event::Content(bytes) => last(messages).content.extend(bytes),
         Event::EndOfContent(trailers) => {
             last(messages).trailers = as_text(trailers);
             last(messages).is_complete = true;

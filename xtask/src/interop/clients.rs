@@ -175,7 +175,7 @@ impl Expected {
             let end =
                 received.windows(4).position(|window| window == b"\r\n\r\n").context("there is no head")?;
             ensure!(lower.starts_with(start), "an odd status line: {lower:.100?}");
-            expect("octets", &(received.len() - end - 4), &self.received_body_bytes.unwrap_or_default())?;
+            expect("bytes", &(received.len() - end - 4), &self.received_body_bytes.unwrap_or_default())?;
         }
         if let Some(events) = &self.received_events {
             let data = text.lines().filter_map(|line| line.strip_prefix("data:"));

@@ -39,7 +39,7 @@ impl Tree {
         for path in String::from_utf8(output.stdout)?.split_terminator('\0').filter(|path| is_ours(path)) {
             // Git still lists deleted files; files that are not text have no style.
             let Some(text) =
-                std::fs::read(root.join(path)).ok().and_then(|octets| String::from_utf8(octets).ok())
+                std::fs::read(root.join(path)).ok().and_then(|bytes| String::from_utf8(bytes).ok())
             else {
                 continue;
             };

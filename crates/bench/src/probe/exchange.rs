@@ -95,8 +95,8 @@ impl Channel<'_> {
     pub(super) async fn end_session(&mut self) -> Result<(), ProbeError> {
         let Self::Http { endpoint, way, session } = self else { return Ok(()) };
         if !session.is_empty() {
-            let octets = SingleMessage::delete(endpoint, session)?;
-            exchange(*way, &octets, ResponseTo::from(thruway_message::Method::Delete)).await?;
+            let bytes = SingleMessage::delete(endpoint, session)?;
+            exchange(*way, &bytes, ResponseTo::from(thruway_message::Method::Delete)).await?;
         }
         Ok(())
     }
@@ -110,9 +110,9 @@ impl Channel<'_> {
 
     async fn post(&self, message: &SingleMessage) -> Result<Answer, ProbeError> {
         let Self::Http { way, session, .. } = self else { return Err(ProbeError::NoResponse) };
-        let mut octets = Vec::new();
-        let to = message.write(session, &mut octets);
-        exchange(*way, &octets, to).await
+        let mut bytes = Vec::new();
+        let to = message.write(session, &mut bytes);
+        exchange(*way, &bytes, to).await
     }
 
     fn keep_session(&mut self, id: Option<Vec<u8>>) {
@@ -132,10 +132,10 @@ impl Way<'_> {
     }
 }
 
-async fn exchange(way: Way<'_>, octets: &[u8], to: ResponseTo) -> Result<Answer, ProbeError> {
+async fn exchange(way: Way<'_>, bytes: &[u8], to: ResponseTo) -> Result<Answer, ProbeError> {
     let connecting = way.connect().await;
     let mut stream = connecting.map_err(|error| ProbeError::Connect(way.address.clone(), error))?;
-    write_all(&mut stream, octets).await?;
+    write_all(&mut stream, bytes).await?;
     let mut connection = ClientConnection::new(Limits::default());
     connection.expect_response(to, false);
     let mut answer = Answer { status: 0, session: None, content: Vec::new() };
@@ -192,12 +192,12 @@ fn response_of(content: &[u8]) -> Option<Value> {
     if content.trim_ascii_start().starts_with(b"{") {
         return response_in(content);
     }
-    let lines = content.split(|octet| *octet == b'\n');
+    let lines = content.split(|byte| *byte == b'\n');
     lines.filter_map(|line| line.strip_prefix(b"data:")).find_map(response_in)
 }
 
-fn response_in(octets: &[u8]) -> Option<Value> {
-    let message: Value = serde_json::from_slice(octets).ok()?;
+fn response_in(bytes: &[u8]) -> Option<Value> {
+    let message: Value = serde_json::from_slice(bytes).ok()?;
     (message.get("result").is_some() || message.get("error").is_some()).then_some(message)
 }
 
@@ -233,10 +233,10 @@ async fn read_some<T: Transport>(transport: &mut T, unread: &mut Vec<u8>) -> Res
     Ok(read?)
 }
 
-async fn write_all<T: Transport>(transport: &mut T, mut octets: &[u8]) -> Result<(), ProbeError> {
-    while !octets.is_empty() {
-        let written = poll_fn(|cx| transport.poll_write(cx, &[IoSlice::new(octets)])).await?;
-        octets = &octets[written..];
+async fn write_all<T: Transport>(transport: &mut T, mut bytes: &[u8]) -> Result<(), ProbeError> {
+    while !bytes.is_empty() {
+        let written = poll_fn(|cx| transport.poll_write(cx, &[IoSlice::new(bytes)])).await?;
+        bytes = &bytes[written..];
     }
     Ok(())
 }

@@ -23,8 +23,8 @@ pub fn rate(value: f64) -> String {
 
 /// Formats bytes: `1.5 MiB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub fn octets(octets: u64) -> String {
-    let mut value = octets as f64;
+pub fn bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
     for larger in units {
@@ -66,10 +66,10 @@ mod tests {
         assert_eq!(time(56.78), "56.8 µs");
         assert_eq!(time(1_234.0), "1.23 ms");
         assert_eq!(time(1_001_000.0), "1.00 s");
-        assert_eq!(octets(0), "0 B");
-        assert_eq!(octets(1023), "1,023 B");
-        assert_eq!(octets(1536), "1.50 KiB");
-        assert_eq!(octets(3 << 40), "3072 GiB");
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1,023 B");
+        assert_eq!(bytes(1536), "1.50 KiB");
+        assert_eq!(bytes(3 << 40), "3072 GiB");
         assert_eq!(rate(1_234_567.4), "1,234,567");
         assert_eq!(rate(12.3456), "12.3");
         assert_eq!(count(1000), "1,000");

@@ -23,7 +23,7 @@ pub use contents::{
 };
 #[doc(hidden)]
 pub use figures::three_digits;
-pub use figures::{octets, rate, time};
+pub use figures::{bytes, rate, time};
 #[doc(hidden)]
 pub use forms::quoted;
 pub(crate) use forms::to_csv;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::contents::{Generator, Handshakes, Report};
-use super::figures::{NONE, count, octets, rate, three_digits, time};
+use super::figures::{NONE, bytes, count, rate, three_digits, time};
 use super::times::TimesReport;
 
 /// The report as plain text.
@@ -113,14 +113,14 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         return rows;
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "three digits are shown")]
-    let received_rate = octets(report.received_rate() as u64);
+    let received_rate = bytes(report.received_rate() as u64);
     // Bytes are counted of requests that were answered as expected.
     let transferred = match requests.answered {
         0 => NONE.to_owned(),
         _ => format!(
             "{} received ({received_rate}/s), {} sent",
-            octets(report.bytes.received),
-            octets(report.bytes.sent)
+            bytes(report.bytes.received),
+            bytes(report.bytes.sent)
         ),
     };
     row("bytes", transferred);
@@ -159,8 +159,8 @@ fn costs(report: &Report) -> Vec<[String; 2]> {
             format!(
                 "{} CPU per request, {} of memory (at most {})",
                 time_or_none(server.cpu_us_per_request),
-                octets(server.resident_after_bytes),
-                octets(server.resident_max_bytes)
+                bytes(server.resident_after_bytes),
+                bytes(server.resident_max_bytes)
             ),
         );
     }

@@ -35,9 +35,9 @@ impl Expected {
         if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
             return Err(InvalidDigest);
         }
-        for (octet, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
             let pair = std::str::from_utf8(pair).map_err(|_| InvalidDigest)?;
-            *octet = u8::from_str_radix(pair, 16).map_err(|_| InvalidDigest)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| InvalidDigest)?;
         }
         Ok(digest)
     }

@@ -36,7 +36,7 @@ pub struct HttpRequests {
 
 #[derive(Debug)]
 struct Prepared {
-    octets: Octets,
+    bytes: BodyBytes,
     to: ResponseTo,
     expected: Expected,
     is_secured: bool,
@@ -46,7 +46,7 @@ struct Prepared {
 }
 
 #[derive(Debug)]
-enum Octets {
+enum BodyBytes {
     /// All requests are the same.
     Fixed(Vec<u8>),
     /// Head up to the length, and content.
@@ -84,19 +84,19 @@ impl HttpRequest {
         let mut head = format!("{} {} HTTP/1.1\r\n", method.as_str(), self.url.target).into_bytes();
         head.extend_from_slice(&field_lines);
         let (head, to) = (Template::new(&head), ResponseTo::from(method));
-        let varying = Octets::Varying { head, content, needs_length };
+        let varying = BodyBytes::Varying { head, content, needs_length };
         let is_fixed = match &varying {
-            Octets::Varying { head, content, .. } => head.is_fixed() && content.is_fixed(),
-            Octets::Fixed(_) => true,
+            BodyBytes::Varying { head, content, .. } => head.is_fixed() && content.is_fixed(),
+            BodyBytes::Fixed(_) => true,
         };
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         if is_fixed {
-            varying.write(0, &mut octets);
+            varying.write(0, &mut bytes);
         }
-        let octets = if is_fixed { Octets::Fixed(octets) } else { varying };
+        let bytes = if is_fixed { BodyBytes::Fixed(bytes) } else { varying };
         let has_te = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("te"));
         let is_secured = self.url.is_https;
-        Ok(Prepared { octets, to, expected: self.expected, is_secured, has_te, http2: None })
+        Ok(Prepared { bytes, to, expected: self.expected, is_secured, has_te, http2: None })
     }
 
     fn field_lines(&self) -> Result<Vec<u8>, InvalidRequest> {
@@ -127,20 +127,20 @@ impl HttpRequest {
 
 impl Prepared {
     fn to_http2(&self, number: u64) -> Option<Http2Request> {
-        let mut octets = Vec::new();
-        self.octets.write(number, &mut octets);
-        Http2Request::of_octets(&octets, self.is_secured, self.has_te)
+        let mut bytes = Vec::new();
+        self.bytes.write(number, &mut bytes);
+        Http2Request::of_bytes(&bytes, self.is_secured, self.has_te)
     }
 }
 
-impl Octets {
+impl BodyBytes {
     const fn is_fixed(&self) -> bool {
         matches!(self, Self::Fixed(_))
     }
 
     fn write(&self, number: u64, output: &mut Vec<u8>) {
         match self {
-            Self::Fixed(octets) => output.extend_from_slice(octets),
+            Self::Fixed(bytes) => output.extend_from_slice(bytes),
             Self::Varying { head, content, needs_length } => {
                 head.write(number, output);
                 let mut written = Vec::new();
@@ -178,7 +178,7 @@ impl HttpRequests {
     pub fn for_http2(mut self) -> Result<Self, InvalidRequest> {
         for prepared in &mut self.prepared {
             let request = prepared.to_http2(0).ok_or(InvalidRequest::NotForHttp2)?;
-            prepared.http2 = Some(request).filter(|_| prepared.octets.is_fixed());
+            prepared.http2 = Some(request).filter(|_| prepared.bytes.is_fixed());
         }
         Ok(self)
     }
@@ -199,7 +199,7 @@ impl Requests for HttpRequests {
     #[inline]
     fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo {
         let chosen = self.chosen(number);
-        chosen.octets.write(number, output);
+        chosen.bytes.write(number, output);
         chosen.to
     }
 

@@ -39,11 +39,11 @@ pub struct Http2Request {
 }
 
 impl Http2Request {
-    /// Parses the HTTP/1.1 request `octets` for HTTP/2; `None` if HTTP/2 does not allow it. `TE` is kept only
+    /// Parses the HTTP/1.1 request `bytes` for HTTP/2; `None` if HTTP/2 does not allow it. `TE` is kept only
     /// if the user set it: a search in the header section costs both sides more than an absent header.
-    pub(super) fn of_octets(octets: &[u8], is_secured: bool, has_te: bool) -> Option<Self> {
+    pub(super) fn of_bytes(bytes: &[u8], is_secured: bool, has_te: bool) -> Option<Self> {
         let scheme = if is_secured { Scheme::HTTPS } else { Scheme::HTTP };
-        let Spoken { mut head, used, .. } = Spoken::of(octets, scheme, false)?;
+        let Spoken { mut head, used, .. } = Spoken::of(bytes, scheme, false)?;
         if !has_te {
             head.headers_mut().remove(TE);
         }
@@ -51,6 +51,6 @@ impl Http2Request {
             // An empty map that was in use is copied like a full one.
             *head.headers_mut() = http::HeaderMap::new();
         }
-        Some(Self { head, content: Bytes::copy_from_slice(&octets[used..]) })
+        Some(Self { head, content: Bytes::copy_from_slice(&bytes[used..]) })
     }
 }

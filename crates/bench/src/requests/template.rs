@@ -7,28 +7,28 @@ pub(super) struct Template(Vec<Piece>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Piece {
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     Number,
     Random,
 }
 
 impl Template {
-    /// Cuts `octets` at its placeholders. Other braces are what they are.
-    pub(super) fn new(octets: &[u8]) -> Self {
+    /// Cuts `bytes` at its placeholders. Other braces are what they are.
+    pub(super) fn new(bytes: &[u8]) -> Self {
         let mut pieces = Vec::new();
         let (mut start, mut at) = (0, 0);
-        while at < octets.len() {
-            let Some((piece, length)) = placeholder(&octets[at..]) else {
+        while at < bytes.len() {
+            let Some((piece, length)) = placeholder(&bytes[at..]) else {
                 at += 1;
                 continue;
             };
-            pieces.push(Piece::Octets(octets[start..at].to_vec()));
+            pieces.push(Piece::Bytes(bytes[start..at].to_vec()));
             pieces.push(piece);
             at += length;
             start = at;
         }
-        pieces.push(Piece::Octets(octets[start..].to_vec()));
-        pieces.retain(|piece| *piece != Piece::Octets(Vec::new()));
+        pieces.push(Piece::Bytes(bytes[start..].to_vec()));
+        pieces.retain(|piece| *piece != Piece::Bytes(Vec::new()));
         Self(pieces)
     }
 
@@ -40,7 +40,7 @@ impl Template {
     /// Returns the length of the text for request `number`.
     pub(super) fn length(&self, number: u64) -> u64 {
         let lengths = self.0.iter().map(|piece| match piece {
-            Piece::Octets(octets) => octets.len() as u64,
+            Piece::Bytes(bytes) => bytes.len() as u64,
             Piece::Number => u64::from(number.checked_ilog10().unwrap_or(0)) + 1,
             Piece::Random => 16,
         });
@@ -53,7 +53,7 @@ impl Template {
         let random = mixed(number);
         for piece in &self.0 {
             match piece {
-                Piece::Octets(octets) => output.extend_from_slice(octets),
+                Piece::Bytes(bytes) => output.extend_from_slice(bytes),
                 Piece::Number => write_number(output, number),
                 Piece::Random => output.extend((0..16).rev().map(|digit| hex_digit(random >> (digit * 4)))),
             }
@@ -61,9 +61,9 @@ impl Template {
     }
 }
 
-fn placeholder(octets: &[u8]) -> Option<(Piece, usize)> {
+fn placeholder(bytes: &[u8]) -> Option<(Piece, usize)> {
     let known: [(&[u8], Piece); 2] = [(b"{n}", Piece::Number), (b"{random}", Piece::Random)];
-    known.into_iter().find(|(text, _)| octets.starts_with(text)).map(|(text, piece)| (piece, text.len()))
+    known.into_iter().find(|(text, _)| bytes.starts_with(text)).map(|(text, piece)| (piece, text.len()))
 }
 
 pub(super) fn write_number(output: &mut Vec<u8>, number: u64) {

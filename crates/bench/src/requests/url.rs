@@ -79,7 +79,7 @@ fn without_start<'t>(text: &'t str, start: &str) -> Option<&'t str> {
 /// The number behind the last `@` in path or query is a weight; in an authority it has no place.
 fn split_weight(text: &str) -> Result<(&str, u32), InvalidLoadUrl> {
     match text.rsplit_once('@') {
-        Some((url, weight)) if !weight.is_empty() && weight.bytes().all(|octet| octet.is_ascii_digit()) => {
+        Some((url, weight)) if !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit()) => {
             let weight = weight.parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
             Ok((url, weight.ok_or(InvalidLoadUrl::Weight)?))
         }

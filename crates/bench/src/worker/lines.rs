@@ -178,7 +178,7 @@ impl<T: Transport> Lines<'_, T> {
     }
 
     #[inline]
-    fn take_response(&mut self, id: u64, outcome: Result<(), Failure>, octets: usize, now: Duration) {
+    fn take_response(&mut self, id: u64, outcome: Result<(), Failure>, bytes: usize, now: Duration) {
         // Most servers answer in order.
         let place = self.pending.iter().position(|pending| pending.id == id);
         let Some(pending) = place.and_then(|place| self.pending.remove(place)) else {
@@ -195,8 +195,8 @@ impl<T: Transport> Lines<'_, T> {
                 let answered = Answered {
                     status: None,
                     sent_bytes: pending.request_bytes,
-                    received_bytes: octets as u64,
-                    content_bytes: octets as u64,
+                    received_bytes: bytes as u64,
+                    content_bytes: bytes as u64,
                     is_event_stream: false,
                 };
                 self.worker.complete(pending.ticket, now, &answered);

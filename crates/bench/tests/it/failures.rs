@@ -9,10 +9,10 @@ use crate::scene::{PROPER, Reaction, Scene, Then};
 const REQUESTS: u64 = 20;
 
 /// Every fourth request fails in this way.
-fn failing(scene: Scene, octets: &'static str, then: Then) -> Record {
+fn failing(scene: Scene, bytes: &'static str, then: Then) -> Record {
     let scene = Scene { limit: Limit::Requests(REQUESTS), ..scene };
     let react = move |number, _| match number % 4 {
-        1 => Reaction::with(octets, then),
+        1 => Reaction::with(bytes, then),
         _ => Reaction::with(PROPER, Then::GoOn),
     };
     scene.run(react).record
@@ -27,7 +27,7 @@ fn assert_only(record: &Record, kind: FailureKind, count: u64) {
 
 #[test]
 fn broken_answers_are_what_they_are() {
-    for (octets, then, kind) in [
+    for (bytes, then, kind) in [
         ("", Then::Finish, FailureKind::Closed),
         ("", Then::Reset, FailureKind::Reset),
         ("HTTP/1.1 200 OK\r\nContent-Le", Then::Finish, FailureKind::Incomplete),
@@ -44,9 +44,9 @@ fn broken_answers_are_what_they_are() {
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::GoOn, FailureKind::TimedOut),
         ("", Then::GoOn, FailureKind::TimedOut),
     ] {
-        let record = failing(Scene::default(), octets, then);
+        let record = failing(Scene::default(), bytes, then);
         assert_only(&record, kind, REQUESTS / 4);
-        assert_eq!(record.connections_opened, 1 + REQUESTS / 4, "{octets:?}");
+        assert_eq!(record.connections_opened, 1 + REQUESTS / 4, "{bytes:?}");
     }
 }
 
@@ -55,12 +55,12 @@ fn complete_answers_that_are_not_expected_are_wrong_and_the_connection_goes_on()
     let three = Expected { content_bytes: Some(2), ..Expected::default() };
     let digest = "2689367b205c16ce32ed4200942b8b8b1e262dfc70d9bc9fbc77c49699a4f1df";
     let ok = Expected { sha256: Some(Expected::parse_digest(digest).unwrap()), ..Expected::default() };
-    for (expected, octets, kind) in [
+    for (expected, bytes, kind) in [
         (Expected::default(), "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", FailureKind::WrongStatus),
         (three, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", FailureKind::WrongLength),
         (ok, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno", FailureKind::WrongDigest),
     ] {
-        let record = failing(Scene { expected, ..Scene::default() }, octets, Then::GoOn);
+        let record = failing(Scene { expected, ..Scene::default() }, bytes, Then::GoOn);
         assert_only(&record, kind, REQUESTS / 4);
         assert_eq!(record.connections_opened, 1);
         assert_eq!(record.statuses().iter().map(|(_, count)| count).sum::<u64>(), REQUESTS);
@@ -68,10 +68,10 @@ fn complete_answers_that_are_not_expected_are_wrong_and_the_connection_goes_on()
 }
 
 #[test]
-fn octets_behind_an_answer_are_counted_besides_it() {
+fn bytes_behind_an_answer_are_counted_besides_it() {
     let two = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-    for octets in ["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay", two] {
-        let record = failing(Scene::default(), octets, Then::GoOn);
+    for bytes in ["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay", two] {
+        let record = failing(Scene::default(), bytes, Then::GoOn);
         let failures: Vec<_> = record.failures().collect();
         assert_eq!(failures, [(FailureKind::Surplus, REQUESTS / 4, String::new())]);
         assert_eq!((record.answered, record.connections_opened), (REQUESTS, 1 + REQUESTS / 4));

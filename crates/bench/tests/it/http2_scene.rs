@@ -1,4 +1,4 @@
-//! HTTP/2 as octets, for servers that behave and others.
+//! HTTP/2 as bytes, for servers that behave and others.
 
 /// A server's settings: none, or how many streams it allows.
 pub(crate) fn settings(streams_max: Option<u32>) -> Vec<u8> {
@@ -11,7 +11,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8>
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
 }
 
-/// `:status` 200 by its place in the static table, and two octets.
+/// `:status` 200 by its place in the static table, and two bytes.
 pub(crate) fn proper(stream: u32) -> Vec<u8> {
     [head(stream), frame(DATA, END_STREAM, stream, b"ok")].concat()
 }

@@ -81,7 +81,7 @@ pub(crate) struct Odd {
 }
 
 impl Odd {
-    /// `react` makes the octets of an answer; the connection is closed when there are none.
+    /// `react` makes the bytes of an answer; the connection is closed when there are none.
     pub(crate) fn listen(react: impl Fn(&Seen) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, seen) = (listener.local_addr().unwrap(), Arc::default());

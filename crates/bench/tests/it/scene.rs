@@ -30,7 +30,7 @@ pub(crate) const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 pub(crate) struct Reaction {
     /// How long it takes.
     pub(crate) after: Duration,
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     pub(crate) then: Then,
 }
 
@@ -43,11 +43,11 @@ pub(crate) enum Then {
 
 impl Reaction {
     pub(crate) fn proper(after: Duration) -> Self {
-        Self { after, octets: PROPER.into(), then: Then::GoOn }
+        Self { after, bytes: PROPER.into(), then: Then::GoOn }
     }
 
-    pub(crate) fn with(octets: impl Into<Vec<u8>>, then: Then) -> Self {
-        Self { after: Duration::from_millis(1), octets: octets.into(), then }
+    pub(crate) fn with(bytes: impl Into<Vec<u8>>, then: Then) -> Self {
+        Self { after: Duration::from_millis(1), bytes: bytes.into(), then }
     }
 }
 
@@ -275,7 +275,7 @@ impl Server {
                 let at = now + reaction.after;
                 // Streams overtake each other, other answers do not.
                 connection.last = if is_http2 { at } else { connection.last.max(at) };
-                let event = (connection.last, self.read, index, reaction.octets, reaction.then);
+                let event = (connection.last, self.read, index, reaction.bytes, reaction.then);
                 self.events.push(Reverse(event));
                 self.read += 1;
             }
@@ -288,9 +288,9 @@ impl Server {
 
     fn deliver(&mut self, now: Duration) {
         while self.next_event().is_some_and(|at| at <= now) {
-            let Some(Reverse((_, _, index, octets, then))) = self.events.pop() else { return };
+            let Some(Reverse((_, _, index, bytes, then))) = self.events.pop() else { return };
             let peer = &self.connections[index].peer;
-            peer.send(octets);
+            peer.send(bytes);
             match then {
                 Then::GoOn => {}
                 Then::Finish => peer.finish(),

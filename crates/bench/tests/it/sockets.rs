@@ -136,7 +136,7 @@ fn servers_that_misbehave_are_counted() {
         let record = run(&load).record;
         let failures: Vec<_> = record.failures().collect();
         assert_eq!(record.answered, 0);
-        // Octets that a socket has received before a reset may be lost with it.
+        // Bytes that a socket has received before a reset may be lost with it.
         let is_counted = |(found, ..): &(FailureKind, u64, String)| {
             *found == kind || kind == FailureKind::Incomplete && *found == FailureKind::Reset
         };

@@ -22,9 +22,9 @@ fn answer(asked: Asked) -> Reaction {
 }
 
 /// Every fourth request fails in this way; the others are answered.
-fn failing(streams: usize, then: Then, octets: impl Fn(u32) -> Vec<u8> + 'static) -> Record {
+fn failing(streams: usize, then: Then, bytes: impl Fn(u32) -> Vec<u8> + 'static) -> Record {
     let react = move |asked: Asked| match asked.number % 4 {
-        1 => Reaction::with(octets(asked.stream), then),
+        1 => Reaction::with(bytes(asked.stream), then),
         _ => answer(asked),
     };
     scene(streams).run_http2(settings(None), react).record
@@ -56,7 +56,7 @@ fn as_many_requests_are_on_their_way_as_there_are_streams() {
     assert_eq!((outcome.record.answered, outcome.record.failed(), most.get()), (REQUESTS, 0, 4));
     assert_eq!((outcome.record.connections_opened, outcome.record.content_bytes), (1, 2 * REQUESTS));
     assert_eq!(outcome.ended, MILLISECOND * 5);
-    // The heads of frames, the status, two octets; and before them the settings.
+    // The heads of frames, the status, two bytes; and before them the settings.
     assert_eq!(outcome.record.received_bytes, REQUESTS * (10 + 11) + 9);
     // The greeting goes with the first requests, and each batch in one write.
     assert!(outcome.writes <= 7, "{}", outcome.writes);
@@ -66,7 +66,7 @@ fn as_many_requests_are_on_their_way_as_there_are_streams() {
 fn answers_come_in_any_order_and_each_has_its_own_time() {
     let react = |asked: Asked| Reaction {
         after: MILLISECOND * if asked.number == 0 { 100 } else { 1 },
-        octets: proper(asked.stream),
+        bytes: proper(asked.stream),
         then: Then::GoOn,
     };
     let outcome = scene(2).run_http2(settings(None), react);
@@ -103,11 +103,11 @@ fn what_ends_a_stream_is_counted_as_what_it_is_and_the_connection_goes_on() {
         (0xb, FailureKind::StreamReset, "ENHANCE_YOUR_CALM"),
     ] {
         for begins in [false, true] {
-            let octets = move |stream| {
+            let bytes = move |stream| {
                 let beginning = if begins { head(stream) } else { Vec::new() };
                 [beginning, reset(stream, code)].concat()
             };
-            let record = failing(3, Then::GoOn, octets);
+            let record = failing(3, Then::GoOn, bytes);
             assert_only(&record, kind, REQUESTS / 4);
             assert_eq!((example(&record).as_str(), record.connections_opened), (words, 1));
         }
@@ -116,7 +116,7 @@ fn what_ends_a_stream_is_counted_as_what_it_is_and_the_connection_goes_on() {
 
 #[test]
 fn answers_that_break_a_rule_are_malformed() {
-    // `content-length: 9`, with a name from the static table, before two octets.
+    // `content-length: 9`, with a name from the static table, before two bytes.
     let short = |stream| {
         let head = frame(HEADERS, 4, stream, &[0x88, 0x0f, 0x0d, 0x01, b'9']);
         [head, frame(DATA, END_STREAM, stream, b"ok")].concat()
@@ -136,14 +136,14 @@ fn answers_that_break_a_rule_are_malformed() {
 #[test]
 fn a_connection_that_ends_is_told_by_how_far_the_answer_was() {
     let begun = |stream| [head(stream), frame(DATA, 0, stream, b"o")].concat();
-    for (octets, then, kind) in [
+    for (bytes, then, kind) in [
         (false, Then::Finish, FailureKind::Closed),
         (true, Then::Finish, FailureKind::Incomplete),
         (false, Then::Reset, FailureKind::Reset),
         (true, Then::Reset, FailureKind::Reset),
     ] {
-        let octets = move |stream| if octets { begun(stream) } else { Vec::new() };
-        let record = failing(1, then, octets);
+        let bytes = move |stream| if bytes { begun(stream) } else { Vec::new() };
+        let record = failing(1, then, bytes);
         assert_only(&record, kind, REQUESTS / 4);
         assert_eq!(record.connections_opened, 1 + REQUESTS / 4, "{kind:?}");
     }

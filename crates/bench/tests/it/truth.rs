@@ -257,7 +257,7 @@ fn a_stop_from_outside_keeps_what_was_measured() {
 }
 
 #[test]
-fn octets_are_counted_where_they_belong() {
+fn bytes_are_counted_where_they_belong() {
     let scene = Scene { limit: Limit::Requests(10), ..Scene::default() };
     let record = scene.run(|_, _| Reaction::proper(MILLISECOND)).record;
     let request = "GET /0 HTTP/1.1\r\nHost: a.example\r\n\r\n".len() as u64;

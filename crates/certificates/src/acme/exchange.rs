@@ -134,7 +134,7 @@ impl Patience {
 /// Parses `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
 fn waited_for(value: &str, now: SystemTime) -> Option<Duration> {
     let told = match value.trim() {
-        text if !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit()) => {
+        text if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
             text.parse().map_or(TOLD_MAX, Duration::from_secs)
         }
         text => httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default(),

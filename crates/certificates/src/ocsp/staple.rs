@@ -38,9 +38,9 @@ impl Staple {
         if whole.response_status != OcspResponseStatus::Successful {
             return Err(OcspError::Refused(whole.response_status as u32));
         }
-        let octets = whole.response_bytes.ok_or(OcspError::Malformed)?.response;
-        let basic = BasicOcspResponse::from_der(octets.as_bytes()).map_err(|_| OcspError::Malformed)?;
-        verify(&basic, octets.as_bytes(), &named.issuer, now)?;
+        let bytes = whole.response_bytes.ok_or(OcspError::Malformed)?.response;
+        let basic = BasicOcspResponse::from_der(bytes.as_bytes()).map_err(|_| OcspError::Malformed)?;
+        verify(&basic, bytes.as_bytes(), &named.issuer, now)?;
         let mut answers = basic.tbs_response_data.responses.iter();
         let answer = answers.find(|answer| is_same(&answer.cert_id, &named.id)).ok_or(OcspError::ForOther)?;
         let this_update = time_of(answer.this_update);

@@ -70,7 +70,7 @@ fn is_http(url: &str) -> bool {
 fn id_of(certificate: &Certificate, issuer: &Certificate) -> Option<CertId> {
     let key = &issuer.tbs_certificate.subject_public_key_info.subject_public_key;
     let name = certificate.tbs_certificate.issuer.to_der().ok()?;
-    let digest = |octets: &[u8]| OctetString::new(Sha1::digest(octets).to_vec());
+    let digest = |bytes: &[u8]| OctetString::new(Sha1::digest(bytes).to_vec());
     Some(CertId {
         hash_algorithm: AlgorithmIdentifierOwned { oid: SHA1, parameters: Some(Null.into()) },
         issuer_name_hash: digest(&name).ok()?,

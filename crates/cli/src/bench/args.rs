@@ -340,7 +340,7 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
 
 /// Parses a duration above zero, in seconds if it has no unit: `30`, `2s` and `1m`, as wrk does.
 fn parse_wrk_time(text: &str) -> Result<Duration, String> {
-    if text.bytes().all(|octet| octet.is_ascii_digit()) {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
         parse_time(&format!("{text}s"))
     } else {
         parse_time(text)

@@ -86,7 +86,7 @@ fn requests_are_what_was_asked_for_and_answers_what_was_expected() {
     assert_eq!(report["errors"][0]["kind"], "wrong_length");
     assert_eq!(
         (&report["errors"][0]["count"], &report["errors"][0]["example"]),
-        (&50.into(), &"5 octets".into())
+        (&50.into(), &"5 bytes".into())
     );
 }
 

@@ -46,8 +46,8 @@ impl Client {
         Ok(Self { stream, unread: Vec::new() })
     }
 
-    pub(crate) fn send(&mut self, octets: &str) {
-        self.stream.write_all(octets.as_bytes()).unwrap();
+    pub(crate) fn send(&mut self, bytes: &str) {
+        self.stream.write_all(bytes.as_bytes()).unwrap();
     }
 
     /// Sends a request without a body. `line` is method and target; `fields` are header lines, each with
@@ -78,7 +78,7 @@ impl Client {
     pub(crate) fn chunk(&mut self) -> Vec<u8> {
         let size = self.until(b"\r\n");
         let size = std::str::from_utf8(&size).unwrap().trim_end();
-        let mut chunk = self.octets(usize::from_str_radix(size, 16).unwrap() + 2);
+        let mut chunk = self.bytes(usize::from_str_radix(size, 16).unwrap() + 2);
         chunk.truncate(chunk.len() - 2);
         chunk
     }
@@ -99,19 +99,19 @@ impl Client {
             return chunks.concat();
         }
         let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
-        self.octets(length.map_or(0, |length| length.parse().unwrap()))
+        self.bytes(length.map_or(0, |length| length.parse().unwrap()))
     }
 
     fn until(&mut self, end: &[u8]) -> Vec<u8> {
         loop {
-            if let Some(at) = self.unread.windows(end.len()).position(|octets| octets == end) {
+            if let Some(at) = self.unread.windows(end.len()).position(|bytes| bytes == end) {
                 return self.unread.drain(..at + end.len()).collect();
             }
             self.read_more();
         }
     }
 
-    fn octets(&mut self, length: usize) -> Vec<u8> {
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
         while self.unread.len() < length {
             self.read_more();
         }
@@ -119,10 +119,10 @@ impl Client {
     }
 
     fn read_more(&mut self) {
-        let mut octets = vec![0; 64 << 10];
-        let read = self.stream.read(&mut octets).unwrap();
+        let mut bytes = vec![0; 64 << 10];
+        let read = self.stream.read(&mut bytes).unwrap();
         assert!(read > 0, "the connection ended after {:?}", String::from_utf8_lossy(&self.unread));
-        self.unread.extend_from_slice(&octets[..read]);
+        self.unread.extend_from_slice(&bytes[..read]);
     }
 }
 

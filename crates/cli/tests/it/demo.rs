@@ -70,7 +70,7 @@ fn echo_sends_content_back_as_it_arrives() {
 }
 
 #[test]
-fn download_makes_as_many_octets_as_it_is_asked_for() {
+fn download_makes_as_many_bytes_as_it_is_asked_for() {
     let mut thruway = Thruway::demo(&[]);
     let mut client = Client::connect(&thruway.address());
     for bytes in [0, 1, 1_000_000] {

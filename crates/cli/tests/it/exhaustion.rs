@@ -104,10 +104,10 @@ fn answers_that_nobody_reads_are_not_kept() {
     let mut writer = stream.try_clone().unwrap();
     let writing = thread::spawn(move || writer.write_all(&requests[sent..]).unwrap());
     let answer = Client::connect(&address).get("/download?bytes=300");
-    let mut octets = vec![0; answer.head.len() + answer.content.len()];
+    let mut bytes = vec![0; answer.head.len() + answer.content.len()];
     for _ in 0..PIPELINED {
-        stream.read_exact(&mut octets).unwrap();
-        assert!(octets.starts_with(b"HTTP/1.1 200 ") && octets.ends_with(&answer.content));
+        stream.read_exact(&mut bytes).unwrap();
+        assert!(bytes.starts_with(b"HTTP/1.1 200 ") && bytes.ends_with(&answer.content));
     }
     writing.join().unwrap();
 }

@@ -79,11 +79,11 @@ fn clients_of_http2_do_not_fill_the_log() {
         let unasked = b"\0\0\x08\x06\x01\0\0\0\0unasked!".repeat(3);
         stream.write_all(&unasked).unwrap();
         stream.write_all(b"\0\0\x08\x06\0\0\0\0\0 is done").unwrap();
-        let mut octets = Vec::new();
-        while !octets.ends_with(b"\x06\x01\0\0\0\0 is done") {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"\x06\x01\0\0\0\0 is done") {
             let mut next = [0];
             stream.read_exact(&mut next).unwrap();
-            octets.extend(next);
+            bytes.extend(next);
         }
         drop(stream);
         let ended = thruway.terminate();

@@ -46,11 +46,11 @@ impl Parent {
     }
 
     fn send(&mut self, message: &Value) {
-        self.send_octets(format!("{message}\n").as_bytes());
+        self.send_bytes(format!("{message}\n").as_bytes());
     }
 
-    fn send_octets(&mut self, octets: &[u8]) {
-        self.input.as_mut().unwrap().write_all(octets).unwrap();
+    fn send_bytes(&mut self, bytes: &[u8]) {
+        self.input.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
     fn next(&self) -> Value {
@@ -77,8 +77,8 @@ impl Drop for Parent {
 struct HalfClosing(UnixStream);
 
 impl Write for HalfClosing {
-    fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
-        self.0.write(octets)
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -147,7 +147,7 @@ fn converse(mut server: Parent) {
     messages.sort_by_key(|message| message.get("id").is_none());
     assert_eq!(messages[0]["id"], 5);
     assert_eq!(messages[1]["method"], "notifications/resources/updated");
-    server.send_octets(b"nonsense\n");
+    server.send_bytes(b"nonsense\n");
     assert_eq!(server.next()["error"]["code"], -32700);
     assert_eq!(server.end(), (Some(0), String::new()));
 }

@@ -312,9 +312,9 @@ fn a_host_that_asks_for_certificates_after_a_reload_is_not_served_on_connections
         write!(stream, "HEAD /ok HTTP/1.1\r\nHost: secret.example\r\n{more}\r\n").unwrap();
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            let mut octet = [0];
-            stream.read_exact(&mut octet).unwrap();
-            head.extend(octet);
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.extend(byte);
         }
         head[..12].escape_ascii().to_string()
     };

@@ -24,9 +24,9 @@ fn ask(address: &str, authority: &str, lines: &str) -> (String, TcpStream) {
     write!(stream, "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n").unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        let mut octet = [0];
-        stream.read_exact(&mut octet).unwrap();
-        head.extend(octet);
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.extend(byte);
     }
     (String::from_utf8(head).unwrap(), stream)
 }
@@ -51,14 +51,14 @@ fn the_example_makes_tunnels_for_those_who_may_ask_and_logs_what_they_carry() {
     client.write_all(b"through").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     let mut server = backend.accept().unwrap().0;
-    let mut octets = Vec::new();
-    server.read_to_end(&mut octets).unwrap();
-    assert_eq!(octets, b"through");
+    let mut bytes = Vec::new();
+    server.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes, b"through");
     server.write_all(b"and back").unwrap();
     drop(server);
-    octets.clear();
-    client.read_to_end(&mut octets).unwrap();
-    assert_eq!(octets, b"and back");
+    bytes.clear();
+    client.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes, b"and back");
     assert_eq!(thruway.terminate().code, Some(0));
     let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
     // Workers write their lines independently, so the order of lines varies.

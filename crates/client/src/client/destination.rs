@@ -117,9 +117,9 @@ impl Hasher for ByOrigin {
         self.0 = hash;
     }
 
-    fn write(&mut self, octets: &[u8]) {
-        for octet in octets {
-            self.write_u64(self.0.rotate_left(8) ^ u64::from(*octet));
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte));
         }
     }
 
@@ -181,7 +181,7 @@ mod tests {
             assert!(matches!(refused, Err(ClientError::FieldInvalid(_))), "{name}: {value}");
         }
         let two = destination.clone().field("A", "b").unwrap().field("C", "d").unwrap();
-        assert_eq!(two.field_lines().octets(), b"Host: a\r\nA: b\r\nC: d\r\n");
-        assert_eq!(destination.field_lines().octets(), b"Host: a\r\n", "clones have separate field lines");
+        assert_eq!(two.field_lines().bytes(), b"Host: a\r\nA: b\r\nC: d\r\n");
+        assert_eq!(destination.field_lines().bytes(), b"Host: a\r\n", "clones have separate field lines");
     }
 }

@@ -46,8 +46,8 @@ impl Response {
 
 impl Events {
     /// Sets the maximum size of an event in bytes. The default is 4 MiB.
-    pub fn event_bytes_max(mut self, octets: usize) -> Self {
-        self.decoder.event_bytes_max = octets;
+    pub fn event_bytes_max(mut self, bytes: usize) -> Self {
+        self.decoder.event_bytes_max = bytes;
         self
     }
 
@@ -124,16 +124,16 @@ impl EventDecoder {
     }
 
     /// Decodes a piece of the stream.
-    fn feed(&mut self, mut octets: &[u8]) -> Result<(), ClientError> {
-        while !octets.is_empty() {
+    fn feed(&mut self, mut bytes: &[u8]) -> Result<(), ClientError> {
+        while !bytes.is_empty() {
             if std::mem::take(&mut self.is_after_carriage_return)
-                && let [b'\n', rest @ ..] = octets
+                && let [b'\n', rest @ ..] = bytes
             {
-                octets = rest;
+                bytes = rest;
                 continue;
             }
-            let end = octets.iter().position(|octet| matches!(octet, b'\r' | b'\n'));
-            let (part, rest) = octets.split_at(end.unwrap_or(octets.len()));
+            let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+            let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             if self.line.len() + self.data.len() + part.len() > self.event_bytes_max {
                 return Err(ClientError::EventTooLarge);
             }
@@ -141,11 +141,11 @@ impl EventDecoder {
             if self.refuses_json_lines && self.line.starts_with(b"{") {
                 return Err(ClientError::EventsInvalid);
             }
-            octets = rest;
+            bytes = rest;
             if let [line_end, rest @ ..] = rest {
                 self.is_after_carriage_return = *line_end == b'\r';
                 self.end_line();
-                octets = rest;
+                bytes = rest;
             }
         }
         Ok(())
@@ -173,7 +173,7 @@ impl EventDecoder {
                 self.data.push('\n');
             }
             "id" if !value.contains('\0') => value.clone_into(&mut self.id),
-            "retry" if !value.is_empty() && value.bytes().all(|octet| octet.is_ascii_digit()) => {
+            "retry" if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 self.retry = value.parse().map(Duration::from_millis).ok().or(self.retry);
             }
             _ => {}
@@ -210,16 +210,16 @@ mod tests {
 
     #[test]
     fn events_do_not_depend_on_how_a_stream_is_cut() {
-        let octets = STREAM.as_bytes();
-        let whole = decode([octets]);
+        let bytes = STREAM.as_bytes();
+        let whole = decode([bytes]);
         let events =
             [event("", "first", ""), event("add", "a\nb", ""), event("", "", "7"), event("", " é", "8")];
         assert_eq!(whole, (events.into(), "8".into(), Some(Duration::from_millis(250))));
-        for size in 1..octets.len() {
-            assert_eq!(decode(octets.chunks(size)), whole, "cut into {size}");
+        for size in 1..bytes.len() {
+            assert_eq!(decode(bytes.chunks(size)), whole, "cut into {size}");
         }
-        for place in 0..octets.len() {
-            assert_eq!(decode([&octets[..place], &octets[place..]]), whole, "cut at {place}");
+        for place in 0..bytes.len() {
+            assert_eq!(decode([&bytes[..place], &bytes[place..]]), whole, "cut at {place}");
         }
     }
 

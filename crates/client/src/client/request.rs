@@ -64,7 +64,7 @@ impl<'c> Request<'c> {
         if field_lines.has_any(&OUR_FIELDS) {
             self.invalid = self.invalid.or(Some(InvalidFieldLine::Name));
         }
-        if self.fields.octets().is_empty() {
+        if self.fields.bytes().is_empty() {
             self.fields = Cow::Borrowed(field_lines);
         } else {
             self.fields.to_mut().append_lines(field_lines);
@@ -110,7 +110,7 @@ impl<'c> Request<'c> {
     }
 
     fn body_length(&self) -> BodyLength {
-        BodyLength::Octets(self.content.len() as u64)
+        BodyLength::Bytes(self.content.len() as u64)
     }
 
     /// Returns the bytes of the head.
@@ -122,7 +122,7 @@ impl<'c> Request<'c> {
         let request = RequestToWrite {
             method: self.method,
             target: destination.target(),
-            field_lines: [destination.field_lines().octets(), self.fields.octets()],
+            field_lines: [destination.field_lines().bytes(), self.fields.bytes()],
             body: self.body_length(),
         };
         write_request_head(&mut head, &request)

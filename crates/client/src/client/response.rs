@@ -68,7 +68,7 @@ impl Response {
     /// # Cancel safety
     /// Dropping the future loses the body.
     pub async fn collect(mut self, limit_bytes: usize) -> Result<Bytes, ClientError> {
-        let announced = self.length.octets().unwrap_or(0);
+        let announced = self.length.bytes().unwrap_or(0);
         if announced > limit_bytes as u64 {
             return Err(ClientError::ContentTooLarge);
         }

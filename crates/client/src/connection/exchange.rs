@@ -92,13 +92,13 @@ impl<T: Transport> Connection<T> {
         state.has_sent = false;
         state.sending = match request.body_length {
             BodyLength::NONE => Sending::Complete,
-            BodyLength::Octets(remaining) => Sending::Octets { remaining },
+            BodyLength::Bytes(remaining) => Sending::Bytes { remaining },
             BodyLength::Chunked | BodyLength::UntilClose => Sending::Chunked,
         };
         state.phase = Phase::ExpectHead { has_received: false };
         let awaits_continue = request.awaits_continue && state.sending != Sending::Complete;
         state.timers = Timers::new(now, awaits_continue.then(|| now + state.timeouts.expect_continue));
-        write_head(state.output.octets());
+        write_head(state.output.bytes());
         Exchange(self.0)
     }
 

@@ -8,7 +8,7 @@ use thruway_net::{PooledBuffer, Transport};
 /// The data to be written. It owns a buffer only while data waits.
 #[derive(Default)]
 pub(super) struct Output {
-    octets: PooledBuffer,
+    bytes: PooledBuffer,
     /// Number of bytes that are already written.
     written: usize,
 }
@@ -16,17 +16,17 @@ pub(super) struct Output {
 impl Output {
     /// Returns the buffer for more bytes.
     #[inline]
-    pub(super) fn octets(&mut self) -> &mut Vec<u8> {
-        if self.octets.capacity() == 0 {
-            self.octets = PooledBuffer::take();
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+        if self.bytes.capacity() == 0 {
+            self.bytes = PooledBuffer::take();
         }
-        &mut self.octets
+        &mut self.bytes
     }
 
     /// Returns the number of waiting bytes.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.octets.len() - self.written
+        self.bytes.len() - self.written
     }
 
     #[inline]
@@ -37,7 +37,7 @@ impl Output {
     /// Discards the waiting bytes.
     #[inline]
     pub(super) fn clear(&mut self) {
-        self.octets = PooledBuffer::default();
+        self.bytes = PooledBuffer::default();
         self.written = 0;
     }
 
@@ -50,20 +50,20 @@ impl Output {
         transport: &mut T,
         content: &[u8],
     ) -> Poll<io::Result<(usize, usize)>> {
-        let octets = &self.octets[self.written..];
-        let written = match (octets, content) {
-            (_, []) => ready!(transport.poll_write(cx, &[IoSlice::new(octets)])),
+        let bytes = &self.bytes[self.written..];
+        let written = match (bytes, content) {
+            (_, []) => ready!(transport.poll_write(cx, &[IoSlice::new(bytes)])),
             ([], _) => ready!(transport.poll_write(cx, &[IoSlice::new(content)])),
-            _ => ready!(transport.poll_write(cx, &[IoSlice::new(octets), IoSlice::new(content)])),
+            _ => ready!(transport.poll_write(cx, &[IoSlice::new(bytes), IoSlice::new(content)])),
         }?;
         if written == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
-        let of_octets = written.min(octets.len());
-        self.written += of_octets;
+        let of_bytes = written.min(bytes.len());
+        self.written += of_bytes;
         if self.is_empty() {
             self.clear();
         }
-        Poll::Ready(Ok((written, written - of_octets)))
+        Poll::Ready(Ok((written, written - of_bytes)))
     }
 }

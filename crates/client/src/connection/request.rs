@@ -16,7 +16,7 @@ impl<T: Transport> Exchange<T> {
     /// sent, and after the upstream server has answered without reading all of it: with another status than
     /// success, or with a complete response.
     pub const fn wants_content(&self) -> bool {
-        matches!(self.0.sending, Sending::Octets { .. } | Sending::Chunked)
+        matches!(self.0.sending, Sending::Bytes { .. } | Sending::Chunked)
     }
 
     /// Ready when body bytes can be sent: the output buffer has space, and a required `100 (Continue)` has
@@ -53,10 +53,10 @@ impl<T: Transport> Exchange<T> {
         let state = &mut *self.0;
         match state.sending {
             Sending::Stopped => return Poll::Ready(Ok(content.len())),
-            Sending::Octets { remaining } if content.len() as u64 <= remaining => {}
+            Sending::Bytes { remaining } if content.len() as u64 <= remaining => {}
             Sending::Chunked => {}
             Sending::Complete if content.is_empty() => {}
-            Sending::Octets { .. } | Sending::Complete => {
+            Sending::Bytes { .. } | Sending::Complete => {
                 return Poll::Ready(Err(Error::RequestContentTooLong));
             }
         }
@@ -66,14 +66,14 @@ impl<T: Transport> Exchange<T> {
         ready!(self.poll_room(cx, now))?;
         let state = &mut *self.0;
         match state.sending {
-            Sending::Octets { remaining } if content.len() <= COPY_BYTES_MAX => {
-                state.output.octets().extend_from_slice(content);
+            Sending::Bytes { remaining } if content.len() <= COPY_BYTES_MAX => {
+                state.output.bytes().extend_from_slice(content);
                 state.sending = Sending::after(remaining, content.len());
                 Poll::Ready(Ok(content.len()))
             }
-            Sending::Octets { remaining } => state.poll_write_large(cx, now, content, remaining),
+            Sending::Bytes { remaining } => state.poll_write_large(cx, now, content, remaining),
             Sending::Chunked if content.len() <= COPY_BYTES_MAX => {
-                write_chunk(state.output.octets(), content);
+                write_chunk(state.output.bytes(), content);
                 Poll::Ready(Ok(content.len()))
             }
             Sending::Chunked => state.write_large_chunk(cx, now, content),
@@ -84,7 +84,7 @@ impl<T: Transport> Exchange<T> {
 
     /// Returns `true` if [`poll_send_pipe`](Self::poll_send_pipe) is possible and works without copying.
     pub fn takes_pipes(&self) -> bool {
-        matches!(self.0.sending, Sending::Octets { .. }) && self.0.transport.splices()
+        matches!(self.0.sending, Sending::Bytes { .. }) && self.0.transport.splices()
     }
 
     /// Sends some bytes of `pipe`, which is not empty, like [`poll_send`](Self::poll_send). Data that is no
@@ -105,7 +105,7 @@ impl<T: Transport> Exchange<T> {
         ready!(state.poll_flush(cx, now))?;
         let remaining = match state.sending {
             Sending::Stopped => return Poll::Ready(Ok(0)),
-            Sending::Octets { remaining } if pipe.len() as u64 <= remaining => remaining,
+            Sending::Bytes { remaining } if pipe.len() as u64 <= remaining => remaining,
             _ => return Poll::Ready(Err(Error::RequestContentTooLong)),
         };
         match state.transport.poll_splice(cx, pipe) {
@@ -132,9 +132,9 @@ impl<T: Transport> Exchange<T> {
     /// The body is shorter than the head has announced.
     pub fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
         match self.0.sending {
-            Sending::Octets { .. } => return Err(Error::RequestContentTooShort),
+            Sending::Bytes { .. } => return Err(Error::RequestContentTooShort),
             Sending::Chunked => {
-                write_last_chunk(self.0.output.octets(), trailers);
+                write_last_chunk(self.0.output.bytes(), trailers);
                 self.0.sending = Sending::Complete;
             }
             Sending::Complete | Sending::Stopped => {}
@@ -218,14 +218,14 @@ impl<T: Transport> State<T> {
         content: &[u8],
     ) -> Poll<Result<usize, Error>> {
         let chunk = &content[..content.len().min(CHUNK_BYTES_MAX)];
-        write_chunk_start(self.output.octets(), chunk.len() as u64);
+        write_chunk_start(self.output.bytes(), chunk.len() as u64);
         let taken = match self.poll_write(cx, now, chunk)? {
             Poll::Ready(taken) => taken,
             Poll::Pending => 0,
         };
         if self.sending != Sending::Stopped {
-            self.output.octets().extend_from_slice(&chunk[taken..]);
-            write_chunk_end(self.output.octets());
+            self.output.bytes().extend_from_slice(&chunk[taken..]);
+            write_chunk_end(self.output.bytes());
         }
         Poll::Ready(Ok(chunk.len()))
     }

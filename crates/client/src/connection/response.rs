@@ -79,8 +79,8 @@ impl<'e, T: Transport> Turn<'e, T> {
 
     /// Limits the bytes of one read, at least one. The default is the size of the buffer, 256 KiB. A caller
     /// that forwards the body to a slower receiver limits with this the data that the connection must keep.
-    pub const fn read_at_most(&mut self, octets: usize) {
-        self.read_bytes_max = if octets == 0 { 1 } else { octets };
+    pub const fn read_at_most(&mut self, bytes: usize) {
+        self.read_bytes_max = if bytes == 0 { 1 } else { bytes };
     }
 
     /// Returns the next event of the response. First writes waiting bytes of the request. After the end, it
@@ -104,14 +104,14 @@ impl<'e, T: Transport> Turn<'e, T> {
         Poll::Ready(Ok(self.event(found)))
     }
 
-    /// Puts back the last `octets` bytes of the most recent body part. The next event returns them again.
+    /// Puts back the last `bytes` bytes of the most recent body part. The next event returns them again.
     ///
     /// # Panics
-    /// Panics if `octets` is larger than that part.
-    pub fn put_back(&mut self, octets: usize) {
-        assert!(octets <= self.given, "only bytes of the last event can be put back");
-        self.parsed -= octets;
-        self.state.put_back = octets;
+    /// Panics if `bytes` is larger than that part.
+    pub fn put_back(&mut self, bytes: usize) {
+        assert!(bytes <= self.given, "only bytes of the last event can be put back");
+        self.parsed -= bytes;
+        self.state.put_back = bytes;
         self.given = 0;
     }
 
@@ -220,13 +220,13 @@ impl<'e, T: Transport> Turn<'e, T> {
         let HotBuffers { input, index } =
             &**self.hot.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
         let input = if self.is_kept { &self.state.kept[..] } else { &input[..] };
-        let octets = &input[found.start..found.end];
+        let bytes = &input[found.start..found.end];
         match found.kind {
-            Kind::Content => ResponseEvent::Content(octets),
-            Kind::Interim => ResponseEvent::Interim(index.response_head(octets)),
-            Kind::Final(body_length) => ResponseEvent::Final(index.response_head(octets), body_length),
-            Kind::Tunnel => ResponseEvent::Tunnel(index.response_head(octets)),
-            Kind::End { has_section: true } => ResponseEvent::End(index.field_lines(octets)),
+            Kind::Content => ResponseEvent::Content(bytes),
+            Kind::Interim => ResponseEvent::Interim(index.response_head(bytes)),
+            Kind::Final(body_length) => ResponseEvent::Final(index.response_head(bytes), body_length),
+            Kind::Tunnel => ResponseEvent::Tunnel(index.response_head(bytes)),
+            Kind::End { has_section: true } => ResponseEvent::End(index.field_lines(bytes)),
             Kind::End { has_section: false } => ResponseEvent::End(FieldLines::default()),
         }
     }

@@ -45,7 +45,7 @@ pub(super) struct State<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sending {
     /// This number of body bytes.
-    Octets { remaining: u64 },
+    Bytes { remaining: u64 },
     /// Chunks.
     Chunked,
     /// Nothing is left: the whole request was written, or waits in the output.
@@ -112,7 +112,7 @@ impl Sending {
     pub(super) const fn after(remaining: u64, sent: usize) -> Self {
         match remaining - sent as u64 {
             0 => Self::Complete,
-            remaining => Self::Octets { remaining },
+            remaining => Self::Bytes { remaining },
         }
     }
 }

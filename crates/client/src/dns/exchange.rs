@@ -63,10 +63,10 @@ async fn ask_by_udp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<R
     socket.connect(address).await?;
     let id = random_id();
     socket.send(&question(id, name, kind)?).await?;
-    let mut octets = [0; UDP_BYTES_MAX];
+    let mut bytes = [0; UDP_BYTES_MAX];
     loop {
-        let length = socket.recv(&mut octets).await?;
-        if let Some(reply) = reply(&octets[..length], id, name, kind) {
+        let length = socket.recv(&mut bytes).await?;
+        if let Some(reply) = reply(&bytes[..length], id, name, kind) {
             return Ok(reply);
         }
     }
@@ -79,9 +79,9 @@ async fn ask_by_tcp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<R
     let length = u16::try_from(question.len()).map_err(io::Error::other)?;
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(&[&length.to_be_bytes(), &question[..]].concat()).await?;
-    let mut octets = vec![0; stream.read_u16().await?.into()];
-    stream.read_exact(&mut octets).await?;
-    reply(&octets, id, name, kind).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let mut bytes = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut bytes).await?;
+    reply(&bytes, id, name, kind).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Returns the id of a new query, which protects against forged answers (RFC 5452 §9.2).

@@ -47,8 +47,8 @@ pub(super) fn question(id: u16, name: &str, kind: Kind) -> io::Result<Vec<u8>> {
 }
 
 /// Parses a reply to the question. Returns `None` if the message does not answer this question.
-pub(super) fn reply(octets: &[u8], id: u16, name: &str, kind: Kind) -> Option<Reply> {
-    let packet = Packet::parse(octets).ok()?;
+pub(super) fn reply(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Option<Reply> {
+    let packet = Packet::parse(bytes).ok()?;
     let asked = Name::new(name).ok()?;
     let is_answer = packet.id() == id && packet.has_flags(PacketFlag::RESPONSE);
     let repeats_question = match &packet.questions[..] {

@@ -129,7 +129,7 @@ fn candidates(name: &str, config: &Config) -> Vec<String> {
     }
     let below = config.get_last_search_or_domain().map(|domain| format!("{name}.{domain}"));
     let itself = [name.to_owned()].into_iter();
-    let dots = name.bytes().filter(|octet| *octet == b'.').count();
+    let dots = name.bytes().filter(|byte| *byte == b'.').count();
     if dots >= config.ndots as usize { itself.chain(below).collect() } else { below.chain(itself).collect() }
 }
 

@@ -56,9 +56,9 @@ impl Nameserver {
         nameserver.set(names);
         let by_udp = zone.clone();
         thread::spawn(move || {
-            let mut octets = [0; 1_500];
-            while let Ok((length, from)) = udp.recv_from(&mut octets) {
-                if let Some(answer) = by_udp.lock().unwrap().answer(&octets[..length], true) {
+            let mut bytes = [0; 1_500];
+            while let Ok((length, from)) = udp.recv_from(&mut bytes) {
+                if let Some(answer) = by_udp.lock().unwrap().answer(&bytes[..length], true) {
                     // Sends a forged answer with a wrong id first, like an attacker who guesses.
                     let mut forged = answer.clone();
                     forged[0] ^= 0xff;
@@ -71,9 +71,9 @@ impl Nameserver {
             for mut stream in tcp.incoming().map_while(Result::ok) {
                 let mut length = [0; 2];
                 stream.read_exact(&mut length).unwrap();
-                let mut octets = vec![0; u16::from_be_bytes(length).into()];
-                stream.read_exact(&mut octets).unwrap();
-                let answer = zone.lock().unwrap().answer(&octets, false).unwrap();
+                let mut bytes = vec![0; u16::from_be_bytes(length).into()];
+                stream.read_exact(&mut bytes).unwrap();
+                let answer = zone.lock().unwrap().answer(&bytes, false).unwrap();
                 stream.write_all(&u16::try_from(answer.len()).unwrap().to_be_bytes()).unwrap();
                 stream.write_all(&answer).unwrap();
             }
@@ -99,8 +99,8 @@ impl Nameserver {
 }
 
 impl Zone {
-    fn answer(&mut self, octets: &[u8], is_udp: bool) -> Option<Vec<u8>> {
-        let mut reply = Packet::parse(octets).unwrap().into_reply();
+    fn answer(&mut self, bytes: &[u8], is_udp: bool) -> Option<Vec<u8>> {
+        let mut reply = Packet::parse(bytes).unwrap().into_reply();
         reply.set_flags(PacketFlag::RESPONSE);
         let question = reply.questions[0].clone();
         let is_v4 = question.qtype == QTYPE::TYPE(TYPE::A);

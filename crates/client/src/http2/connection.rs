@@ -14,9 +14,9 @@ use http::uri::Scheme;
 use thruway_http1::BodyLength;
 use thruway_net::{Clock, Deadline, Deadlines, Transport};
 
+use super::byte_stream::ByteStream;
 use super::exchange::{Exchange, Parts, Sending};
 use super::head::Spoken;
-use super::octets::Octets;
 use super::state::{Counted, State};
 use crate::{Config, Error, RequestToSend};
 
@@ -92,7 +92,7 @@ impl Connection {
     ) -> Result<(Self, Driver), Error> {
         let scheme = if transport.is_secured() { Scheme::HTTPS } else { Scheme::HTTP };
         let state = Rc::new(State::default());
-        let octets = Octets::new(transport, state.heard.clone());
+        let stream = ByteStream::new(transport, state.heard.clone());
         let list_bytes = config.limits.header_section_bytes.saturating_add(config.limits.field_lines * 32);
         let handshake = h2::client::Builder::new()
             .enable_push(false)
@@ -102,7 +102,7 @@ impl Connection {
             .max_send_buffer_size(SEND_BUFFER_BYTES)
             .max_concurrent_reset_streams(RESETS_REMEMBERED)
             .max_local_error_reset_streams(Some(LATE_FRAMES_MAX))
-            .handshake(octets)
+            .handshake(stream)
             .await;
         let (send, mut library) = handshake.map_err(|_| Error::ClosedBeforeRequest)?;
         let deadline = deadlines.map(Deadlines::register);
@@ -192,14 +192,14 @@ impl Connection {
         now: Duration,
         write_head: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Exchange, Error> {
-        let mut octets = thruway_net::PooledBuffer::take();
-        write_head(&mut octets);
-        let spoken = Spoken::of(&octets, self.scheme.clone(), request.asks_for_upgrade);
+        let mut bytes = thruway_net::PooledBuffer::take();
+        write_head(&mut bytes);
+        let spoken = Spoken::of(&bytes, self.scheme.clone(), request.asks_for_upgrade);
         let Spoken { head, used, upgrade } = spoken.ok_or(Error::RequestUnspeakable)?;
-        let content = Bytes::copy_from_slice(&octets[used..]);
+        let content = Bytes::copy_from_slice(&bytes[used..]);
         let sending = match request.body_length {
             BodyLength::NONE => Sending::Complete,
-            BodyLength::Octets(remaining) => Sending::Octets { remaining },
+            BodyLength::Bytes(remaining) => Sending::Bytes { remaining },
             BodyLength::Chunked | BodyLength::UntilClose => Sending::Chunked,
         };
         let is_all = sending == Sending::Complete && content.is_empty() && upgrade.is_none();
@@ -277,7 +277,7 @@ impl Watch {
     fn look(&mut self, cx: &mut Context<'_>) -> Seen {
         self.state.watching.borrow_mut().get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         let now = self.clock.now();
-        let received = self.state.heard.octets();
+        let received = self.state.heard.bytes();
         let has_answered = self.pings.poll_pong(cx).is_ready();
         if has_answered {
             self.state.asked_behind.set(received);

@@ -61,7 +61,7 @@ pub(super) struct Parts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sending {
     /// This number of body bytes.
-    Octets { remaining: u64 },
+    Bytes { remaining: u64 },
     /// A body of unknown length.
     Chunked,
     /// Nothing is left.
@@ -119,7 +119,7 @@ impl Exchange {
     /// sent, the response is complete, or the upstream server has reset the stream. Until then, the server
     /// may read on, even after an error status (RFC 9113 §8.1).
     pub const fn wants_content(&self) -> bool {
-        matches!(self.sending, Sending::Octets { .. } | Sending::Chunked)
+        matches!(self.sending, Sending::Bytes { .. } | Sending::Chunked)
     }
 
     /// Returns `true` if the whole request was passed to the h2 library.
@@ -149,17 +149,17 @@ impl Exchange {
         now: Duration,
         content: &mut Bytes,
     ) -> Poll<Result<(), Error>> {
-        if let Sending::Octets { remaining } = self.sending
+        if let Sending::Bytes { remaining } = self.sending
             && content.len() as u64 > remaining
         {
             return Poll::Ready(Err(Error::RequestContentTooLong));
         }
         let room = ready!(self.poll_capacity(cx, now, content.len()))?;
         let part = content.split_to(room.min(content.len()));
-        if let Sending::Octets { remaining } = &mut self.sending {
+        if let Sending::Bytes { remaining } = &mut self.sending {
             *remaining -= part.len() as u64;
         }
-        let is_last = self.sending == Sending::Octets { remaining: 0 };
+        let is_last = self.sending == Sending::Bytes { remaining: 0 };
         if is_last {
             self.sending = Sending::Complete;
         }
@@ -173,8 +173,8 @@ impl Exchange {
     /// The body is shorter than the head has announced.
     pub fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
         match self.sending {
-            Sending::Octets { .. } => return Err(Error::RequestContentTooShort),
-            Sending::Chunked if trailers.octets().is_empty() => {
+            Sending::Bytes { .. } => return Err(Error::RequestContentTooShort),
+            Sending::Chunked if trailers.bytes().is_empty() => {
                 self.sending = Sending::Complete;
                 self.send(Bytes::new(), true);
             }
@@ -317,7 +317,7 @@ impl Exchange {
         match length.and_then(|value| http1::parse_content_length(value.as_bytes()).ok()) {
             // Trailers can follow an empty body.
             Some(0) | None => BodyLength::Chunked,
-            Some(octets) => BodyLength::Octets(octets),
+            Some(bytes) => BodyLength::Bytes(bytes),
         }
     }
 

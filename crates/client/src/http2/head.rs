@@ -23,9 +23,9 @@ pub struct Spoken {
 }
 
 impl Spoken {
-    /// Converts `octets`. Returns `None` if they are not a request, or not one that HTTP/2 can express. That
+    /// Converts `bytes`. Returns `None` if they are not a request, or not one that HTTP/2 can express. That
     /// is an error of the caller.
-    pub fn of(octets: &[u8], scheme: Scheme, asks_for_upgrade: bool) -> Option<Self> {
+    pub fn of(bytes: &[u8], scheme: Scheme, asks_for_upgrade: bool) -> Option<Self> {
         let limits = Limits {
             request_target_bytes: u32::MAX,
             header_section_bytes: u32::MAX,
@@ -34,9 +34,9 @@ impl Spoken {
             ..Limits::default()
         };
         let mut index = HeadIndex::with_capacity(FIELD_LINES);
-        let (event, used) = ServerConnection::new(limits).handle_input(octets, &mut index).ok()?;
+        let (event, used) = ServerConnection::new(limits).handle_input(bytes, &mut index).ok()?;
         let Some(ServerEvent::Request) = event else { return None };
-        let read = index.request_head(&octets[..used]);
+        let read = index.request_head(&bytes[..used]);
         let mut head = to_library(&read, scheme)?;
         let mut upgrade = None;
         if asks_for_upgrade && read.method == Method::Get {
@@ -91,7 +91,7 @@ fn is_left_out(name: FieldName<'_>) -> bool {
 #[derive(Default)]
 pub(super) struct Received {
     status: Option<StatusCode>,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     spans: Vec<FieldLineSpan>,
 }
 
@@ -123,20 +123,20 @@ impl Received {
         too_large: http1::Error,
     ) -> Result<Self, http1::Error> {
         let mut received = Self::default();
-        let Self { octets, spans, .. } = &mut received;
+        let Self { bytes, spans, .. } = &mut received;
         for (name, value) in fields {
             if !is_field_value(value.as_bytes()) {
                 return Err(http1::Error::FieldValueInvalid);
             }
-            let name_start = octets.len() as u32;
-            octets.extend_from_slice(name.as_str().as_bytes());
-            let name_end = octets.len() as u32;
-            octets.extend_from_slice(b": ");
-            let value_start = octets.len() as u32;
-            octets.extend_from_slice(value.as_bytes());
-            spans.push(FieldLineSpan { name_start, name_end, value_start, value_end: octets.len() as u32 });
-            octets.extend_from_slice(b"\r\n");
-            if octets.len() > bytes_max as usize {
+            let name_start = bytes.len() as u32;
+            bytes.extend_from_slice(name.as_str().as_bytes());
+            let name_end = bytes.len() as u32;
+            bytes.extend_from_slice(b": ");
+            let value_start = bytes.len() as u32;
+            bytes.extend_from_slice(value.as_bytes());
+            spans.push(FieldLineSpan { name_start, name_end, value_start, value_end: bytes.len() as u32 });
+            bytes.extend_from_slice(b"\r\n");
+            if bytes.len() > bytes_max as usize {
                 return Err(too_large);
             }
         }
@@ -156,7 +156,7 @@ impl Received {
     }
 
     pub(super) fn field_lines(&self) -> FieldLines<'_> {
-        FieldLines::from_parsed(&self.octets, &self.spans)
+        FieldLines::from_parsed(&self.bytes, &self.spans)
     }
 }
 

@@ -38,14 +38,14 @@
 //! # }
 //! ```
 
-mod octets;
+mod byte_stream;
 mod head;
 mod state;
 mod exchange;
 mod connection;
 
+pub use byte_stream::{ByteStream, Heard};
 pub use connection::{Connection, Doubt, Driver, Http2Config};
 pub use exchange::{Exchange, Tunnel};
 pub use head::Spoken;
-pub use octets::{Heard, Octets};
 pub use state::Counted;

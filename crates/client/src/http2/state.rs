@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::task::Waker;
 
-use super::octets::Heard;
+use super::byte_stream::Heard;
 
 /// The state that a connection shares with its exchanges and its driver.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Counted {
     /// Records that a part of the response was read. Data that had arrived before the last ping does not
     /// count as an answer.
     pub(super) fn note_answered(&self) {
-        if self.state.heard.octets() > self.state.asked_behind.get() {
+        if self.state.heard.bytes() > self.state.asked_behind.get() {
             self.state.asked.set(0);
         }
     }

@@ -33,12 +33,12 @@ fn serve(answer: impl Fn(&str) -> String + Clone + Send + 'static) -> String {
 }
 
 fn read_request(connection: &mut TcpStream) -> Option<String> {
-    let mut octets = Vec::new();
-    while !octets.ends_with(b"\r\n\r\n") {
-        octets.push(0);
-        connection.read_exact(octets.last_mut().map(std::slice::from_mut)?).ok()?;
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        bytes.push(0);
+        connection.read_exact(bytes.last_mut().map(std::slice::from_mut)?).ok()?;
     }
-    let head = String::from_utf8(octets).unwrap();
+    let head = String::from_utf8(bytes).unwrap();
     let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next());
     let mut content = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     connection.read_exact(&mut content).unwrap();

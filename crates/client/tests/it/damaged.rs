@@ -24,16 +24,16 @@ const SAMPLES: [&str; 6] = [
 const MARKS: &[u8] = b"\r\n\0 \t:;,0aF/\x7f\xff";
 
 fn damaged(random: &mut Random) -> Vec<u8> {
-    let mut octets = random.pick(&SAMPLES).as_bytes().to_vec();
+    let mut bytes = random.pick(&SAMPLES).as_bytes().to_vec();
     for _ in 0..random.below(4) {
-        let place = random.below(octets.len());
+        let place = random.below(bytes.len());
         match random.below(3) {
-            0 => octets.insert(place, *random.pick(MARKS)),
-            1 => octets[place] = *random.pick(MARKS),
-            _ => octets.truncate(place + 1),
+            0 => bytes.insert(place, *random.pick(MARKS)),
+            1 => bytes[place] = *random.pick(MARKS),
+            _ => bytes.truncate(place + 1),
         }
     }
-    octets
+    bytes
 }
 
 /// The way in which a read ended.
@@ -47,9 +47,9 @@ enum End {
 /// Heads with their fields, the joined body, and the end.
 type Reading = (Vec<(u16, Fields)>, Vec<u8>, End);
 
-fn read_by_http1(octets: &[u8]) -> Reading {
+fn read_by_http1(bytes: &[u8]) -> Reading {
     let reader = Reader::Client(vec![(ResponseTo::Other, false)]);
-    let transcript = Transcript::read(&reader, Config::default().limits, [octets]);
+    let transcript = Transcript::read(&reader, Config::default().limits, [bytes]);
     let mut heads = Vec::new();
     let mut is_complete = false;
     for event in &transcript.events {
@@ -80,11 +80,11 @@ fn read_by_http1(octets: &[u8]) -> Reading {
     (heads, transcript.content(), end)
 }
 
-fn read_by_exchange(octets: &[u8], random: &mut Random) -> Reading {
+fn read_by_exchange(bytes: &[u8], random: &mut Random) -> Reading {
     let mut line = Line::get();
     line.peer.cut_into(1 + random.below(30));
     let (mut heads, mut all) = (Vec::new(), Vec::new());
-    let mut rest = octets;
+    let mut rest = bytes;
     loop {
         let buffers = ReadBuffers::default();
         let mut turn = line.exchange.turn(&buffers);
@@ -145,10 +145,10 @@ fn an_exchange_finds_what_http1_finds() {
     let mut random = Random::new(4);
     let mut ends = [0; 3];
     for _ in 0..20_000 {
-        let octets = damaged(&mut random);
-        let expected = read_by_http1(&octets);
-        let found = read_by_exchange(&octets, &mut random);
-        assert_eq!(found, expected, "{}", octets.escape_ascii());
+        let bytes = damaged(&mut random);
+        let expected = read_by_http1(&bytes);
+        let found = read_by_exchange(&bytes, &mut random);
+        assert_eq!(found, expected, "{}", bytes.escape_ascii());
         ends[match expected.2 {
             End::Complete => 0,
             End::Incomplete => 1,

@@ -71,8 +71,8 @@ impl Scene {
 
     /// Returns the types of the received frames.
     pub(crate) fn kinds(&self) -> Vec<u8> {
-        let octets = self.peer.received();
-        let mut rest = octets.strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_or(&octets);
+        let bytes = self.peer.received();
+        let mut rest = bytes.strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_or(&bytes);
         let mut kinds = Vec::new();
         while let [_, high, low, kind, ..] = rest {
             kinds.push(*kind);
@@ -397,14 +397,14 @@ fn whether_a_request_may_be_sent_again_is_data() {
 #[test]
 fn content_is_what_was_announced() {
     let mut scene = Scene::allowing(10);
-    let request = RequestToSend::new(Method::Post, BodyLength::Octets(4));
+    let request = RequestToSend::new(Method::Post, BodyLength::Bytes(4));
     let head = |head: &mut Vec<u8>| {
         head.extend_from_slice(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
     };
     let mut exchange = scene.connection.start(request, Duration::ZERO, head).unwrap();
     assert!(scene.drive().is_pending());
     let mut cx = Context::from_waker(Waker::noop());
-    let mut send = |octets: &'static [u8]| exchange.poll_send(&mut cx, Duration::ZERO, &mut octets.into());
+    let mut send = |bytes: &'static [u8]| exchange.poll_send(&mut cx, Duration::ZERO, &mut bytes.into());
     assert_eq!(send(b"12345"), Poll::Ready(Err(Error::RequestContentTooLong)));
     assert_eq!(send(b"12"), Poll::Ready(Ok(())));
     assert_eq!(exchange.finish_content(&<_>::default()), Err(Error::RequestContentTooShort));

@@ -59,9 +59,9 @@ fn whether_an_upstream_takes_upgrades_is_known_when_its_settings_are() {
         let mut asked = pin!(connection.takes_upgrades());
         assert!(poll(asked.as_mut()).is_pending());
         // The frame can arrive in any pieces.
-        for octet in settings {
+        for byte in settings {
             assert!(poll(asked.as_mut()).is_pending());
-            scene.say(&[&[*octet]]);
+            scene.say(&[&[*byte]]);
         }
         assert_eq!(poll(asked), Poll::Ready(Ok(expected)));
         assert_eq!(poll(pin!(connection.takes_upgrades())), Poll::Ready(Ok(expected)), "later, too");
@@ -104,9 +104,9 @@ fn a_tunnel_is_an_exchange_until_it_ends() {
     assert!(scene.drive().is_pending());
     assert_eq!(scene.kinds(), [DATA]);
     scene.say(&[b"\0\0\x05\0\x01\0\0\0\x01heard"]);
-    let mut octets = [0; 9];
-    assert!(matches!(tunnel.poll_read(&mut cx, &mut octets), Poll::Ready(Ok(5))));
-    assert!(matches!(tunnel.poll_read(&mut cx, &mut octets), Poll::Ready(Ok(0))));
+    let mut bytes = [0; 9];
+    assert!(matches!(tunnel.poll_read(&mut cx, &mut bytes), Poll::Ready(Ok(5))));
+    assert!(matches!(tunnel.poll_read(&mut cx, &mut bytes), Poll::Ready(Ok(0))));
     assert!(tunnel.poll_shutdown(&mut cx).is_ready());
     drop(tunnel);
     assert!(scene.drive().is_pending());

@@ -12,7 +12,7 @@ use crate::line::{Line, context};
 #[test]
 fn head_and_first_content_go_out_in_one_write() {
     for (length, framed) in [
-        (BodyLength::Octets(5), "POST\r\n\r\nhello"),
+        (BodyLength::Bytes(5), "POST\r\n\r\nhello"),
         (BodyLength::Chunked, "POST\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
     ] {
         let mut line = Line::post(length);
@@ -31,7 +31,7 @@ fn head_and_first_content_go_out_in_one_write() {
 #[test]
 fn large_content_goes_out_from_where_it_is_behind_the_head() {
     let content = vec![b'a'; 60_000];
-    let mut line = Line::post(BodyLength::Octets(60_000));
+    let mut line = Line::post(BodyLength::Bytes(60_000));
     assert_eq!(line.send(&content), Poll::Ready(Ok(60_000)));
     assert_eq!((line.received().len(), line.peer.writes()), (8 + 60_000, 1));
     let mut line = Line::post(BodyLength::Chunked);
@@ -42,7 +42,7 @@ fn large_content_goes_out_from_where_it_is_behind_the_head() {
 
 #[test]
 fn an_upstream_that_does_not_read_stops_the_source() {
-    for length in [BodyLength::Octets(1 << 30), BodyLength::Chunked] {
+    for length in [BodyLength::Bytes(1 << 30), BodyLength::Chunked] {
         for piece in [1000, 10_000, 100_000] {
             let content = vec![b'a'; piece];
             let mut line = Line::post(length);
@@ -62,9 +62,9 @@ fn an_upstream_that_does_not_read_stops_the_source() {
 }
 
 #[test]
-fn every_octet_arrives_once_however_little_the_upstream_takes() {
+fn every_byte_arrives_once_however_little_the_upstream_takes() {
     let content: Vec<u8> = (b'G'..=b'Z').cycle().take(200_000).collect();
-    for length in [BodyLength::Octets(200_000), BodyLength::Chunked] {
+    for length in [BodyLength::Bytes(200_000), BodyLength::Chunked] {
         let mut line = Line::post(length);
         line.peer.take_only(0);
         let (mut sent, mut arrived) = (0, Vec::new());
@@ -100,7 +100,7 @@ fn trailers_follow_the_last_chunk() {
 
 #[test]
 fn content_of_another_length_than_announced_is_the_clients_fault() {
-    let mut line = Line::post(BodyLength::Octets(3));
+    let mut line = Line::post(BodyLength::Bytes(3));
     assert_eq!(line.send(b"four"), Poll::Ready(Err(Error::RequestContentTooLong)));
     assert_eq!(line.send(b"no"), Poll::Ready(Ok(2)));
     assert_eq!(line.finish_content(), Err(Error::RequestContentTooShort));
@@ -112,7 +112,7 @@ fn content_of_another_length_than_announced_is_the_clients_fault() {
 
 #[test]
 fn an_early_refusal_stops_the_sending_and_the_connection_is_not_used_again() {
-    let mut line = Line::post(BodyLength::Octets(100));
+    let mut line = Line::post(BodyLength::Bytes(100));
     assert_eq!(line.send(b"first"), Poll::Ready(Ok(5)));
     assert_eq!(line.read(), "…");
     line.peer.send("HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno");
@@ -149,7 +149,7 @@ fn an_early_success_leaves_the_request_going_until_it_ends_itself() {
 /// A server that rejects a body answers and closes. The next write fails before the answer is read.
 #[test]
 fn an_answer_is_read_although_the_request_cannot_be_written_any_more() {
-    let mut line = Line::post(BodyLength::Octets(100_000));
+    let mut line = Line::post(BodyLength::Bytes(100_000));
     line.peer.send("HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno");
     line.peer.reset();
     assert_eq!(line.send(&vec![b'a'; 100_000]), Poll::Ready(Ok(100_000)));
@@ -159,7 +159,7 @@ fn an_answer_is_read_although_the_request_cannot_be_written_any_more() {
 
 fn expecting() -> Line {
     let request =
-        RequestToSend { awaits_continue: true, ..RequestToSend::new(Method::Put, BodyLength::Octets(4)) };
+        RequestToSend { awaits_continue: true, ..RequestToSend::new(Method::Put, BodyLength::Bytes(4)) };
     Line::with(request, "PUT\r\n\r\n", &Config::default())
 }
 

@@ -40,7 +40,7 @@ async fn read(exchange: &mut Exchange) -> Result<(u16, Vec<u8>), Error> {
         loop {
             match std::task::ready!(turn.poll_event(cx, now()))? {
                 ResponseEvent::Final(head, _) => status = head.status.as_u16(),
-                ResponseEvent::Content(octets) => content.extend_from_slice(octets),
+                ResponseEvent::Content(bytes) => content.extend_from_slice(bytes),
                 ResponseEvent::End(_) => return Poll::Ready(Ok(())),
                 ResponseEvent::Interim(_) | ResponseEvent::Tunnel(_) => {}
             }

@@ -84,7 +84,7 @@ fn what_came_in_time_is_read_however_late_it_is_looked_at() {
 
 #[test]
 fn an_upstream_is_not_blamed_for_a_request_that_is_slow_to_come() {
-    let mut line = Line::post(BodyLength::Octets(2)).timed(TIMEOUTS);
+    let mut line = Line::post(BodyLength::Bytes(2)).timed(TIMEOUTS);
     assert_eq!((line.read().as_str(), line.seconds_left()), ("…", None));
     line.pass(1000);
     assert_eq!((line.read().as_str(), line.seconds_left()), ("…", None));
@@ -94,7 +94,7 @@ fn an_upstream_is_not_blamed_for_a_request_that_is_slow_to_come() {
 
 #[test]
 fn an_upstream_that_takes_nothing_is_given_up() {
-    let mut line = Line::post(BodyLength::Octets(1 << 20)).timed(TIMEOUTS);
+    let mut line = Line::post(BodyLength::Bytes(1 << 20)).timed(TIMEOUTS);
     line.peer.take_only(100);
     let content = vec![b'a'; 50_000];
     assert!(line.send(&content).is_ready());
@@ -112,7 +112,7 @@ fn an_upstream_that_takes_nothing_is_given_up() {
 /// A write timeout once allowed a retry although the final response had started.
 #[test]
 fn an_upstream_that_answers_need_not_take_the_rest_of_the_request() {
-    let mut line = Line::post(BodyLength::Octets(1 << 20)).timed(TIMEOUTS);
+    let mut line = Line::post(BodyLength::Bytes(1 << 20)).timed(TIMEOUTS);
     line.peer.take_only(100);
     let content = vec![b'a'; 50_000];
     assert!(line.send(&content).is_ready());

@@ -107,7 +107,7 @@ fn value_of(place: &str, variable: impl Fn(&str) -> Result<String, VarError>) ->
 /// Returns `true` if shells accept the text as the name of a variable.
 fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && name.chars().all(|octet| octet.is_ascii_alphanumeric() || octet == '_')
+        && name.chars().all(|byte| byte.is_ascii_alphanumeric() || byte == '_')
 }
 
 impl Unfilled {

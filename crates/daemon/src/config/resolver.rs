@@ -74,11 +74,11 @@ pub(super) const PERIOD_MAX: Period = Period(Duration::from_hours(24));
 pub(super) const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
 pub(super) const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;
 
-/// Returns `true` if a path may contain `octet` (RFC 3986 §3.3), and it is not a brace, which would begin a
+/// Returns `true` if a path may contain `byte` (RFC 3986 §3.3), and it is not a brace, which would begin a
 /// parameter.
-pub(super) const fn is_path_octet(octet: char) -> bool {
-    matches!(octet, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
-        || matches!(octet, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
+pub(super) const fn is_path_byte(byte: char) -> bool {
+    matches!(byte, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
+        || matches!(byte, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
 }
 
 pub(super) fn refuse_certificate(resolver: &mut Resolver<'_>, span: &Span, error: &CertificateError) {

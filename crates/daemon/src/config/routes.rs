@@ -20,7 +20,7 @@ use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::connect::{RawConnect, resolve_connect};
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
-use crate::config::resolver::{Resolver, is_path_octet, refuse_without_upstream, resolve_some_period};
+use crate::config::resolver::{Resolver, is_path_byte, refuse_without_upstream, resolve_some_period};
 use crate::config::rewrite::{RawRewrite, resolve_rewrite};
 use crate::config::shares::{RawMirror, RawSplit, resolve_mirror, resolve_split};
 use crate::config::upstreams::known_upstream;
@@ -275,8 +275,8 @@ fn resolve_path(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
         resolver.refuse(&raw, "a path begins with `/`");
     } else if path.contains(['{', '}']) {
         resolver.refuse_with(&raw, "`path` does not support parameters", "write `path_pattern = …`");
-    } else if let Some(octet) = path.chars().find(|octet| !is_path_octet(*octet)) {
-        refuse_octet(resolver, &raw, octet);
+    } else if let Some(byte) = path.chars().find(|byte| !is_path_byte(*byte)) {
+        refuse_byte(resolver, &raw, byte);
     } else {
         check_spelling(resolver, &raw, path);
     }
@@ -304,8 +304,8 @@ fn check_spelling(resolver: &mut Resolver<'_>, raw: &Spanned<String>, path: &str
 
 fn resolve_pattern(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Option<PathPattern> {
     let text = raw.get_ref();
-    if let Some(octet) = text.chars().find(|&octet| !is_path_octet(octet) && !matches!(octet, '{' | '}')) {
-        refuse_octet(resolver, raw, octet);
+    if let Some(byte) = text.chars().find(|&byte| !is_path_byte(byte) && !matches!(byte, '{' | '}')) {
+        refuse_byte(resolver, raw, byte);
         return None;
     }
     match PathPattern::parse(text) {
@@ -321,8 +321,8 @@ fn resolve_pattern(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Option
     None
 }
 
-fn refuse_octet(resolver: &mut Resolver<'_>, raw: &Spanned<String>, octet: char) {
-    let message = format!("a path cannot contain `{}`", octet.escape_debug());
+fn refuse_byte(resolver: &mut Resolver<'_>, raw: &Spanned<String>, byte: char) {
+    let message = format!("a path cannot contain `{}`", byte.escape_debug());
     resolver.refuse_with(raw, message, "write the path as clients send it: percent-encoded, without a query");
 }
 

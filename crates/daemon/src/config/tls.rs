@@ -303,7 +303,7 @@ const fn version(raw: RawTlsVersion) -> TlsVersion {
 /// Returns `true` if clients accept the value: `max-age` is required (RFC 6797 §6.1).
 fn is_strict(text: &str) -> bool {
     let age = text.split(';').find_map(|directive| directive.trim().strip_prefix("max-age="));
-    let is_age = age.is_some_and(|age| !age.is_empty() && age.bytes().all(|octet| octet.is_ascii_digit()));
+    let is_age = age.is_some_and(|age| !age.is_empty() && age.bytes().all(|byte| byte.is_ascii_digit()));
     is_age && FieldValue::new(text.as_bytes()).is_ok()
 }
 

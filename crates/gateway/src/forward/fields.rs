@@ -56,17 +56,17 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
 pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
     // All of them are looked at: they are few, and to look at several at a time is faster than to stop early.
-    name.iter().zip(known).fold(true, |is_same, (octet, known)| is_same & (folded(*octet) == folded(*known)))
+    name.iter().zip(known).fold(true, |is_same, (byte, known)| is_same & (folded(*byte) == folded(*known)))
 }
 
 /// Returns `true` if a server may read both names as the same.
 pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {
-    name.len() == other.len() && name.iter().zip(other).all(|(octet, other)| folded(*octet) == folded(*other))
+    name.len() == other.len() && name.iter().zip(other).all(|(byte, other)| folded(*byte) == folded(*other))
 }
 
 #[inline]
-const fn folded(octet: u8) -> u8 {
-    if octet == b'_' { b'-' } else { octet.to_ascii_lowercase() }
+const fn folded(byte: u8) -> u8 {
+    if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
 }
 
 /// A connection option must not take away what the recipient decides by: with `Connection: Host`, or the name
@@ -107,12 +107,12 @@ mod tests {
 
     /// The names of a request's fields that are passed on.
     fn passed_on(lines: &str) -> Vec<String> {
-        let octets = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").into_bytes();
+        let bytes = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").into_bytes();
         let mut index = HeadIndex::with_capacity(32);
         let mut connection = ServerConnection::new(Limits::default());
-        let (event, used) = connection.handle_input(&octets, &mut index).unwrap();
+        let (event, used) = connection.handle_input(&bytes, &mut index).unwrap();
         assert!(event.is_some());
-        let head = index.request_head(&octets[..used]);
+        let head = index.request_head(&bytes[..used]);
         let options = ConnectionOptions::of(head.field_lines);
         let names = head.field_lines.iter().filter(|line| !options.include(line.name));
         names.map(|line| line.name.to_string().to_lowercase()).collect()

@@ -166,7 +166,7 @@ impl Relay {
                 match body.poll_next_piece(cx, exchange.takes_pipes()) {
                     Poll::Pending => break,
                     Poll::Ready(Some(piece)) => match piece? {
-                        RequestPiece::Data(octets) => self.unsent = octets,
+                        RequestPiece::Data(bytes) => self.unsent = bytes,
                         RequestPiece::Piped(pipe) => {
                             self.unsent_pipe = Some(pipe);
                             continue;
@@ -205,9 +205,9 @@ impl Relay {
             return None;
         }
         let mut buffer = LargeBuffer::take()?;
-        let moved = exchange.poll_move_content(cx, now, |transport, octets, cx| {
+        let moved = exchange.poll_move_content(cx, now, |transport, bytes, cx| {
             let room = buffer.room();
-            let length = usize::try_from(octets).map_or(room.len(), |octets| octets.min(room.len()));
+            let length = usize::try_from(bytes).map_or(room.len(), |bytes| bytes.min(room.len()));
             transport.poll_read(cx, &mut room[..length]).map_ok(|read| read as u64)
         });
         Some(moved.map_ok(|moved| {
@@ -231,8 +231,8 @@ impl Relay {
             return None;
         }
         let mut pipe = Pipe::take()?;
-        let moved = exchange.poll_move_content(cx, now, |stream, octets, cx| {
-            let length = usize::try_from(octets).unwrap_or(usize::MAX);
+        let moved = exchange.poll_move_content(cx, now, |stream, bytes, cx| {
+            let length = usize::try_from(bytes).unwrap_or(usize::MAX);
             let Some(stream) = stream.plain() else { return Poll::Ready(Ok(0)) };
             stream.poll_fill(cx, &mut pipe, length).map_ok(|moved| moved as u64)
         });
@@ -273,8 +273,8 @@ impl Relay {
                 self.wait(cx);
                 return Poll::Pending;
             }
-            Poll::Ready(ResponseEvent::Content(octets)) => {
-                let piece = PooledBuffer::copy_of(octets);
+            Poll::Ready(ResponseEvent::Content(bytes)) => {
+                let piece = PooledBuffer::copy_of(bytes);
                 self.last_piece = now;
                 return Poll::Ready(Ok(Some(Piece::Data(Bytes::from_owner(piece)))));
             }
@@ -343,7 +343,7 @@ fn take_first(
 ) -> Result<bool, Error> {
     loop {
         match turn.poll_event(cx, now)? {
-            Poll::Ready(ResponseEvent::Content(octets)) => first.extend_from_slice(octets),
+            Poll::Ready(ResponseEvent::Content(bytes)) => first.extend_from_slice(bytes),
             Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => return Ok(true),
             Poll::Ready(ResponseEvent::End(trailers)) => {
                 *kept = Some(fields::trailers(trailers.iter()));

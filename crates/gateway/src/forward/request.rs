@@ -19,7 +19,7 @@ use super::rewrite::ResponseRewrite;
 /// A request to be sent, as often as needed.
 pub(super) struct OutgoingRequest {
     /// The head, and the content behind it if that was all there.
-    octets: PooledBuffer,
+    bytes: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
     /// `true` if the request is useless unless the protocol changes. Servers may handle other methods than
@@ -56,22 +56,22 @@ impl OutgoingRequest {
     ) -> Result<Self, Unsendable> {
         let content = request.content();
         let body_length = match (request.has_whole_content(), request.content_length()) {
-            (true, _) => BodyLength::Octets(content.len() as u64),
-            (false, Some(length)) => BodyLength::Octets(length),
+            (true, _) => BodyLength::Bytes(content.len() as u64),
+            (false, Some(length)) => BodyLength::Bytes(length),
             (false, None) => BodyLength::Chunked,
         };
         let asks_for_upgrade = asks_for_upgrade(request);
-        let mut octets = PooledBuffer::take();
-        write_first_line(&mut octets, request, config)?;
-        let host_at = (config.host == HostRewrite::Server).then_some(octets.len());
-        write_field_lines(&mut octets, request, config, id)?;
-        write_end_of_request_head(&mut octets, request.method(), body_length);
-        octets.extend_from_slice(content);
+        let mut bytes = PooledBuffer::take();
+        write_first_line(&mut bytes, request, config)?;
+        let host_at = (config.host == HostRewrite::Server).then_some(bytes.len());
+        write_field_lines(&mut bytes, request, config, id)?;
+        write_end_of_request_head(&mut bytes, request.method(), body_length);
+        bytes.extend_from_slice(content);
         // Content that is already behind the head does not count as unsent.
         let left = if request.has_whole_content() { BodyLength::NONE } else { body_length };
         let to_send = RequestToSend { asks_for_upgrade, ..RequestToSend::new(request.method(), left) };
         Ok(Self {
-            octets,
+            bytes,
             to_send,
             is_idempotent: request.method().is_idempotent(),
             is_upgrade: asks_for_upgrade && request.method() == Method::Get,
@@ -97,8 +97,8 @@ impl OutgoingRequest {
     /// Appends the head and the content that has arrived. `host` is the name of the server, if the request
     /// must contain it.
     pub(super) fn write(&self, output: &mut Vec<u8>, host: impl FnOnce() -> String) {
-        let Some(host_at) = self.host_at else { return output.extend_from_slice(&self.octets) };
-        let (request_line, rest) = self.octets.split_at(host_at);
+        let Some(host_at) = self.host_at else { return output.extend_from_slice(&self.bytes) };
+        let (request_line, rest) = self.bytes.split_at(host_at);
         output.extend_from_slice(request_line);
         write_host_line(output, host().as_bytes());
         output.extend_from_slice(rest);
@@ -106,7 +106,7 @@ impl OutgoingRequest {
 }
 
 fn write_first_line(
-    octets: &mut Vec<u8>,
+    bytes: &mut Vec<u8>,
     request: &Request<'_>,
     config: &ForwardConfig,
 ) -> Result<(), Unsendable> {
@@ -115,7 +115,7 @@ fn write_first_line(
         None => None,
     };
     let target = rewritten.map_or_else(|| target_of(request), |path| Cow::Owned(path.into_bytes()));
-    write_request_line(octets, request.method(), &target).map_err(|_| Unsendable::Path)
+    write_request_line(bytes, request.method(), &target).map_err(|_| Unsendable::Path)
 }
 
 /// Returns the request target in origin form, or `*` for a request about the server as a whole (RFC 9112 §3.2.1
@@ -267,7 +267,7 @@ fn asks_for_upgrade(request: &Request<'_>) -> bool {
 
 /// Returns `true` if a protocol of any version is HTTP (RFC 9110 §7.8).
 fn is_http(protocol: &[u8]) -> bool {
-    let name = protocol.split(|octet| *octet == b'/').next().unwrap_or_default();
+    let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
     [b"h2c".as_slice(), b"h2", b"http"].iter().any(|http| name.eq_ignore_ascii_case(http))
 }
 

@@ -77,7 +77,7 @@ impl RequestBody {
         let is_kept = self.kept.is_some() && self.kept_bytes_max > 0;
         let piece = ready!(self.content.poll_next_piece(cx, takes_pipes && !is_kept));
         match &piece {
-            Some(Ok(RequestPiece::Data(octets))) => self.keep(octets),
+            Some(Ok(RequestPiece::Data(bytes))) => self.keep(bytes),
             Some(Ok(RequestPiece::Piped(_)) | Err(_)) => self.kept = None,
             None => self.trailers = Some(self.taken_trailers()),
         }
@@ -89,16 +89,16 @@ impl RequestBody {
         self.trailers.as_ref().unwrap_or(const { &FieldLinesBuf::new() })
     }
 
-    fn keep(&mut self, octets: &[u8]) {
+    fn keep(&mut self, bytes: &[u8]) {
         let Some(kept) = &mut self.kept else { return };
-        if kept.len() + octets.len() > self.kept_bytes_max {
+        if kept.len() + bytes.len() > self.kept_bytes_max {
             self.kept = None;
             return;
         }
         if kept.is_empty() {
             *kept = PooledBuffer::take();
         }
-        kept.extend_from_slice(octets);
+        kept.extend_from_slice(bytes);
         self.given = kept.len();
     }
 

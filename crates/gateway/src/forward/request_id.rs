@@ -27,7 +27,7 @@ fn given(request: &Request<'_>) -> Option<Box<str>> {
     request.proxy_fields()?;
     let id = request.field("x-request-id")?.as_str()?;
     let is_sensible =
-        (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|octet| octet.is_ascii_graphic());
+        (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     is_sensible.then(|| id.into())
 }
 

@@ -59,7 +59,7 @@ impl Body {
     /// Returns the part after `head`, for this body length.
     pub(super) fn of(head: &ResponseHead<'_>, body_length: BodyLength) -> Self {
         if body_length != BodyLength::NONE {
-            return Self::Stream { first: PooledBuffer::default(), length: body_length.octets() };
+            return Self::Stream { first: PooledBuffer::default(), length: body_length.bytes() };
         }
         // A length that was said of nothing is that of what was left out; if none was said, none may be made
         // up (RFC 9110 §8.6).

@@ -46,7 +46,7 @@ impl ForwardTimeouts {
 /// Returns `true` if `response` is an event stream.
 pub(super) fn is_event_stream(response: &Response) -> bool {
     let value = response.field("content-type");
-    let media_type = value.and_then(|value| value.as_bytes().split(|octet| *octet == b';').next());
+    let media_type = value.and_then(|value| value.as_bytes().split(|byte| *byte == b';').next());
     media_type.is_some_and(|media_type| media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
 }
 

@@ -20,7 +20,7 @@ pub(super) type OwnedField<'p> = (&'p str, Option<Cow<'p, str>>);
 
 /// A header section in which something was changed.
 pub(super) struct EditedFields {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     spans: Vec<FieldLineSpan>,
 }
 
@@ -31,9 +31,9 @@ impl EditedFields {
         if !is_told && !field_lines.iter().any(|line| told.owns(line.name.as_bytes())) {
             return None;
         }
-        let room = field_lines.octets().len() + 128;
+        let room = field_lines.bytes().len() + 128;
         let mut edited =
-            Self { octets: Vec::with_capacity(room), spans: Vec::with_capacity(field_lines.len() + 4) };
+            Self { bytes: Vec::with_capacity(room), spans: Vec::with_capacity(field_lines.len() + 4) };
         for line in field_lines.iter().filter(|line| !told.owns(line.name.as_bytes())) {
             edited.append_line(line, told);
         }
@@ -47,7 +47,7 @@ impl EditedFields {
 
     /// `head` with these fields.
     pub(super) fn head<'e>(&'e self, head: RequestHead<'e>) -> RequestHead<'e> {
-        RequestHead { field_lines: FieldLines::from_parsed(&self.octets, &self.spans), ..head }
+        RequestHead { field_lines: FieldLines::from_parsed(&self.bytes, &self.spans), ..head }
     }
 
     /// Appends a line of the client. `Connection` must not name headers of policies, because a server that
@@ -63,11 +63,11 @@ impl EditedFields {
 
     #[expect(clippy::cast_possible_truncation, reason = "a header section has less than 1 MiB")]
     fn append(&mut self, name: &[u8], value: &[u8]) {
-        let name_start = self.octets.len() as u32;
-        self.octets.extend_from_slice(name);
-        let value_start = self.octets.len() as u32;
-        self.octets.extend_from_slice(value);
-        let value_end = self.octets.len() as u32;
+        let name_start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(name);
+        let value_start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(value);
+        let value_end = self.bytes.len() as u32;
         self.spans.push(FieldLineSpan { name_start, name_end: value_start, value_start, value_end });
     }
 }
@@ -84,12 +84,12 @@ mod tests {
     use super::*;
 
     fn edited(lines: &[(&str, &str)], told: &Told<'_>) -> Option<Vec<String>> {
-        let mut all = EditedFields { octets: Vec::new(), spans: Vec::new() };
+        let mut all = EditedFields { bytes: Vec::new(), spans: Vec::new() };
         for (name, value) in lines {
             all.append(name.as_bytes(), value.as_bytes());
         }
-        let edited = EditedFields::of(FieldLines::from_parsed(&all.octets, &all.spans), told)?;
-        let lines = FieldLines::from_parsed(&edited.octets, &edited.spans);
+        let edited = EditedFields::of(FieldLines::from_parsed(&all.bytes, &all.spans), told)?;
+        let lines = FieldLines::from_parsed(&edited.bytes, &edited.spans);
         Some(lines.iter().map(|line| format!("{}: {}", line.name, line.value)).collect())
     }
 

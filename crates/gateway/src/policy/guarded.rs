@@ -112,8 +112,8 @@ impl Guarded {
             }
             Verdict::Continue => self.handler.handle(request),
             Verdict::Hold(permit) => self.handler.handle(request).map(|response| response.holding(permit)),
-            Verdict::Limit(octets) => {
-                request.limit_content(octets);
+            Verdict::Limit(bytes) => {
+                request.limit_content(bytes);
                 self.handler.handle(request)
             }
             Verdict::Refuse(refusal) => {

@@ -149,7 +149,7 @@ impl Policy {
                 Kind::ClientCertificate(ClientCertificate::new(config))
             }
             PolicyConfig::Concurrency(config) => Kind::Concurrency(Concurrency::new(config)),
-            PolicyConfig::ContentBytesMax(octets) => Kind::ContentBytesMax(octets),
+            PolicyConfig::ContentBytesMax(bytes) => Kind::ContentBytesMax(bytes),
             PolicyConfig::Jwt(config) => Kind::Jwt(Jwt::new(config)),
             PolicyConfig::RateLimit(config) => Kind::RateLimit(RateLimit::new(&config)),
         };
@@ -177,7 +177,7 @@ impl Policy {
             Kind::BasicAuth(users) => users.decide(request),
             Kind::ClientCertificate(certificates) => certificates.decide(request),
             Kind::Concurrency(concurrency) => concurrency.decide(request, route),
-            Kind::ContentBytesMax(octets) => decide_content(request, *octets),
+            Kind::ContentBytesMax(bytes) => decide_content(request, *bytes),
             Kind::Jwt(jwt) => jwt.decide(request),
             Kind::RateLimit(limit) => limit.decide(request, route),
         }
@@ -194,11 +194,11 @@ impl Policy {
 }
 
 /// Content with a known length is refused before it is read; other content while it arrives.
-fn decide_content(request: &Request<'_>, octets_max: u64) -> Verdict<'static> {
+fn decide_content(request: &Request<'_>, bytes_max: u64) -> Verdict<'static> {
     match request.content_length() {
-        Some(octets) if octets > octets_max => Verdict::Refuse(Refusal::ContentTooLarge),
+        Some(bytes) if bytes > bytes_max => Verdict::Refuse(Refusal::ContentTooLarge),
         Some(_) => Verdict::Continue,
-        None => Verdict::Limit(octets_max),
+        None => Verdict::Limit(bytes_max),
     }
 }
 
@@ -211,7 +211,7 @@ impl fmt::Display for PolicyConfig {
             Self::BasicAuth(config) => config.fmt(f),
             Self::ClientCertificate(config) => config.fmt(f),
             Self::Concurrency(config) => config.fmt(f),
-            Self::ContentBytesMax(octets) => write!(f, "body of at most {octets} bytes"),
+            Self::ContentBytesMax(bytes) => write!(f, "body of at most {bytes} bytes"),
             Self::Jwt(config) => config.fmt(f),
             Self::RateLimit(config) => config.fmt(f),
         }

@@ -111,23 +111,21 @@ fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
 fn decodes_to(encoded: &str, text: &str) -> bool {
     let mut rest = encoded.as_bytes();
     let decoded = std::iter::from_fn(|| {
-        let (octet, following) = match *rest {
-            [b'%', high, low, ref following @ ..] if let Some(octet) = octet_of(high, low) => {
-                (octet, following)
-            }
+        let (byte, following) = match *rest {
+            [b'%', high, low, ref following @ ..] if let Some(byte) = byte_of(high, low) => (byte, following),
             [b'+', ref following @ ..] => (b' ', following),
-            [octet, ref following @ ..] => (octet, following),
+            [byte, ref following @ ..] => (byte, following),
             [] => return None,
         };
         rest = following;
-        Some(octet)
+        Some(byte)
     });
     decoded.eq(text.bytes())
 }
 
 /// Returns the byte of two hexadecimal digits.
-fn octet_of(high: u8, low: u8) -> Option<u8> {
-    let digit = |octet: u8| char::from(octet).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+fn byte_of(high: u8, low: u8) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? << 4 | digit(low)?)
 }
 

@@ -177,7 +177,7 @@ impl Routes {
         path: &NormalPath<'_>,
         place: usize,
     ) -> Option<UnclearPath> {
-        if may_be_read_otherwise(path) { self.doubt(head, path.octets(), place) } else { None }
+        if may_be_read_otherwise(path) { self.doubt(head, path.bytes(), place) } else { None }
     }
 
     #[cold]
@@ -202,14 +202,14 @@ impl Routes {
             None => ControlFlow::Break(place),
             Some(_) => ControlFlow::Continue(()),
         };
-        self.sites.try_each(head, path.octets(), visit).break_value()
+        self.sites.try_each(head, path.bytes(), visit).break_value()
     }
 
     /// All routes for the host and the path of this head, in the order in which they are tried.
     pub fn candidates(&self, head: &RequestHead<'_>) -> Vec<Candidate<'_>> {
         let mut candidates = Vec::new();
         let Ok(path) = path_of(head) else { return candidates };
-        let _ = self.sites.try_each(head, path.octets(), &mut |route| {
+        let _ = self.sites.try_each(head, path.bytes(), &mut |route| {
             let unfulfilled = self.entries[route].conditions.unfulfilled(head);
             candidates.push(Candidate { route, unfulfilled });
             ControlFlow::<()>::Continue(())
@@ -305,7 +305,7 @@ impl Handler for Routes {
 #[inline]
 fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
     NormalPath::of(match head.target {
-        RequestTarget::Origin(origin) => origin.path_octets(),
+        RequestTarget::Origin(origin) => origin.path_bytes(),
         target => target.path().as_bytes(),
     })
 }

@@ -15,7 +15,7 @@ pub(crate) struct NormalPath<'p> {
 
 #[derive(Default, Debug)]
 struct Changed {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// For each byte, its position in the path as it was sent.
     starts: Vec<usize>,
 }
@@ -50,7 +50,7 @@ pub enum UnclearPath {
 /// The path is ambiguous.
 pub fn normalized_path(path: &str) -> Result<String, UnclearPath> {
     let normal = NormalPath::of(path.as_bytes())?;
-    Ok(String::from_utf8_lossy(normal.octets()).into_owned())
+    Ok(String::from_utf8_lossy(normal.bytes()).into_owned())
 }
 
 impl<'p> NormalPath<'p> {
@@ -62,8 +62,8 @@ impl<'p> NormalPath<'p> {
     }
 
     #[inline]
-    pub(crate) fn octets(&self) -> &[u8] {
-        self.changed.as_ref().map_or(self.sent, |changed| &changed.octets)
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.changed.as_ref().map_or(self.sent, |changed| &changed.bytes)
     }
 
     /// Returns the length of the part of the original path that its first `length` bytes stand for.
@@ -80,8 +80,8 @@ impl<'p> NormalPath<'p> {
         let Some(changed) = &self.changed else { return self.sent.get(range) };
         // Dot segments may follow the last byte.
         let end = match range.end {
-            end if end < changed.octets.len() => self.sent_length(end),
-            end if end == changed.octets.len() => self.sent.len(),
+            end if end < changed.bytes.len() => self.sent_length(end),
+            end if end == changed.bytes.len() => self.sent.len(),
             _ => return None,
         };
         let start = changed.starts.get(range.start).copied().unwrap_or(end);
@@ -93,10 +93,10 @@ impl<'p> NormalPath<'p> {
 #[inline]
 fn is_normal(path: &[u8]) -> bool {
     let mut before = 0;
-    path.iter().all(|&octet| {
-        let is_behind_slash = before == b'/' && matches!(octet, b'/' | b'.');
-        before = octet;
-        STANDS_FOR_ITSELF[usize::from(octet)] && !is_behind_slash
+    path.iter().all(|&byte| {
+        let is_behind_slash = before == b'/' && matches!(byte, b'/' | b'.');
+        before = byte;
+        STANDS_FOR_ITSELF[usize::from(byte)] && !is_behind_slash
     })
 }
 
@@ -107,20 +107,20 @@ impl Changed {
         let mut segments = Vec::new();
         let mut slash = 0;
         while slash < sent.len() {
-            let length = sent[slash + 1..].iter().position(|octet| *octet == b'/');
+            let length = sent[slash + 1..].iter().position(|byte| *byte == b'/');
             let end = length.map_or(sent.len(), |length| slash + 1 + length);
-            let start = changed.octets.len();
+            let start = changed.bytes.len();
             changed.push(b'/', slash);
             changed.push_segment(sent, slash + 1..end)?;
             let is_last = end == sent.len();
-            let kept = match &changed.octets[start + 1..] {
+            let kept = match &changed.bytes[start + 1..] {
                 b"" => {
                     segments.push(None);
                     start
                 }
                 b"." => start,
                 b".." => match segments.pop() {
-                    Some(Some(before)) if is_several_or_none(&changed.octets[before..start]) => {
+                    Some(Some(before)) if is_several_or_none(&changed.bytes[before..start]) => {
                         return Err(UnclearPath::HiddenDots);
                     }
                     Some(Some(start)) => start,
@@ -130,7 +130,7 @@ impl Changed {
                 segment if has_dot_segment(segment) => return Err(UnclearPath::HiddenDots),
                 _ => {
                     segments.push(Some(start));
-                    changed.octets.len()
+                    changed.bytes.len()
                 }
             };
             changed.truncate(kept);
@@ -146,11 +146,11 @@ impl Changed {
     fn push_segment(&mut self, sent: &[u8], range: Range<usize>) -> Result<(), UnclearPath> {
         let mut at = range.start;
         while at < range.end {
-            let (octet, length) = decoded(&sent[at..range.end])?;
-            if STANDS_FOR_ITSELF[octet as usize] && octet != b'/' {
-                self.push(octet, at);
+            let (byte, length) = decoded(&sent[at..range.end])?;
+            if STANDS_FOR_ITSELF[byte as usize] && byte != b'/' {
+                self.push(byte, at);
             } else {
-                for part in [b'%', DIGITS[usize::from(octet >> 4)], DIGITS[usize::from(octet & 15)]] {
+                for part in [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]] {
                     self.push(part, at);
                 }
             }
@@ -159,19 +159,19 @@ impl Changed {
         Ok(())
     }
 
-    fn push(&mut self, octet: u8, start: usize) {
-        self.octets.push(octet);
+    fn push(&mut self, byte: u8, start: usize) {
+        self.bytes.push(byte);
         self.starts.push(start);
     }
 
     fn truncate(&mut self, length: usize) {
-        self.octets.truncate(length);
+        self.bytes.truncate(length);
         self.starts.truncate(length);
     }
 
     /// Returns the end of a byte's original spelling in `sent`.
-    fn end_of(&self, octet: usize, sent: &[u8]) -> usize {
-        let start = self.starts[octet];
+    fn end_of(&self, byte: usize, sent: &[u8]) -> usize {
+        let start = self.starts[byte];
         start + if sent[start] == b'%' { 3 } else { 1 }
     }
 }
@@ -277,17 +277,17 @@ impl std::error::Error for UnclearPath {}
 /// equal, also where the RFC leaves that to the server, because most servers decode all of them.
 const STANDS_FOR_ITSELF: [bool; 256] = {
     let mut table = [false; 256];
-    let mut octet = 0u8;
-    while octet < 128 {
-        table[octet as usize] = octet.is_ascii_alphanumeric() || is_mark(octet);
-        octet += 1;
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || is_mark(byte);
+        byte += 1;
     }
     table
 };
 
-const fn is_mark(octet: u8) -> bool {
+const fn is_mark(byte: u8) -> bool {
     matches!(
-        octet,
+        byte,
         b'-' | b'.'
             | b'_'
             | b'~'
@@ -461,7 +461,7 @@ mod tests {
             assert_eq!(&sent[normal.sent_length(prefix)..], rest, "{sent}");
         }
         let normal = NormalPath::of(b"//a/%62%2fc/./d/.").unwrap();
-        assert_eq!(normal.octets(), b"/a/b%2Fc/d/");
+        assert_eq!(normal.bytes(), b"/a/b%2Fc/d/");
         assert_eq!(normal.as_sent(3..8), Some(&b"%62%2fc"[..]));
         assert_eq!(normal.as_sent(9..11), Some(&b"d/."[..]));
         assert_eq!(normal.as_sent(11..11), Some(&b""[..]));

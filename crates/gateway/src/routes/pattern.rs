@@ -190,7 +190,7 @@ impl PatternTree {
             return self.routes.iter().try_for_each(|route| visit(*route));
         };
         // Segments are too short for `memchr` to be worth its call.
-        let end = segments.iter().position(|octet| *octet == b'/');
+        let end = segments.iter().position(|byte| *byte == b'/');
         let segment = &segments[..end.unwrap_or(segments.len())];
         let following = end.map(|end| &segments[end + 1..]);
         if let Some(node) = self.fixed.get(segment) {

@@ -67,7 +67,7 @@ impl PathReadings {
 /// unambiguous.
 #[inline]
 pub(super) fn may_be_read_otherwise(path: &NormalPath<'_>) -> bool {
-    path.octets().iter().any(|octet| matches!(octet, b'%' | b';'))
+    path.bytes().iter().any(|byte| matches!(byte, b'%' | b';'))
 }
 
 fn has_encoded_slash(path: &[u8]) -> bool {
@@ -95,14 +95,14 @@ fn with_slashes(path: &[u8], slashes: &[&[u8]]) -> Vec<u8> {
 
 /// Returns `path` without the parts after a semicolon in each segment.
 fn without_parameters(path: &[u8]) -> Vec<u8> {
-    let segments = path.split(|octet| *octet == b'/');
-    let bare = segments.map(|segment| segment.split(|octet| *octet == b';').next().unwrap_or_default());
+    let segments = path.split(|byte| *byte == b'/');
+    let bare = segments.map(|segment| segment.split(|byte| *byte == b';').next().unwrap_or_default());
     bare.collect::<Vec<_>>().join(&b'/')
 }
 
 /// Returns `path` without the spaces around each of its segments.
 fn without_outer_spaces(path: &[u8]) -> Vec<u8> {
-    let trimmed = path.split(|octet| *octet == b'/').map(|mut segment| {
+    let trimmed = path.split(|byte| *byte == b'/').map(|mut segment| {
         while let Some(rest) = segment.strip_prefix(b"%20") {
             segment = rest;
         }

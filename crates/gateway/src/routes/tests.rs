@@ -55,12 +55,12 @@ fn routes(given: &[RouteMatch]) -> Routes {
 
 /// Calls `read` with the head of a request: a line without version, and field lines each ended by CRLF.
 fn with_head<R>(line: &str, fields: &str, read: impl FnOnce(&RequestHead<'_>) -> R) -> R {
-    let octets = format!("{line} HTTP/1.1\r\n{fields}\r\n");
+    let bytes = format!("{line} HTTP/1.1\r\n{fields}\r\n");
     let mut index = HeadIndex::with_capacity(8);
     let mut connection = ServerConnection::new(Limits::default());
-    let (event, used) = connection.handle_input(octets.as_bytes(), &mut index).unwrap();
+    let (event, used) = connection.handle_input(bytes.as_bytes(), &mut index).unwrap();
     assert!(event.is_some());
-    read(&index.request_head(&octets.as_bytes()[..used]))
+    read(&index.request_head(&bytes.as_bytes()[..used]))
 }
 
 fn find(routes: &Routes, line: &str, fields: &str) -> Option<usize> {

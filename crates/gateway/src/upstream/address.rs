@@ -66,11 +66,11 @@ impl FromStr for ServerAddr {
 /// Returns `true` if `host` can be a DNS name. Underscores are accepted, because they are in use. A name that
 /// ends in a number would be an address (RFC 1123 §2.1).
 fn is_name(host: &str) -> bool {
-    let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_';
-    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_octet);
+    let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_byte);
     let host = host.strip_suffix('.').unwrap_or(host);
     let last = host.rsplit('.').next().unwrap_or_default();
-    host.len() <= 253 && host.split('.').all(is_label) && !last.bytes().all(|octet| octet.is_ascii_digit())
+    host.len() <= 253 && host.split('.').all(is_label) && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl fmt::Display for ServerAddr {

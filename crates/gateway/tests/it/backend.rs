@@ -186,15 +186,15 @@ impl Shared {
     }
 }
 
-/// Reads octet by octet, so that nothing behind the head is taken. False at the end of the connection.
+/// Reads byte by byte, so that nothing behind the head is taken. False at the end of the connection.
 fn read_head(connection: &mut TcpStream) -> std::io::Result<bool> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        let mut octet = [0];
-        if connection.read(&mut octet)? == 0 {
+        let mut byte = [0];
+        if connection.read(&mut byte)? == 0 {
             return Ok(false);
         }
-        head.extend(octet);
+        head.extend(byte);
     }
     Ok(true)
 }

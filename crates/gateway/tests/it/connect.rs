@@ -37,7 +37,7 @@ impl Resolve for Names {
     }
 }
 
-/// Status, octets to the client and from it, server, failure.
+/// Status, bytes to the client and from it, server, failure.
 type Told = (u16, u64, Option<u64>, Option<String>, Option<&'static str>);
 
 /// Sends what is told of each request to the test.
@@ -151,13 +151,13 @@ fn refused(tunnels: &Tunnels, authority: &str, lines: &str) -> (u16, String) {
 }
 
 fn read_all(mut stream: &TcpStream) -> Vec<u8> {
-    let mut octets = Vec::new();
-    io::Read::read_to_end(&mut stream, &mut octets).unwrap();
-    octets
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut stream, &mut bytes).unwrap();
+    bytes
 }
 
 #[test]
-fn a_tunnel_carries_octets_both_ways_and_each_side_may_end_first() {
+fn a_tunnel_carries_bytes_both_ways_and_each_side_may_end_first() {
     let backend = Backend::start();
     let tunnels = Tunnels::to(&backend);
     let mut client = Client::new(tunnels.address);

@@ -166,7 +166,7 @@ impl Gateway {
         self.begin_raw(&format!("{method} / HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"))
     }
 
-    /// Sends these octets, to be answered later.
+    /// Sends these bytes, to be answered later.
     pub(crate) fn begin_raw(&self, request: &str) -> Asked {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -191,11 +191,11 @@ impl Asked {
         set_socket_linger(&self.0, Some(Duration::ZERO)).unwrap();
     }
 
-    /// Waits for the first octets of the answer.
+    /// Waits for the first bytes of the answer.
     pub(crate) fn first(&mut self) -> String {
-        let mut octets = [0; 12];
-        self.0.read_exact(&mut octets).unwrap();
-        String::from_utf8(octets.to_vec()).unwrap()
+        let mut bytes = [0; 12];
+        self.0.read_exact(&mut bytes).unwrap();
+        String::from_utf8(bytes.to_vec()).unwrap()
     }
 
     pub(crate) fn end(mut self) -> Got {

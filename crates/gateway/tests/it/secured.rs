@@ -31,7 +31,7 @@ struct Secured {
 
 async fn length(mut request: OwnedRequest) -> Result<Response, Rejection> {
     let content = request.content().collect(LARGE).await?;
-    Ok(Response::text(format!("{} octets", content.len())))
+    Ok(Response::text(format!("{} bytes", content.len())))
 }
 
 impl Secured {
@@ -88,7 +88,7 @@ fn requests_are_forwarded_over_tls() {
         "POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{content}",
         content.len()
     ));
-    let expected = format!("{} octets", LARGE - 1);
+    let expected = format!("{} bytes", LARGE - 1);
     assert_eq!(client.answer(false).content, expected.as_bytes());
     client.send(format!(
         "POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{content}\r\n0\r\n\r\n",

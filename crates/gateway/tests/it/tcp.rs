@@ -136,15 +136,15 @@ fn to(addresses: &[SocketAddr]) -> UpstreamConfig {
 }
 
 fn read_all(stream: &mut TcpStream) -> Vec<u8> {
-    let mut octets = Vec::new();
-    stream.read_to_end(&mut octets).unwrap();
-    octets
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    bytes
 }
 
 fn read_some(stream: &mut TcpStream, length: usize) -> Vec<u8> {
-    let mut octets = vec![0; length];
-    stream.read_exact(&mut octets).unwrap();
-    octets
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
 }
 
 /// One stream grew to as many connections as there may be: each was forwarded to the same listener again.
@@ -193,14 +193,14 @@ fn large_streams_arrive_whole_in_both_directions_at_once() {
     let streams = Streams::start(to(&[backend.address()]));
     let mut client = streams.connect();
     let server = backend.accept();
-    let octets: Vec<u8> = (0..3_000_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let echo = thread::spawn(move || std::io::copy(&mut &server, &mut &server).unwrap());
-    let (mut writes, sent) = (client.try_clone().unwrap(), octets.clone());
+    let (mut writes, sent) = (client.try_clone().unwrap(), bytes.clone());
     let sending = thread::spawn(move || {
         writes.write_all(&sent).unwrap();
         writes.shutdown(Shutdown::Write).unwrap();
     });
-    assert!(read_all(&mut client) == octets);
+    assert!(read_all(&mut client) == bytes);
     sending.join().unwrap();
     assert_eq!(echo.join().unwrap(), 3_000_000);
 }
@@ -263,7 +263,7 @@ fn a_server_that_answers_and_resets_is_heard_and_then_broken_off() {
         // What has arrived is in the client's hands before the reset takes the rest from the gateway.
         assert!(read_some(&mut client, answer.len()) == answer);
         client.write_all(b"more").unwrap();
-        // Octets that were not read make the kernel send a reset.
+        // Bytes that were not read make the kernel send a reset.
         assert_eq!(server.peek(&mut [0; 4]).map(|length| length > 0).ok(), Some(true));
         drop(server);
         assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
@@ -272,7 +272,7 @@ fn a_server_that_answers_and_resets_is_heard_and_then_broken_off() {
 }
 
 #[test]
-fn a_stream_without_octets_is_closed_in_time() {
+fn a_stream_without_bytes_is_closed_in_time() {
     let backend = Backend::start();
     let idle = Duration::from_millis(50);
     let streams = Streams::start_with(
@@ -377,13 +377,13 @@ fn servers_are_told_who_the_proxy_in_front_has_told_of() {
     let behind = |listener: Listener| listener.proxy_protocol(ProxyProtocol::default());
     let streams = Streams::start_with(config, TcpConfig::default(), behind, 10);
     let mut client = streams.connect();
-    client.write_all(b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\nand the first octets").unwrap();
+    client.write_all(b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\nand the first bytes").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
-    let octets = read_all(&mut backend.accept());
-    let (header, length) = ProxyHeader::parse(&octets).unwrap().unwrap();
+    let bytes = read_all(&mut backend.accept());
+    let (header, length) = ProxyHeader::parse(&bytes).unwrap().unwrap();
     let (source, destination) = ("192.0.2.1:56324".parse().unwrap(), "198.51.100.1:443".parse().unwrap());
     assert_eq!(header, ProxyHeader::Tcp { source, destination });
-    assert_eq!(&octets[length..], b"and the first octets");
+    assert_eq!(&bytes[length..], b"and the first bytes");
 }
 
 #[test]
@@ -411,9 +411,9 @@ fn hello(name: &str) -> Vec<u8> {
         .with_no_client_auth();
     let name = rustls::pki_types::ServerName::try_from(name.to_owned()).unwrap();
     let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut octets = Vec::new();
-    client.write_tls(&mut octets).unwrap();
-    octets
+    let mut bytes = Vec::new();
+    client.write_tls(&mut bytes).unwrap();
+    bytes
 }
 
 #[test]
@@ -433,14 +433,14 @@ fn streams_of_tls_go_where_their_clients_ask_and_arrive_whole() {
     let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
     for (name, place) in [("A.example", 1), ("x.b.example", 2), ("b.example", 0), ("127.0.0.1", 0)] {
         let mut client = TcpStream::connect(address).unwrap();
-        let octets = [&hello(name)[..], b"and more"].concat();
-        let (first, rest) = octets.split_at(7);
+        let bytes = [&hello(name)[..], b"and more"].concat();
+        let (first, rest) = bytes.split_at(7);
         client.write_all(first).unwrap();
         client.write_all(rest).unwrap();
         let (mut accepted, _) = servers[place].1.accept().unwrap();
-        let mut received = vec![0; octets.len()];
+        let mut received = vec![0; bytes.len()];
         accepted.read_exact(&mut received).unwrap();
-        assert!(received == octets, "{name}");
+        assert!(received == bytes, "{name}");
     }
     // What is no TLS, and what says nothing.
     for said in [&b"GET / HTTP/1.1\r\n\r\n"[..], b""] {

@@ -23,8 +23,8 @@ trait Class {
     /// Marks the bytes of `word` that are in the class, in their high bits. Marks above the lowest one may be
     /// wrong.
     fn in_word(word: u64) -> u64;
-    /// Returns `true` if `octet` is in the class.
-    fn has(octet: u8) -> bool;
+    /// Returns `true` if `byte` is in the class.
+    fn has(byte: u8) -> bool;
 }
 
 /// Bytes other than letters, digits and dashes. Names in practice contain only those.
@@ -68,8 +68,8 @@ pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     // The rare token characters are not in the block and word classes. The colon ends most names, so it is
     // checked before the table.
     match input.get(at) {
-        Some(octet) if *octet != b':' && token::is_token_octet(*octet) => {
-            run_end(input, at + 1, token::is_token_octet)
+        Some(byte) if *byte != b':' && token::is_token_byte(*byte) => {
+            run_end(input, at + 1, token::is_token_byte)
         }
         _ => at,
     }
@@ -82,7 +82,7 @@ pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
     let at = find::<Control>(input, from);
     // A tab is a control character that is allowed in a value, but it is rare.
     match input.get(at) {
-        Some(b'\t') => run_end(input, at + 1, token::is_field_value_octet),
+        Some(b'\t') => run_end(input, at + 1, token::is_field_value_byte),
         _ => at,
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
 /// more rare bytes are likely.
 #[cold]
 fn run_end(input: &[u8], from: usize, is_inside: fn(u8) -> bool) -> usize {
-    let length = input[from..].iter().take_while(|octet| is_inside(**octet)).count();
+    let length = input[from..].iter().take_while(|byte| is_inside(**byte)).count();
     from + length
 }
 
@@ -143,8 +143,8 @@ impl Class for UnusualInToken {
         words::unusual_in_token(word)
     }
 
-    fn has(octet: u8) -> bool {
-        !octet.is_ascii_alphanumeric() && octet != b'-'
+    fn has(byte: u8) -> bool {
+        !byte.is_ascii_alphanumeric() && byte != b'-'
     }
 }
 
@@ -159,8 +159,8 @@ impl Class for Control {
         words::control(word)
     }
 
-    fn has(octet: u8) -> bool {
-        octet.is_ascii_control()
+    fn has(byte: u8) -> bool {
+        byte.is_ascii_control()
     }
 }
 
@@ -175,8 +175,8 @@ impl Class for NotInPath {
         words::not_in_path(word)
     }
 
-    fn has(octet: u8) -> bool {
-        !octet.is_ascii_graphic() || matches!(octet, b'#' | b'<' | b'>' | b'?' | b'\\' | b'`')
+    fn has(byte: u8) -> bool {
+        !byte.is_ascii_graphic() || matches!(byte, b'#' | b'<' | b'>' | b'?' | b'\\' | b'`')
     }
 }
 
@@ -191,8 +191,8 @@ impl Class for NotInQuery {
         words::not_in_query(word)
     }
 
-    fn has(octet: u8) -> bool {
-        !octet.is_ascii_graphic() || matches!(octet, b'"' | b'#' | b'<' | b'>')
+    fn has(byte: u8) -> bool {
+        !byte.is_ascii_graphic() || matches!(byte, b'"' | b'#' | b'<' | b'>')
     }
 }
 
@@ -205,23 +205,23 @@ mod tests {
     type IsInside = fn(u8) -> bool;
 
     const SCANS: [(Scan, IsInside); 4] = [
-        (token_end, token::is_token_octet),
-        (field_value_end, token::is_field_value_octet),
-        (path_end, |octet| octet.is_ascii_graphic() && !b"#<>?\\`".contains(&octet)),
-        (query_end, |octet| octet.is_ascii_graphic() && !b"\"#<>".contains(&octet)),
+        (token_end, token::is_token_byte),
+        (field_value_end, token::is_field_value_byte),
+        (path_end, |byte| byte.is_ascii_graphic() && !b"#<>?\\`".contains(&byte)),
+        (query_end, |byte| byte.is_ascii_graphic() && !b"\"#<>".contains(&byte)),
     ];
 
     #[test]
-    fn every_octet_is_classed_as_the_table_does_at_every_place() {
+    fn every_byte_is_classed_as_the_table_does_at_every_place() {
         for (scan, is_in_class) in SCANS {
-            for octet in 0..=255 {
+            for byte in 0..=255 {
                 for (length, place) in
                     (1..20).flat_map(|length| (0..length).map(move |place| (length, place)))
                 {
                     let mut input = vec![b'a'; length];
-                    input[place] = octet;
-                    let expected = if is_in_class(octet) { length } else { place };
-                    assert_eq!(scan(&input, 0), expected, "byte {octet:#x} at {place} of {length}");
+                    input[place] = byte;
+                    let expected = if is_in_class(byte) { length } else { place };
+                    assert_eq!(scan(&input, 0), expected, "byte {byte:#x} at {place} of {length}");
                 }
             }
         }
@@ -229,10 +229,10 @@ mod tests {
 
     #[test]
     fn blocks_and_words_agree() {
-        for octet in 0..=255 {
+        for byte in 0..=255 {
             for place in 0..16 {
                 let mut block = [b'a'; 16];
-                block[place] = octet;
+                block[place] = byte;
                 let words = block.first_chunk().zip(block.last_chunk()).unwrap();
                 let [low, high] = [words.0, words.1].map(|word| u64::from_le_bytes(*word));
                 for (in_block, in_word) in [
@@ -246,7 +246,7 @@ mod tests {
                 ] {
                     let is_marked = in_word(low) != 0 || in_word(high) != 0;
                     let expected = if is_marked { 1 << place } else { 0 };
-                    assert_eq!(in_block(&block), expected, "byte {octet:#x} at {place}");
+                    assert_eq!(in_block(&block), expected, "byte {byte:#x} at {place}");
                 }
             }
         }
@@ -258,7 +258,7 @@ mod tests {
             for pair in 0..=u16::MAX {
                 let mut input = *b"aaaaaaaaaaaa";
                 input[3..5].copy_from_slice(&pair.to_be_bytes());
-                let expected = input.iter().position(|octet| !is_in_class(*octet)).unwrap_or(input.len());
+                let expected = input.iter().position(|byte| !is_in_class(*byte)).unwrap_or(input.len());
                 assert_eq!(scan(&input, 0), expected, "{input:?}");
             }
         }

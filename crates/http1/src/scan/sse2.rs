@@ -14,11 +14,11 @@ use core::arch::x86_64::{
 pub(super) fn unusual_in_token(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
-        let octets = load(block);
-        let lower_case = _mm_or_si128(octets, repeat(b' '));
+        let bytes = load(block);
+        let lower_case = _mm_or_si128(bytes, repeat(b' '));
         let letter = is_in_range(lower_case, b'a', 26);
-        let digit = is_in_range(octets, b'0', 10);
-        let dash = _mm_cmpeq_epi8(octets, repeat(b'-'));
+        let digit = is_in_range(bytes, b'0', 10);
+        let dash = _mm_cmpeq_epi8(bytes, repeat(b'-'));
         !to_bits(_mm_or_si128(_mm_or_si128(letter, digit), dash)) & ALL
     }
 }
@@ -28,8 +28,8 @@ pub(super) fn unusual_in_token(block: &[u8; 16]) -> u32 {
 pub(super) fn control(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
-        let octets = load(block);
-        to_bits(_mm_or_si128(is_in_range(octets, 0, 32), _mm_cmpeq_epi8(octets, repeat(DELETE))))
+        let bytes = load(block);
+        to_bits(_mm_or_si128(is_in_range(bytes, 0, 32), _mm_cmpeq_epi8(bytes, repeat(DELETE))))
     }
 }
 
@@ -80,27 +80,27 @@ fn load(block: &[u8; 16]) -> __m128i {
 }
 
 #[inline]
-fn repeat(octet: u8) -> __m128i {
+fn repeat(byte: u8) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
-    unsafe { _mm_set1_epi8(octet.cast_signed()) }
+    unsafe { _mm_set1_epi8(byte.cast_signed()) }
 }
 
 /// Sets all bits of each byte that is one of the `count` bytes starting at `first`.
 #[inline]
-fn is_in_range(octets: __m128i, first: u8, count: u8) -> __m128i {
+fn is_in_range(bytes: __m128i, first: u8, count: u8) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
         // SSE2 has no unsigned comparison, so the range is moved to the lowest signed numbers.
-        let moved = _mm_add_epi8(octets, repeat(LOWEST.wrapping_sub(first)));
+        let moved = _mm_add_epi8(bytes, repeat(LOWEST.wrapping_sub(first)));
         _mm_cmplt_epi8(moved, repeat(LOWEST + count))
     }
 }
 
 /// Returns one bit for each byte.
 #[inline]
-fn to_bits(octets: __m128i) -> u32 {
+fn to_bits(bytes: __m128i) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
-    unsafe { _mm_movemask_epi8(octets) }.cast_unsigned()
+    unsafe { _mm_movemask_epi8(bytes) }.cast_unsigned()
 }
 
 const ALL: u32 = 0xffff;

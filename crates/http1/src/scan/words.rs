@@ -52,15 +52,15 @@ fn at_least(low: u64, bound: u8) -> u64 {
     low + repeat(0x80 - bound)
 }
 
-/// Marks the lowest byte that equals `octet`. Marks above it may be wrong.
+/// Marks the lowest byte that equals `byte`. Marks above it may be wrong.
 #[inline]
-fn equal(word: u64, octet: u8) -> u64 {
-    let difference = word ^ repeat(octet);
+fn equal(word: u64, byte: u8) -> u64 {
+    let difference = word ^ repeat(byte);
     difference.wrapping_sub(repeat(1)) & !difference
 }
 
-const fn repeat(octet: u8) -> u64 {
-    u64::from_ne_bytes([octet; 8])
+const fn repeat(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
 }
 
 const HIGH_BITS: u64 = repeat(0x80);

@@ -123,7 +123,7 @@ fn of_request(
             Err(Error::ConnectWithContent)
         }
         Codings::Chunked if is_connect => Err(Error::ConnectWithContent),
-        Codings::Absent => Ok(BodyLength::Octets(length.unwrap_or(0))),
+        Codings::Absent => Ok(BodyLength::Bytes(length.unwrap_or(0))),
         Codings::Chunked => Ok(BodyLength::Chunked),
         Codings::UnknownBeforeChunked => Err(Error::TransferCodingUnknown),
         _ => Err(Error::ChunkedNotFinal),
@@ -145,7 +145,7 @@ fn of_response(
         Codings::UnknownBeforeChunked | Codings::UnknownLast => Err(Error::TransferCodingUnknown),
         _ if to == ResponseTo::Head || status < 200 || status == 204 || status == 304 => Ok(BodyLength::NONE),
         Codings::Chunked => Ok(BodyLength::Chunked),
-        _ => Ok(length.map_or(BodyLength::UntilClose, BodyLength::Octets)),
+        _ => Ok(length.map_or(BodyLength::UntilClose, BodyLength::Bytes)),
     }
 }
 
@@ -161,15 +161,15 @@ fn first_length(reader: &Reader, input: &str) -> Result<BodyLength, Error> {
 }
 
 #[test]
-fn only_a_number_of_octets_is_a_length_known_beforehand() {
-    assert_eq!(BodyLength::NONE.octets(), Some(0));
-    assert_eq!(BodyLength::Octets(7).octets(), Some(7));
-    assert_eq!((BodyLength::Chunked.octets(), BodyLength::UntilClose.octets()), (None, None));
+fn only_a_number_of_bytes_is_a_length_known_beforehand() {
+    assert_eq!(BodyLength::NONE.bytes(), Some(0));
+    assert_eq!(BodyLength::Bytes(7).bytes(), Some(7));
+    assert_eq!((BodyLength::Chunked.bytes(), BodyLength::UntilClose.bytes()), (None, None));
 }
 
 #[test]
 fn a_response_is_framed_as_its_request_and_status_demand() {
-    let framed = |method: &str, version: &str, status: u16, octets: Option<u64>| {
+    let framed = |method: &str, version: &str, status: u16, bytes: Option<u64>| {
         let input = format!(
             "{method} {} HTTP/{version}\r\nHost: a\r\n\r\n",
             if method == "CONNECT" { "a:1" } else { "/" }
@@ -177,13 +177,13 @@ fn a_response_is_framed_as_its_request_and_status_demand() {
         let reader = Reader::Server { declines_tunnels: false };
         let transcript = Transcript::read(&reader, Limits::default(), [input.as_bytes()]);
         let Some(Event::Request { facts, .. }) = transcript.events.first() else { panic!("{transcript}") };
-        ResponseBody::for_response(facts, StatusCode::new(status).unwrap(), octets)
+        ResponseBody::for_response(facts, StatusCode::new(status).unwrap(), bytes)
     };
-    for (method, version, status, octets, expected) in [
-        ("GET", "1.1", 200, Some(5), ResponseBody::Octets(5)),
-        ("GET", "1.1", 200, Some(0), ResponseBody::Octets(0)),
+    for (method, version, status, bytes, expected) in [
+        ("GET", "1.1", 200, Some(5), ResponseBody::Bytes(5)),
+        ("GET", "1.1", 200, Some(0), ResponseBody::Bytes(0)),
         ("GET", "1.1", 200, None, ResponseBody::Chunked),
-        ("GET", "1.0", 200, Some(5), ResponseBody::Octets(5)),
+        ("GET", "1.0", 200, Some(5), ResponseBody::Bytes(5)),
         ("GET", "1.0", 200, None, ResponseBody::UntilClose),
         ("GET", "1.1", 101, None, ResponseBody::Absent),
         ("GET", "1.1", 103, Some(5), ResponseBody::Absent),
@@ -195,17 +195,13 @@ fn a_response_is_framed_as_its_request_and_status_demand() {
         ("HEAD", "1.1", 204, Some(5), ResponseBody::Absent),
         ("HEAD", "1.0", 404, None, ResponseBody::OnlyFields(None)),
         ("CONNECT", "1.1", 200, Some(5), ResponseBody::Absent),
-        ("CONNECT", "1.1", 403, Some(5), ResponseBody::Octets(5)),
+        ("CONNECT", "1.1", 403, Some(5), ResponseBody::Bytes(5)),
         ("CONNECT", "1.0", 502, None, ResponseBody::UntilClose),
     ] {
-        assert_eq!(
-            framed(method, version, status, octets),
-            expected,
-            "{method} {version} {status} {octets:?}"
-        );
+        assert_eq!(framed(method, version, status, bytes), expected, "{method} {version} {status} {bytes:?}");
         assert_eq!(
             expected.has_content(),
-            matches!(expected, ResponseBody::Octets(1..) | ResponseBody::Chunked | ResponseBody::UntilClose)
+            matches!(expected, ResponseBody::Bytes(1..) | ResponseBody::Chunked | ResponseBody::UntilClose)
         );
     }
     assert_eq!(ResponseTo::from(Method::Head), ResponseTo::Head);

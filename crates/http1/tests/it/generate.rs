@@ -26,19 +26,19 @@ pub(crate) fn damage(input: &mut Vec<u8>, random: &mut Random) {
 /// Returns any token of 1 to 20 bytes.
 pub(crate) fn token(random: &mut Random) -> String {
     let length = 1 + random.below(20);
-    String::from_utf8(random.octets(TOKEN, length)).expect("the alphabet is ASCII")
+    String::from_utf8(random.bytes(TOKEN, length)).expect("the alphabet is ASCII")
 }
 
 /// Returns a target in origin form.
 pub(crate) fn origin_form(random: &mut Random) -> String {
     let length = random.below(40);
-    format!("/{}", String::from_utf8(random.octets(TARGET, length)).expect("the alphabet is ASCII"))
+    format!("/{}", String::from_utf8(random.bytes(TARGET, length)).expect("the alphabet is ASCII"))
 }
 
 /// Returns a value of 0 to 30 bytes without whitespace at the ends.
 pub(crate) fn field_value(random: &mut Random) -> Vec<u8> {
     let length = random.below(31);
-    random.octets(VALUE, length).trim_ascii().to_vec()
+    random.bytes(VALUE, length).trim_ascii().to_vec()
 }
 
 /// Returns fields without an effect on the framing.
@@ -50,5 +50,5 @@ pub(crate) fn fields(random: &mut Random) -> Fields {
 pub(crate) fn content(random: &mut Random) -> Vec<u8> {
     let length = if random.one_in(20) { random.below(20_000) } else { random.below(60) };
     let alphabet: Vec<u8> = (0..=255).collect();
-    random.octets(&alphabet, length)
+    random.bytes(&alphabet, length)
 }

@@ -5,8 +5,8 @@ use thruway_http1::{Error, HeadIndex, Limits, ServerConnection, ServerEvent};
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const UPGRADE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: b\r\n\r\n";
 
-fn post(octets: usize) -> Vec<u8> {
-    format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {octets}\r\n\r\n").into_bytes()
+fn post(bytes: usize) -> Vec<u8> {
+    format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n").into_bytes()
 }
 
 /// Passes `input` once. Returns `true` if there was an event, and the number of consumed bytes.

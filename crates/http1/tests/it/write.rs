@@ -20,20 +20,20 @@ const SERVER: Reader = Reader::Server { declines_tunnels: true };
 fn requests_are_read_as_they_were_written() {
     let mut random = Random::new(10);
     for _ in 0..300 {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let mut expected = Vec::new();
         for _ in 0..=random.below(3) {
             let request = GeneratedRequest::new(&mut random);
-            request.write(&mut octets, &mut random);
+            request.write(&mut bytes, &mut random);
             expected.extend(request.events());
         }
-        let ways: Vec<_> = random_cuts(&octets, &mut random, 4).collect();
-        let transcript = assert_cuts_do_not_matter(&SERVER, Limits::default(), &octets, ways);
+        let ways: Vec<_> = random_cuts(&bytes, &mut random, 4).collect();
+        let transcript = assert_cuts_do_not_matter(&SERVER, Limits::default(), &bytes, ways);
         assert_eq!(
             (simplified(transcript.events), transcript.error),
             (expected, None),
             "{}",
-            octets.escape_ascii()
+            bytes.escape_ascii()
         );
     }
 }
@@ -42,23 +42,23 @@ fn requests_are_read_as_they_were_written() {
 fn responses_are_read_as_they_were_written() {
     let mut random = Random::new(11);
     for _ in 0..300 {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let mut expected = Vec::new();
         let mut requests = Vec::new();
         for _ in 0..=random.below(3) {
             let response = GeneratedResponse::new(&mut random);
-            response.write(&mut octets, &mut random);
+            response.write(&mut bytes, &mut random);
             expected.extend(response.events());
             requests.push((response.to, false));
         }
-        let ways: Vec<_> = random_cuts(&octets, &mut random, 4).collect();
+        let ways: Vec<_> = random_cuts(&bytes, &mut random, 4).collect();
         let reader = Reader::Client(requests);
-        let transcript = assert_cuts_do_not_matter(&reader, Limits::default(), &octets, ways);
+        let transcript = assert_cuts_do_not_matter(&reader, Limits::default(), &bytes, ways);
         assert_eq!(
             (simplified(transcript.events), transcript.error),
             (expected, None),
             "{}",
-            octets.escape_ascii()
+            bytes.escape_ascii()
         );
     }
 }
@@ -86,7 +86,7 @@ fn simplified(events: Vec<Event>) -> Vec<Simplified> {
             Event::Response(head, _) | Event::Interim(head) | Event::Tunnel(head) => {
                 Simplified::Head(line(&event), without_framing(head.fields.clone()))
             }
-            Event::Content(octets) => Simplified::Content(octets.clone()),
+            Event::Content(bytes) => Simplified::Content(bytes.clone()),
             Event::EndOfContent(trailers) => Simplified::End(trailers.clone()),
             Event::EndedByClose => Simplified::End(Fields::new()),
         })
@@ -106,25 +106,25 @@ impl GeneratedBody {
         Self { content, trailers }
     }
 
-    fn write(&self, octets: &mut Vec<u8>, random: &mut Random) {
+    fn write(&self, bytes: &mut Vec<u8>, random: &mut Random) {
         let Some(trailers) = &self.trailers else {
-            octets.extend_from_slice(&self.content);
+            bytes.extend_from_slice(&self.content);
             return;
         };
         let mut rest = self.content.as_slice();
         while !rest.is_empty() {
             let (chunk, after) = rest.split_at(1 + random.below(rest.len()));
             if random.one_in(2) {
-                write_chunk(octets, chunk);
+                write_chunk(bytes, chunk);
             } else {
-                write_chunk_start(octets, chunk.len() as u64);
-                octets.extend_from_slice(chunk);
-                write_chunk_end(octets);
+                write_chunk_start(bytes, chunk.len() as u64);
+                bytes.extend_from_slice(chunk);
+                write_chunk_end(bytes);
             }
             rest = after;
         }
-        write_chunk(octets, b"");
-        write_last_chunk(octets, &lines(trailers));
+        write_chunk(bytes, b"");
+        write_last_chunk(bytes, &lines(trailers));
     }
 
     /// Returns the length as an event shows it, and the events that follow the head.
@@ -177,20 +177,20 @@ impl GeneratedRequest {
         Self { method, target, fields, body }
     }
 
-    fn write(&self, octets: &mut Vec<u8>, random: &mut Random) {
+    fn write(&self, bytes: &mut Vec<u8>, random: &mut Random) {
         let (host, others) = self.fields.split_at(1);
         let (host, others) = (lines(host), lines(others));
         let request = RequestToWrite {
             method: Method::from_token(self.method.as_bytes()).expect("a generated method is a token"),
             target: &self.target,
-            field_lines: [host.octets(), others.octets()],
+            field_lines: [host.bytes(), others.bytes()],
             body: match self.body.trailers {
                 Some(_) => BodyLength::Chunked,
-                None => BodyLength::Octets(self.body.content.len() as u64),
+                None => BodyLength::Bytes(self.body.content.len() as u64),
             },
         };
-        write_request_head(octets, &request).expect("a generated head is valid");
-        self.body.write(octets, random);
+        write_request_head(bytes, &request).expect("a generated head is valid");
+        self.body.write(bytes, random);
     }
 
     fn events(&self) -> Vec<Simplified> {
@@ -227,12 +227,12 @@ impl GeneratedResponse {
         match (self.to, length) {
             _ if self.status.is_without_content() => ResponseBody::Absent,
             (ResponseTo::Head, length) => ResponseBody::OnlyFields(length),
-            (_, Some(octets)) => ResponseBody::Octets(octets),
+            (_, Some(bytes)) => ResponseBody::Bytes(bytes),
             (_, None) => ResponseBody::Chunked,
         }
     }
 
-    fn write(&self, octets: &mut Vec<u8>, random: &mut Random) {
+    fn write(&self, bytes: &mut Vec<u8>, random: &mut Random) {
         let fields = lines(&self.fields);
         let body = self.framing();
         // HTTP/1.0 clients never get chunks.
@@ -241,9 +241,9 @@ impl GeneratedResponse {
             _ => *random.pick(&[Version::Http10, Version::Http11]),
         };
         let response = ResponseToWrite { status: self.status, client_version, ..ok(body, &fields) };
-        write_response_head(octets, &response);
-        if matches!(body, ResponseBody::Octets(_) | ResponseBody::Chunked) {
-            self.body.write(octets, random);
+        write_response_head(bytes, &response);
+        if matches!(body, ResponseBody::Bytes(_) | ResponseBody::Chunked) {
+            self.body.write(bytes, random);
         }
     }
 
@@ -268,8 +268,8 @@ fn nothing_that_gets_into_field_lines_makes_two_of_one() {
         let mut accepted = Fields::new();
         for _ in 0..4 {
             let (name, value) = (random.below(4), random.below(6));
-            let name = String::from_utf8_lossy(&random.octets(&hostile[..9], name)).into_owned();
-            let value = random.octets(hostile, value);
+            let name = String::from_utf8_lossy(&random.bytes(&hostile[..9], name)).into_owned();
+            let value = random.bytes(hostile, value);
             let (done, is_set) = match random.below(2) {
                 0 => (lines.append(&name, &value), false),
                 _ => (lines.set(&name, &value), true),
@@ -279,12 +279,12 @@ fn nothing_that_gets_into_field_lines_makes_two_of_one() {
                 accepted.push((name, value));
             }
         }
-        let mut octets = Vec::new();
-        write_response_head(&mut octets, &ok(ResponseBody::Octets(0), &lines));
+        let mut bytes = Vec::new();
+        write_response_head(&mut bytes, &ok(ResponseBody::Bytes(0), &lines));
         let reader = Reader::Client(vec![(ResponseTo::Other, false)]);
-        let transcript = Transcript::read(&reader, Limits::default(), [octets.as_slice()]);
+        let transcript = Transcript::read(&reader, Limits::default(), [bytes.as_slice()]);
         let [Event::Response(head, BodyLength::NONE)] = transcript.events.as_slice() else {
-            panic!("{}: {transcript}", octets.escape_ascii())
+            panic!("{}: {transcript}", bytes.escape_ascii())
         };
         let read: Fields = head.fields.iter().filter(|(name, _)| name != "Content-Length").cloned().collect();
         assert_eq!(read, accepted);
@@ -297,7 +297,7 @@ fn nothing_that_gets_into_field_lines_makes_two_of_one() {
 fn ok(body: ResponseBody, lines: &FieldLinesBuf) -> ResponseToWrite<'_> {
     ResponseToWrite {
         status: StatusCode::OK,
-        field_lines: [lines.octets(), b""],
+        field_lines: [lines.bytes(), b""],
         body,
         is_persistent: true,
         client_version: Version::Http11,
@@ -307,10 +307,10 @@ fn ok(body: ResponseBody, lines: &FieldLinesBuf) -> ResponseToWrite<'_> {
 #[test]
 fn a_request_line_is_not_ended_by_its_parts() {
     let request = |method, target| {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let request = RequestToWrite { method, target, field_lines: [b"", b""], body: BodyLength::NONE };
-        let done = write_request_head(&mut octets, &request);
-        assert_eq!(done.is_err(), octets.is_empty(), "all or nothing");
+        let done = write_request_head(&mut bytes, &request);
+        assert_eq!(done.is_err(), bytes.is_empty(), "all or nothing");
         done
     };
     for target in ["", "a", "/a b", "/a\r\nEvil: b", "/a\n", "/\0", "/é", "*", "a:1", "http://", "/a#b"] {
@@ -328,23 +328,23 @@ fn a_request_line_is_not_ended_by_its_parts() {
 }
 
 #[test]
-fn a_response_head_has_these_octets() {
+fn a_response_head_has_these_bytes() {
     let lines = FieldLinesBuf::from_static("A: b\r\n");
     let written = |response: ResponseToWrite<'_>| {
-        let mut octets = Vec::new();
-        write_response_head(&mut octets, &response);
-        String::from_utf8(octets).unwrap()
+        let mut bytes = Vec::new();
+        write_response_head(&mut bytes, &response);
+        String::from_utf8(bytes).unwrap()
     };
     let head = |body, is_persistent, client_version| {
         written(ResponseToWrite { is_persistent, client_version, ..ok(body, &lines) })
     };
     let (http10, http11) = (Version::Http10, Version::Http11);
     for (body, is_persistent, version, rest) in [
-        (ResponseBody::Octets(0), true, http11, "Content-Length: 0\r\n"),
-        (ResponseBody::Octets(u64::MAX), true, http11, "Content-Length: 18446744073709551615\r\n"),
-        (ResponseBody::Octets(5), false, http11, "Connection: close\r\nContent-Length: 5\r\n"),
-        (ResponseBody::Octets(5), true, http10, "Connection: keep-alive\r\nContent-Length: 5\r\n"),
-        (ResponseBody::Octets(5), false, http10, "Connection: close\r\nContent-Length: 5\r\n"),
+        (ResponseBody::Bytes(0), true, http11, "Content-Length: 0\r\n"),
+        (ResponseBody::Bytes(u64::MAX), true, http11, "Content-Length: 18446744073709551615\r\n"),
+        (ResponseBody::Bytes(5), false, http11, "Connection: close\r\nContent-Length: 5\r\n"),
+        (ResponseBody::Bytes(5), true, http10, "Connection: keep-alive\r\nContent-Length: 5\r\n"),
+        (ResponseBody::Bytes(5), false, http10, "Connection: close\r\nContent-Length: 5\r\n"),
         (ResponseBody::Chunked, true, http11, "Transfer-Encoding: chunked\r\n"),
         (ResponseBody::OnlyFields(Some(5)), true, http11, "Content-Length: 5\r\n"),
         (ResponseBody::OnlyFields(None), true, http11, "Transfer-Encoding: chunked\r\n"),
@@ -358,11 +358,7 @@ fn a_response_head_has_these_octets() {
         assert_eq!(head(body, is_persistent, version), expected);
     }
     for (status, body, rest) in [
-        (
-            StatusCode::NOT_FOUND,
-            ResponseBody::Octets(1),
-            "404 Not Found\r\nA: b\r\nContent-Length: 1\r\n\r\n",
-        ),
+        (StatusCode::NOT_FOUND, ResponseBody::Bytes(1), "404 Not Found\r\nA: b\r\nContent-Length: 1\r\n\r\n"),
         (StatusCode::EARLY_HINTS, ResponseBody::Absent, "103 Early Hints\r\nA: b\r\n\r\n"),
         (StatusCode::new(299).unwrap(), ResponseBody::Absent, "299 \r\nA: b\r\n\r\n"),
         (
@@ -380,24 +376,24 @@ fn a_response_head_has_these_octets() {
         ..ok(ResponseBody::Absent, &lines)
     };
     assert_eq!(written(hints), "HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n");
-    let mut octets = Vec::new();
-    write_continue(&mut octets);
-    assert_eq!(octets, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut bytes = Vec::new();
+    write_continue(&mut bytes);
+    assert_eq!(bytes, b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 #[test]
 fn a_request_head_names_its_length_only_where_it_has_one() {
     let written = |method, body| {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let request =
             RequestToWrite { method, target: "/", field_lines: [b"Host: a\r\n", b"B: c\r\n"], body };
-        write_request_head(&mut octets, &request).unwrap();
-        String::from_utf8(octets).unwrap()
+        write_request_head(&mut bytes, &request).unwrap();
+        String::from_utf8(bytes).unwrap()
     };
     let start = "/ HTTP/1.1\r\nHost: a\r\nB: c\r\n";
     assert_eq!(written(Method::Get, BodyLength::NONE), format!("GET {start}\r\n"));
     assert_eq!(written(Method::Post, BodyLength::NONE), format!("POST {start}Content-Length: 0\r\n\r\n"));
-    assert_eq!(written(Method::Get, BodyLength::Octets(1)), format!("GET {start}Content-Length: 1\r\n\r\n"));
+    assert_eq!(written(Method::Get, BodyLength::Bytes(1)), format!("GET {start}Content-Length: 1\r\n\r\n"));
     assert_eq!(
         written(Method::Put, BodyLength::Chunked),
         format!("PUT {start}Transfer-Encoding: chunked\r\n\r\n")
@@ -406,16 +402,16 @@ fn a_request_head_names_its_length_only_where_it_has_one() {
 
 #[test]
 fn chunk_sizes_are_written_in_as_few_digits_as_possible() {
-    for octets in [1, 9, 10, 15, 16, 255, 256, 0xdead_beef, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+    for bytes in [1, 9, 10, 15, 16, 255, 256, 0xdead_beef, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
         let mut line = Vec::new();
-        write_chunk_start(&mut line, octets);
-        assert_eq!(line, format!("{octets:x}\r\n").into_bytes());
+        write_chunk_start(&mut line, bytes);
+        assert_eq!(line, format!("{bytes:x}\r\n").into_bytes());
     }
 }
 
 #[test]
 fn parsed_lines_are_written_with_one_space_after_the_colon() {
-    let octets = b"A:b\r\nC: \t d \r\nE:\r\n";
+    let bytes = b"A:b\r\nC: \t d \r\nE:\r\n";
     let span = |name_start, name_end, value_start, value_end| FieldLineSpan {
         name_start,
         name_end,
@@ -424,6 +420,6 @@ fn parsed_lines_are_written_with_one_space_after_the_colon() {
     };
     let spans = [span(0, 1, 2, 3), span(5, 6, 10, 11), span(14, 15, 16, 16)];
     let mut output = Vec::new();
-    write_field_lines(&mut output, FieldLines::from_parsed(octets, &spans));
+    write_field_lines(&mut output, FieldLines::from_parsed(bytes, &spans));
     assert_eq!(output, b"A: b\r\nC: d\r\nE: \r\n");
 }

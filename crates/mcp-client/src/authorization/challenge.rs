@@ -45,16 +45,16 @@ fn parse(value: &str) -> Vec<Challenge> {
     let mut is_understood = false;
     let mut cursor = Cursor(value);
     loop {
-        cursor.skip(|octet| matches!(octet, b' ' | b'\t' | b','));
+        cursor.skip(|byte| matches!(byte, b' ' | b'\t' | b','));
         if cursor.0.is_empty() {
             return challenges;
         }
         let token = cursor.take(is_token);
         cursor.skip(is_space);
         if token.is_empty() {
-            cursor.skip(|octet| octet != b',');
+            cursor.skip(|byte| byte != b',');
         } else if cursor.0.starts_with('=') {
-            cursor.skip(|octet| octet == b'=');
+            cursor.skip(|byte| byte == b'=');
             cursor.skip(is_space);
             let value = cursor.value();
             if let Some(challenge) = challenges.last_mut().filter(|_| is_understood) {
@@ -74,7 +74,7 @@ struct Cursor<'v>(&'v str);
 
 impl<'v> Cursor<'v> {
     fn take(&mut self, is_wanted: impl Fn(u8) -> bool) -> &'v str {
-        let end = self.0.bytes().position(|octet| !is_wanted(octet)).unwrap_or(self.0.len());
+        let end = self.0.bytes().position(|byte| !is_wanted(byte)).unwrap_or(self.0.len());
         let (taken, rest) = self.0.split_at(self.0.floor_char_boundary(end));
         self.0 = rest;
         taken
@@ -105,14 +105,14 @@ impl<'v> Cursor<'v> {
     }
 }
 
-const fn is_space(octet: u8) -> bool {
-    matches!(octet, b' ' | b'\t')
+const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 /// `true` for a character of a token (RFC 9110 §5.6.2).
-const fn is_token(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric()
-        || matches!(octet, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ impl Scopes {
     }
 
     pub(super) fn add(&mut self, scope: &str) {
-        let is_valid = scope.bytes().all(|octet| octet.is_ascii_graphic() && !matches!(octet, b'"' | b'\\'));
+        let is_valid = scope.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
         let fits = !scope.is_empty() && scope.len() <= SCOPE_BYTES_MAX && self.0.len() < SCOPES_MAX;
         if is_valid && fits && !self.contains(scope) {
             self.0.push(scope.to_owned());

@@ -53,7 +53,7 @@ impl TokenResponse {
     /// Checks that the token can be sent in a header (RFC 6750 §2.1).
     pub(super) fn validate(self, has_key: bool) -> Result<Self, OAuthError> {
         let token = &self.access_token;
-        let is_clean = !token.is_empty() && token.bytes().all(|octet| octet.is_ascii_graphic());
+        let is_clean = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         let is_known = self.token_type.eq_ignore_ascii_case("bearer") || (has_key && self.is_dpop());
         (is_clean && is_known).then_some(self).ok_or(OAuthError::TokenInvalid)
     }

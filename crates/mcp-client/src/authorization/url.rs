@@ -22,8 +22,7 @@ impl HttpUrl {
     /// 9728 §1.2), for dot segments, and for characters that RFC 3986 forbids. Other programs might parse
     /// such a URL differently.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let is_clean =
-            text.bytes().all(|octet| octet.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&octet));
+        let is_clean = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte));
         if !is_clean || text.len() > URL_BYTES_MAX {
             return None;
         }

@@ -100,7 +100,7 @@ impl Http {
     async fn post(&self, outgoing: &mut Outgoing) -> Result<Response, McpClientError> {
         let idle = if outgoing.purpose == Purpose::Subscribe { SUBSCRIPTION_SILENCE } else { FOR_EVER };
         let timeouts = Timeouts { head: FOR_EVER, content_idle: idle, ..Timeouts::default() };
-        let content = Bytes::from(std::mem::take(&mut outgoing.octets));
+        let content = Bytes::from(std::mem::take(&mut outgoing.bytes));
         let destination = &self.endpoint()?.post;
         let request = || {
             self.client

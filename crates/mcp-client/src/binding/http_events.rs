@@ -186,13 +186,13 @@ pub(super) fn events_of(conversation: &Conversation, response: Response) -> Even
 async fn take(
     conversation: &Arc<Conversation>,
     id: i64,
-    octets: &[u8],
+    bytes: &[u8],
     budget: &mut WaitBudget,
 ) -> Result<Option<Answer>, McpClientError> {
-    conversation.incoming.handlers.trace(Direction::Received, octets);
-    match json_rpc::parse(octets) {
+    conversation.incoming.handlers.trace(Direction::Received, bytes);
+    match json_rpc::parse(bytes) {
         Ok(message) => take_one(conversation, id, &message, budget).await,
-        Err(_) => take_batch(conversation, id, octets, budget).await,
+        Err(_) => take_batch(conversation, id, bytes, budget).await,
     }
 }
 
@@ -200,11 +200,11 @@ async fn take(
 pub(super) async fn take_batch(
     conversation: &Arc<Conversation>,
     id: i64,
-    octets: &[u8],
+    bytes: &[u8],
     budget: &mut WaitBudget,
 ) -> Result<Option<Answer>, McpClientError> {
     let mut answer = None;
-    for message in conversation.batch(octets)? {
+    for message in conversation.batch(bytes)? {
         let message =
             json_rpc::parse(message.get().as_bytes()).map_err(|_| McpClientError::MessageInvalid)?;
         answer = take_one(conversation, id, &message, budget).await?.or(answer);

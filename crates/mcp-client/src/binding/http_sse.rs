@@ -61,7 +61,7 @@ impl Http {
         stream: &OpenStream,
         outgoing: Outgoing,
     ) -> Result<(), McpClientError> {
-        let content = Bytes::from(outgoing.octets);
+        let content = Bytes::from(outgoing.bytes);
         let request = || {
             let request = self.client().request_to(Method::Post, &stream.destination);
             request.field_lines(&outgoing.field_lines).content(content.clone())

@@ -66,7 +66,7 @@ impl Binding {
                 None => http.exchange(conversation, id, outgoing).await,
             },
             Self::Stream(stream) => {
-                stream.send(outgoing.octets).await?;
+                stream.send(outgoing.bytes).await?;
                 let answer = answer.ok_or(McpClientError::Closed)?;
                 let answer = answer.await.map_err(|_| McpClientError::Closed)??;
                 Ok(Received { answer: Read::Raw(answer), session_id: None })
@@ -97,7 +97,7 @@ impl Binding {
                 Some(stream) => http.send_on(&stream, outgoing).await,
                 None => http.send(outgoing).await,
             },
-            Self::Stream(stream) => stream.send(outgoing.octets).await,
+            Self::Stream(stream) => stream.send(outgoing.bytes).await,
         }
     }
 
@@ -106,7 +106,7 @@ impl Binding {
         match self {
             // Errors are ignored, because the message is optional.
             Self::Http(_) => drop(self.send(outgoing).await),
-            Self::Stream(stream) => stream.try_send(outgoing.octets),
+            Self::Stream(stream) => stream.try_send(outgoing.bytes),
         }
     }
 

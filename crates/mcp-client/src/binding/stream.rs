@@ -31,19 +31,19 @@ impl Stream {
         (Self { link: ArcSwap::new(link), origin: origin.map(Mutex::new) }, unstarted)
     }
 
-    pub(super) async fn send(&self, octets: Vec<u8>) -> Result<(), McpClientError> {
+    pub(super) async fn send(&self, bytes: Vec<u8>) -> Result<(), McpClientError> {
         let link = self.link.load_full();
         // Requests that wait at the time of a loss are failed. A request sent after the loss would never be
         // answered.
         if link.is_lost.load(Ordering::Acquire) {
             return Err(McpClientError::Closed);
         }
-        link.outbox.send(octets).await.map_err(|_| McpClientError::Closed)
+        link.outbox.send(bytes).await.map_err(|_| McpClientError::Closed)
     }
 
     /// Sends an optional message if the queue has capacity.
-    pub(super) fn try_send(&self, octets: Vec<u8>) {
-        let _is_taken = self.link.load().outbox.try_send(octets);
+    pub(super) fn try_send(&self, bytes: Vec<u8>) {
+        let _is_taken = self.link.load().outbox.try_send(bytes);
     }
 
     /// `true` if the server is restarted after its stream has ended.
@@ -183,7 +183,7 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
     }
     if let (Some(conversation), Some(Line::Whole(line))) = (near.conversation.upgrade(), lines.rest()) {
         // A line that was cut off is not a message.
-        let _ = conversation.handle_octets(line, &mut budget).await;
+        let _ = conversation.handle_bytes(line, &mut budget).await;
     }
     near.lose();
 }
@@ -220,32 +220,32 @@ async fn write_all(
     mut messages: mpsc::Receiver<Vec<u8>>,
     mut closing: watch::Receiver<bool>,
 ) {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     loop {
         tokio::select! {
             biased;
             message = messages.recv() => match message {
-                Some(message) => append_line(&mut octets, &message),
+                Some(message) => append_line(&mut bytes, &message),
                 None => return,
             },
             _ = closing.changed() => return,
         }
-        while octets.len() < BATCH_BYTES
+        while bytes.len() < BATCH_BYTES
             && let Ok(message) = messages.try_recv()
         {
-            append_line(&mut octets, &message);
+            append_line(&mut bytes, &message);
         }
-        if output.write_all(&octets).await.is_err() {
+        if output.write_all(&bytes).await.is_err() {
             return;
         }
-        octets.clear();
-        octets.shrink_to(BATCH_BYTES);
+        bytes.clear();
+        bytes.shrink_to(BATCH_BYTES);
     }
 }
 
-fn append_line(octets: &mut Vec<u8>, message: &[u8]) {
-    octets.extend_from_slice(message);
-    octets.push(b'\n');
+fn append_line(bytes: &mut Vec<u8>, message: &[u8]) {
+    bytes.extend_from_slice(message);
+    bytes.push(b'\n');
 }
 
 /// Maximum number of queued messages. Callers wait while the queue is full.

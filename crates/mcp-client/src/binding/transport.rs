@@ -29,7 +29,7 @@ pub(crate) enum Binding {
 /// A message to be sent.
 #[derive(Default, Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Its headers, if the transport has headers.
     pub(crate) field_lines: FieldLinesBuf,
     pub(crate) purpose: Purpose,

@@ -45,8 +45,8 @@ impl Legacy {
             meta: None,
         };
         let id = conversation.next_id();
-        let mut octets = Vec::new();
-        write_request(&mut octets, &Id::Integer(id), methods::INITIALIZE, &params);
+        let mut bytes = Vec::new();
+        write_request(&mut bytes, &Id::Integer(id), methods::INITIALIZE, &params);
         let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
         // The specification forbids cancellation of `initialize`.
         let waiter = Waiter {
@@ -57,7 +57,7 @@ impl Legacy {
             is_forwarded: false,
             cancels: false,
         };
-        let outgoing = Outgoing { octets, ..Outgoing::default() };
+        let outgoing = Outgoing { bytes, ..Outgoing::default() };
         let received = conversation.exchange(id, outgoing, waiter).await?;
         let answer = received.answer.into_raw();
         let result: InitializeResult =
@@ -92,9 +92,9 @@ impl Legacy {
     }
 
     async fn confirm(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
-        let mut octets = Vec::new();
-        write_notification(&mut octets, methods::NOTIFICATIONS_INITIALIZED, &NotificationParams::default());
-        conversation.send_with(octets, self.field_lines.clone()).await
+        let mut bytes = Vec::new();
+        write_notification(&mut bytes, methods::NOTIFICATIONS_INITIALIZED, &NotificationParams::default());
+        conversation.send_with(bytes, self.field_lines.clone()).await
     }
 
     /// Sends a request. Questions of the server are answered where they arrive.
@@ -104,15 +104,15 @@ impl Legacy {
         call: &Call<'_, P>,
     ) -> Result<Read<R>, McpClientError> {
         let id = conversation.next_id();
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let meta = meta(id, call);
         if meta.is_empty() {
-            write_request(&mut octets, &Id::Integer(id), call.method, &call.params);
+            write_request(&mut bytes, &Id::Integer(id), call.method, &call.params);
         } else {
             let params = WithMeta { meta, params: &call.params };
-            write_request(&mut octets, &Id::Integer(id), call.method, &params);
+            write_request(&mut bytes, &Id::Integer(id), call.method, &params);
         }
-        let outgoing = self.outgoing(octets, call.method);
+        let outgoing = self.outgoing(bytes, call.method);
         let waiter = Waiter {
             patience: call.patience,
             progress: call.progress.clone(),
@@ -125,9 +125,9 @@ impl Legacy {
     }
 
     /// Adds the headers and properties of this session to a serialized request.
-    pub(super) fn outgoing(&self, octets: Vec<u8>, method: &str) -> Outgoing {
+    pub(super) fn outgoing(&self, bytes: Vec<u8>, method: &str) -> Outgoing {
         Outgoing {
-            octets,
+            bytes,
             field_lines: self.field_lines.clone(),
             purpose: Purpose::of_method(method),
             is_resumable: true,

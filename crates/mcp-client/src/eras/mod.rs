@@ -42,14 +42,14 @@ impl Spoken {
     /// The method cannot be sent in a header.
     pub(super) fn outgoing(
         &self,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
         method: &str,
         name: Option<&str>,
         mirrored: &FieldLinesBuf,
     ) -> Result<Outgoing, McpClientError> {
         match self {
-            Self::Modern(modern) => modern.outgoing(octets, method, name, mirrored),
-            Self::Legacy(legacy) => Ok(legacy.outgoing(octets, method)),
+            Self::Modern(modern) => modern.outgoing(bytes, method, name, mirrored),
+            Self::Legacy(legacy) => Ok(legacy.outgoing(bytes, method)),
         }
     }
 

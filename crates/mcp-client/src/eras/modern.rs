@@ -77,16 +77,16 @@ impl Modern {
         round: &Round,
     ) -> Result<Read<R>, McpClientError> {
         let id = conversation.next_id();
-        let mut octets = Vec::with_capacity(REQUEST_BYTES);
+        let mut bytes = Vec::with_capacity(REQUEST_BYTES);
         let said = SaidOfRequest {
             wants_progress: call.progress.is_some(),
             log_level: conversation.log_level(),
             meta: call.meta,
         };
         self.writer
-            .write(&mut octets, &Id::Integer(id), call.method, &call.params, said, round)
+            .write(&mut bytes, &Id::Integer(id), call.method, &call.params, said, round)
             .map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let outgoing = self.outgoing(octets, call.method, call.name, &call.mirrored)?;
+        let outgoing = self.outgoing(bytes, call.method, call.name, &call.mirrored)?;
         let waiter = Waiter {
             patience: call.patience,
             progress: call.progress.clone(),
@@ -103,7 +103,7 @@ impl Modern {
     /// Adds headers to a serialized request. `mirrored` are the headers that mirror its arguments.
     pub(super) fn outgoing(
         &self,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
         method: &str,
         name: Option<&str>,
         mirrored: &FieldLinesBuf,
@@ -112,7 +112,7 @@ impl Modern {
         field_lines.append_lines(&self.field_lines);
         append_headers(&mut field_lines, method, name).map_err(ClientError::FieldInvalid)?;
         field_lines.append_lines(mirrored);
-        Ok(Outgoing { octets, field_lines, purpose: Purpose::of_method(method), ..Outgoing::default() })
+        Ok(Outgoing { bytes, field_lines, purpose: Purpose::of_method(method), ..Outgoing::default() })
     }
 
     /// Returns the name, version and capabilities of the server. Asks the server once.

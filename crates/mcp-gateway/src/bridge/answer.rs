@@ -148,9 +148,9 @@ fn is_modern(member: &str) -> bool {
 }
 
 /// Within JSON, line breaks are only white space.
-fn keep_on_line(octets: &mut [u8]) {
-    for octet in octets.iter_mut().filter(|octet| matches!(octet, b'\n' | b'\r')) {
-        *octet = b' ';
+fn keep_on_line(bytes: &mut [u8]) {
+    for byte in bytes.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
     }
 }
 

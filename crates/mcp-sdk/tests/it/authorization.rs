@@ -55,9 +55,9 @@ fn bearing(message: Message, token: &str) -> Message {
 /// token.
 #[tokio::test(start_paused = true)]
 async fn those_without_a_token_are_refused_before_their_content_is_there() {
-    let mut octets = call("whoami").to_octets();
-    octets.truncate(octets.len() - 1);
-    assert_eq!(site().open_with(&octets).response().await.status, 401);
+    let mut bytes = call("whoami").to_bytes();
+    bytes.truncate(bytes.len() - 1);
+    assert_eq!(site().open_with(&bytes).response().await.status, 401);
 }
 
 #[tokio::test(start_paused = true)]

@@ -65,13 +65,13 @@ impl Site {
 
     /// Sends a message on its own connection.
     pub(crate) fn open(&self, message: &Message) -> Exchange {
-        self.open_with(&message.to_octets())
+        self.open_with(&message.to_bytes())
     }
 
     /// Sends bytes. The caller may [add](Exchange::send) more.
-    pub(crate) fn open_with(&self, octets: &[u8]) -> Exchange {
+    pub(crate) fn open_with(&self, bytes: &[u8]) -> Exchange {
         let mut client = self.scene.connect();
-        client.send(octets);
+        client.send(bytes);
         Exchange { client, received: Vec::new(), content: Vec::new(), head: None, is_complete: false }
     }
 
@@ -128,10 +128,10 @@ impl Message {
 
     /// Any message, with the required headers.
     pub(crate) fn post(message: &Value) -> Self {
-        Self::post_octets(message.to_string())
+        Self::post_bytes(message.to_string())
     }
 
-    pub(crate) fn post_octets(content: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn post_bytes(content: impl Into<Vec<u8>>) -> Self {
         let message =
             Self { method: "POST", target: MCP.to_owned(), fields: Vec::new(), content: content.into() };
         message
@@ -163,17 +163,17 @@ impl Message {
     }
 
     /// Returns the bytes of the request. Adds the length unless there is a transfer coding.
-    pub(crate) fn to_octets(&self) -> Vec<u8> {
-        let mut octets = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.fields {
-            octets.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+            bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
         if !self.fields.iter().any(|(name, _)| name == "Transfer-Encoding") {
-            octets.extend_from_slice(format!("Content-Length: {}\r\n", self.content.len()).as_bytes());
+            bytes.extend_from_slice(format!("Content-Length: {}\r\n", self.content.len()).as_bytes());
         }
-        octets.extend_from_slice(b"\r\n");
-        octets.extend_from_slice(&self.content);
-        octets
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend_from_slice(&self.content);
+        bytes
     }
 }
 
@@ -187,13 +187,13 @@ pub(crate) fn with_meta(mut params: Value, capabilities: &Value) -> Value {
 
 impl Exchange {
     /// Sends more of the request.
-    pub(crate) fn send(&mut self, octets: &[u8]) {
-        self.client.send(octets);
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.client.send(bytes);
     }
 
     /// Takes the received bytes.
     pub(crate) fn advance(&mut self) {
-        self.received.extend(self.client.received_octets());
+        self.received.extend(self.client.received_bytes());
         if self.head.is_none()
             && let Some(end) = find(&self.received, b"\r\n\r\n")
         {
@@ -349,8 +349,8 @@ impl Response {
     }
 }
 
-fn find(octets: &[u8], what: &[u8]) -> Option<usize> {
-    octets.windows(what.len()).position(|window| window == what)
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
 }
 
 /// Path of the endpoint.

@@ -22,7 +22,7 @@ async fn each_revision_is_spoken_and_unknown_ones_get_the_latest() {
         assert_eq!(result["serverInfo"]["name"], "fixtures");
         assert!(result["capabilities"]["tools"]["listChanged"] == true && result.get("resultType").is_none());
         let id = response.field("mcp-session-id").unwrap();
-        assert!(id.len() >= 32 && id.bytes().all(|octet| octet.is_ascii_graphic()));
+        assert!(id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_graphic()));
     }
 }
 

@@ -32,7 +32,7 @@ async fn an_idle_session_takes_less_than_two_kilobytes() {
         site.initialize("2025-06-18").await;
     }
     let each = bytes_each(before, 4000);
-    assert!(each < 2 << 10, "{each} octets");
+    assert!(each < 2 << 10, "{each} bytes");
 }
 
 /// Regression test: parsed capabilities of a client took up to 35 times their size on the wire.
@@ -46,7 +46,7 @@ async fn a_session_keeps_no_more_than_its_client_has_sent() {
         site.initialize_with("2025-06-18", &capabilities).await;
     }
     let each = bytes_each(before, 20);
-    assert!(each < 44 << 10, "{each} octets");
+    assert!(each < 44 << 10, "{each} bytes");
 }
 
 /// Regression test: the arguments of legacy requests were kept for modern questions, and answers of clients
@@ -63,7 +63,7 @@ async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
     drop(params);
     assert_eq!(running.count(), 1);
     let more = bytes_in_use().saturating_sub(before);
-    assert!(more < 256 << 10, "{more} octets");
+    assert!(more < 256 << 10, "{more} bytes");
     let mut params = tool("hang");
     params["inputResponses"] = json!({"x": vec![0; 100_000]});
     let message = Message::modern("tools/call", params);
@@ -71,7 +71,7 @@ async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
     Site::settle().await;
     assert_eq!(running.count(), 2);
     let more = bytes_in_use().saturating_sub(before);
-    assert!(more < 2 << 20, "{more} octets");
+    assert!(more < 2 << 20, "{more} bytes");
     drop(waiting);
 }
 
@@ -129,7 +129,7 @@ async fn an_idle_subscription_takes_less_than_four_kilobytes() {
         }
     }
     let each = bytes_each(before, 4000);
-    assert!(each < 4 << 10, "{each} octets");
+    assert!(each < 4 << 10, "{each} bytes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +149,7 @@ async fn over_http_that_includes_the_connection() {
     }
     // The memory of the test's client counts too.
     let each = bytes_each(before, 2000);
-    assert!(each < 4 << 10, "{each} octets");
+    assert!(each < 4 << 10, "{each} bytes");
 }
 
 /// Calls each tool once.
@@ -193,7 +193,7 @@ async fn requests_leave_nothing_behind() {
         call_everything(&site, &session).await;
     }
     let more = bytes_in_use().saturating_sub(before);
-    assert!(more < 16 << 10, "{more} octets");
+    assert!(more < 16 << 10, "{more} bytes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,5 +211,5 @@ async fn requests_of_a_stream_leave_nothing_behind() {
         }
     }
     let more = bytes_in_use().saturating_sub(before);
-    assert!(more < 16 << 10, "{more} octets");
+    assert!(more < 16 << 10, "{more} bytes");
 }

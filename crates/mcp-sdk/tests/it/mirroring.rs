@@ -168,14 +168,14 @@ fn mirrored() -> Vec<Message> {
 
 /// Returns a text with one byte changed, removed or added.
 fn changed(text: &str, random: &mut Random) -> String {
-    let mut octets = text.as_bytes().to_vec();
-    let place = random.below(octets.len());
+    let mut bytes = text.as_bytes().to_vec();
+    let place = random.below(bytes.len());
     match random.below(3) {
-        0 => octets[place] = if octets[place] == b'~' { b'!' } else { b'~' },
-        1 if octets.len() > 1 => drop(octets.remove(place)),
-        _ => octets.insert(place, b'~'),
+        0 => bytes[place] = if bytes[place] == b'~' { b'!' } else { b'~' },
+        1 if bytes.len() > 1 => drop(bytes.remove(place)),
+        _ => bytes.insert(place, b'~'),
     }
-    String::from_utf8(octets).unwrap()
+    String::from_utf8(bytes).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,17 +47,17 @@ fn mutate(message: &Value, random: &mut Random) -> Vec<u8> {
     for _ in 0..random.below(3) {
         replace_some_value(&mut message, random);
     }
-    let mut octets = message.to_string().into_bytes();
+    let mut bytes = message.to_string().into_bytes();
     for _ in 0..random.below(3) {
-        let place = random.below(octets.len());
+        let place = random.below(bytes.len());
         match random.below(3) {
-            0 => octets[place] = *random.pick(b"\"{}[]:,0\\\xff \0"),
-            1 => octets.truncate(place + 1),
-            _ => octets.insert(place, *random.pick(b"\"{}[],1")),
+            0 => bytes[place] = *random.pick(b"\"{}[]:,0\\\xff \0"),
+            1 => bytes.truncate(place + 1),
+            _ => bytes.insert(place, *random.pick(b"\"{}[],1")),
         }
     }
-    octets.retain(|octet| *octet != b'\n');
-    octets
+    bytes.retain(|byte| *byte != b'\n');
+    bytes
 }
 
 fn replace_some_value(value: &mut Value, random: &mut Random) {
@@ -100,8 +100,8 @@ async fn a_stream_survives_whatever_comes() {
         }
         for _ in 0..100 {
             let message = mutate(random.pick(&messages()), &mut random);
-            client.send_octets(&message).await;
-            client.send_octets(b"\n").await;
+            client.send_bytes(&message).await;
+            client.send_bytes(b"\n").await;
         }
         ask_whether_alive(&mut client).await;
     }

@@ -208,10 +208,10 @@ async fn nothing_is_read_for_other_hosts() {
 async fn a_message_may_come_in_pieces() {
     let site = Site::new(&server());
     let message = Message::modern("server/discover", json!({}));
-    let octets = message.to_octets();
-    for pieces in [1, 7, octets.len() - 1] {
+    let bytes = message.to_bytes();
+    for pieces in [1, 7, bytes.len() - 1] {
         let mut exchange = site.open_with(&[]);
-        for piece in octets.chunks(pieces) {
+        for piece in bytes.chunks(pieces) {
             exchange.client().send(piece);
         }
         assert_eq!(exchange.response().await.status, 200);

@@ -101,7 +101,7 @@ async fn what_is_posted_is_answered_on_the_stream() {
     let data = event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
     let answered: Value = serde_json::from_str(data).unwrap();
     assert_eq!((&answered["id"], text(&answered["result"])), (&json!(2), r#"{"message":"hi"}"#));
-    client.send(&site, &Message::post_octets("nonsense")).await;
+    client.send(&site, &Message::post_bytes("nonsense")).await;
     assert_eq!(client.stream.next_message().await["error"]["code"], -32700);
 }
 
@@ -188,7 +188,7 @@ async fn what_is_no_message_to_a_stream_is_refused() {
     assert_eq!(client.status(&site, &ping().with_field("Host", "evil.example")).await, 403);
     assert_eq!(client.status(&site, &ping().with_field("Origin", "http://evil.example")).await, 403);
     assert_eq!(site.send(&get().with_field("Host", "evil.example")).await.status, 403);
-    assert_eq!(client.status(&site, &Message::post_octets(vec![b' '; (4 << 20) + 1])).await, 413);
+    assert_eq!(client.status(&site, &Message::post_bytes(vec![b' '; (4 << 20) + 1])).await, 413);
     let posted = site.send(&ping().to("/sse")).await;
     assert_eq!((posted.status, posted.field("Allow")), (405, Some("GET")));
     let got = site.send(&client.post(&Message::without_content("GET"))).await;
@@ -257,10 +257,10 @@ async fn a_message_as_long_as_allowed_reaches_its_stream() {
     let mut client = Client::initialized(&site).await;
     let mut long = ping().content;
     long.resize(bytes_max, b' ');
-    client.send(&site, &Message::post_octets(long.clone())).await;
+    client.send(&site, &Message::post_bytes(long.clone())).await;
     assert_eq!(client.stream.next_message().await["result"], json!({}));
     long.push(b' ');
-    assert_eq!(client.status(&site, &Message::post_octets(long)).await, 413);
+    assert_eq!(client.status(&site, &Message::post_bytes(long)).await, 413);
 }
 
 /// Regression test: each of thousands of streams could store two of the largest messages.

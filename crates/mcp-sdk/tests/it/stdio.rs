@@ -96,10 +96,10 @@ async fn lines_that_are_no_messages_are_answered_and_the_next_is_read() {
         (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]\n", -32600),
         (b"\"text\"\r\n", -32600),
     ] {
-        client.send_octets(line).await;
+        client.send_bytes(line).await;
         assert_eq!(next(&mut client).await["error"]["code"], code);
     }
-    client.send_octets(b"\n \r\n\t\n").await;
+    client.send_bytes(b"\n \r\n\t\n").await;
     let result = client.request("server/discover", json!({})).await.unwrap();
     assert_eq!(result["resultType"], "complete");
 }
@@ -109,9 +109,9 @@ async fn an_endless_line_is_refused_once_and_costs_no_memory() {
     let mut client = server().connect();
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..20 {
-        client.send_octets(&piece).await;
+        client.send_bytes(&piece).await;
     }
-    client.send_octets(b"\n").await;
+    client.send_bytes(b"\n").await;
     let error = next(&mut client).await;
     assert_eq!((&error["error"]["code"], error.get("id")), (&json!(-32600), None));
     client.request("server/discover", json!({})).await.unwrap();
@@ -133,7 +133,7 @@ async fn the_error_for_a_message_that_is_too_large_has_its_id() {
     // Notifications are never answered.
     client.notify("notifications/nothing", arguments(3000)).await;
     client.request("tools/call", arguments(1000)).await.unwrap();
-    client.send_octets(format!("{{\"id\":1,\"method\":\"{}", "x".repeat(3000)).as_bytes()).await;
+    client.send_bytes(format!("{{\"id\":1,\"method\":\"{}", "x".repeat(3000)).as_bytes()).await;
     client.finish().await;
     assert_eq!(
         next(&mut client).await["error"]["code"],
@@ -175,10 +175,10 @@ async fn a_long_line_is_a_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn octets_may_come_one_by_one() {
+async fn bytes_may_come_one_by_one() {
     let mut client = server().connect();
-    for octet in format!("{}\n", request(1, "server/discover", &modern(json!({})))).as_bytes() {
-        client.send_octets(&[*octet]).await;
+    for byte in format!("{}\n", request(1, "server/discover", &modern(json!({})))).as_bytes() {
+        client.send_bytes(&[*byte]).await;
     }
     assert_eq!(next(&mut client).await["id"], 1);
 }
@@ -192,7 +192,7 @@ async fn what_is_in_flight_at_the_end_of_input_is_answered() {
     send(&mut client, 2, "subscriptions/listen", &listen).await;
     assert_eq!(next(&mut client).await["method"], "notifications/subscriptions/acknowledged");
     // The last line has no line feed.
-    client.send_octets(request(3, "server/discover", &modern(json!({}))).to_string().as_bytes()).await;
+    client.send_bytes(request(3, "server/discover", &modern(json!({}))).to_string().as_bytes()).await;
     client.finish().await;
     assert_eq!(next(&mut client).await["id"], 3);
     gate.notify_one();
@@ -342,7 +342,7 @@ async fn a_client_that_does_not_read_is_not_read_either() {
     let mut sent = 0;
     let flood = async {
         loop {
-            client.send_octets(request.as_bytes()).await;
+            client.send_bytes(request.as_bytes()).await;
             sent += 1;
         }
     };

@@ -64,8 +64,8 @@ async fn a_server_that_drains_ends_subscriptions_with_their_result() {
     let mut exchange = site.open(&listen_as(&id, &json!({"toolsListChanged": true})));
     assert_eq!(exchange.next_message().await["method"], "notifications/subscriptions/acknowledged");
     // A subscription that is still arriving is acknowledged first.
-    let octets = listen_as(&id, &json!({"toolsListChanged": true})).to_octets();
-    let (start, end) = octets.split_at(octets.len() - 1);
+    let bytes = listen_as(&id, &json!({"toolsListChanged": true})).to_bytes();
+    let (start, end) = bytes.split_at(bytes.len() - 1);
     let mut late = site.open_with(start);
     site.drain();
     late.send(end);

@@ -84,9 +84,9 @@ async fn the_modern_era_is_answered() {
     assert_eq!(response.status().as_u16(), 200);
     assert_eq!(response.headers()["content-type"], "application/json");
     let length = response.body().size_hint().exact();
-    let octets = content(response).await;
-    assert_eq!(length, Some(octets.len() as u64));
-    let message: Value = serde_json::from_slice(&octets).unwrap();
+    let bytes = content(response).await;
+    assert_eq!(length, Some(bytes.len() as u64));
+    let message: Value = serde_json::from_slice(&bytes).unwrap();
     assert_eq!(message["result"]["structuredContent"], json!({"message": "hi"}));
     let unknown = call(&endpoint, &Message::modern("nothing", json!({}))).await;
     assert_eq!(unknown.status().as_u16(), 404);
@@ -209,7 +209,7 @@ async fn the_same_is_refused_as_elsewhere() {
     assert_eq!(status(&ping.clone().with_field("Origin", "http://evil.example")).await, 403);
     assert_eq!(status(&ping.clone().without_field("Host")).await, 403);
     assert_eq!(status(&ping.clone().with_field("Content-Type", "text/plain")).await, 415);
-    assert_eq!(status(&Message::post_octets(vec![b' '; (4 << 20) + 1])).await, 413);
+    assert_eq!(status(&Message::post_bytes(vec![b' '; (4 << 20) + 1])).await, 413);
     assert_eq!(status(&Message::without_content("PUT")).await, 405);
     // The authority is part of the target, as in HTTP/2.
     assert_eq!(status(&ping.clone().without_field("Host").to("http://localhost:80/mcp")).await, 200);

@@ -151,10 +151,10 @@ impl StateKey {
     /// The state cannot be written as JSON.
     pub fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
-        let octets = serde_json::to_vec(&state)
+        let bytes = serde_json::to_vec(&state)
             .map_err(|_| Error::internal("cannot write the request state as JSON"))?;
-        let mac = self.mac(&octets, binding).finalize().into_bytes();
-        Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(octets), URL_SAFE_NO_PAD.encode(mac)))
+        let mac = self.mac(&bytes, binding).finalize().into_bytes();
+        Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(bytes), URL_SAFE_NO_PAD.encode(mac)))
     }
 
     /// Opens a sealed state that a client returned.
@@ -164,10 +164,10 @@ impl StateKey {
     pub fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");
         let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
-        let octets = URL_SAFE_NO_PAD.decode(state).map_err(|_| invalid())?;
+        let bytes = URL_SAFE_NO_PAD.decode(state).map_err(|_| invalid())?;
         let mac = URL_SAFE_NO_PAD.decode(mac).map_err(|_| invalid())?;
-        self.mac(&octets, binding).verify_slice(&mac).map_err(|_| invalid())?;
-        let state: State = serde_json::from_slice(&octets).map_err(|_| invalid())?;
+        self.mac(&bytes, binding).verify_slice(&mac).map_err(|_| invalid())?;
+        let state: State = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
         if state.expires < now() {
             return Err(Error::invalid_params("`requestState` has expired: repeat the request without it"));
         }
@@ -190,10 +190,10 @@ impl StateKey {
         String::from_utf8(text).ok()
     }
 
-    fn mac(&self, octets: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
+    fn mac(&self, bytes: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key may have any length");
         mac.update(&binding.0);
-        mac.update(octets);
+        mac.update(bytes);
         mac
     }
 }
@@ -261,9 +261,9 @@ mod tests {
     fn a_state_expires() {
         let key = StateKey::random();
         let binding = binding(None, &Value::Null);
-        let octets = serde_json::to_vec(&State::default()).unwrap();
-        let mac = key.mac(&octets, &binding).finalize().into_bytes();
-        let sealed = format!("{}.{}", URL_SAFE_NO_PAD.encode(octets), URL_SAFE_NO_PAD.encode(mac));
+        let bytes = serde_json::to_vec(&State::default()).unwrap();
+        let mac = key.mac(&bytes, &binding).finalize().into_bytes();
+        let sealed = format!("{}.{}", URL_SAFE_NO_PAD.encode(bytes), URL_SAFE_NO_PAD.encode(mac));
         assert!(key.open(&sealed, &binding).unwrap_err().message.contains("expired"));
     }
 }

@@ -16,9 +16,9 @@ fn claims() -> Value {
 }
 
 fn identify(authorization: &Authorization, fields: &[(&str, &str)]) -> Result<Identity, String> {
-    let (mut octets, mut spans) = (Vec::new(), Vec::new());
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     authorization
-        .identify(field_lines(fields, &mut octets, &mut spans))
+        .identify(field_lines(fields, &mut bytes, &mut spans))
         .map(|identity| (*identity).clone())
         .map_err(|challenge| {
             let response = challenge.into_response();

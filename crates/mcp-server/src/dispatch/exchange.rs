@@ -139,7 +139,7 @@ impl Handling {
             }
         }
         match (self.answered.take(), &self.answer) {
-            (Some((octets, status)), _) => Poll::Ready(Some(Outgoing::Answer(octets, status))),
+            (Some((bytes, status)), _) => Poll::Ready(Some(Outgoing::Answer(bytes, status))),
             (None, None) => Poll::Ready(None),
             (None, Some(_)) => Poll::Pending,
         }

@@ -169,9 +169,9 @@ mod tests {
         let message = message.to_string();
         let Ok(Message::Request(request)) = json_rpc::parse(message.as_bytes()) else { panic!("a request") };
         let params = Params::parse(request.params).unwrap();
-        let (mut octets, mut spans) = (Vec::new(), Vec::new());
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
         let lines = [("MCP-Protocol-Version", header), ("Mcp-Method", methods::SERVER_DISCOVER)];
-        let headers = field_lines(&lines, &mut octets, &mut spans);
+        let headers = field_lines(&lines, &mut bytes, &mut spans);
         let mut output = Vec::new();
         handle_request(
             &McpServer::new("test", "1"),

@@ -106,13 +106,13 @@ impl<T: Named> List<T> {
     }
 
     fn write_page(definitions: &[Cow<'_, T::Definition>], next: Option<usize>) -> Vec<u8> {
-        let mut octets = format!("\"{}\":", T::MEMBER).into_bytes();
+        let mut bytes = format!("\"{}\":", T::MEMBER).into_bytes();
         // Definitions are plain data, and writing to a vector cannot fail.
-        let _ = serde_json::to_writer(&mut octets, definitions);
+        let _ = serde_json::to_writer(&mut bytes, definitions);
         if let Some(next) = next {
-            octets.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
+            bytes.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
         }
-        octets
+        bytes
     }
 
     /// Returns the members of the result for the page at `cursor`. `page_entries` is the maximum size of a

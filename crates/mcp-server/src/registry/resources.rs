@@ -78,8 +78,8 @@ fn contents(
     outcome.map(move |answer| {
         Ok(match answer? {
             ResourceAnswer::Text(text) => ReadResourceResult::text(uri, mime_type, text),
-            ResourceAnswer::Blob(octets) => {
-                ReadResourceResult::blob(uri, mime_type, Base64Data::from_bytes(&octets))
+            ResourceAnswer::Blob(bytes) => {
+                ReadResourceResult::blob(uri, mime_type, Base64Data::from_bytes(&bytes))
             }
             ResourceAnswer::Contents(result) => result,
         })

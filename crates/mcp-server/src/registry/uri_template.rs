@@ -63,7 +63,7 @@ impl UriTemplate {
                 Some(name) => (Part::Rest, name),
                 None => (Part::Segment, expression),
             };
-            if name.is_empty() || !name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_') {
+            if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
                 return Err(InvalidUriTemplate);
             }
             parts.push(part(name.to_owned()));

@@ -387,7 +387,7 @@ impl Drop for EventStream {
 impl EventKind {
     fn bytes(&self) -> usize {
         match self {
-            Self::Message(octets) | Self::Answer(octets) => octets.len(),
+            Self::Message(data) | Self::Answer(data) => data.len(),
             Self::Disconnect(_) => 0,
         }
     }

@@ -48,14 +48,14 @@ impl Input {
     ///
     /// # Cancel safety
     /// No bytes are lost.
-    pub(crate) async fn read(&mut self, octets: &mut Vec<u8>) -> io::Result<usize> {
-        octets.reserve(READ_BYTES);
+    pub(crate) async fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        bytes.reserve(READ_BYTES);
         match self {
-            Self::Pipe(pipe) => pipe.read_buf(octets).await,
-            Self::Socket(socket) => socket.read_buf(octets).await,
-            Self::Memory(memory) => memory.read_buf(octets).await,
+            Self::Pipe(pipe) => pipe.read_buf(bytes).await,
+            Self::Socket(socket) => socket.read_buf(bytes).await,
+            Self::Memory(memory) => memory.read_buf(bytes).await,
             Self::Thread(receiver) => Ok(receiver.recv().await.map_or(0, |read| {
-                octets.extend_from_slice(&read);
+                bytes.extend_from_slice(&read);
                 read.len()
             })),
         }
@@ -111,13 +111,13 @@ impl Output {
         Ok(Self::File(file))
     }
 
-    /// Writes all bytes of `octets`.
-    pub(crate) async fn write(&mut self, octets: &[u8]) -> io::Result<()> {
+    /// Writes all bytes of `bytes`.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Self::Pipe(pipe) => pipe.write_all(octets).await,
-            Self::Socket(socket) => socket.write_all(octets).await,
-            Self::Memory(memory) => memory.write_all(octets).await,
-            Self::File(file) => file.write_all(octets),
+            Self::Pipe(pipe) => pipe.write_all(bytes).await,
+            Self::Socket(socket) => socket.write_all(bytes).await,
+            Self::Memory(memory) => memory.write_all(bytes).await,
+            Self::File(file) => file.write_all(bytes),
         }
     }
 }

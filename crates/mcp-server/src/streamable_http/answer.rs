@@ -15,7 +15,7 @@ use thruway_server::{ContentError, EventSender, IntoResponse, Rejection, Respons
 use super::events::Events;
 use crate::authorization::Caller;
 use crate::dispatch::{Farewell, Status};
-use crate::http_response::{Octets, WholeResponse, event};
+use crate::http_response::{BodyBytes, WholeResponse, event};
 use crate::server::McpServer;
 
 /// An immediate or later answer.
@@ -65,11 +65,11 @@ impl Answered {
 impl WholeResponse {
     fn into_event_stream(self) -> Self {
         let message: &[u8] = match &self.content {
-            Octets::None => return self,
-            Octets::Pooled(message) => message,
-            Octets::Owned(message) => message,
+            BodyBytes::None => return self,
+            BodyBytes::Pooled(message) => message,
+            BodyBytes::Owned(message) => message,
         };
-        let content = Octets::Owned(event(message).into_octets().to_vec());
+        let content = BodyBytes::Owned(event(message).into_bytes().to_vec());
         let mut field_lines = EVENT_STREAM;
         for line in self.field_lines.iter().filter(|line| !line.name.is("Content-Type")) {
             field_lines.append_line(line);
@@ -143,15 +143,15 @@ impl From<Events> for Answered {
 
 /// Returns a message as a JSON response.
 pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
-    json_response_of(status, Octets::Pooled(message))
+    json_response_of(status, BodyBytes::Pooled(message))
 }
 
 /// Returns a message in its own buffer as a JSON response.
 pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
-    json_response_of(status, Octets::Owned(message))
+    json_response_of(status, BodyBytes::Owned(message))
 }
 
-fn json_response_of(status: Status, message: Octets) -> WholeResponse {
+fn json_response_of(status: Status, message: BodyBytes) -> WholeResponse {
     let response = json_response(status_code(status), message);
     if status == Status::Unavailable {
         response.with_field("Retry-After", RETRY_AFTER_SECONDS)
@@ -164,14 +164,14 @@ fn json_response_of(status: Status, message: Octets) -> WholeResponse {
 pub(crate) fn json_error(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
-    json_response(status, Octets::Pooled(message))
+    json_response(status, BodyBytes::Pooled(message))
 }
 
 /// Returns the rejection of a new session or stream while all are in use.
 pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, id, &Error::internal(reason));
-    json_response(StatusCode::SERVICE_UNAVAILABLE, Octets::Pooled(message))
+    json_response(StatusCode::SERVICE_UNAVAILABLE, BodyBytes::Pooled(message))
         .with_field("Retry-After", RETRY_AFTER_SECONDS)
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn unreadable(error: ContentError, bytes_max: usize) -> Response {
     }
 }
 
-const fn json_response(status: StatusCode, content: Octets) -> WholeResponse {
+const fn json_response(status: StatusCode, content: BodyBytes) -> WholeResponse {
     WholeResponse { status, field_lines: JSON, content }
 }
 

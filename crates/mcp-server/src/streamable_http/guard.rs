@@ -55,8 +55,8 @@ mod tests {
     use super::*;
 
     fn allows(guard: &Guard, fields: &[(&str, &str)]) -> bool {
-        let (mut octets, mut spans) = (Vec::new(), Vec::new());
-        guard.allows(crate::testing::field_lines(fields, &mut octets, &mut spans))
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        guard.allows(crate::testing::field_lines(fields, &mut bytes, &mut spans))
     }
 
     #[test]

@@ -19,7 +19,7 @@ use tower_service::Service;
 use super::answer::{Answer, Answered, Incoming, SILENCE_MAX, json_error, too_large};
 use super::events::Events;
 use super::{Endpoint, McpEndpoint, handle};
-use crate::http_response::{Octets, WholeResponse};
+use crate::http_response::{BodyBytes, WholeResponse};
 
 /// An [`McpEndpoint`] as a tower service. Clones refer to the same endpoint. It is always ready.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct McpService {
 pub struct McpBody(Source);
 
 enum Source {
-    Octets(Bytes),
+    Bytes(Bytes),
     Events(EventBody),
 }
 
@@ -128,7 +128,7 @@ where
 /// Field lines from a header map.
 #[derive(Default)]
 struct Fields {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     spans: Vec<FieldLineSpan>,
 }
 
@@ -155,14 +155,14 @@ impl Fields {
         Some(())
     }
 
-    fn put(&mut self, octets: &[u8]) -> Option<(u32, u32)> {
-        let start = u32::try_from(self.octets.len()).ok()?;
-        self.octets.extend_from_slice(octets);
-        Some((start, u32::try_from(self.octets.len()).ok()?))
+    fn put(&mut self, bytes: &[u8]) -> Option<(u32, u32)> {
+        let start = u32::try_from(self.bytes.len()).ok()?;
+        self.bytes.extend_from_slice(bytes);
+        Some((start, u32::try_from(self.bytes.len()).ok()?))
     }
 
     fn as_lines(&self) -> FieldLines<'_> {
-        FieldLines::from_parsed(&self.octets, &self.spans)
+        FieldLines::from_parsed(&self.bytes, &self.spans)
     }
 }
 
@@ -191,12 +191,12 @@ async fn collect<B: Body>(body: B, bytes_max: usize) -> Result<Vec<u8>, WholeRes
 fn to_http(answered: Answered) -> http::Response<McpBody> {
     match answered {
         Answered::Whole(whole) => {
-            let octets = match whole.content {
-                Octets::None => Bytes::new(),
-                Octets::Pooled(mut octets) => std::mem::take(&mut *octets).into(),
-                Octets::Owned(octets) => octets.into(),
+            let bytes = match whole.content {
+                BodyBytes::None => Bytes::new(),
+                BodyBytes::Pooled(mut bytes) => std::mem::take(&mut *bytes).into(),
+                BodyBytes::Owned(bytes) => bytes.into(),
             };
-            let mut response = http::Response::new(McpBody(Source::Octets(octets)));
+            let mut response = http::Response::new(McpBody(Source::Bytes(bytes)));
             // All statuses of this crate are valid in the `http` crate.
             *response.status_mut() = http::StatusCode::from_u16(whole.status.as_u16()).unwrap_or_default();
             append(response.headers_mut(), &whole.field_lines);
@@ -230,10 +230,10 @@ fn next_event(mut events: Events) -> NextEvent {
 impl EventBody {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some(next) = &mut self.next else { return Poll::Ready(None) };
-        let octets = match next.as_mut().poll(cx) {
+        let bytes = match next.as_mut().poll(cx) {
             Poll::Ready((Some(event), events)) => {
                 self.next = Some(next_event(events));
-                event.into_octets()
+                event.into_bytes()
             }
             Poll::Ready((None, _)) => {
                 self.next = None;
@@ -243,7 +243,7 @@ impl EventBody {
             Poll::Pending => return Poll::Pending,
         };
         self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
-        Poll::Ready(Some(octets))
+        Poll::Ready(Some(bytes))
     }
 }
 
@@ -256,19 +256,19 @@ impl Body for McpBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match &mut self.0 {
-            Source::Octets(octets) => Poll::Ready((!octets.is_empty()).then(|| std::mem::take(octets))),
+            Source::Bytes(bytes) => Poll::Ready((!bytes.is_empty()).then(|| std::mem::take(bytes))),
             Source::Events(events) => events.poll_next(cx),
         };
-        next.map(|octets| octets.map(|octets| Ok(Frame::data(octets))))
+        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Source::Octets(octets) if octets.is_empty())
+        matches!(&self.0, Source::Bytes(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Source::Octets(octets) => SizeHint::with_exact(octets.len() as u64),
+            Source::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Events(_) => SizeHint::default(),
         }
     }

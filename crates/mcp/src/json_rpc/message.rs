@@ -67,8 +67,8 @@ pub struct Invalid<'a> {
 /// [`ErrorCode::PARSE_ERROR`] if the message is not JSON or not UTF-8. [`ErrorCode::INVALID_REQUEST`] if it
 /// is not a JSON-RPC 2.0 message, or contains a member of the envelope twice.
 #[expect(clippy::result_large_err, reason = "the error is no larger than the message in `Ok`")]
-pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
-    let text = core::str::from_utf8(octets).map_err(|_| not_json())?;
+pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
+    let text = core::str::from_utf8(bytes).map_err(|_| not_json())?;
     let envelope: Envelope<'_, &RawValue, &RawValue> = serde_json::from_str(text)
         .map_err(|error| if error.is_data() { no_envelope(text) } else { not_json() })?;
     let id = match &envelope.id {
@@ -105,10 +105,10 @@ pub fn parse(octets: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     }
 }
 
-/// Reads the result in the answer to request `id`, in one pass with the message. Returns `None` if `octets`
+/// Reads the result in the answer to request `id`, in one pass with the message. Returns `None` if `bytes`
 /// is any other message or the result is not an `R`. Use [`parse`] for such messages.
-pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Option<R> {
-    let text = core::str::from_utf8(octets).ok()?;
+pub fn read_result<'a, R: Deserialize<'a>>(bytes: &'a [u8], id: &Id<'_>) -> Option<R> {
+    let text = core::str::from_utf8(bytes).ok()?;
     let envelope: Envelope<'_, IgnoredAny, Object<R>> = serde_json::from_str(text).ok()?;
     let Envelope { jsonrpc, id: Some(answered), method: None, params: None, result, error: None } = envelope
     else {
@@ -122,9 +122,9 @@ pub fn read_result<'a, R: Deserialize<'a>>(octets: &'a [u8], id: &Id<'_>) -> Opt
 }
 
 /// Reads the id and the parameters of a request of `method`, in one pass with the message. Returns `None` if
-/// `octets` is any other message or the parameters are not a `P`. Use [`parse`] for such messages.
-pub fn read_request<'a, P: Deserialize<'a>>(octets: &'a [u8], method: &str) -> Option<(Id<'a>, P)> {
-    let text = core::str::from_utf8(octets).ok()?;
+/// `bytes` is any other message or the parameters are not a `P`. Use [`parse`] for such messages.
+pub fn read_request<'a, P: Deserialize<'a>>(bytes: &'a [u8], method: &str) -> Option<(Id<'a>, P)> {
+    let text = core::str::from_utf8(bytes).ok()?;
     let envelope: Envelope<'_, Object<P>, IgnoredAny> = serde_json::from_str(text).ok()?;
     let Envelope { jsonrpc, id: Some(id), method: asked, params, result: None, error: None } = envelope
     else {
@@ -253,15 +253,15 @@ fn once<'de, A: MapAccess<'de>, V: Deserialize<'de>, T>(
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Returns the messages of a batch, if `octets` is one. Only revision 2025-03-26 has batches.
+/// Returns the messages of a batch, if `bytes` is one. Only revision 2025-03-26 has batches.
 ///
 /// # Errors
 /// The array is not JSON, is empty, or has more than [`BATCH_MESSAGES_MAX`] messages.
-pub fn split_batch(octets: &[u8]) -> Option<Result<Vec<&RawValue>, Error>> {
-    if octets.iter().find(|octet| !octet.is_ascii_whitespace()) != Some(&b'[') {
+pub fn split_batch(bytes: &[u8]) -> Option<Result<Vec<&RawValue>, Error>> {
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
         return None;
     }
-    Some(match serde_json::from_slice(octets) {
+    Some(match serde_json::from_slice(bytes) {
         Ok(Batch(messages)) if messages.is_empty() => {
             Err(Error::new(ErrorCode::INVALID_REQUEST, "the batch is empty"))
         }

@@ -28,11 +28,11 @@ fn response(text: &str) -> Response<'_> {
     }
 }
 
-/// Returns the error code and the id of the answer to `octets`.
-fn refused(octets: &[u8]) -> (ErrorCode, Option<RequestId>) {
-    match parse(octets) {
+/// Returns the error code and the id of the answer to `bytes`.
+fn refused(bytes: &[u8]) -> (ErrorCode, Option<RequestId>) {
+    match parse(bytes) {
         Err(invalid) => (invalid.error.code, invalid.id.map(|id| id.to_owned())),
-        Ok(message) => panic!("{}: {message:?}", octets.escape_ascii()),
+        Ok(message) => panic!("{}: {message:?}", bytes.escape_ascii()),
     }
 }
 
@@ -109,16 +109,16 @@ fn what_is_not_json_or_not_utf8_is_a_parse_error_without_an_id() {
         br#"[{"jsonrpc":"2.0""#,
         br#"{"method":5,"id"}"#,
     ];
-    for octets in cases {
-        assert_eq!(refused(octets), (ErrorCode::PARSE_ERROR, None), "{}", octets.escape_ascii());
+    for bytes in cases {
+        assert_eq!(refused(bytes), (ErrorCode::PARSE_ERROR, None), "{}", bytes.escape_ascii());
     }
 }
 
 // The contents of ignored members were not checked: bytes that are not UTF-8 were accepted there.
 #[test]
 fn what_is_not_utf8_is_refused_wherever_it_stands() {
-    let octets = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"other\":\"\xff\"}";
-    assert_eq!(refused(octets).0, ErrorCode::PARSE_ERROR);
+    let bytes = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"other\":\"\xff\"}";
+    assert_eq!(refused(bytes).0, ErrorCode::PARSE_ERROR);
 }
 
 #[test]

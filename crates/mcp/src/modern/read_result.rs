@@ -40,8 +40,8 @@ struct Said<'a> {
 /// Reads the complete result of a tool in the answer to request `id`, in one pass with the message. Returns
 /// `None` for all other messages. Use [`parse`](crate::json_rpc::parse) and
 /// [`result_type`](super::result_type) for these.
-pub fn read_tool_result(octets: &[u8], id: &Id<'_>) -> Option<CallToolResult> {
-    let Complete { content, structured_content, is_error, meta, .. } = read_result(octets, id)?;
+pub fn read_tool_result(bytes: &[u8], id: &Id<'_>) -> Option<CallToolResult> {
+    let Complete { content, structured_content, is_error, meta, .. } = read_result(bytes, id)?;
     Some(CallToolResult { content, structured_content, is_error, meta })
 }
 

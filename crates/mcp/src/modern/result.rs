@@ -43,10 +43,10 @@ impl ResultWriter {
     /// # Errors
     /// The server's name or version cannot be written as JSON.
     pub fn new(server_info: &Implementation) -> Result<Self, serde_json::Error> {
-        let mut octets = serde_json::to_vec(meta_keys::SERVER_INFO)?;
-        octets.push(b':');
-        serde_json::to_writer(&mut octets, server_info)?;
-        Ok(Self { server_info: octets })
+        let mut bytes = serde_json::to_vec(meta_keys::SERVER_INFO)?;
+        bytes.push(b':');
+        serde_json::to_writer(&mut bytes, server_info)?;
+        Ok(Self { server_info: bytes })
     }
 
     /// Appends a result. `members` are the members of the schema's type without `_meta`, and `meta` is

@@ -25,10 +25,10 @@ fn with<R>(
     params: &Value,
     check: impl FnOnce(FieldLines<'_>, &Params<'_>) -> R,
 ) -> R {
-    let (mut octets, mut spans) = (Vec::new(), Vec::new());
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     let mut put = |text: &str| {
-        octets.extend_from_slice(text.as_bytes());
-        u32::try_from(octets.len()).unwrap()
+        bytes.extend_from_slice(text.as_bytes());
+        u32::try_from(bytes.len()).unwrap()
     };
     for (name, value) in lines {
         let (name_start, name_end) = (put(""), put(name));
@@ -37,7 +37,7 @@ fn with<R>(
         put("\r\n");
     }
     let params = raw(params);
-    check(FieldLines::from_parsed(&octets, &spans), &Params::parse(Some(&params)).unwrap())
+    check(FieldLines::from_parsed(&bytes, &spans), &Params::parse(Some(&params)).unwrap())
 }
 
 fn meta(members: &Value) -> Result<Revision, Error> {
@@ -352,7 +352,7 @@ mod of_clients {
     fn headers_mirror_the_body_and_encode_names() {
         let written = |method, name| {
             let mut lines = FieldLinesBuf::new();
-            append_headers(&mut lines, method, name).map(|()| lines.octets().to_vec())
+            append_headers(&mut lines, method, name).map(|()| lines.bytes().to_vec())
         };
         let lines = b"Mcp-Method: tools/call\r\nMcp-Name: =?base64?Z3LDvG4=?=\r\n";
         assert_eq!(written("tools/call", Some("grün")).unwrap(), lines);

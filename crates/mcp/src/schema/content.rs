@@ -187,8 +187,8 @@ pub struct InvalidBase64;
 
 impl Base64Data {
     /// Encodes bytes.
-    pub fn from_bytes(octets: &[u8]) -> Self {
-        Self(STANDARD.encode(octets))
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self(STANDARD.encode(bytes))
     }
 
     /// Decodes the data.
@@ -314,14 +314,14 @@ impl ContentBlock {
         Self::Text(TextContent { text: text.into(), ..TextContent::default() })
     }
 
-    /// Returns an image. `octets` are its bytes.
-    pub fn image(octets: &[u8], mime_type: impl Into<String>) -> Self {
-        Self::Image(ImageContent::new(octets, mime_type))
+    /// Returns an image. `bytes` are its bytes.
+    pub fn image(bytes: &[u8], mime_type: impl Into<String>) -> Self {
+        Self::Image(ImageContent::new(bytes, mime_type))
     }
 
-    /// Returns audio. `octets` are its bytes.
-    pub fn audio(octets: &[u8], mime_type: impl Into<String>) -> Self {
-        Self::Audio(AudioContent::new(octets, mime_type))
+    /// Returns audio. `bytes` are its bytes.
+    pub fn audio(bytes: &[u8], mime_type: impl Into<String>) -> Self {
+        Self::Audio(AudioContent::new(bytes, mime_type))
     }
 
     /// Returns an embedded resource.
@@ -359,10 +359,10 @@ impl Resource {
 }
 
 impl ImageContent {
-    /// Returns content of a media type. `octets` are its bytes.
-    pub fn new(octets: &[u8], mime_type: impl Into<String>) -> Self {
+    /// Returns content of a media type. `bytes` are its bytes.
+    pub fn new(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self {
-            data: Base64Data::from_bytes(octets),
+            data: Base64Data::from_bytes(bytes),
             mime_type: mime_type.into(),
             annotations: None,
             meta: None,
@@ -377,9 +377,9 @@ impl ResourceContents {
         Self::Text(TextResourceContents { uri: uri.into(), mime_type, text: text.into(), meta: None })
     }
 
-    /// Returns binary data at a URI. `octets` are its bytes.
-    pub fn blob(uri: impl Into<String>, mime_type: impl Into<String>, octets: &[u8]) -> Self {
-        let (mime_type, blob) = (Some(mime_type.into()), Base64Data::from_bytes(octets));
+    /// Returns binary data at a URI. `bytes` are its bytes.
+    pub fn blob(uri: impl Into<String>, mime_type: impl Into<String>, bytes: &[u8]) -> Self {
+        let (mime_type, blob) = (Some(mime_type.into()), Base64Data::from_bytes(bytes));
         Self::Blob(BlobResourceContents { uri: uri.into(), mime_type, blob, meta: None })
     }
 }

@@ -86,9 +86,9 @@ fn what_is_no_content_is_refused() {
 }
 
 #[test]
-fn octets_are_base64_with_padding_and_nothing_else() {
-    for octets in [&b""[..], b"a", b"ab", b"abc", b"\0\xff"] {
-        assert_eq!(Base64Data::from_bytes(octets).to_bytes().as_deref(), Ok(octets));
+fn bytes_are_base64_with_padding_and_nothing_else() {
+    for bytes in [&b""[..], b"a", b"ab", b"abc", b"\0\xff"] {
+        assert_eq!(Base64Data::from_bytes(bytes).to_bytes().as_deref(), Ok(bytes));
     }
     for text in ["a", "ab", "YQ", "YQ=", "Y Q==", "YQ==\n", "_-8=", "YR==", "YQ==YQ==", "é"] {
         assert_eq!(Base64Data(text.into()).to_bytes(), Err(InvalidBase64), "{text:?}");

@@ -20,7 +20,7 @@ use super::passing::{Passed, Passing};
 pub struct Lines {
     /// Maximum length of a line, in bytes.
     bytes_max: usize,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Number of bytes in lines that were already returned.
     taken: usize,
     /// Number of the following bytes that contain no line end.
@@ -43,25 +43,25 @@ pub enum Line<'a> {
 impl Lines {
     /// Returns an empty buffer for lines of at most `bytes_max` bytes.
     pub const fn with_bytes_max(bytes_max: usize) -> Self {
-        Self { bytes_max, octets: Vec::new(), taken: 0, searched: 0, passing: None }
+        Self { bytes_max, bytes: Vec::new(), taken: 0, searched: 0, passing: None }
     }
 
     /// Returns the buffer to which arriving bytes must be appended.
     pub fn room(&mut self) -> &mut Vec<u8> {
         if self.taken > 0 {
-            self.octets.drain(..self.taken);
+            self.bytes.drain(..self.taken);
             self.taken = 0;
         }
-        if self.octets.is_empty() && self.octets.capacity() > IDLE_BYTES_MAX {
-            self.octets = Vec::new();
+        if self.bytes.is_empty() && self.bytes.capacity() > IDLE_BYTES_MAX {
+            self.bytes = Vec::new();
         }
-        &mut self.octets
+        &mut self.bytes
     }
 
     /// Returns the next complete item, if there is one.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
-        let rest = &self.octets[self.taken..];
-        let end = rest[self.searched..].iter().position(|octet| *octet == b'\n');
+        let rest = &self.bytes[self.taken..];
+        let end = rest[self.searched..].iter().position(|byte| *byte == b'\n');
         let Some(end) = end.map(|end| self.searched + end) else {
             self.searched = rest.len();
             return self.give_up_if_too_long();
@@ -75,7 +75,7 @@ impl Lines {
         let start = self.taken;
         self.taken += end + 1;
         self.searched = 0;
-        let line = &self.octets[start..start + end];
+        let line = &self.bytes[start..start + end];
         if let Some(mut passing) = self.passing.take() {
             passing.see(line);
             return Some(Line::Passed(passing.end()));
@@ -88,20 +88,20 @@ impl Lines {
         if is_new && self.searched <= self.bytes_max {
             return None;
         }
-        let rest = &self.octets[self.taken..];
+        let rest = &self.bytes[self.taken..];
         self.passing.get_or_insert_default().see(rest);
-        self.taken = self.octets.len();
+        self.taken = self.bytes.len();
         self.searched = 0;
         is_new.then_some(Line::TooLong)
     }
 
     /// Returns the last line if the input ended without a line end.
     pub fn rest(&mut self) -> Option<Line<'_>> {
-        let start = core::mem::replace(&mut self.taken, self.octets.len());
+        let start = core::mem::replace(&mut self.taken, self.bytes.len());
         if let Some(passing) = self.passing.take() {
             return Some(Line::Passed(passing.end()));
         }
-        let rest = &self.octets[start..];
+        let rest = &self.bytes[start..];
         (!rest.is_empty()).then_some(Line::Whole(rest))
     }
 }

@@ -64,9 +64,9 @@ enum Member {
 }
 
 impl Passing {
-    pub(super) fn see(&mut self, octets: &[u8]) {
-        for octet in octets {
-            self.see_one(*octet);
+    pub(super) fn see(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.see_one(*byte);
         }
     }
 
@@ -81,23 +81,23 @@ impl Passing {
         }
     }
 
-    fn see_one(&mut self, octet: u8) {
-        match (self.text, octet) {
+    fn see_one(&mut self, byte: u8) {
+        match (self.text, byte) {
             (Text::Inside, b'\\') => {
                 self.text = Text::Escaped;
-                self.note(octet);
+                self.note(byte);
             }
             (Text::Inside, b'"') => {
                 self.text = Text::Outside;
-                self.note(octet);
+                self.note(byte);
             }
-            (Text::Inside, _) => self.note(octet),
+            (Text::Inside, _) => self.note(byte),
             (Text::Escaped, _) | (Text::Outside, b'"') => {
                 self.text = Text::Inside;
-                self.note(octet);
+                self.note(byte);
             }
             (Text::Outside, b'{' | b'[') => {
-                self.is_other |= self.depth == 0 && octet == b'[';
+                self.is_other |= self.depth == 0 && byte == b'[';
                 self.depth += 1;
             }
             (Text::Outside, b'}' | b']') => {
@@ -106,22 +106,22 @@ impl Passing {
             }
             (Text::Outside, b':') => self.begin_value(),
             (Text::Outside, b',') => self.end_member(),
-            (Text::Outside, octet) if octet.is_ascii_whitespace() => {}
+            (Text::Outside, byte) if byte.is_ascii_whitespace() => {}
             (Text::Outside, _) => {
                 self.is_other |= self.depth == 0;
-                self.note(octet);
+                self.note(byte);
             }
         }
     }
 
-    fn note(&mut self, octet: u8) {
+    fn note(&mut self, byte: u8) {
         let bytes_max = match self.member {
             Member::Name => NAME_BYTES_MAX,
             Member::Id => WRITTEN_ID_BYTES_MAX,
             Member::Method | Member::Other => 0,
         };
         if self.depth == 1 && self.word.len() < bytes_max {
-            self.word.push(octet);
+            self.word.push(byte);
         }
     }
 
@@ -170,8 +170,8 @@ mod tests {
 
     fn passed_in_pieces(message: &str, piece: usize) -> Passed {
         let mut passing = Passing::default();
-        for octets in message.as_bytes().chunks(piece) {
-            passing.see(octets);
+        for bytes in message.as_bytes().chunks(piece) {
+            passing.see(bytes);
         }
         passing.end()
     }

@@ -78,10 +78,10 @@ impl ProxyHeader {
     }
 }
 
-/// Returns `true` if `octets` starts with `start` or is a prefix of it.
-pub(super) fn may_begin_with(octets: &[u8], start: &[u8]) -> bool {
-    let length = octets.len().min(start.len());
-    octets[..length] == start[..length]
+/// Returns `true` if `bytes` starts with `start` or is a prefix of it.
+pub(super) fn may_begin_with(bytes: &[u8], start: &[u8]) -> bool {
+    let length = bytes.len().min(start.len());
+    bytes[..length] == start[..length]
 }
 
 impl fmt::Display for InvalidProxyHeader {

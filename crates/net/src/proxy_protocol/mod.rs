@@ -15,16 +15,16 @@ pub use header::{InvalidProxyHeader, ProxyHeader, ProxyVersion};
 pub use receive::{ReceiveError, receive_proxy_header};
 
 impl ProxyHeader {
-    /// Reads the header at the start of `octets`. Returns the header and its length in bytes, or `None` if
+    /// Reads the header at the start of `bytes`. Returns the header and its length in bytes, or `None` if
     /// the header is incomplete.
     ///
     /// # Errors
     /// The header is missing, or it breaks a rule.
-    pub fn parse(octets: &[u8]) -> Result<Option<(Self, usize)>, InvalidProxyHeader> {
-        match octets.first() {
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, InvalidProxyHeader> {
+        match bytes.first() {
             None => Ok(None),
-            Some(b'P') => v1::parse(octets),
-            Some(b'\r') => v2::parse(octets),
+            Some(b'P') => v1::parse(bytes),
+            Some(b'\r') => v2::parse(bytes),
             Some(_) => Err(InvalidProxyHeader::Missing),
         }
     }

@@ -5,9 +5,9 @@ fn tcp(source: &str, destination: &str) -> ProxyHeader {
 }
 
 fn written(header: ProxyHeader, version: ProxyVersion) -> Vec<u8> {
-    let mut octets = Vec::new();
-    header.write(version, &mut octets);
-    octets
+    let mut bytes = Vec::new();
+    header.write(version, &mut bytes);
+    bytes
 }
 
 /// Returns a header of version 2 with these bytes after the signature.
@@ -27,11 +27,11 @@ fn some_headers() -> [ProxyHeader; 3] {
 fn what_is_written_is_read_in_whatever_pieces_it_comes() {
     for header in some_headers() {
         for version in [ProxyVersion::V1, ProxyVersion::V2] {
-            let header_octets = written(header, version);
-            let octets = [&header_octets, &b"GET / HTTP/1.1\r\n"[..]].concat();
-            for length in 0..octets.len() {
-                let expected = (length >= header_octets.len()).then_some((header, header_octets.len()));
-                assert_eq!(ProxyHeader::parse(&octets[..length]), Ok(expected), "{header:?} {length}");
+            let header_bytes = written(header, version);
+            let bytes = [&header_bytes, &b"GET / HTTP/1.1\r\n"[..]].concat();
+            for length in 0..bytes.len() {
+                let expected = (length >= header_bytes.len()).then_some((header, header_bytes.len()));
+                assert_eq!(ProxyHeader::parse(&bytes[..length]), Ok(expected), "{header:?} {length}");
             }
         }
     }
@@ -39,8 +39,8 @@ fn what_is_written_is_read_in_whatever_pieces_it_comes() {
 
 #[test]
 fn a_unix_client_is_told_by_version_2_only() {
-    let octets = written(ProxyHeader::Unix, ProxyVersion::V2);
-    assert_eq!(ProxyHeader::parse(&octets), Ok(Some((ProxyHeader::Unix, 232))));
+    let bytes = written(ProxyHeader::Unix, ProxyVersion::V2);
+    assert_eq!(ProxyHeader::parse(&bytes), Ok(Some((ProxyHeader::Unix, 232))));
     assert_eq!(written(ProxyHeader::Unix, ProxyVersion::V1), b"PROXY UNKNOWN\r\n");
 }
 
@@ -61,7 +61,7 @@ fn addresses_of_two_families_become_those_of_one() {
 
 #[test]
 fn what_says_nothing_of_the_client_is_accepted() {
-    for octets in [
+    for bytes in [
         b"PROXY UNKNOWN\r\n".to_vec(),
         b"PROXY UNKNOWN ffff:f...f:ffff 65535 65535\r\n".to_vec(),
         v2(&[0x20, 0, 0, 0]),
@@ -69,21 +69,21 @@ fn what_says_nothing_of_the_client_is_accepted() {
         v2(&[0x20, 0x77, 0, 1, 9]),
         v2(&[0x21, 0, 0, 3, 1, 2, 3]),
     ] {
-        assert_eq!(ProxyHeader::parse(&octets), Ok(Some((ProxyHeader::Local, octets.len()))), "{octets:?}");
+        assert_eq!(ProxyHeader::parse(&bytes), Ok(Some((ProxyHeader::Local, bytes.len()))), "{bytes:?}");
     }
 }
 
 #[test]
 fn additional_fields_are_passed_over() {
-    let mut octets = v2(&[0x21, 0x11, 0, 17, 192, 0, 2, 1, 192, 0, 2, 2, 0, 80, 1, 0]);
-    octets.extend_from_slice(&[0x03, 0, 2, 7, 7, b'G']);
+    let mut bytes = v2(&[0x21, 0x11, 0, 17, 192, 0, 2, 1, 192, 0, 2, 2, 0, 80, 1, 0]);
+    bytes.extend_from_slice(&[0x03, 0, 2, 7, 7, b'G']);
     let expected = tcp("192.0.2.1:80", "192.0.2.2:256");
-    assert_eq!(ProxyHeader::parse(&octets), Ok(Some((expected, octets.len() - 1))));
+    assert_eq!(ProxyHeader::parse(&bytes), Ok(Some((expected, bytes.len() - 1))));
 }
 
 #[test]
 fn what_breaks_a_rule_is_refused_as_soon_as_it_can_be_known() {
-    for (octets, error) in [
+    for (bytes, error) in [
         (b"G".to_vec(), InvalidProxyHeader::Missing),
         (b"PUT / HTTP/1.1\r\n".to_vec(), InvalidProxyHeader::Missing),
         (b"\r\n\r\nGET".to_vec(), InvalidProxyHeader::Missing),
@@ -106,7 +106,7 @@ fn what_breaks_a_rule_is_refused_as_soon_as_it_can_be_known() {
         (v2(&[0x21, 0x31, 0, 1, 1]), InvalidProxyHeader::Address),
         (v2(&[0x21, 0x11, 0xff, 0xff]), InvalidProxyHeader::TooLong),
     ] {
-        assert_eq!(ProxyHeader::parse(&octets), Err(error), "{}", octets.escape_ascii());
+        assert_eq!(ProxyHeader::parse(&bytes), Err(error), "{}", bytes.escape_ascii());
     }
 }
 

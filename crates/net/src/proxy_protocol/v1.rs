@@ -5,13 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::header::{InvalidProxyHeader, ProxyHeader, may_begin_with};
 
-pub(super) fn parse(octets: &[u8]) -> Result<Option<(ProxyHeader, usize)>, InvalidProxyHeader> {
-    if !may_begin_with(octets, START) {
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, InvalidProxyHeader> {
+    if !may_begin_with(bytes, START) {
         return Err(InvalidProxyHeader::Missing);
     }
-    let most = &octets[..octets.len().min(LINE_BYTES_MAX)];
+    let most = &bytes[..bytes.len().min(LINE_BYTES_MAX)];
     let Some(end) = most.windows(2).position(|pair| pair == b"\r\n") else {
-        let is_full = octets.len() >= LINE_BYTES_MAX;
+        let is_full = bytes.len() >= LINE_BYTES_MAX;
         return if is_full { Err(InvalidProxyHeader::LineTooLong) } else { Ok(None) };
     };
     let line = str::from_utf8(&most[START.len()..end]).map_err(|_| InvalidProxyHeader::Address)?;
@@ -38,8 +38,7 @@ fn parse_line(line: &str) -> Result<ProxyHeader, InvalidProxyHeader> {
 
 /// Accepts digits only, without leading zeros.
 fn parse_port(word: &str) -> Option<u16> {
-    let is_plain =
-        word.bytes().all(|octet| octet.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     if is_plain { word.parse().ok() } else { None }
 }
 

@@ -9,11 +9,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::header::{InvalidProxyHeader, ProxyHeader, may_begin_with};
 
-pub(super) fn parse(octets: &[u8]) -> Result<Option<(ProxyHeader, usize)>, InvalidProxyHeader> {
-    if !may_begin_with(octets, SIGNATURE) {
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, InvalidProxyHeader> {
+    if !may_begin_with(bytes, SIGNATURE) {
         return Err(InvalidProxyHeader::Missing);
     }
-    let Some((fixed, rest)) = octets.split_first_chunk::<FIXED_BYTES>() else { return Ok(None) };
+    let Some((fixed, rest)) = bytes.split_first_chunk::<FIXED_BYTES>() else { return Ok(None) };
     let [.., version_and_command, family, high, low] = *fixed;
     if version_and_command >> 4 != 2 {
         return Err(InvalidProxyHeader::Version);

@@ -39,7 +39,7 @@ struct Unsent {
 struct Queued {
     /// Keeps the socket open until the data is sent, even if the stream is dropped.
     socket: Arc<Socket>,
-    octets: Range<usize>,
+    bytes: Range<usize>,
 }
 
 thread_local! {
@@ -152,8 +152,8 @@ impl Batch {
             // The flusher task runs after all tasks that are ready now.
             flusher.wake();
         }
-        let octets = self.ring.keep(slices.iter().map(|slice| &**slice));
-        self.queued.push(Queued { socket: socket.clone(), octets });
+        let bytes = self.ring.keep(slices.iter().map(|slice| &**slice));
+        self.queued.push(Queued { socket: socket.clone(), bytes });
         socket.outbox.set_queued();
         self.queued.len()
     }
@@ -164,20 +164,19 @@ impl Batch {
             [] => return Ok(()),
             // A direct system call costs less than the ring.
             [only] => {
-                outcomes.push(send(&only.socket, ring.kept(only.octets.clone()), DONTWAIT));
+                outcomes.push(send(&only.socket, ring.kept(only.bytes.clone()), DONTWAIT));
                 Ok(())
             }
             several => {
-                let sends =
-                    several.iter().map(|one| Send { socket: &*one.socket, octets: one.octets.clone() });
+                let sends = several.iter().map(|one| Send { socket: &*one.socket, bytes: one.bytes.clone() });
                 ring.send(sends, outcomes)
             }
         };
-        for (Queued { socket, octets }, outcome) in queued.drain(..).zip(outcomes.drain(..)) {
+        for (Queued { socket, bytes }, outcome) in queued.drain(..).zip(outcomes.drain(..)) {
             match outcome {
-                Ok(taken) if taken == octets.len() => Socket::handle_sent(&socket, &[], Ok(0)),
+                Ok(taken) if taken == bytes.len() => Socket::handle_sent(&socket, &[], Ok(0)),
                 _ if works.is_err() => socket.give_up(),
-                outcome => Socket::handle_sent(&socket, ring.kept(octets), outcome),
+                outcome => Socket::handle_sent(&socket, ring.kept(bytes), outcome),
             }
         }
         ring.clear();
@@ -222,24 +221,24 @@ impl Socket {
         self.poll_clear(cx)
     }
 
-    /// Handles the result of a send of `octets` from the batch.
+    /// Handles the result of a send of `bytes` from the batch.
     #[inline]
-    fn handle_sent(socket: &Arc<Self>, octets: &[u8], outcome: Result<usize, Errno>) {
+    fn handle_sent(socket: &Arc<Self>, bytes: &[u8], outcome: Result<usize, Errno>) {
         match outcome {
             // The data was discarded in the meantime.
             _ if socket.outbox.ahead() != Ahead::Queued => {}
-            Ok(taken) if taken == octets.len() => socket.outbox.set_empty(),
-            Ok(taken) => Self::send_later(socket, octets.get(taken..).unwrap_or_default()),
-            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Self::send_later(socket, octets),
+            Ok(taken) if taken == bytes.len() => socket.outbox.set_empty(),
+            Ok(taken) => Self::send_later(socket, bytes.get(taken..).unwrap_or_default()),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Self::send_later(socket, bytes),
             Err(error) => socket.fail(error),
         }
     }
 
-    /// Starts a task that sends `octets`. The task continues after the stream is dropped, because the stream
+    /// Starts a task that sends `bytes`. The task continues after the stream is dropped, because the stream
     /// has already reported these bytes as written.
     #[cold]
-    fn send_later(socket: &Arc<Self>, octets: &[u8]) {
-        socket.outbox.set_unsent(octets);
+    fn send_later(socket: &Arc<Self>, bytes: &[u8]) {
+        socket.outbox.set_unsent(bytes);
         spawn(unsent(Self::send_unsent(socket.clone())));
     }
 
@@ -258,9 +257,9 @@ impl Socket {
 
     /// Sends some of the unsent bytes. Returns `true` if none are left.
     fn poll_send_some(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        self.outbox.send_rest(cx, |octets, cx| {
-            self.poll_io(cx, Interest::WRITABLE, octets.len(), |socket| {
-                Ok(send(socket, octets, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+        self.outbox.send_rest(cx, |bytes, cx| {
+            self.poll_io(cx, Interest::WRITABLE, bytes.len(), |socket| {
+                Ok(send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
             })
         })
     }

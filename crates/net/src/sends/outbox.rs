@@ -24,7 +24,7 @@ pub(crate) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Rest {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     error: Option<Errno>,
     /// The waker of the task that wants to send more.
     waker: Option<Waker>,
@@ -56,9 +56,9 @@ impl Outbox {
         self.set(EMPTY);
     }
 
-    /// Records that the bytes in the batch were sent, except for `octets`.
-    pub(crate) fn set_unsent(&self, octets: &[u8]) {
-        self.rest().get_or_insert_default().octets = octets.to_vec();
+    /// Records that the bytes in the batch were sent, except for `bytes`.
+    pub(crate) fn set_unsent(&self, bytes: &[u8]) {
+        self.rest().get_or_insert_default().bytes = bytes.to_vec();
         self.set(UNSENT);
     }
 
@@ -110,9 +110,9 @@ impl Outbox {
             return Poll::Ready(Ok(true));
         };
         rest.sender = Some(cx.waker().clone());
-        let taken = ready!(poll_send(&rest.octets, cx))?;
-        rest.octets.drain(..taken);
-        if !rest.octets.is_empty() {
+        let taken = ready!(poll_send(&rest.bytes, cx))?;
+        rest.bytes.drain(..taken);
+        if !rest.bytes.is_empty() {
             return Poll::Ready(Ok(false));
         }
         let before = slot.take();

@@ -18,13 +18,13 @@ use rustix::net::SendFlags;
 /// A queue to the kernel, and the bytes for its sends.
 pub(super) struct Ring {
     queue: IoUring,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 /// A range of bytes of a ring, and the socket for them.
 pub(super) struct Send<'a, S> {
     pub(super) socket: &'a S,
-    pub(super) octets: Range<usize>,
+    pub(super) bytes: Range<usize>,
 }
 
 impl Ring {
@@ -34,24 +34,24 @@ impl Ring {
     /// The kernel is older than 5.18, or this process may not use `io_uring`.
     pub(super) fn new(sends_max: u32) -> io::Result<Self> {
         let queue = IoUring::builder().setup_submit_all().build(sends_max)?;
-        Ok(Self { queue, octets: Vec::new() })
+        Ok(Self { queue, bytes: Vec::new() })
     }
 
     /// Stores `parts` for sending. Returns their position.
     pub(super) fn keep<'p>(&mut self, parts: impl Iterator<Item = &'p [u8]>) -> Range<usize> {
-        let start = self.octets.len();
-        parts.for_each(|part| self.octets.extend_from_slice(part));
-        start..self.octets.len()
+        let start = self.bytes.len();
+        parts.for_each(|part| self.bytes.extend_from_slice(part));
+        start..self.bytes.len()
     }
 
     /// Returns stored bytes.
-    pub(super) fn kept(&self, octets: Range<usize>) -> &[u8] {
-        self.octets.get(octets).unwrap_or_default()
+    pub(super) fn kept(&self, bytes: Range<usize>) -> &[u8] {
+        self.bytes.get(bytes).unwrap_or_default()
     }
 
     /// Forgets all stored bytes.
     pub(super) fn clear(&mut self) {
-        self.octets.clear();
+        self.bytes.clear();
     }
 
     /// Sends all of `sends`, as far as the sockets take the bytes without waiting. The number of sends must
@@ -70,9 +70,9 @@ impl Ring {
         let flags = (SendFlags::DONTWAIT | SendFlags::NOSIGNAL).bits().cast_signed();
         let mut submission = self.queue.submission();
         for (n, send) in sends.enumerate() {
-            let octets = &self.octets[send.octets];
-            let length = u32::try_from(octets.len()).unwrap_or(u32::MAX);
-            let entry = opcode::Send::new(Fd(send.socket.as_raw_fd()), octets.as_ptr(), length).flags(flags);
+            let bytes = &self.bytes[send.bytes];
+            let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            let entry = opcode::Send::new(Fd(send.socket.as_raw_fd()), bytes.as_ptr(), length).flags(flags);
             outcomes.push(Err(Errno::CANCELED));
             // SAFETY: the bytes do not move until `wait` has seen the end of every send, or they are leaked.
             // The sockets stay open, because the caller lends them.
@@ -82,7 +82,7 @@ impl Ring {
         drop(submission);
         self.wait(outcomes).inspect_err(|_| {
             // The kernel may still read the bytes.
-            std::mem::take(&mut self.octets).leak();
+            std::mem::take(&mut self.bytes).leak();
         })
     }
 
@@ -124,6 +124,6 @@ impl Ring {
 
 impl fmt::Debug for Ring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ring").field("octets", &self.octets.len()).finish_non_exhaustive()
+        f.debug_struct("Ring").field("bytes", &self.bytes.len()).finish_non_exhaustive()
     }
 }

@@ -42,18 +42,18 @@ fn pair() -> (Stream, UnixStream) {
     (Stream::watch(near.into(), ClientAddr::Unix).unwrap(), far)
 }
 
-async fn write(stream: &mut Stream, octets: &[u8]) -> io::Result<usize> {
-    poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(octets)])).await
+async fn write(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
+    poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(bytes)])).await
 }
 
 /// Returns the bytes that have arrived, and `true` if the end has arrived too.
 fn arrived(mut far: &UnixStream) -> (Vec<u8>, bool) {
-    let (mut octets, mut buffer) = (Vec::new(), [0; 4096]);
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         match far.read(&mut buffer) {
-            Ok(0) => return (octets, true),
-            Ok(count) => octets.extend_from_slice(&buffer[..count]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return (octets, false),
+            Ok(0) => return (bytes, true),
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return (bytes, false),
             Err(error) => panic!("{error}"),
         }
     }
@@ -81,12 +81,12 @@ async fn fill(stream: &mut Stream) -> Vec<u8> {
 
 /// Reads until `count` bytes have arrived.
 async fn arrive(far: &UnixStream, count: usize) -> (Vec<u8>, bool) {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     loop {
         let (more, is_end) = arrived(far);
-        octets.extend(more);
-        if octets.len() >= count || is_end {
-            return (octets, is_end);
+        bytes.extend(more);
+        if bytes.len() >= count || is_end {
+            return (bytes, is_end);
         }
         yield_now().await;
     }
@@ -185,7 +185,7 @@ fn the_end_comes_after_what_was_written() {
 }
 
 #[test]
-fn a_stream_whose_peer_has_gone_says_so_with_the_next_octets() {
+fn a_stream_whose_peer_has_gone_says_so_with_the_next_bytes() {
     run(true, || async {
         for count in [1, 2] {
             let mut streams: Vec<_> = (0..count).map(|_| pair().0).collect();

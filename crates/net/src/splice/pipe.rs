@@ -79,13 +79,13 @@ impl Pipe {
     ///
     /// # Errors
     /// Reading from the pipe failed.
-    pub fn take_octets(&mut self) -> io::Result<PooledBuffer> {
+    pub fn take_bytes(&mut self) -> io::Result<PooledBuffer> {
         if !self.has_copied() {
             self.copy_out()?;
         }
-        let octets = PooledBuffer::copy_of(self.copied_left());
+        let bytes = PooledBuffer::copy_of(self.copied_left());
         self.set_copied(PooledBuffer::default());
-        Ok(octets)
+        Ok(bytes)
     }
 
     /// Copies some bytes out of the kernel's pipe.
@@ -105,9 +105,9 @@ impl Pipe {
     pub(super) fn put_a_socket_before_its_reader(&mut self) {
         let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();
         let Ends { reader, .. } = self.ends.as_mut().unwrap();
-        let mut octets = vec![0; self.piped];
-        let length = read(&*reader, &mut octets[..]).unwrap();
-        assert_eq!((length, rustix::io::write(other, &octets).unwrap()), (self.piped, self.piped));
+        let mut bytes = vec![0; self.piped];
+        let length = read(&*reader, &mut bytes[..]).unwrap();
+        assert_eq!((length, rustix::io::write(other, &bytes).unwrap()), (self.piped, self.piped));
         *reader = socket.into();
     }
 

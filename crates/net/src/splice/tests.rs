@@ -51,9 +51,9 @@ async fn empty(pipe: &mut Pipe, to: &mut impl Transport) {
 }
 
 fn read(peer: &mut impl Read, length: usize) -> Vec<u8> {
-    let mut octets = vec![0; length];
-    peer.read_exact(&mut octets).unwrap();
-    octets
+    let mut bytes = vec![0; length];
+    peer.read_exact(&mut bytes).unwrap();
+    bytes
 }
 
 /// Returns a sequence of bytes in which a misplaced byte is visible.

@@ -212,8 +212,8 @@ fn ended(error: io::Error) -> HandshakeError {
 }
 
 /// TLS records begin with a small number; HTTP requests begin with the name of a method.
-fn is_plain_http(octets: &[u8]) -> bool {
-    octets.first().is_some_and(u8::is_ascii_uppercase)
+fn is_plain_http(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(u8::is_ascii_uppercase)
 }
 
 /// Number of bytes read at a time.

@@ -124,10 +124,10 @@ impl CertificateName {
             GeneralName::DnsName(name) => Some(Self::Dns(name.to_string())),
             GeneralName::Rfc822Name(name) => Some(Self::Email(name.to_string())),
             GeneralName::UniformResourceIdentifier(name) => Some(Self::Uri(name.to_string())),
-            GeneralName::IpAddress(octets) => {
-                let octets = octets.as_bytes();
-                let address = <[u8; 4]>::try_from(octets).map(IpAddr::from);
-                address.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok().map(Self::Ip)
+            GeneralName::IpAddress(bytes) => {
+                let bytes = bytes.as_bytes();
+                let address = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+                address.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(Self::Ip)
             }
             _ => None,
         }
@@ -143,10 +143,10 @@ impl fmt::Display for CertificateName {
     }
 }
 
-pub(super) fn hex(octets: &[u8]) -> String {
-    octets.iter().fold(String::with_capacity(2 * octets.len()), |mut text, octet| {
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         // Writing to a string cannot fail.
-        let _ = write!(text, "{octet:02x}");
+        let _ = write!(text, "{byte:02x}");
         text
     })
 }

@@ -133,15 +133,15 @@ impl Session {
 
 /// Received records, and the number of their bytes that were processed.
 pub(super) struct Input<'i> {
-    pub(super) octets: &'i mut [u8],
+    pub(super) bytes: &'i mut [u8],
     pub(super) used: usize,
     /// `true` if the records contain the peer's `close_notify`.
     pub(super) is_peer_closed: bool,
 }
 
 impl<'i> Input<'i> {
-    pub(super) const fn new(octets: &'i mut [u8]) -> Self {
-        Self { octets, used: 0, is_peer_closed: false }
+    pub(super) const fn new(bytes: &'i mut [u8]) -> Self {
+        Self { bytes, used: 0, is_peer_closed: false }
     }
 }
 
@@ -228,7 +228,7 @@ fn seal<P: Process>(
     unsent: &mut Vec<u8>,
 ) -> Result<Sealed, Error> {
     loop {
-        let UnbufferedStatus { discard, state } = side.process(&mut input.octets[input.used..]);
+        let UnbufferedStatus { discard, state } = side.process(&mut input.bytes[input.used..]);
         let progress = match state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 input.used += discard;

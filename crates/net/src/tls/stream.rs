@@ -50,14 +50,14 @@ pub(super) enum End {
 /// Bytes, and the number of them that were already taken.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
-    octets: PooledBuffer,
+    bytes: PooledBuffer,
     taken: usize,
 }
 
 /// Records that are being sent.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
-    pub(super) octets: PooledBuffer,
+    pub(super) bytes: PooledBuffer,
     written: usize,
 }
 
@@ -140,7 +140,7 @@ impl<T: Transport> TlsStream<T> {
                 filled += fitting.len();
                 opened.append(rest);
             };
-            let unread = &mut input.octets[input.used..];
+            let unread = &mut input.bytes[input.used..];
             let (used, progress) = self.session.step(unread, take, self.unsent.records());
             match progress {
                 Ok(Progress::Moved) => {}
@@ -239,21 +239,21 @@ impl<T: Transport> TlsStream<T> {
     }
 
     /// Keeps records for later.
-    fn keep(&mut self, octets: &[u8]) {
-        if !octets.is_empty() && self.end == End::No {
-            self.sealed = PooledBuffer::copy_of(octets);
+    fn keep(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() && self.end == End::No {
+            self.sealed = PooledBuffer::copy_of(bytes);
         }
     }
 
     /// Removes records that were processed, and records a `close_notify` in them.
-    fn drop_sealed(&mut self, octets: usize, is_peer_closed: bool) {
+    fn drop_sealed(&mut self, bytes: usize, is_peer_closed: bool) {
         if is_peer_closed {
             self.end = End::PeerClosed;
         }
-        if octets == self.sealed.len() {
+        if bytes == self.sealed.len() {
             self.sealed = PooledBuffer::default();
         } else {
-            self.sealed.drain(..octets);
+            self.sealed.drain(..bytes);
         }
     }
 
@@ -325,13 +325,13 @@ impl<T: Transport> Transport for TlsStream<T> {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut octets = PooledBuffer::take();
-        octets.resize(length.min(FILE_BYTES), 0);
-        let read = file.read_at(&mut octets, offset)?;
+        let mut bytes = PooledBuffer::take();
+        bytes.resize(length.min(FILE_BYTES), 0);
+        let read = file.read_at(&mut bytes, offset)?;
         if read == 0 {
             return Poll::Ready(Ok(0));
         }
-        self.poll_write(cx, &[IoSlice::new(&octets[..read])])
+        self.poll_write(cx, &[IoSlice::new(&bytes[..read])])
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -364,23 +364,23 @@ impl<T: Transport> fmt::Debug for TlsStream<T> {
 }
 
 impl Unread {
-    pub(super) fn append(&mut self, octets: &[u8]) {
-        if octets.is_empty() {
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
             return;
         }
-        if self.octets.capacity() == 0 {
-            self.octets = PooledBuffer::take();
+        if self.bytes.capacity() == 0 {
+            self.bytes = PooledBuffer::take();
         }
-        self.octets.extend_from_slice(octets);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Moves as much as fits into `buffer`.
     fn take(&mut self, buffer: &mut [u8]) -> usize {
-        let left = &self.octets[self.taken..];
+        let left = &self.bytes[self.taken..];
         let length = left.len().min(buffer.len());
         buffer[..length].copy_from_slice(&left[..length]);
         self.taken += length;
-        if self.taken == self.octets.len() && self.taken > 0 {
+        if self.taken == self.bytes.len() && self.taken > 0 {
             *self = Self::default();
         }
         length
@@ -390,16 +390,16 @@ impl Unread {
 impl Unsent {
     /// Returns the vector for more records. An empty vector costs nothing.
     pub(super) fn records(&mut self) -> &mut Vec<u8> {
-        &mut self.octets
+        &mut self.bytes
     }
 
     fn left(&self) -> &[u8] {
-        &self.octets[self.written..]
+        &self.bytes[self.written..]
     }
 
     /// Returns `true` if all or some bytes were sent.
     fn is_begun(&self) -> bool {
-        self.written > 0 || self.octets.is_empty()
+        self.written > 0 || self.bytes.is_empty()
     }
 
     /// Returns `true` if the records are too long to be sent together with others.

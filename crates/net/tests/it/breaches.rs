@@ -12,11 +12,11 @@ use thruway_testkit::{Authority, pipe};
 
 use crate::ends::{Other, Scene, WITHIN, accepted, acceptor, client_config, cx, poll};
 
-/// Returns the error of a handshake with a client that sends `octets`, and the bytes sent to the client.
-fn refused(octets: &[u8]) -> (HandshakeError, Vec<u8>) {
+/// Returns the error of a handshake with a client that sends `bytes`, and the bytes sent to the client.
+fn refused(bytes: &[u8]) -> (HandshakeError, Vec<u8>) {
     let (near, far) = pipe();
     let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
-    near.send(octets);
+    near.send(bytes);
     let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("the handshake continues") };
     (error, near.received())
 }
@@ -44,8 +44,8 @@ fn a_message_without_end_is_refused_before_it_is_kept() {
 #[test]
 fn http_without_tls_is_told_apart_and_given_back() {
     let (error, sent) = refused(b"GET / HTTP/1.1\r\n");
-    let HandshakeError::PlainHttp(octets) = error else { panic!("{error}") };
-    assert_eq!(&octets[..], b"GET / HTTP/1.1\r\n");
+    let HandshakeError::PlainHttp(bytes) = error else { panic!("{error}") };
+    assert_eq!(&bytes[..], b"GET / HTTP/1.1\r\n");
     assert!(sent.is_empty());
 }
 

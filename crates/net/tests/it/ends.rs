@@ -101,9 +101,9 @@ impl Other {
 
     /// Processes the received bytes, and sends the pending bytes. Returns the first error.
     pub(crate) fn pump(&mut self) -> Result<(), rustls::Error> {
-        let octets = self.peer.received();
-        self.records.extend(record_lengths(&octets));
-        let mut left = &octets[..];
+        let bytes = self.peer.received();
+        self.records.extend(record_lengths(&bytes));
+        let mut left = &bytes[..];
         while !left.is_empty() {
             self.tls.read_tls(&mut left).unwrap();
             let outcome = self.tls.process_new_packets();
@@ -129,11 +129,11 @@ impl Other {
     }
 
     pub(crate) fn send(&mut self) {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         while self.tls.wants_write() {
-            self.tls.write_tls(&mut octets).unwrap();
+            self.tls.write_tls(&mut bytes).unwrap();
         }
-        self.peer.send(octets);
+        self.peer.send(bytes);
     }
 
     pub(crate) fn write(&mut self, content: &[u8]) {
@@ -144,12 +144,12 @@ impl Other {
 }
 
 /// Returns the lengths of complete records.
-pub(crate) fn record_lengths(mut octets: &[u8]) -> Vec<usize> {
+pub(crate) fn record_lengths(mut bytes: &[u8]) -> Vec<usize> {
     let mut lengths = Vec::new();
-    while let [_, _, _, high, low, rest @ ..] = octets {
+    while let [_, _, _, high, low, rest @ ..] = bytes {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         lengths.push(length);
-        octets = rest.get(length..).unwrap_or_default();
+        bytes = rest.get(length..).unwrap_or_default();
     }
     lengths
 }

@@ -10,7 +10,7 @@ use thruway_testkit::{Authority, pipe};
 use crate::ends::{Other, Scene, WITHIN, client_config, poll};
 
 #[test]
-fn the_name_is_read_and_all_octets_are_kept() {
+fn the_name_is_read_and_all_bytes_are_kept() {
     let authority = Authority::new();
     let mut config = client_config(&authority);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -18,11 +18,11 @@ fn the_name_is_read_and_all_octets_are_kept() {
     for (early, cut) in [(0, usize::MAX), (0, 1), (100, 7)] {
         let scene = Scene::new();
         let (near, mut far) = pipe();
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let mut other = Other::client(near, &config, "A.Example");
-        other.tls.write_tls(&mut octets).unwrap();
-        octets.extend_from_slice(b"more");
-        let (first, rest) = octets.split_at(early);
+        other.tls.write_tls(&mut bytes).unwrap();
+        bytes.extend_from_slice(b"more");
+        let (first, rest) = bytes.split_at(early);
         other.peer.cut_into(cut);
         other.peer.send(rest);
         let (first, guard) = (PooledBuffer::copy_of(first), scene.worker.guard_for_test());
@@ -32,16 +32,16 @@ fn the_name_is_read_and_all_octets_are_kept() {
         assert_eq!(hello.server_name.as_deref(), Some("a.example"));
         assert_eq!(hello.alpn, config.alpn_protocols);
         // The bytes after the message may have been read or not.
-        assert!(octets.starts_with(&received) && received.len() >= octets.len() - 4);
+        assert!(bytes.starts_with(&received) && received.len() >= bytes.len() - 4);
     }
 }
 
 #[test]
 fn what_is_no_hello_is_refused() {
-    for (octets, is_ended) in [(&b"GET / HTTP/1.1\r\n\r\n"[..], false), (&[0x16, 3, 1], true), (b"", true)] {
+    for (bytes, is_ended) in [(&b"GET / HTTP/1.1\r\n\r\n"[..], false), (&[0x16, 3, 1], true), (b"", true)] {
         let scene = Scene::new();
         let (near, mut far) = pipe();
-        near.send(octets);
+        near.send(bytes);
         near.finish();
         let guard = scene.worker.guard_for_test();
         let early = PooledBuffer::default();

@@ -31,7 +31,7 @@ impl Sealer {
     /// Returns a record of this type (RFC 8446 §5.2, RFC 5288 §3).
     fn seal(&mut self, content_type: u8, content: &[u8]) -> Vec<u8> {
         let mut nonce = self.iv;
-        nonce.iter_mut().skip(4).zip(self.sequence.to_be_bytes()).for_each(|(octet, other)| *octet ^= other);
+        nonce.iter_mut().skip(4).zip(self.sequence.to_be_bytes()).for_each(|(byte, other)| *byte ^= other);
         if self.version == ProtocolVersion::TLSv1_3 {
             // TLS 1.3 encrypts the type too. The outer type of all records is the same.
             let content = [content, &[content_type]].concat();
@@ -202,17 +202,17 @@ fn ticket_from(config: rustls::ServerConfig, client: &Arc<ClientConfig>) {
     let mut client = rustls::ClientConnection::new(client.clone(), name).unwrap();
     let mut server = rustls::ServerConnection::new(Arc::new(config)).unwrap();
     for _ in 0..3 {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         while client.wants_write() {
-            client.write_tls(&mut octets).unwrap();
+            client.write_tls(&mut bytes).unwrap();
         }
-        server.read_tls(&mut &octets[..]).unwrap();
+        server.read_tls(&mut &bytes[..]).unwrap();
         server.process_new_packets().unwrap();
-        octets.clear();
+        bytes.clear();
         while server.wants_write() {
-            server.write_tls(&mut octets).unwrap();
+            server.write_tls(&mut bytes).unwrap();
         }
-        client.read_tls(&mut &octets[..]).unwrap();
+        client.read_tls(&mut &bytes[..]).unwrap();
         client.process_new_packets().unwrap();
     }
 }

@@ -33,18 +33,18 @@ fn content_is_the_same_however_little_the_peer_takes() {
     for room in [1, 22, 5_000, 20_000] {
         for (mut stream, mut other) in both(&authority) {
             let content = numbered(if room < 1000 { 3_000 } else { 100_000 });
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             let mut written = 0;
             other.peer.take_only(room);
             while written < content.len() {
                 // Retries with more data, as real connections do.
                 let end = content.len().min(written + 60_000);
                 written += write(&mut stream, &[&content[written..end]]);
-                octets.extend(other.peer.received());
+                bytes.extend(other.peer.received());
                 other.peer.take_more(room);
             }
-            octets.extend(other.peer.received());
-            let mut left = &octets[..];
+            bytes.extend(other.peer.received());
+            let mut left = &bytes[..];
             while !left.is_empty() {
                 other.tls.read_tls(&mut left).unwrap();
                 other.tls.process_new_packets().unwrap();

@@ -125,31 +125,31 @@ fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
 }
 
 /// Escapes characters that could end the quoted string or the line, or control a terminal, like Apache.
-fn write_escaped(line: &mut Vec<u8>, octets: &[u8]) {
-    for octet in shortened(octets) {
-        match octet {
-            b'"' | b'\\' => line.extend_from_slice(&[b'\\', *octet]),
-            b' '..=b'~' => line.push(*octet),
+fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in shortened(bytes) {
+        match byte {
+            b'"' | b'\\' => line.extend_from_slice(&[b'\\', *byte]),
+            b' '..=b'~' => line.push(*byte),
             _ => {
-                let _ = write!(line, "\\x{octet:02x}");
+                let _ = write!(line, "\\x{byte:02x}");
             }
         }
     }
 }
 
 /// Returns the part of a client's text that is logged, so that one request cannot fill the log.
-fn shortened(octets: &[u8]) -> &[u8] {
-    &octets[..octets.len().min(VALUE_BYTES_MAX)]
+fn shortened(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(VALUE_BYTES_MAX)]
 }
 
 /// Returns the text without characters that could mislead a reader of the log: control characters and marks
 /// of text direction.
-fn shown(octets: &[u8]) -> String {
+fn shown(bytes: &[u8]) -> String {
     let is_harmful = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    let text = String::from_utf8_lossy(shortened(octets));
+    let text = String::from_utf8_lossy(shortened(bytes));
     text.chars().map(|c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
@@ -375,7 +375,7 @@ mod tests {
     use crate::connection_info::ConnectionInfo;
     use thruway_message::{FieldLineSpan, FieldLines, OriginForm, StatusCode};
 
-    const OCTETS: &[u8] = b"User-Agent: a\"b\\c\xff\x09d";
+    const BYTES: &[u8] = b"User-Agent: a\"b\\c\xff\x09d";
     const SPANS: [FieldLineSpan; 1] =
         [FieldLineSpan { name_start: 0, name_end: 10, value_start: 12, value_end: 20 }];
 
@@ -392,7 +392,7 @@ mod tests {
             method: Method::Get,
             target: RequestTarget::Origin(OriginForm::new("/a\"b?c")),
             version: Version::Http11,
-            field_lines: FieldLines::from_parsed(OCTETS, &SPANS),
+            field_lines: FieldLines::from_parsed(BYTES, &SPANS),
         };
         let record = Record {
             connection: &connection,

@@ -61,14 +61,14 @@ impl LogTarget for OpenTarget {
     }
 
     /// Writes bytes. If that fails, they are lost, and the error is logged.
-    fn write(&mut self, octets: &[u8]) {
-        if octets.is_empty() {
+    fn write(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
             return;
         }
         self.follow_path();
         let outcome = match &mut self.0 {
-            Sink::File { file, .. } => file.write_all(octets),
-            Sink::Stdout => io::stdout().lock().write_all(octets),
+            Sink::File { file, .. } => file.write_all(bytes),
+            Sink::Stdout => io::stdout().lock().write_all(bytes),
         };
         if let Err(error) = outcome {
             log_failure(&error, "cannot write the access log");

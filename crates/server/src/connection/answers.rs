@@ -76,7 +76,7 @@ impl<T: Transport> Connection<T> {
         let interim = std::mem::take(&mut exchange.interim);
         if exchange.facts.version != Version::Http10 {
             for InterimResponse { status, field_lines } in &interim {
-                write_interim_response(self.output.octets(), *status, field_lines);
+                write_interim_response(self.output.bytes(), *status, field_lines);
             }
         }
         Step::Moved
@@ -87,7 +87,7 @@ impl<T: Transport> Connection<T> {
     fn write_continue(&mut self, now: Duration) -> Step {
         let is_last = self.exchanges.len() == 1;
         if is_last && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now)) {
-            write_continue(self.output.octets());
+            write_continue(self.output.bytes());
             return Step::Moved;
         }
         Step::Waits
@@ -137,7 +137,7 @@ impl<T: Transport> Connection<T> {
             _ => {}
         }
         if let Some(logged) = logged {
-            let content_bytes = if let ResponseBody::Octets(octets) = body { octets } else { 0 };
+            let content_bytes = if let ResponseBody::Bytes(bytes) = body { bytes } else { 0 };
             let outcome = Outcome::of(response, content_bytes);
             if self.output.has_tail() {
                 self.tail_record = Some(Box::new(TailRecord { log: logged.keep(), outcome }));
@@ -159,31 +159,31 @@ impl<T: Transport> Connection<T> {
         let origin_fields = self.service.origin_fields.borrow();
         let head = ResponseToWrite {
             status: response.status(),
-            field_lines: [origin_fields.lines_beside(response.marks()), response.field_lines().octets()],
+            field_lines: [origin_fields.lines_beside(response.marks()), response.field_lines().bytes()],
             body,
             is_persistent,
             client_version: facts.version,
         };
-        write_response_head(self.output.octets(), &head);
+        write_response_head(self.output.bytes(), &head);
     }
 
     /// Adds a complete body to the output, after its head.
     #[inline]
     fn put_content(&mut self, content: Source) {
         match content {
-            Source::Static(octets) if octets.len() <= COPY_BYTES_MAX => {
-                self.output.octets().extend_from_slice(octets);
+            Source::Static(bytes) if bytes.len() <= COPY_BYTES_MAX => {
+                self.output.bytes().extend_from_slice(bytes);
             }
-            Source::Pooled(octets) if octets.len() <= COPY_BYTES_MAX => {
-                self.output.octets().extend_from_slice(&octets);
+            Source::Pooled(bytes) if bytes.len() <= COPY_BYTES_MAX => {
+                self.output.bytes().extend_from_slice(&bytes);
             }
-            Source::Bytes(octets) if octets.len() <= COPY_BYTES_MAX => {
-                self.output.octets().extend_from_slice(&octets);
+            Source::Bytes(bytes) if bytes.len() <= COPY_BYTES_MAX => {
+                self.output.bytes().extend_from_slice(&bytes);
             }
-            Source::Static(octets) => self.output.set_tail(Tail::Octets(Bytes::from_static(octets))),
+            Source::Static(bytes) => self.output.set_tail(Tail::Bytes(Bytes::from_static(bytes))),
             // The buffer returns to the pool after the write.
-            Source::Pooled(octets) => self.output.set_tail(Tail::Octets(Bytes::from_owner(octets))),
-            Source::Bytes(octets) => self.output.set_tail(Tail::Octets(octets)),
+            Source::Pooled(bytes) => self.output.set_tail(Tail::Bytes(Bytes::from_owner(bytes))),
+            Source::Bytes(bytes) => self.output.set_tail(Tail::Bytes(bytes)),
             Source::File(range) => self.output.set_tail(Tail::File(range)),
             Source::Empty | Source::LeftOut(_) | Source::Stream(_) | Source::Tunnel(_) => {}
         }
@@ -229,7 +229,7 @@ impl<T: Transport> Connection<T> {
                 if std::mem::take(&mut incoming.owes_continue) {
                     // The response begins before the body has been read. From here on, the client must not
                     // wait for 100.
-                    write_continue(self.output.octets());
+                    write_continue(self.output.bytes());
                 }
                 true
             }

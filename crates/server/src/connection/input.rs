@@ -124,7 +124,7 @@ impl<T: Transport> Connection<T> {
                 Ok(Step::Moved)
             }
             Poll::Ready(Ok(moved)) => {
-                self.http1.skip_octets(moved as u64);
+                self.http1.skip_bytes(moved as u64);
                 incoming.receive_pipe(pipe, &self.service.config.timeouts, now);
                 self.note_content();
                 Ok(Step::Moved)
@@ -197,18 +197,18 @@ impl<T: Transport> Connection<T> {
             }
         };
         *parsed += used;
-        let (octets, rest) = input.split_at(used);
+        let (bytes, rest) = input.split_at(used);
         match event {
             Some(ServerEvent::Request) => {
                 self.timers.head_since = None;
                 *parsed +=
-                    self.handle_request(&index.request_head(octets), index.request_facts(), rest, cx, now);
+                    self.handle_request(&index.request_head(bytes), index.request_facts(), rest, cx, now);
             }
             Some(ServerEvent::Content(content)) => self.handle_content(content, now),
             Some(ServerEvent::EndOfContent) => {
                 self.is_news_to_handlers = true;
                 if let Some(sender) = self.incoming.take().as_ref().and_then(IncomingContent::sender) {
-                    sender.finish(index.field_lines(octets));
+                    sender.finish(index.field_lines(bytes));
                 }
             }
             None => {
@@ -233,7 +233,7 @@ impl<T: Transport> Connection<T> {
         now: Duration,
     ) -> usize {
         let whole =
-            facts.body_length.octets().and_then(|octets| after_head.get(..usize::try_from(octets).ok()?));
+            facts.body_length.bytes().and_then(|bytes| after_head.get(..usize::try_from(bytes).ok()?));
         let arriving = if whole.is_some() {
             self.http1.skip_content();
             None
@@ -281,7 +281,7 @@ impl<T: Transport> Connection<T> {
 
     /// Prepares for a body that has not completely arrived.
     fn expect_content(&mut self, facts: &RequestFacts, now: Duration) -> RequestContent {
-        let (sender, content) = RequestContent::arriving(facts.body_length.octets());
+        let (sender, content) = RequestContent::arriving(facts.body_length.bytes());
         self.incoming = Some(IncomingContent::new(sender, facts.expects_continue, now));
         content
     }

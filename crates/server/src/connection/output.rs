@@ -11,7 +11,7 @@ use crate::response::FileRange;
 /// Bytes to write, and at most one large piece after them that is not copied.
 #[derive(Default)]
 pub(super) struct Output {
-    octets: PooledBuffer,
+    bytes: PooledBuffer,
     /// Number of bytes that are written.
     written: usize,
     tail: Tail,
@@ -24,7 +24,7 @@ pub(super) struct Output {
 pub(super) enum Tail {
     #[default]
     None,
-    Octets(Bytes),
+    Bytes(Bytes),
     File(FileRange),
     Piped(Pipe),
 }
@@ -32,9 +32,9 @@ pub(super) enum Tail {
 impl Output {
     /// Returns the buffer to append to. There must be no tail.
     #[inline]
-    pub(super) fn octets(&mut self) -> &mut Vec<u8> {
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
         debug_assert!(!self.has_tail(), "the tail must be written first");
-        &mut self.octets
+        &mut self.bytes
     }
 
     /// Adds `tail` after the bytes.
@@ -46,13 +46,13 @@ impl Output {
     /// Returns `true` if everything is written.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.octets.len() == self.written && !self.has_tail()
+        self.bytes.len() == self.written && !self.has_tail()
     }
 
     /// Returns `true` if more may be added: there is no tail, and fewer than `bytes_max` bytes wait.
     #[inline]
     pub(super) fn has_room(&self, bytes_max: usize) -> bool {
-        !self.has_tail() && self.octets.len() - self.written < bytes_max
+        !self.has_tail() && self.bytes.len() - self.written < bytes_max
     }
 
     /// Returns `true` if a large piece waits after the bytes.
@@ -64,7 +64,7 @@ impl Output {
     pub(super) fn tail_bytes(&self) -> u64 {
         match &self.tail {
             Tail::None => 0,
-            Tail::Octets(octets) => octets.len() as u64,
+            Tail::Bytes(bytes) => bytes.len() as u64,
             Tail::File(range) => range.length,
             Tail::Piped(pipe) => pipe.len() as u64,
         }
@@ -73,8 +73,8 @@ impl Output {
     /// Uses the `shared` buffer unless bytes are pending from an earlier iteration.
     #[inline]
     pub(super) fn take_buffer(&mut self, shared: &mut PooledBuffer) {
-        if self.octets.capacity() == 0 {
-            std::mem::swap(&mut self.octets, shared);
+        if self.bytes.capacity() == 0 {
+            std::mem::swap(&mut self.bytes, shared);
         }
     }
 
@@ -83,17 +83,17 @@ impl Output {
     pub(super) fn give_buffer_back(&mut self, shared: &mut PooledBuffer) {
         if shared.capacity() > 0 {
             // Waiting bytes have had their own buffer since an earlier poll iteration.
-            if self.octets.len() == self.written {
-                self.octets = PooledBuffer::default();
+            if self.bytes.len() == self.written {
+                self.bytes = PooledBuffer::default();
                 self.written = 0;
             }
             return;
         }
-        let waiting = &self.octets[self.written..];
+        let waiting = &self.bytes[self.written..];
         let kept = if waiting.is_empty() { PooledBuffer::default() } else { PooledBuffer::copy_of(waiting) };
-        std::mem::swap(shared, &mut self.octets);
+        std::mem::swap(shared, &mut self.bytes);
         shared.clear();
-        self.octets = kept;
+        self.bytes = kept;
         self.written = 0;
     }
 
@@ -108,15 +108,15 @@ impl Output {
     ) -> Poll<io::Result<()>> {
         let mut fair_bytes = FAIR_BYTES;
         while !self.is_empty() {
-            let octets = &self.octets[self.written..];
+            let bytes = &self.bytes[self.written..];
             let written = match &mut self.tail {
-                Tail::Octets(tail) => {
-                    ready!(transport.poll_write(cx, &[IoSlice::new(octets), IoSlice::new(tail)]))?
+                Tail::Bytes(tail) => {
+                    ready!(transport.poll_write(cx, &[IoSlice::new(bytes), IoSlice::new(tail)]))?
                 }
-                Tail::File(range) if octets.is_empty() => ready!(poll_send_file(cx, transport, range))?,
-                Tail::Piped(pipe) if octets.is_empty() => ready!(transport.poll_splice(cx, pipe))?,
+                Tail::File(range) if bytes.is_empty() => ready!(poll_send_file(cx, transport, range))?,
+                Tail::Piped(pipe) if bytes.is_empty() => ready!(transport.poll_splice(cx, pipe))?,
                 Tail::None | Tail::File(_) | Tail::Piped(_) => {
-                    ready!(transport.poll_write(cx, &[IoSlice::new(octets)]))?
+                    ready!(transport.poll_write(cx, &[IoSlice::new(bytes)]))?
                 }
             };
             if written == 0 {
@@ -129,18 +129,18 @@ impl Output {
                 return Poll::Pending;
             }
         }
-        self.octets.clear();
+        self.bytes.clear();
         self.written = 0;
         Poll::Ready(Ok(()))
     }
 
     fn advance(&mut self, written: usize) {
-        let of_octets = written.min(self.octets.len() - self.written);
-        self.written += of_octets;
-        let of_tail = written - of_octets;
+        let of_bytes = written.min(self.bytes.len() - self.written);
+        self.written += of_bytes;
+        let of_tail = written - of_bytes;
         let is_tail_written = match &mut self.tail {
             Tail::None => false,
-            Tail::Octets(tail) => {
+            Tail::Bytes(tail) => {
                 drop(tail.split_to(of_tail));
                 tail.is_empty()
             }

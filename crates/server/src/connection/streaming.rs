@@ -38,7 +38,7 @@ pub(super) struct StreamRecord {
 
 enum Framing {
     /// This number of bytes is still missing.
-    Octets {
+    Bytes {
         remaining: u64,
     },
     /// Chunks. The line end of the last chunk may be pending, because no bytes can follow a large piece at
@@ -64,7 +64,7 @@ impl Streaming {
         record: StreamRecord,
     ) -> Self {
         let framing = match body {
-            ResponseBody::Octets(remaining) => Framing::Octets { remaining },
+            ResponseBody::Bytes(remaining) => Framing::Bytes { remaining },
             ResponseBody::Chunked => Framing::Chunked { owes_end: false },
             ResponseBody::UntilClose | ResponseBody::Absent | ResponseBody::OnlyFields(_) => {
                 Framing::UntilClose
@@ -94,7 +94,7 @@ impl Streaming {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Next, BoxError>>> {
         if splices
-            && matches!(self.framing, Framing::Octets { .. })
+            && matches!(self.framing, Framing::Bytes { .. })
             && let Some(pipe) = self.poll_pipe(cx)
         {
             return pipe.map(|pipe| Some(pipe.map(Next::Pipe)));
@@ -130,7 +130,7 @@ impl Streaming {
     /// Counts body bytes. Fails if they exceed the announced length.
     fn count(&mut self, length: u64) -> Result<(), BoxError> {
         self.sent_bytes += length;
-        if let Framing::Octets { remaining } = &mut self.framing {
+        if let Framing::Bytes { remaining } = &mut self.framing {
             *remaining = remaining.checked_sub(length).ok_or("the body exceeds its announced length")?;
         }
         Ok(())
@@ -150,23 +150,23 @@ impl Streaming {
         let length = data.len() as u64;
         self.count(length)?;
         match &mut self.framing {
-            Framing::UntilClose | Framing::Octets { .. } => {}
+            Framing::UntilClose | Framing::Bytes { .. } => {}
             Framing::Chunked { owes_end } => {
                 if std::mem::take(owes_end) {
-                    write_chunk_end(output.octets());
+                    write_chunk_end(output.bytes());
                 }
                 if data.len() <= COPY_BYTES_MAX {
-                    write_chunk(output.octets(), &data);
+                    write_chunk(output.bytes(), &data);
                     return Ok(());
                 }
-                write_chunk_start(output.octets(), length);
+                write_chunk_start(output.bytes(), length);
                 *owes_end = true;
             }
         }
         if data.len() <= COPY_BYTES_MAX {
-            output.octets().extend_from_slice(&data);
+            output.bytes().extend_from_slice(&data);
         } else {
-            output.set_tail(Tail::Octets(data));
+            output.set_tail(Tail::Bytes(data));
         }
         Ok(())
     }
@@ -174,13 +174,13 @@ impl Streaming {
     /// Frames the end of the body.
     pub(super) fn write_end(&self, output: &mut Output) -> Result<(), BoxError> {
         match self.framing {
-            Framing::Octets { remaining: 0 } | Framing::UntilClose => Ok(()),
-            Framing::Octets { .. } => Err("the body is shorter than its announced length".into()),
+            Framing::Bytes { remaining: 0 } | Framing::UntilClose => Ok(()),
+            Framing::Bytes { .. } => Err("the body is shorter than its announced length".into()),
             Framing::Chunked { owes_end } => {
                 if owes_end {
-                    write_chunk_end(output.octets());
+                    write_chunk_end(output.bytes());
                 }
-                write_last_chunk(output.octets(), &self.trailers);
+                write_last_chunk(output.bytes(), &self.trailers);
                 Ok(())
             }
         }

@@ -26,15 +26,15 @@ impl<'a> EntityTag<'a> {
         }
     }
 
-    /// Splits `octets` after the tag at its start. Unlike in quoted strings, a backslash has no special
+    /// Splits `bytes` after the tag at its start. Unlike in quoted strings, a backslash has no special
     /// meaning.
-    fn take(octets: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (is_weak, tag) = match octets.strip_prefix(b"W/") {
+    fn take(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (is_weak, tag) = match bytes.strip_prefix(b"W/") {
             Some(tag) => (true, tag),
-            None => (false, octets),
+            None => (false, bytes),
         };
         let etagc = tag.strip_prefix(b"\"")?;
-        let length = etagc.iter().position(|octet| !is_etagc(*octet))?;
+        let length = etagc.iter().position(|byte| !is_etagc(*byte))?;
         if etagc[length] != b'"' {
             return None;
         }
@@ -70,12 +70,12 @@ pub(super) fn members(value: &[u8]) -> impl Iterator<Item = EntityTag<'_>> {
     })
 }
 
-fn after_comma(octets: &[u8]) -> &[u8] {
-    octets.iter().position(|octet| *octet == b',').map_or(&[], |comma| &octets[comma + 1..])
+fn after_comma(bytes: &[u8]) -> &[u8] {
+    bytes.iter().position(|byte| *byte == b',').map_or(&[], |comma| &bytes[comma + 1..])
 }
 
-const fn is_etagc(octet: u8) -> bool {
-    matches!(octet, 0x21 | 0x23..=0x7e | 0x80..)
+const fn is_etagc(byte: u8) -> bool {
+    matches!(byte, 0x21 | 0x23..=0x7e | 0x80..)
 }
 
 #[cfg(test)]

@@ -52,21 +52,21 @@ impl Multipart {
         if length < range.length() {
             self.segments.push_front(Segment::Part(ByteRange { first: range.first + length, ..range }));
         }
-        let mut octets = vec![0; usize::try_from(length)?];
+        let mut bytes = vec![0; usize::try_from(length)?];
         // If the file has become shorter, this is an error, and the response stays incomplete.
-        self.file.read_exact_at(&mut octets, range.first)?;
-        Ok(octets.into())
+        self.file.read_exact_at(&mut bytes, range.first)?;
+        Ok(bytes.into())
     }
 }
 
 impl ContentStream for Multipart {
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
-        let octets = match self.segments.pop_front() {
+        let bytes = match self.segments.pop_front() {
             None => return Poll::Ready(None),
             Some(Segment::Delimiter(delimiter)) => Ok(delimiter.into()),
             Some(Segment::Part(range)) => self.read(range),
         };
-        Poll::Ready(Some(octets.map(Piece::Data)))
+        Poll::Ready(Some(bytes.map(Piece::Data)))
     }
 
     fn length(&self) -> Option<u64> {

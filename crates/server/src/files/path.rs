@@ -39,7 +39,7 @@ fn is_name(name: &[u8], serves_hidden: bool) -> bool {
     match name {
         b"" | b"." | b".." => false,
         [b'.', ..] if !serves_hidden => false,
-        name => !name.iter().any(|octet| matches!(octet, b'/' | b'\\' | b'\0')),
+        name => !name.iter().any(|byte| matches!(byte, b'/' | b'\\' | b'\0')),
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_that_are_not_utf8_are_names_too() {
+    fn bytes_that_are_not_utf8_are_names_too() {
         assert_eq!(below_root("/%ff%c0%ae", false).unwrap(), b"\xff\xc0\xae");
     }
 

@@ -56,7 +56,7 @@ enum RangeSpec {
 
 /// Parses a `ranges-specifier` with the unit `bytes`. `None` if it is invalid or has too many ranges.
 fn parse(value: &[u8]) -> Option<Vec<RangeSpec>> {
-    let equals = value.iter().position(|octet| *octet == b'=')?;
+    let equals = value.iter().position(|byte| *byte == b'=')?;
     let (unit, set) = (&value[..equals], &value[equals + 1..]);
     if !unit.eq_ignore_ascii_case(b"bytes") {
         return None;
@@ -67,7 +67,7 @@ fn parse(value: &[u8]) -> Option<Vec<RangeSpec>> {
 
 impl RangeSpec {
     fn parse(spec: &[u8]) -> Option<Self> {
-        let dash = spec.iter().position(|octet| *octet == b'-')?;
+        let dash = spec.iter().position(|byte| *byte == b'-')?;
         match (&spec[..dash], &spec[dash + 1..]) {
             (b"", length) => Some(Self::Suffix { length: parse_position(length)? }),
             (first, b"") => Some(Self::Int { first: parse_position(first)?, last: u64::MAX }),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_without_an_octet_are_unsatisfiable() {
+    fn ranges_without_a_byte_are_unsatisfiable() {
         for (value, length) in [
             ("bytes=1000-", 1000),
             ("bytes=1000-1001", 1000),

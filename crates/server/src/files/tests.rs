@@ -28,10 +28,10 @@ mod negotiation;
 
 /// Calls `read` with field lines in the form that a parser produces.
 pub(crate) fn with_fields<R>(lines: &[(&str, &str)], read: impl FnOnce(FieldLines<'_>) -> R) -> R {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let mut append = |text: &str| {
-        octets.extend_from_slice(text.as_bytes());
-        u32::try_from(octets.len()).unwrap()
+        bytes.extend_from_slice(text.as_bytes());
+        u32::try_from(bytes.len()).unwrap()
     };
     let spans: Vec<FieldLineSpan> = lines
         .iter()
@@ -44,7 +44,7 @@ pub(crate) fn with_fields<R>(lines: &[(&str, &str)], read: impl FnOnce(FieldLine
             FieldLineSpan { name_start, name_end, value_start, value_end }
         })
         .collect();
-    read(FieldLines::from_parsed(&octets, &spans))
+    read(FieldLines::from_parsed(&bytes, &spans))
 }
 
 /// A directory to serve.
@@ -121,12 +121,12 @@ fn head(handler: &Arc<dyn Handler>, target: &str, lines: &[(&str, &str)]) -> See
 
 fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&str, &str)]) -> Seen {
     let fields: String = lines.iter().flat_map(|(name, value)| [name, ": ", value, "\r\n"]).collect();
-    let octets = format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n");
+    let bytes = format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n");
     let mut connection = ServerConnection::new(Limits::default());
     let mut index = HeadIndex::with_capacity(100);
-    let found = connection.handle_input(octets.as_bytes(), &mut index);
-    assert_eq!(found, Ok((Some(ServerEvent::Request), octets.len())), "{octets}");
-    let (head, facts) = (index.request_head(octets.as_bytes()), *index.request_facts());
+    let found = connection.handle_input(bytes.as_bytes(), &mut index);
+    assert_eq!(found, Ok((Some(ServerEvent::Request), bytes.len())), "{bytes}");
+    let (head, facts) = (index.request_head(bytes.as_bytes()), *index.request_facts());
     let info = ConnectionInfo {
         client: ClientAddr::Unix,
         peer: thruway_net::Peer::Unix { is_own_process: false },
@@ -145,13 +145,13 @@ fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&st
 fn read(content: Source) -> Vec<u8> {
     match content {
         Source::Empty | Source::LeftOut(_) => Vec::new(),
-        Source::Static(octets) => octets.to_vec(),
-        Source::Pooled(octets) => octets.to_vec(),
-        Source::Bytes(octets) => octets.to_vec(),
+        Source::Static(bytes) => bytes.to_vec(),
+        Source::Pooled(bytes) => bytes.to_vec(),
+        Source::Bytes(bytes) => bytes.to_vec(),
         Source::File(range) => {
-            let mut octets = vec![0; usize::try_from(range.length).unwrap()];
-            range.file.read_exact_at(&mut octets, range.offset).unwrap();
-            octets
+            let mut bytes = vec![0; usize::try_from(range.length).unwrap()];
+            range.file.read_exact_at(&mut bytes, range.offset).unwrap();
+            bytes
         }
         Source::Stream(stream) => read_stream(stream).unwrap(),
         Source::Tunnel(_) => panic!("files make no tunnels"),
@@ -160,18 +160,18 @@ fn read(content: Source) -> Vec<u8> {
 
 /// Reads a stream to its end. The number of bytes must match the announced length.
 fn read_stream(mut stream: Pin<Box<dyn crate::ContentStream>>) -> Result<Vec<u8>, crate::BoxError> {
-    let (length, mut octets) = (stream.length(), Vec::new());
+    let (length, mut bytes) = (stream.length(), Vec::new());
     loop {
         match stream.as_mut().poll_next(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Some(Ok(Piece::Data(data)))) => octets.extend_from_slice(&data),
+            Poll::Ready(Some(Ok(Piece::Data(data)))) => bytes.extend_from_slice(&data),
             Poll::Ready(Some(Ok(Piece::Trailers(_)))) => panic!("files have no trailers"),
             Poll::Ready(Some(Err(error))) => return Err(error),
             Poll::Ready(None) => break,
             Poll::Pending => panic!("files are always ready"),
         }
     }
-    assert_eq!(length, Some(octets.len() as u64));
-    Ok(octets)
+    assert_eq!(length, Some(bytes.len() as u64));
+    Ok(bytes)
 }
 
 /// Sun, 06 Nov 1994 08:49:37 GMT and a fraction of a second.

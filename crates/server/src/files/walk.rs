@@ -43,7 +43,7 @@ impl Walk<'_> {
         if path.starts_with(b"/") {
             return Err(Errno::XDEV);
         }
-        self.ahead.extend(path.split(|octet| *octet == b'/').rev().map(<[u8]>::to_vec));
+        self.ahead.extend(path.split(|byte| *byte == b'/').rev().map(<[u8]>::to_vec));
         Ok(())
     }
 

@@ -66,15 +66,15 @@ impl FrameScan {
         Self { preface_left: preface_bytes, head: [0; HEAD_AND_CODE_BYTES], head_filled: 0, left: 0 }
     }
 
-    /// Calls `found` for each frame head that ends in `octets`, the next bytes.
-    pub(super) fn pass(&mut self, mut octets: &[u8], mut found: impl FnMut(Frame)) {
-        octets = &octets[take(&mut self.preface_left, octets.len())..];
-        while !octets.is_empty() {
-            octets = &octets[take(&mut self.left, octets.len())..];
-            let part = octets.len().min(self.head_bytes() - self.head_filled);
-            self.head[self.head_filled..][..part].copy_from_slice(&octets[..part]);
+    /// Calls `found` for each frame head that ends in `bytes`, the next bytes.
+    pub(super) fn pass(&mut self, mut bytes: &[u8], mut found: impl FnMut(Frame)) {
+        bytes = &bytes[take(&mut self.preface_left, bytes.len())..];
+        while !bytes.is_empty() {
+            bytes = &bytes[take(&mut self.left, bytes.len())..];
+            let part = bytes.len().min(self.head_bytes() - self.head_filled);
+            self.head[self.head_filled..][..part].copy_from_slice(&bytes[..part]);
             self.head_filled += part;
-            octets = &octets[part..];
+            bytes = &bytes[part..];
             if self.head_filled > 0 && self.head_filled == self.head_bytes() {
                 let frame = self.frame();
                 self.left = (frame.length + HEAD_BYTES).saturating_sub(self.head_filled);
@@ -119,8 +119,8 @@ impl FrameScan {
 }
 
 /// Skips at most this number of the bytes in `left`. Returns the number of skipped bytes.
-fn take(left: &mut usize, octets: usize) -> usize {
-    let taken = (*left).min(octets);
+fn take(left: &mut usize, bytes: usize) -> usize {
+    let taken = (*left).min(bytes);
     *left -= taken;
     taken
 }
@@ -140,12 +140,12 @@ mod tests {
 
     /// The last three bytes of a preface, a DATA frame that ends its stream, RST_STREAM, a PING
     /// acknowledgment, and the start of HEADERS.
-    const OCTETS: &[u8] = b"PRI\0\0\x02\0\x01\0\0\0\x01ok\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x08\x06\x01\0\0\0\x0012345678\0\0\x01\x01\0\0\0\0\x03";
+    const BYTES: &[u8] = b"PRI\0\0\x02\0\x01\0\0\0\x01ok\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x08\x06\x01\0\0\0\x0012345678\0\0\x01\x01\0\0\0\0\x03";
 
     fn frames(pieces: usize) -> Vec<Frame> {
         let mut scan = FrameScan::behind(3);
         let mut frames = Vec::new();
-        for piece in OCTETS.chunks(pieces) {
+        for piece in BYTES.chunks(pieces) {
             scan.pass(piece, |frame| frames.push(frame));
         }
         assert!(scan.is_within_frame());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_found_however_the_octets_are_cut() {
+    fn frames_are_found_however_the_bytes_are_cut() {
         let frame = |kind, length, flags| Frame { kind, length, flags };
         let expected = [
             frame(FrameKind::Data, 2, END_STREAM),
@@ -165,7 +165,7 @@ mod tests {
         ];
         assert!(expected[0].ends_stream() && expected[2].is_acknowledgement());
         assert!(expected[3].leaves_section_open() && !expected[0].leaves_section_open());
-        for pieces in 1..=OCTETS.len() {
+        for pieces in 1..=BYTES.len() {
             assert_eq!(frames(pieces), expected, "in pieces of {pieces}");
         }
     }

@@ -33,7 +33,7 @@ pub(super) enum Reading {
 impl Incoming {
     pub(super) fn new(from: RecvStream, facts: &RequestFacts, now: Duration) -> (Self, RequestContent) {
         let length = match facts.body_length {
-            BodyLength::Octets(octets) => Some(octets),
+            BodyLength::Bytes(bytes) => Some(bytes),
             BodyLength::Chunked | BodyLength::UntilClose => None,
         };
         let (sender, content) = RequestContent::arriving(length);
@@ -136,7 +136,7 @@ fn trailer_lines(trailers: &HeaderMap, limits: &Limits) -> Result<FieldLinesBuf,
     if trailers.len() > limits.field_lines as usize {
         return Err(malformed(http1::Error::FieldLinesTooMany));
     }
-    if lines.octets().len() > limits.trailer_section_bytes as usize {
+    if lines.bytes().len() > limits.trailer_section_bytes as usize {
         return Err(malformed(http1::Error::TrailerSectionTooLarge));
     }
     Ok(lines)

@@ -96,10 +96,10 @@ mod tests {
     use super::*;
 
     fn frame(kind: u8, flags: u8, content: &[u8]) -> Frame {
-        let mut octets = vec![0, 0, u8::try_from(content.len()).unwrap(), kind, flags, 0, 0, 0, 1];
-        octets.extend_from_slice(content);
+        let mut bytes = vec![0, 0, u8::try_from(content.len()).unwrap(), kind, flags, 0, 0, 0, 1];
+        bytes.extend_from_slice(content);
         let mut found = None;
-        FrameScan::behind(0).pass(&octets, |frame| found = Some(frame));
+        FrameScan::behind(0).pass(&bytes, |frame| found = Some(frame));
         found.unwrap()
     }
 

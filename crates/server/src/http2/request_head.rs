@@ -21,7 +21,7 @@ use thruway_net::{Worker, random_bytes};
 /// A buffer for one head: field lines in the form of HTTP/1.1, and their positions.
 #[derive(Default)]
 pub(super) struct HeadBuffer {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     spans: Vec<FieldLineSpan>,
 }
 
@@ -83,9 +83,9 @@ impl HeadBuffer {
 
     /// Returns the buffer to `worker`.
     pub(super) fn give_back(mut self, worker: &Worker) {
-        self.octets.clear();
+        self.bytes.clear();
         self.spans.clear();
-        if self.octets.capacity() <= KEPT_BYTES_MAX {
+        if self.bytes.capacity() <= KEPT_BYTES_MAX {
             worker.state::<KeptHead>().0.set(Some(self));
         }
     }
@@ -119,7 +119,7 @@ impl HeadBuffer {
             expects_continue: expects_continue(parts)? && body_length != BodyLength::NONE,
             wants_tunnel,
         };
-        let field_lines = FieldLines::from_parsed(&self.octets, &self.spans);
+        let field_lines = FieldLines::from_parsed(&self.bytes, &self.spans);
         Ok((RequestHead { method, target, version: Version::Http2, field_lines }, facts))
     }
 
@@ -163,27 +163,27 @@ impl HeadBuffer {
         reason = "a header section is far shorter than 4 GiB: it has a limit"
     )]
     fn write_line(&mut self, name: &[u8], values: &[&[u8]], limits: &Limits) -> Result<(), Refusal> {
-        let Self { octets, spans } = self;
-        let name_start = octets.len() as u32;
-        octets.extend_from_slice(name);
-        octets.extend_from_slice(b": ");
-        let value_start = octets.len() as u32;
+        let Self { bytes, spans } = self;
+        let name_start = bytes.len() as u32;
+        bytes.extend_from_slice(name);
+        bytes.extend_from_slice(b": ");
+        let value_start = bytes.len() as u32;
         for (place, value) in values.iter().enumerate() {
             if !is_field_value(value) {
                 return Err(Malformed::FieldValueInvalid.into());
             }
-            octets.extend_from_slice(if place == 0 { b"" } else { b"; " });
-            octets.extend_from_slice(value);
+            bytes.extend_from_slice(if place == 0 { b"" } else { b"; " });
+            bytes.extend_from_slice(value);
         }
-        let value_end = octets.len() as u32;
-        octets.extend_from_slice(b"\r\n");
+        let value_end = bytes.len() as u32;
+        bytes.extend_from_slice(b"\r\n");
         spans.push(FieldLineSpan {
             name_start,
             name_end: name_start + name.len() as u32,
             value_start,
             value_end,
         });
-        if octets.len() > limits.header_section_bytes as usize {
+        if bytes.len() > limits.header_section_bytes as usize {
             return Err(http1::Error::HeaderSectionTooLarge.into());
         }
         if spans.len() > limits.field_lines as usize {
@@ -244,10 +244,10 @@ fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLe
     let length = length.transpose().map_err(|_| Malformed::ContentLengthInvalid)?;
     match length {
         _ if has_ended => Ok(BodyLength::NONE),
-        Some(octets) if octets > limits.content_bytes => Err(http1::Error::ContentTooLarge.into()),
+        Some(bytes) if bytes > limits.content_bytes => Err(http1::Error::ContentTooLarge.into()),
         // Trailers may follow even without a body.
         Some(0) | None => Ok(BodyLength::Chunked),
-        Some(octets) => Ok(BodyLength::Octets(octets)),
+        Some(bytes) => Ok(BodyLength::Bytes(bytes)),
     }
 }
 

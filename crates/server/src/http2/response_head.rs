@@ -14,7 +14,7 @@ pub(super) fn response_head(
     origin: &OriginFields,
 ) -> http::Response<()> {
     let length = match body {
-        ResponseBody::Octets(octets) | ResponseBody::OnlyFields(Some(octets)) => Some(octets),
+        ResponseBody::Bytes(bytes) | ResponseBody::OnlyFields(Some(bytes)) => Some(bytes),
         _ => None,
     };
     let marks = response.marks();
@@ -73,8 +73,7 @@ fn head_with(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
 
 /// Converts the lines, without connection-specific fields (RFC 9113 §8.2.2).
 pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
-    let mut fields =
-        HeaderMap::with_capacity((lines.octets().len() / LINE_BYTES).min(LINES_MAX) + OWN_FIELDS);
+    let mut fields = HeaderMap::with_capacity((lines.bytes().len() / LINE_BYTES).min(LINES_MAX) + OWN_FIELDS);
     for line in lines {
         // Lines that are valid in HTTP/1.1 are valid in HTTP/2 too.
         let name = HeaderName::from_bytes(line.name.as_bytes());

@@ -61,9 +61,9 @@ impl Sending {
         told: Option<Told>,
     ) -> Self {
         let (from, piece) = match source {
-            Source::Static(octets) => (From::Nowhere, Bytes::from_static(octets)),
-            Source::Pooled(octets) => (From::Nowhere, Bytes::from_owner(octets)),
-            Source::Bytes(octets) => (From::Nowhere, octets),
+            Source::Static(bytes) => (From::Nowhere, Bytes::from_static(bytes)),
+            Source::Pooled(bytes) => (From::Nowhere, Bytes::from_owner(bytes)),
+            Source::Bytes(bytes) => (From::Nowhere, bytes),
             Source::File(range) => (From::File(range), Bytes::new()),
             Source::Stream(stream) => (From::Stream(stream), Bytes::new()),
             Source::Empty | Source::LeftOut(_) | Source::Tunnel(_) => (From::Nowhere, Bytes::new()),
@@ -235,16 +235,16 @@ fn read_file(range: &mut FileRange) -> Result<Option<Bytes>, BoxError> {
     if range.length == 0 {
         return Ok(None);
     }
-    let mut octets = PooledBuffer::take();
-    octets.resize(usize::try_from(range.length).unwrap_or(usize::MAX).min(FILE_BYTES), 0);
-    let read = range.file.read_at(&mut octets, range.offset)?;
+    let mut bytes = PooledBuffer::take();
+    bytes.resize(usize::try_from(range.length).unwrap_or(usize::MAX).min(FILE_BYTES), 0);
+    let read = range.file.read_at(&mut bytes, range.offset)?;
     if read == 0 {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
-    octets.truncate(read);
+    bytes.truncate(read);
     range.offset += read as u64;
     range.length -= read as u64;
-    Ok(Some(Bytes::from_owner(octets)))
+    Ok(Some(Bytes::from_owner(bytes)))
 }
 
 /// Number of bytes in one read of a file.

@@ -177,7 +177,7 @@ impl Stream {
         if !body.has_content() {
             return self.record(status, 0, true, told);
         }
-        let length = if let ResponseBody::Octets(octets) = body { Some(octets) } else { None };
+        let length = if let ResponseBody::Bytes(bytes) = body { Some(bytes) } else { None };
         let mut sending = Sending::new(to, source, length, status, told);
         match sending.send_at_once() {
             Some(sent) => self.record(status, sending.sent_bytes, sent == Sent::Complete, sending.told),

@@ -18,10 +18,10 @@ pub(super) struct HandedOver {
 }
 
 impl HandedOver {
-    /// Starts the tunnel on the stream `octets`.
-    pub(super) fn new(handler: TunnelHandler, octets: Http2Stream, told: Option<Told>) -> Self {
+    /// Starts the tunnel on the stream `bytes`.
+    pub(super) fn new(handler: TunnelHandler, bytes: Http2Stream, told: Option<Told>) -> Self {
         let trace = Rc::<TunnelTrace>::default();
-        let tunnel = Tunnel::traced(Box::new(octets), PooledBuffer::default(), trace.clone());
+        let tunnel = Tunnel::traced(Box::new(bytes), PooledBuffer::default(), trace.clone());
         // The handler runs only inside of a poll, where a panic is caught.
         let running = Box::pin(async { handler.run(tunnel).await });
         Self { running, trace, told }
@@ -35,12 +35,12 @@ impl HandedOver {
             return Poll::Ready(());
         };
         ready!(polled);
-        if let Some(mut octets) = self.trace.take_left()
+        if let Some(mut bytes) = self.trace.take_left()
             && !self.trace.is_broken_off()
         {
             // Without this, unsent data would be discarded with the stream. Fails if the handler has already
             // closed the stream.
-            let _ = octets.poll_shutdown(cx);
+            let _ = bytes.poll_shutdown(cx);
         }
         Poll::Ready(())
     }

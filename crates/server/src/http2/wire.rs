@@ -194,9 +194,9 @@ impl<T: Transport> State<T> {
         read
     }
 
-    fn note_received(&mut self, octets: &[u8]) {
+    fn note_received(&mut self, bytes: &[u8]) {
         let Self { received, oddities, is_section_open, is_content, times, .. } = self;
-        received.pass(octets, |frame: Frame| {
+        received.pass(bytes, |frame: Frame| {
             oddities.received(frame);
             *is_section_open = frame.leaves_section_open();
             *is_content = frame.is_content();
@@ -206,10 +206,10 @@ impl<T: Transport> State<T> {
         times.section_since = still.filter(|_| is_open);
     }
 
-    fn keep(&mut self, octets: &[u8]) {
+    fn keep(&mut self, bytes: &[u8]) {
         let Self { sent, oddities, .. } = self;
-        sent.pass(octets, |frame| oddities.sent(frame));
-        self.output.push(octets);
+        sent.pass(bytes, |frame| oddities.sent(frame));
+        self.output.push(bytes);
     }
 
     /// Ready when more data can be buffered.
@@ -254,11 +254,11 @@ impl<T: Transport> AsyncRead for Wire<T> {
 
 /// Collects writes until a flush or a large size, because the library writes frame by frame.
 impl<T: Transport> AsyncWrite for Wire<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let state = &mut *self.0.borrow_mut();
         ready!(state.poll_room(cx))?;
-        state.keep(octets);
-        Poll::Ready(Ok(octets.len()))
+        state.keep(bytes);
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_write_vectored(

@@ -67,7 +67,7 @@ impl Handler for WithRequestId {
 
 /// Returns `true` if an id from a client may appear in logs and responses.
 fn is_sensible(id: &str) -> bool {
-    (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|octet| octet.is_ascii_graphic())
+    (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 const FIELD: &str = "X-Request-Id";

@@ -73,7 +73,7 @@ struct State {
 enum Asked {
     #[default]
     Nothing,
-    Octets,
+    Bytes,
     /// Pipes, or bytes where pipes are not possible.
     Pipes,
 }
@@ -104,7 +104,7 @@ impl RequestContent {
     pub(crate) fn take_arrived(&self) -> Option<Bytes> {
         let Source::Arriving(reader) = &self.0 else { return None };
         let mut state = reader.0.lock();
-        let is_all = matches!(&state.end, Some(Ok(trailers)) if trailers.octets().is_empty());
+        let is_all = matches!(&state.end, Some(Ok(trailers)) if trailers.bytes().is_empty());
         let pieces = state.pieces.len() + usize::from(!state.small.is_empty());
         if !is_all || pieces > 1 || state.piped.is_some() {
             return None;
@@ -120,10 +120,10 @@ impl RequestContent {
     }
 
     /// Makes reading fail with [`ContentError::TooLarge`] after this number of bytes.
-    pub(super) fn limit(&mut self, octets: u64) {
+    pub(super) fn limit(&mut self, bytes: u64) {
         if let Source::Arriving(reader) = &self.0 {
             let mut state = reader.0.lock();
-            state.allowed = Some(state.allowed.map_or(octets, |allowed| allowed.min(octets)));
+            state.allowed = Some(state.allowed.map_or(bytes, |allowed| allowed.min(bytes)));
         }
     }
 
@@ -179,7 +179,7 @@ impl RequestContent {
             Some(Ok(trailers)) => std::mem::take(trailers),
             Some(Err(_)) | None => return None,
         };
-        (!trailers.octets().is_empty() && !state.drops_trailers).then_some(trailers)
+        (!trailers.bytes().is_empty() && !state.drops_trailers).then_some(trailers)
     }
 
     /// Polls for the next piece, like [`next`](Self::next).
@@ -221,7 +221,7 @@ impl RequestContent {
             Source::Arriving(reader) => {
                 let state = reader.0.lock();
                 state.queued_bytes == 0
-                    && matches!(&state.end, Some(Ok(trailers)) if trailers.octets().is_empty())
+                    && matches!(&state.end, Some(Ok(trailers)) if trailers.bytes().is_empty())
             }
         }
     }
@@ -231,7 +231,7 @@ impl Channel {
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ContentError>>> {
         let piece = ready!(self.poll_piece(cx, false));
         Poll::Ready(piece.map(|piece| match piece? {
-            RequestPiece::Data(octets) => Ok(octets),
+            RequestPiece::Data(bytes) => Ok(bytes),
             // Pipes were not requested.
             RequestPiece::Piped(_) => Err(ContentError::Incomplete),
         }))
@@ -243,7 +243,7 @@ impl Channel {
         takes_pipes: bool,
     ) -> Poll<Option<Result<RequestPiece, ContentError>>> {
         let mut state = self.lock();
-        state.asked = if takes_pipes { Asked::Pipes } else { Asked::Octets };
+        state.asked = if takes_pipes { Asked::Pipes } else { Asked::Bytes };
         if let Some(piece) = state.take_piece() {
             let length = piece.len();
             state.queued_bytes -= length;
@@ -278,7 +278,7 @@ impl Channel {
 impl RequestPiece {
     fn len(&self) -> usize {
         match self {
-            Self::Data(octets) => octets.len(),
+            Self::Data(bytes) => bytes.len(),
             Self::Piped(pipe) => pipe.len(),
         }
     }
@@ -298,9 +298,9 @@ impl State {
     }
 
     /// Counts bytes against the limit. Returns `false` if they exceed it.
-    const fn allow(&mut self, octets: u64) -> bool {
+    const fn allow(&mut self, bytes: u64) -> bool {
         let Some(allowed) = self.allowed else { return true };
-        let Some(left) = allowed.checked_sub(octets) else { return false };
+        let Some(left) = allowed.checked_sub(bytes) else { return false };
         self.allowed = Some(left);
         true
     }
@@ -321,10 +321,10 @@ impl State {
         if self.asked == Asked::Pipes {
             return Some(RequestPiece::Piped(pipe));
         }
-        match pipe.take_octets() {
-            Ok(octets) if !octets.is_empty() => {
+        match pipe.take_bytes() {
+            Ok(bytes) if !bytes.is_empty() => {
                 self.piped = (!pipe.is_empty()).then_some(pipe);
-                Some(RequestPiece::Data(Bytes::from_owner(octets)))
+                Some(RequestPiece::Data(Bytes::from_owner(bytes)))
             }
             Ok(_) | Err(_) => {
                 // The bytes in the pipe are lost, so the body can never be complete.

@@ -264,18 +264,18 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the bytes of the path below the prefix of the handler.
-    pub(crate) fn mounted_path_octets(&self) -> Option<&'a [u8]> {
+    pub(crate) fn mounted_path_bytes(&self) -> Option<&'a [u8]> {
         match self.head.target {
-            RequestTarget::Origin(origin) if self.mount_prefix == 0 => Some(origin.path_octets()),
+            RequestTarget::Origin(origin) if self.mount_prefix == 0 => Some(origin.path_bytes()),
             _ => None,
         }
     }
 
     /// Makes reading of the content fail with [`ContentError::TooLarge`] after this number of bytes. If the
     /// content has a [length](Self::content_length), check that first.
-    pub fn limit_content(&mut self, octets: u64) {
+    pub fn limit_content(&mut self, bytes: u64) {
         if let Incoming::Arriving(content) = &mut self.content {
-            content.limit(octets);
+            content.limit(bytes);
         }
     }
 

@@ -106,9 +106,9 @@ impl Content {
         Self(Source::Empty)
     }
 
-    /// Creates a body with a copy of `octets`, in a pooled buffer.
-    pub fn copy_of(octets: &[u8]) -> Self {
-        Self(Source::Pooled(PooledBuffer::copy_of(octets)))
+    /// Creates a body with a copy of `bytes`, in a pooled buffer.
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        Self(Source::Pooled(PooledBuffer::copy_of(bytes)))
     }
 
     /// Creates a body with `length` bytes of `file` from `offset` on. The kernel sends them if possible.
@@ -140,9 +140,9 @@ impl Content {
     pub fn length(&self) -> Option<u64> {
         match &self.0 {
             Source::Empty | Source::Tunnel(_) => Some(0),
-            Source::Static(octets) => Some(octets.len() as u64),
-            Source::Pooled(octets) => Some(octets.len() as u64),
-            Source::Bytes(octets) => Some(octets.len() as u64),
+            Source::Static(bytes) => Some(bytes.len() as u64),
+            Source::Pooled(bytes) => Some(bytes.len() as u64),
+            Source::Bytes(bytes) => Some(bytes.len() as u64),
             Source::File(range) => Some(range.length),
             Source::Stream(stream) => stream.length(),
             Source::LeftOut(length) => *length,
@@ -188,8 +188,8 @@ impl From<&'static str> for Content {
 }
 
 impl From<&'static [u8]> for Content {
-    fn from(octets: &'static [u8]) -> Self {
-        Self(Source::Static(octets))
+    fn from(bytes: &'static [u8]) -> Self {
+        Self(Source::Static(bytes))
     }
 }
 
@@ -200,20 +200,20 @@ impl From<String> for Content {
 }
 
 impl From<Vec<u8>> for Content {
-    fn from(octets: Vec<u8>) -> Self {
-        Self(Source::Bytes(octets.into()))
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Source::Bytes(bytes.into()))
     }
 }
 
 impl From<Bytes> for Content {
-    fn from(octets: Bytes) -> Self {
-        Self(Source::Bytes(octets))
+    fn from(bytes: Bytes) -> Self {
+        Self(Source::Bytes(bytes))
     }
 }
 
 impl From<PooledBuffer> for Content {
-    fn from(octets: PooledBuffer) -> Self {
-        Self(Source::Pooled(octets))
+    fn from(bytes: PooledBuffer) -> Self {
+        Self(Source::Pooled(bytes))
     }
 }
 
@@ -231,7 +231,7 @@ impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.0 {
             Source::Empty => "Empty",
-            Source::Static(_) | Source::Pooled(_) | Source::Bytes(_) => "Octets",
+            Source::Static(_) | Source::Pooled(_) | Source::Bytes(_) => "Bytes",
             Source::File(_) => "File",
             Source::Stream(_) => "Stream",
             Source::LeftOut(_) => "LeftOut",

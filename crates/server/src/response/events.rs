@@ -56,7 +56,7 @@ impl Event {
     }
 
     /// Returns the bytes of the event, including the empty line at its end.
-    pub fn into_octets(mut self) -> Bytes {
+    pub fn into_bytes(mut self) -> Bytes {
         self.text.push('\n');
         self.text.into()
     }
@@ -81,7 +81,7 @@ impl EventSender {
     /// # Cancel safety
     /// Cancel safe: if the future is dropped, the event was not sent.
     pub async fn send(&mut self, event: Event) {
-        self.0.write(event.into_octets()).await;
+        self.0.write(event.into_bytes()).await;
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn text(event: Event) -> String {
-        String::from_utf8(event.into_octets().to_vec()).unwrap()
+        String::from_utf8(event.into_bytes().to_vec()).unwrap()
     }
 
     #[test]

@@ -25,9 +25,9 @@ impl Response {
                 range.held = Some(Box::new((range.held.take(), guard)));
                 Source::File(range)
             }
-            Source::Static(octets) => held_with(Bytes::from_static(octets), guard),
-            Source::Pooled(octets) => held_with(Bytes::from_owner(octets), guard),
-            Source::Bytes(octets) => held_with(octets, guard),
+            Source::Static(bytes) => held_with(Bytes::from_static(bytes), guard),
+            Source::Pooled(bytes) => held_with(Bytes::from_owner(bytes), guard),
+            Source::Bytes(bytes) => held_with(bytes, guard),
             source @ (Source::Empty | Source::LeftOut(_)) => source,
         };
         self.with_content(Content(source))
@@ -66,19 +66,19 @@ impl<G> ContentStream for Held<G> {
 }
 
 /// Bytes, and a value to keep as long as the bytes.
-struct HeldOctets<G> {
-    octets: Bytes,
+struct HeldBytes<G> {
+    bytes: Bytes,
     _guard: G,
 }
 
-impl<G> AsRef<[u8]> for HeldOctets<G> {
+impl<G> AsRef<[u8]> for HeldBytes<G> {
     fn as_ref(&self) -> &[u8] {
-        &self.octets
+        &self.bytes
     }
 }
 
-fn held_with(octets: Bytes, guard: impl Send + 'static) -> Source {
-    Source::Bytes(Bytes::from_owner(HeldOctets { octets, _guard: guard }))
+fn held_with(bytes: Bytes, guard: impl Send + 'static) -> Source {
+    Source::Bytes(Bytes::from_owner(HeldBytes { bytes, _guard: guard }))
 }
 
 #[cfg(test)]

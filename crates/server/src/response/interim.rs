@@ -76,7 +76,7 @@ pub fn send_interim(response: &Response) {
 
 /// Returns the approximate size in bytes.
 fn room(interim: &InterimResponse) -> usize {
-    STATUS_LINE_BYTES + interim.field_lines.octets().len()
+    STATUS_LINE_BYTES + interim.field_lines.bytes().len()
 }
 
 /// Maximum size of interim responses that wait for other responses or for a slow client.

@@ -63,19 +63,19 @@ impl IntoResponse for &'static [u8] {
 
 impl IntoResponse for Vec<u8> {
     fn into_response(self) -> Response {
-        Response::ok(OCTETS, self)
+        Response::ok(BYTES, self)
     }
 }
 
 impl IntoResponse for Bytes {
     fn into_response(self) -> Response {
-        Response::ok(OCTETS, self)
+        Response::ok(BYTES, self)
     }
 }
 
 impl IntoResponse for Content {
     fn into_response(self) -> Response {
-        Response::ok(OCTETS, self)
+        Response::ok(BYTES, self)
     }
 }
 
@@ -121,4 +121,4 @@ impl<R: IntoResponse> IntoResponse for Option<R> {
     }
 }
 
-const OCTETS: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/octet-stream\r\n");
+const BYTES: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/octet-stream\r\n");

@@ -127,7 +127,7 @@ impl Response {
         F: Future<Output = Result<(), BoxError>> + 'static,
     {
         let at_drain =
-            move || farewell().map_or(AtDrain::Finishes, |event| AtDrain::Ends(event.into_octets()));
+            move || farewell().map_or(AtDrain::Finishes, |event| AtDrain::Ends(event.into_bytes()));
         Self::ok(EVENT_STREAM, events::content(keep_alive, at_drain, send))
     }
 
@@ -236,8 +236,8 @@ impl Response {
     }
 
     /// Reserves memory for headers of this number of bytes.
-    pub fn reserve_fields(&mut self, octets: usize) {
-        self.field_lines.reserve(octets);
+    pub fn reserve_fields(&mut self, bytes: usize) {
+        self.field_lines.reserve(bytes);
     }
 
     /// Replaces all headers with this name by one. Ignores the same headers as

@@ -76,14 +76,14 @@ impl Tunnel {
         length
     }
 
-    fn note_received(&self, octets: usize) -> usize {
-        self.trace.received_bytes.set(self.trace.received_bytes.get() + octets as u64);
-        octets
+    fn note_received(&self, bytes: usize) -> usize {
+        self.trace.received_bytes.set(self.trace.received_bytes.get() + bytes as u64);
+        bytes
     }
 
-    fn note_sent(&self, octets: usize) -> usize {
-        self.trace.sent_bytes.set(self.trace.sent_bytes.get() + octets as u64);
-        octets
+    fn note_sent(&self, bytes: usize) -> usize {
+        self.trace.sent_bytes.set(self.trace.sent_bytes.get() + bytes as u64);
+        bytes
     }
 }
 
@@ -189,8 +189,8 @@ impl AsyncRead for Tunnel {
 }
 
 impl AsyncWrite for Tunnel {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        Transport::poll_write(&mut *self, cx, &[IoSlice::new(octets)])
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Transport::poll_write(&mut *self, cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(

@@ -18,19 +18,19 @@ pub struct ContentWriter(Slot);
 type Slot = Rc<RefCell<Option<Bytes>>>;
 
 impl ContentWriter {
-    /// Writes `octets`. Waits while the connection has no space for them.
+    /// Writes `bytes`. Waits while the connection has no space for them.
     ///
     /// # Cancel safety
     /// Cancel safe: if the future is dropped, nothing was written.
-    pub async fn write(&mut self, octets: impl Into<Bytes>) {
-        let mut octets = Some(octets.into());
+    pub async fn write(&mut self, bytes: impl Into<Bytes>) {
+        let mut bytes = Some(bytes.into());
         poll_fn(|_| {
             let mut slot = self.0.borrow_mut();
             if slot.is_some() {
                 // No waker is needed, because the connection polls again after it has taken the piece.
                 return Poll::Pending;
             }
-            *slot = octets.take().filter(|octets| !octets.is_empty());
+            *slot = bytes.take().filter(|bytes| !bytes.is_empty());
             Poll::Ready(())
         })
         .await;
@@ -60,7 +60,7 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for Written<F> {
             }
         }
         match self.slot.borrow_mut().take() {
-            Some(octets) => Poll::Ready(Some(Ok(Piece::Data(octets)))),
+            Some(bytes) => Poll::Ready(Some(Ok(Piece::Data(bytes)))),
             None if self.write.is_none() => Poll::Ready(None),
             None => Poll::Pending,
         }

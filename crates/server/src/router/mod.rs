@@ -240,7 +240,7 @@ impl Router {
 
 impl Handler for Router {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        if let Some(path) = request.mounted_path_octets()
+        if let Some(path) = request.mounted_path_bytes()
             && let Some(place) = self.fixed_paths.find(path)
         {
             return self.routes[place].handle(request);

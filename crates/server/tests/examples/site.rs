@@ -62,8 +62,8 @@ impl Site {
 }
 
 impl Conversation {
-    pub(crate) fn send(&mut self, octets: impl AsRef<[u8]>) {
-        self.stream.write_all(octets.as_ref()).unwrap();
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
     /// Reads until the received text contains `expected`, and returns this text.
@@ -113,16 +113,16 @@ impl Reply {
     }
 }
 
-fn without_chunks(mut octets: &[u8]) -> Vec<u8> {
+fn without_chunks(mut bytes: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     loop {
-        let (begin, length) = httparse::parse_chunk_size(octets).unwrap().unwrap();
+        let (begin, length) = httparse::parse_chunk_size(bytes).unwrap().unwrap();
         let end = begin + usize::try_from(length).unwrap();
-        content.extend_from_slice(&octets[begin..end]);
+        content.extend_from_slice(&bytes[begin..end]);
         if length == 0 {
             return content;
         }
-        octets = &octets[end + 2..];
+        bytes = &bytes[end + 2..];
     }
 }
 

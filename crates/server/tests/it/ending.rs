@@ -40,11 +40,11 @@ fn persistence_is_what_the_version_and_the_options_say() {
 fn a_client_that_asks_for_the_end_and_goes_on_to_send_reads_its_answer() {
     let scene = Scene::new(|| "ok");
     let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    for octets in [last.len(), usize::MAX] {
+    for bytes in [last.len(), usize::MAX] {
         let connect = || {
             let mut client = scene.connect();
             // The extra bytes arrive either in a later read or together with the request.
-            client.cut_into(octets).send(format!("{last}extra bytes"));
+            client.cut_into(bytes).send(format!("{last}extra bytes"));
             assert!(client.received().ends_with("\r\n\r\nok") && client.is_finished());
             assert_eq!((client.unread(), client.is_closed()), (0, false));
             client
@@ -131,7 +131,7 @@ fn a_refused_client_has_time_to_read_why() {
 }
 
 #[test]
-fn lingering_is_bounded_in_octets() {
+fn lingering_is_bounded_in_bytes() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect();
     client.send("BROKEN\r\n\r\n");

@@ -38,10 +38,10 @@ fn get(target: &str) -> String {
     request("GET", target, "")
 }
 
-/// Splits `octets` after the first head.
-fn split_head(octets: &[u8]) -> (String, &[u8]) {
-    let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a head should be there") + 4;
-    (String::from_utf8(octets[..end].to_vec()).unwrap(), &octets[end..])
+/// Splits `bytes` after the first head.
+fn split_head(bytes: &[u8]) -> (String, &[u8]) {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head should be there") + 4;
+    (String::from_utf8(bytes[..end].to_vec()).unwrap(), &bytes[end..])
 }
 
 /// Returns the value of a field in `head`, or an empty string if the field is missing.
@@ -53,11 +53,11 @@ fn length_in(head: &str) -> usize {
     field(head, "Content-Length").parse().unwrap()
 }
 
-/// Returns everything that arrives while the client reads at most `octets` bytes at a time.
-fn take_by(client: &mut Client, octets: usize) -> Vec<u8> {
-    let mut taken = client.received_octets();
+/// Returns everything that arrives while the client reads at most `bytes` bytes at a time.
+fn take_by(client: &mut Client, bytes: usize) -> Vec<u8> {
+    let mut taken = client.received_bytes();
     loop {
-        let more = client.take_more(octets).received_octets();
+        let more = client.take_more(bytes).received_bytes();
         if more.is_empty() {
             return taken;
         }
@@ -86,7 +86,7 @@ fn get_head_ranges_and_conditions_are_answered_in_order_on_one_connection() {
         ]
         .concat(),
     );
-    let received = client.received_octets();
+    let received = client.received_bytes();
     let mut rest = &received[..];
     for (status, length, content) in [
         ("200 OK", "10", ""),
@@ -112,8 +112,8 @@ fn head_has_the_fields_of_get() {
     let site = site();
     let mut client = scene_of(&site).connect();
     for target in ["/small.txt", "/large.bin", "/none"] {
-        let by_get = client.send(get(target)).received_octets();
-        let by_head = client.send(request("HEAD", target, "")).received_octets();
+        let by_get = client.send(get(target)).received_bytes();
+        let by_head = client.send(request("HEAD", target, "")).received_bytes();
         let ((get_head, _), (head, after)) = (split_head(&by_get), split_head(&by_head));
         assert_eq!((head, after), (get_head, &b""[..]), "{target}");
     }
@@ -122,14 +122,14 @@ fn head_has_the_fields_of_get() {
 #[test]
 fn a_large_file_arrives_whole_however_it_is_cut() {
     let site = site();
-    for octets in [100_003, 8 << 10, 65_537, 1_500_000] {
+    for bytes in [100_003, 8 << 10, 65_537, 1_500_000] {
         let mut client = scene_of(&site).connect();
         // The first write ends in the middle of the head.
         client.cut_into(7).take_only(100).send(get("/large.bin"));
-        let received = take_by(&mut client, octets);
+        let received = take_by(&mut client, bytes);
         let (head, content) = split_head(&received);
         assert_eq!(length_in(&head), LARGE_BYTES);
-        assert!(content == *LARGE, "by {octets}");
+        assert!(content == *LARGE, "by {bytes}");
         assert!(!client.is_closed());
     }
 }
@@ -272,7 +272,7 @@ fn take_slowly(scene: &Scene, client: &mut Client) -> Vec<u8> {
     let mut taken = Vec::new();
     for _ in 0..=LARGE_BYTES / 150_000 {
         scene.pass(Duration::from_secs(15));
-        taken.extend(client.take_more(150_000).received_octets());
+        taken.extend(client.take_more(150_000).received_bytes());
     }
     taken
 }

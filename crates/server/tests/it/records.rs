@@ -127,8 +127,8 @@ fn large_content_that_the_client_does_not_wait_for_is_recorded_as_incomplete() {
     let (scene, records) = scene();
     let mut client = scene.connect();
     client.take_only(500_000).send(get("/large"));
-    let received = client.received_octets();
-    let head = received.windows(4).position(|octets| octets == b"\r\n\r\n").expect("the head is out") + 4;
+    let received = client.received_bytes();
+    let head = received.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("the head is out") + 4;
     client.reset();
     let content_bytes = (received.len() - head) as u64;
     assert_eq!(*records.borrow(), [(Some("/large".to_owned()), 200, content_bytes, false)]);
@@ -174,8 +174,8 @@ fn what_is_cut_off_at_the_end_of_a_drain_is_recorded_with_the_reason() {
         ("/content", 200, 4, false, true),
         ("/answer", 503, 0, false, true),
     ];
-    let expected = expected.map(|(path, status, octets, is_complete, is_cut_off)| {
-        ((path.to_owned(), status, octets, is_complete), is_cut_off)
+    let expected = expected.map(|(path, status, bytes, is_complete, is_cut_off)| {
+        ((path.to_owned(), status, bytes, is_complete), is_cut_off)
     });
     assert_eq!(records, expected);
 }

@@ -8,7 +8,7 @@ fn each_broken_rule_has_its_status() {
     let long_target = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(9000));
     let long_field = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(33_000));
     let many_fields = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(130));
-    for (status, octets) in [
+    for (status, bytes) in [
         ("400", "\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}\x03\x03"),
         ("400", "GET / HTTP/1.1\r\n\r\n"),
         ("400", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
@@ -31,10 +31,10 @@ fn each_broken_rule_has_its_status() {
     ] {
         let scene = Scene::new(|| "ok");
         let mut client = scene.connect();
-        client.send(octets);
+        client.send(bytes);
         let answer = client.received();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{octets:.60?}: {answer}");
-        assert!(answer.contains("\r\nConnection: close\r\n") && client.is_finished(), "{octets:.60?}");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{bytes:.60?}: {answer}");
+        assert!(answer.contains("\r\nConnection: close\r\n") && client.is_finished(), "{bytes:.60?}");
     }
 }
 

@@ -243,7 +243,7 @@ fn large_content_is_not_torn_by_slow_clients() {
     let mut answers = Vec::new();
     for step in [1, 7, 1000, 4096].into_iter().cycle().take(400) {
         client.take_more(step);
-        answers.extend(client.received_octets());
+        answers.extend(client.received_bytes());
     }
     let answers = String::from_utf8(answers).unwrap();
     let (first, second) = answers.split_once(&expected).expect("the first answer should be whole");
@@ -339,12 +339,12 @@ fn what_a_response_holds_is_dropped_when_its_content_is_on_its_way() {
     let guard = Arc::new(());
     let held = guard.clone();
     let scene = Scene::new(move |request: &Request| {
-        let octets = match request.path() {
+        let bytes = match request.path() {
             "/none" => 0,
             "/small" => 10,
             _ => 1 << 20,
         };
-        Response::text(vec![b'x'; octets]).holding(held.clone())
+        Response::text(vec![b'x'; bytes]).holding(held.clone())
     });
     let is_free = || Arc::strong_count(&guard) == 2;
     assert!(head(&scene, "/large").contains("Content-Length: 1048576\r\n") && is_free());

@@ -17,9 +17,9 @@ fn ask_again_and_again<M>(handler: impl IntoHandler<M>) {
         client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\nok") {
-            let mut octet = [0];
-            client.read_exact(&mut octet).expect("an answer should have come by now");
-            answer.push(octet[0]);
+            let mut byte = [0];
+            client.read_exact(&mut byte).expect("an answer should have come by now");
+            answer.push(byte[0]);
         }
     }
     drop(client);

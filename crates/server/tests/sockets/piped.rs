@@ -17,7 +17,7 @@ fn numbered(length: usize) -> Vec<u8> {
 /// Reads the whole body and returns it with the number of pipes. If `takes_pipes` is `false`, it accepts a
 /// pipe only in the first poll for each piece.
 async fn collect(content: &mut RequestContent, takes_pipes: bool) -> Result<(Vec<u8>, usize), ContentError> {
-    let (mut octets, mut pipes) = (Vec::new(), 0);
+    let (mut bytes, mut pipes) = (Vec::new(), 0);
     loop {
         let mut is_first = true;
         let piece = poll_fn(|cx| {
@@ -25,12 +25,12 @@ async fn collect(content: &mut RequestContent, takes_pipes: bool) -> Result<(Vec
             Poll::Ready(ready!(content.poll_next_piece(cx, is_piped)))
         });
         match piece.await.transpose()? {
-            None => return Ok((octets, pipes)),
-            Some(RequestPiece::Data(data)) => octets.extend_from_slice(&data),
+            None => return Ok((bytes, pipes)),
+            Some(RequestPiece::Data(data)) => bytes.extend_from_slice(&data),
             Some(RequestPiece::Piped(mut pipe)) => {
                 pipes += 1;
                 while !pipe.is_empty() {
-                    octets.extend_from_slice(&pipe.take_octets().unwrap());
+                    bytes.extend_from_slice(&pipe.take_bytes().unwrap());
                 }
             }
         }
@@ -39,9 +39,9 @@ async fn collect(content: &mut RequestContent, takes_pipes: bool) -> Result<(Vec
 
 async fn check(mut request: OwnedRequest, takes_pipes: bool) -> String {
     match collect(request.content(), takes_pipes).await {
-        Ok((octets, pipes)) => {
-            let is_right = octets == numbered(octets.len());
-            format!("{} {is_right} {}\n", octets.len(), pipes > 0)
+        Ok((bytes, pipes)) => {
+            let is_right = bytes == numbered(bytes.len());
+            format!("{} {is_right} {}\n", bytes.len(), pipes > 0)
         }
         Err(error) => format!("{error}\n"),
     }

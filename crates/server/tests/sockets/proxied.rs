@@ -45,8 +45,8 @@ fn the_client_is_who_the_header_tells() {
     let told = "192.0.2.1:56324 to Some(198.51.100.1:443)";
     for header in [&v1[..], &v2[..]] {
         assert_eq!(content(&answer(&site, &[&[header, CLOSING].concat()])), told);
-        let octets: Vec<_> = header.chunks(1).chain([CLOSING]).collect();
-        assert_eq!(content(&answer(&site, &octets)), told);
+        let bytes: Vec<_> = header.chunks(1).chain([CLOSING]).collect();
+        assert_eq!(content(&answer(&site, &bytes)), told);
     }
 }
 
@@ -71,17 +71,17 @@ fn the_header_counts_for_all_requests_of_its_connection() {
 
 /// Waits until the server has closed the connection. The server must not have sent anything.
 fn until_closed(mut stream: TcpStream) {
-    let mut octets = Vec::new();
-    let _ = stream.read_to_end(&mut octets);
-    assert_eq!(octets.escape_ascii().to_string(), "");
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    assert_eq!(bytes.escape_ascii().to_string(), "");
 }
 
 #[test]
 fn a_connection_without_a_header_is_closed_unanswered() {
     let site = everybody();
-    for octets in [GET, b"PROXY TCP4 1.1.1.1\r\n", b"\r\n\r\n\0\r\nQUIT\n\x31\0\0\0", &[b'P'; 200]] {
+    for bytes in [GET, b"PROXY TCP4 1.1.1.1\r\n", b"\r\n\r\n\0\r\nQUIT\n\x31\0\0\0", &[b'P'; 200]] {
         let mut stream = site.connect();
-        stream.write_all(octets).unwrap();
+        stream.write_all(bytes).unwrap();
         until_closed(stream);
     }
     site.until_open(0);

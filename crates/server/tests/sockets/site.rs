@@ -66,9 +66,9 @@ pub(crate) fn until(is_so: impl Fn() -> bool) {
 
 /// Reads until the server closes the connection normally.
 pub(crate) fn rest(stream: &mut TcpStream) -> String {
-    let mut octets = Vec::new();
-    let outcome = stream.read_to_end(&mut octets);
-    let text = String::from_utf8(octets).unwrap();
+    let mut bytes = Vec::new();
+    let outcome = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8(bytes).unwrap();
     assert!(outcome.is_ok(), "{outcome:?} after {text:?}");
     text
 }

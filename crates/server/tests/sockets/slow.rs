@@ -23,9 +23,9 @@ fn hasty() -> Config {
 fn drip(stream: &mut TcpStream, drop: &[u8]) -> String {
     stream.set_read_timeout(Some(DRIP_EVERY)).unwrap();
     for _ in 0..PATIENCE.as_millis() / DRIP_EVERY.as_millis() {
-        let mut octets = [0; 1024];
-        match stream.read(&mut octets) {
-            Ok(read) => return String::from_utf8_lossy(&octets[..read]).into_owned() + &rest(stream),
+        let mut bytes = [0; 1024];
+        match stream.read(&mut bytes) {
+            Ok(read) => return String::from_utf8_lossy(&bytes[..read]).into_owned() + &rest(stream),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
         stream.write_all(drop).unwrap();
@@ -78,10 +78,10 @@ fn a_client_that_never_reads_is_cut_off() {
     site.until_open(1);
     site.until_open(0);
     // The kernel also discards the data in its send buffer.
-    let mut octets = Vec::new();
-    let error = stream.read_to_end(&mut octets).unwrap_err();
+    let mut bytes = Vec::new();
+    let error = stream.read_to_end(&mut bytes).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    assert!(octets.len() < LARGE_BYTES);
+    assert!(bytes.len() < LARGE_BYTES);
 }
 
 const SOON: Duration = Duration::from_millis(100);

@@ -121,8 +121,8 @@ fn content_that_breaks_off_has_no_end_that_was_told() {
     let mut client = secured.connect();
     // In HTTP/1.0 there are no chunks, so the end of the connection marks the end of the body.
     client.write_all(b"GET /endless HTTP/1.0\r\n\r\n").unwrap();
-    let mut octets = Vec::new();
-    let error = client.read_to_end(&mut octets).unwrap_err();
+    let mut bytes = Vec::new();
+    let error = client.read_to_end(&mut bytes).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset), "{error}");
 }
 
@@ -186,10 +186,10 @@ fn nor_are_they_served_over_http2() {
         client.write_all(&[preface.as_slice(), &request].concat()).unwrap();
         let mut come = Vec::new();
         while !String::from_utf8_lossy(&come).contains(expected) {
-            let mut octets = [0; 1000];
-            let read = client.read(&mut octets).unwrap();
+            let mut bytes = [0; 1000];
+            let read = client.read(&mut bytes).unwrap();
             assert!(read > 0, "{host}: {}", come.escape_ascii());
-            come.extend_from_slice(&octets[..read]);
+            come.extend_from_slice(&bytes[..read]);
         }
     }
 }

@@ -44,9 +44,9 @@ fn what_a_handler_has_left_behind_is_sent_and_counted_until_it_is_out() {
     other.write_all(GET).unwrap();
     other.read_exact(&mut [0; 15]).unwrap();
     assert_eq!(site.connections(), [2], "after {written} bytes");
-    let mut octets = Vec::new();
-    client.read_to_end(&mut octets).unwrap();
-    assert!(octets.ends_with(&[b"\r\n\r\n", &vec![b'x'; written][..]].concat()), "{written}");
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.ends_with(&[b"\r\n\r\n", &vec![b'x'; written][..]].concat()), "{written}");
     site.until_open(1);
 }
 

@@ -37,7 +37,7 @@ fn is_answered(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn both_versions_are_spoken_where_the_first_octets_tell() {
+fn both_versions_are_spoken_where_the_first_bytes_tell() {
     let site = Site::start_at(listener().http2(), || "ok", Config::default());
     let mut http2 = site.connect();
     assert!(is_answered(&mut http2));
@@ -57,8 +57,8 @@ fn nothing_but_http2_is_spoken_where_that_is_said() {
     assert!(is_answered(&mut site.connect()));
     let mut http1 = site.connect();
     http1.write_all(GET).unwrap();
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     // The read may fail, because the server closes with unread data.
-    drop(http1.read_to_end(&mut octets));
-    assert!(!octets.windows(4).any(|window| window == b"HTTP"), "{}", octets.escape_ascii());
+    drop(http1.read_to_end(&mut bytes));
+    assert!(!bytes.windows(4).any(|window| window == b"HTTP"), "{}", bytes.escape_ascii());
 }

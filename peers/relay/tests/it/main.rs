@@ -28,11 +28,11 @@ fn before_a_backend() -> (TcpListener, Started) {
     (listener, relay)
 }
 
-fn assert_answers(client: &mut TcpStream, octets: &[u8]) {
-    client.write_all(octets).unwrap();
-    let mut answer = vec![0; octets.len()];
+fn assert_answers(client: &mut TcpStream, bytes: &[u8]) {
+    client.write_all(bytes).unwrap();
+    let mut answer = vec![0; bytes.len()];
     client.read_exact(&mut answer).unwrap();
-    assert_eq!(answer, octets);
+    assert_eq!(answer, bytes);
 }
 
 /// Waits for the end of a connection, in whichever way it comes.
@@ -71,7 +71,7 @@ fn an_answer_that_fits_into_no_buffer_arrives_whole() {
     client.write_all(b"send").unwrap();
     let mut received = Vec::new();
     client.read_to_end(&mut received).unwrap();
-    assert!(received == content, "{} of {} octets", received.len(), content.len());
+    assert!(received == content, "{} of {} bytes", received.len(), content.len());
     backend.join().unwrap();
 }
 

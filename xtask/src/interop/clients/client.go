@@ -38,7 +38,7 @@ func (c *client) request(method, target string, body io.Reader, fields http.Head
 	check(err)
 	check(response.Body.Close())
 	if response.StatusCode != 200 || !bytes.Equal(content, expected) {
-		fail("%s %s: %s, %d octets instead of %d", method, target, response.Status, len(content), len(expected))
+		fail("%s %s: %s, %d bytes instead of %d", method, target, response.Status, len(content), len(expected))
 	}
 	return reused
 }

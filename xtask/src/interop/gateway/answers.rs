@@ -27,24 +27,24 @@ pub(super) fn split(
     received: &Received,
     mut is_to_head: impl FnMut(usize) -> bool,
 ) -> anyhow::Result<Vec<Answer>> {
-    let mut octets = &received.bytes[..];
+    let mut bytes = &received.bytes[..];
     let mut answers = Vec::new();
-    while !octets.is_empty() {
-        let end = find(octets, b"\r\n\r\n").context("a head has no end")?;
-        let head = std::str::from_utf8(&octets[..end]).context("a head is not ASCII")?;
-        octets = &octets[end + 4..];
+    while !bytes.is_empty() {
+        let end = find(bytes, b"\r\n\r\n").context("a head has no end")?;
+        let head = std::str::from_utf8(&bytes[..end]).context("a head is not ASCII")?;
+        bytes = &bytes[end + 4..];
         let status = status(head)?;
         if status == 100 {
             continue;
         }
         // A refusal of what is not complete may be one of `HEAD` too.
-        let is_bare = status == 204 || is_to_head(answers.len()) || (status >= 400 && octets.is_empty());
+        let is_bare = status == 204 || is_to_head(answers.len()) || (status >= 400 && bytes.is_empty());
         let framing = if is_bare { Framing::Length(0) } else { framing(head)? };
         ensure!(!received.is_reset || framing != Framing::Close, "a reset cut off the response: {head:?}");
         let (content, rest) =
-            framing.split(octets).with_context(|| format!("an answer is cut off: {head:?}"))?;
+            framing.split(bytes).with_context(|| format!("an answer is cut off: {head:?}"))?;
         answers.push(Answer { status, content });
-        octets = rest;
+        bytes = rest;
     }
     Ok(answers)
 }
@@ -59,28 +59,28 @@ enum Framing {
 
 impl Framing {
     /// Returns the body and the bytes after it. `None` if the body is incomplete.
-    fn split(self, octets: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    fn split(self, bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
         match self {
             Self::Length(length) => {
-                octets.split_at_checked(length).map(|(content, rest)| (content.to_vec(), rest))
+                bytes.split_at_checked(length).map(|(content, rest)| (content.to_vec(), rest))
             }
-            Self::Chunked => split_chunks(octets),
-            Self::Close => Some((octets.to_vec(), &[])),
+            Self::Chunked => split_chunks(bytes),
+            Self::Close => Some((bytes.to_vec(), &[])),
         }
     }
 }
 
 /// Reads a chunked body without extensions and trailers, as the gateway writes it.
-fn split_chunks(mut octets: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+fn split_chunks(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut content = Vec::new();
     loop {
-        let (size, rest) = octets.split_at_checked(find(octets, b"\r\n")?)?;
+        let (size, rest) = bytes.split_at_checked(find(bytes, b"\r\n")?)?;
         let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
         let (chunk, rest) = rest[2..].split_at_checked(size)?;
         content.extend(chunk);
-        octets = rest.strip_prefix(b"\r\n")?;
+        bytes = rest.strip_prefix(b"\r\n")?;
         if size == 0 {
-            return Some((content, octets));
+            return Some((content, bytes));
         }
     }
 }
@@ -104,8 +104,8 @@ fn framing(head: &str) -> anyhow::Result<Framing> {
     Ok(framing)
 }
 
-fn find(octets: &[u8], what: &[u8]) -> Option<usize> {
-    octets.windows(what.len()).position(|window| window == what)
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
 }
 
 #[cfg(test)]
@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn chunks_are_put_together() {
-        let octets = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1\r\n!\r\n0\r\n\r\n";
-        assert_eq!(split(octets, |_| false).unwrap()[0].content, b"ok!");
-        assert!(split(&octets[..octets.len() - 1], |_| false).is_err());
+        let bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1\r\n!\r\n0\r\n\r\n";
+        assert_eq!(split(bytes, |_| false).unwrap()[0].content, b"ok!");
+        assert!(split(&bytes[..bytes.len() - 1], |_| false).is_err());
     }
 
     #[test]

@@ -82,12 +82,12 @@ impl Place<'_> {
 
     fn check(&mut self, pieces: &[&[u8]], tally: &mut Tally) -> anyhow::Result<()> {
         self.stop.check()?;
-        let octets = &pieces.concat();
-        let sight = sight_of(octets);
+        let bytes = &pieces.concat();
+        let sight = sight_of(bytes);
         tally.cases += 1;
         let result = self.compare(pieces, &sight, tally);
         result.with_context(|| {
-            format!("case {}: {}\nthe gateway saw {:?}", tally.cases, octets.escape_ascii(), sight.complete)
+            format!("case {}: {}\nthe gateway saw {:?}", tally.cases, bytes.escape_ascii(), sight.complete)
         })
     }
 
@@ -152,8 +152,8 @@ enum Arrival {
 
 /// Returns `true` if the gateway may leave this client without responses after a refusal, because the client
 /// may not send the rest of the content.
-fn asks_to_continue(octets: &[u8]) -> bool {
-    octets.windows(EXPECT.len()).any(|octets| octets.eq_ignore_ascii_case(EXPECT))
+fn asks_to_continue(bytes: &[u8]) -> bool {
+    bytes.windows(EXPECT.len()).any(|bytes| bytes.eq_ignore_ascii_case(EXPECT))
 }
 
 /// Derives the arrival of each request from the responses. Each has a response, unless the gateway

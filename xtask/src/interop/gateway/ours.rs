@@ -25,7 +25,7 @@ pub(super) fn start(log: &Path) -> anyhow::Result<OwnServer> {
 }
 
 fn line_of(request: &Request<'_>) -> String {
-    let text = |octets: &[u8]| octets.iter().copied().map(char::from).collect::<String>();
+    let text = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
     let line = json!({
         "method": request.method().as_str(),
         "target": request.target().to_string(),
@@ -35,7 +35,7 @@ fn line_of(request: &Request<'_>) -> String {
     escaped(&line.to_string())
 }
 
-/// Without characters beyond ASCII, as logs are read octet by octet.
+/// Without characters beyond ASCII, as logs are read byte by byte.
 fn escaped(json: &str) -> String {
     let mut escaped = String::new();
     for character in json.chars() {

@@ -58,9 +58,9 @@ fn open(scene: &Scene<'_>, target: &str, lines: &str) -> anyhow::Result<TcpStrea
 fn read_until(stream: &mut TcpStream, end: &str) -> anyhow::Result<String> {
     let mut text = Vec::new();
     while !text.ends_with(end.as_bytes()) {
-        let mut octet = [0];
-        ensure!(stream.read(&mut octet)? > 0, "closed after {:?}", String::from_utf8_lossy(&text));
-        text.extend(octet);
+        let mut byte = [0];
+        ensure!(stream.read(&mut byte)? > 0, "closed after {:?}", String::from_utf8_lossy(&text));
+        text.extend(byte);
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

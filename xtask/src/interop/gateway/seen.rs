@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use thruway_testkit::sight;
 
-/// A request as an upstream saw it. Octets are the characters of Latin 1.
+/// A request as an upstream saw it. Bytes are the characters of Latin 1.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub(super) struct Seen {
     pub(super) method: String,
@@ -56,11 +56,11 @@ impl<'p> Log<'p> {
 
     /// The complete requests of all lines that are complete, since this was asked last.
     pub(super) fn take(&mut self) -> anyhow::Result<Vec<Seen>> {
-        let octets = fs::read(self.path).unwrap_or_default();
-        let new = &octets[self.read..];
-        let end = new.iter().rposition(|&octet| octet == b'\n').map_or(0, |at| at + 1);
+        let bytes = fs::read(self.path).unwrap_or_default();
+        let new = &bytes[self.read..];
+        let end = new.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         self.read += end;
-        let lines = new[..end].split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
+        let lines = new[..end].split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         let mut requests = Vec::new();
         for line in lines {
             let text: String = line.iter().copied().map(char::from).collect();
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_once_they_are_complete_and_octets_are_characters() {
+    fn lines_are_read_once_they_are_complete_and_bytes_are_characters() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let line =
             |method: &str| format!(r#"{{"method":"{method}","target":"/","host":"a","content":"\u00ff"}}"#);

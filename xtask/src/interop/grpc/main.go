@@ -1,5 +1,5 @@
 // gRPC both ways: `serve [CERTIFICATE KEY]` is a server, `URL [ROOT]` a client that asks it by way of another address.
-// Messages are octets, so that nothing has to be generated.
+// Messages are bytes, so that nothing has to be generated.
 package main
 
 import (
@@ -27,15 +27,15 @@ const messageBytes = 32 << 20
 
 const denied = "not \u2603 for you: 100%"
 
-// octets are a message as it is.
-type octets struct{}
+// bytes are a message as it is.
+type bytes struct{}
 
-func (octets) Marshal(value any) ([]byte, error) { return *value.(*[]byte), nil }
-func (octets) Unmarshal(data []byte, value any) error {
+func (bytes) Marshal(value any) ([]byte, error) { return *value.(*[]byte), nil }
+func (bytes) Unmarshal(data []byte, value any) error {
 	*value.(*[]byte) = append([]byte(nil), data...)
 	return nil
 }
-func (octets) Name() string { return "proto" }
+func (bytes) Name() string { return "proto" }
 
 // cancelled is how many calls of `Wait` ended before they were answered.
 var cancelled atomic.Int64
@@ -134,7 +134,7 @@ func stream(name string, fromClient, fromServer bool, answer func(grpc.ServerStr
 }
 
 func serve(files []string) {
-	options := []grpc.ServerOption{grpc.ForceServerCodec(octets{}), grpc.MaxRecvMsgSize(messageBytes)}
+	options := []grpc.ServerOption{grpc.ForceServerCodec(bytes{}), grpc.MaxRecvMsgSize(messageBytes)}
 	scheme := "http"
 	if len(files) == 2 {
 		secured, err := credentials.NewServerTLSFromFile(files[0], files[1])
@@ -276,7 +276,7 @@ func ask(url string, roots []string) {
 		must(err)
 	}
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(secured), grpc.WithDefaultCallOptions(
-		grpc.ForceCodec(octets{}), grpc.MaxCallRecvMsgSize(messageBytes)))
+		grpc.ForceCodec(bytes{}), grpc.MaxCallRecvMsgSize(messageBytes)))
 	must(err)
 	defer connection.Close()
 	asking := asking{connection}

@@ -76,7 +76,7 @@ fn unary(message: &[u8]) -> Response {
         b"fail" => said(VecDeque::new(), None, NOT_FOUND, "it is not there"),
         message => said(VecDeque::from([framed(&[b"said ", message].concat())]), None, 0, ""),
     };
-    response.with_field("X-Initial", "1").with_field("X-Octets-Bin", "AP8=")
+    response.with_field("X-Initial", "1").with_field("X-Bytes-Bin", "AP8=")
 }
 
 /// Counts a call that is dropped before it is answered.
@@ -101,7 +101,7 @@ fn said(messages: VecDeque<Bytes>, echo: Option<RequestContent>, status: u8, mes
         ("Grpc-Status", status.to_string().as_str()),
         ("Grpc-Message", message),
         ("X-Trailing", "2"),
-        ("X-Octets-Bin", "/wA="),
+        ("X-Bytes-Bin", "/wA="),
     ] {
         // They are good, and a client that misses one says so.
         let _appended = trailers.append(name, value);
@@ -125,7 +125,7 @@ impl ContentStream for Said {
         }
         if let Some(echo) = &mut self.echo {
             match ready!(echo.poll_next(cx)) {
-                Some(Ok(octets)) => return Poll::Ready(Some(Ok(Piece::Data(octets)))),
+                Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Piece::Data(bytes)))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 None => self.echo = None,
             }
@@ -140,15 +140,15 @@ fn framed(message: &[u8]) -> Bytes {
     [&[0][..], &length.to_be_bytes(), message].concat().into()
 }
 
-fn messages(mut octets: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
+fn messages(mut bytes: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
     let mut messages = Vec::new();
-    while let [is_compressed, a, b, c, d, rest @ ..] = octets {
+    while let [is_compressed, a, b, c, d, rest @ ..] = bytes {
         let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
         let Some((message, rest)) = rest.split_at_checked(length).filter(|_| *is_compressed == 0) else {
             bail!("a message that is cut off, or compressed")
         };
         messages.push(message);
-        octets = rest;
+        bytes = rest;
     }
     Ok(messages)
 }
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn messages_are_framed_and_found_again() {
-        let octets = [framed(b"one"), framed(b""), framed(b"three")].concat();
-        assert_eq!(messages(&octets).unwrap(), [&b"one"[..], b"", b"three"]);
-        assert!(messages(&octets[..7]).is_err());
+        let bytes = [framed(b"one"), framed(b""), framed(b"three")].concat();
+        assert_eq!(messages(&bytes).unwrap(), [&b"one"[..], b"", b"three"]);
+        assert!(messages(&bytes[..7]).is_err());
     }
 
     #[test]

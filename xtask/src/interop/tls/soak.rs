@@ -61,8 +61,8 @@ fn soak(case: &Case<'_>, requests: u32) -> anyhow::Result<String> {
     rotating.load_all(case, &server, requests)?;
     let after = Usage::of(server.id())?;
     server.end(stop)?;
-    let grown = after.octets.saturating_sub(before.octets);
-    ensure!(grown < GROWTH_BYTES_MAX, "{} octets have become {}", before.octets, after.octets);
+    let grown = after.bytes.saturating_sub(before.bytes);
+    ensure!(grown < GROWTH_BYTES_MAX, "{} bytes have become {}", before.bytes, after.bytes);
     ensure!(
         after.descriptors <= before.descriptors + DESCRIPTORS_MORE_MAX,
         "{} descriptors have become {}",
@@ -133,7 +133,7 @@ fn answered(printed: &str) -> Option<u32> {
 
 /// The resources of a process.
 struct Usage {
-    octets: u64,
+    bytes: u64,
     descriptors: usize,
 }
 
@@ -143,7 +143,7 @@ impl Usage {
         let memory = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
         let line = memory.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
         let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        Ok(Self { octets: kibibytes.context("its memory is unknown")? << 10, descriptors })
+        Ok(Self { bytes: kibibytes.context("its memory is unknown")? << 10, descriptors })
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_process_is_known() {
-        assert!(Usage::of(std::process::id()).unwrap().octets > 0);
+        assert!(Usage::of(std::process::id()).unwrap().bytes > 0);
     }
 
     #[test]

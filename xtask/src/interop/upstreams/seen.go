@@ -12,11 +12,11 @@ import (
 	"sync"
 )
 
-// quoted is a string of JSON with a character of Latin 1 for each octet.
-func quoted(octets string) string {
+// quoted is a string of JSON with a character of Latin 1 for each byte.
+func quoted(bytes string) string {
 	var text strings.Builder
-	for _, octet := range []byte(octets) {
-		fmt.Fprintf(&text, "\\u%04x", octet)
+	for _, byte := range []byte(bytes) {
+		fmt.Fprintf(&text, "\\u%04x", byte)
 	}
 	return `"` + text.String() + `"`
 }

@@ -33,8 +33,8 @@ impl Samples {
         self.revision.era() == Era::Modern
     }
 
-    pub(super) fn add(&mut self, definition: &str, octets: &[u8]) -> Result<()> {
-        let value: Value = serde_json::from_slice(octets)?;
+    pub(super) fn add(&mut self, definition: &str, bytes: &[u8]) -> Result<()> {
+        let value: Value = serde_json::from_slice(bytes)?;
         let is_message = value.get("jsonrpc").is_some();
         self.all.push(Sample { definition: definition.to_owned(), value, is_message });
         Ok(())
@@ -87,17 +87,17 @@ impl Samples {
     }
 
     fn written_result(&self, of: Names<'_>, kind: ResultType, result: &impl Serialize) -> Result<Vec<u8>> {
-        let mut octets = serde_json::to_vec(result)?;
+        let mut bytes = serde_json::to_vec(result)?;
         if self.is_modern() {
-            let mut members: MetaObject = serde_json::from_slice(&octets)?;
+            let mut members: MetaObject = serde_json::from_slice(&bytes)?;
             let meta = members.shift_remove("_meta");
             let meta = meta.as_ref().and_then(Value::as_object);
             let cache =
                 of.is_cacheable.then_some(CacheHint { ttl_ms: 90_000, cache_scope: CacheScope::Public });
-            octets.clear();
-            self.results.write(&mut octets, kind, cache, &members, meta)?;
+            bytes.clear();
+            self.results.write(&mut bytes, kind, cache, &members, meta)?;
         }
-        Ok(octets)
+        Ok(bytes)
     }
 
     /// A response that is an error, and the error alone.

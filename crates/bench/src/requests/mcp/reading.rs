@@ -26,18 +26,18 @@ pub(crate) enum Reading {
 }
 
 /// Reads a message.
-pub(crate) fn read(octets: &[u8]) -> Reading {
-    match read_beginning(octets) {
-        Some(id) if has_end(octets) && !may_be_tool_error(octets) => {
+pub(crate) fn read(bytes: &[u8]) -> Reading {
+    match read_beginning(bytes) {
+        Some(id) if has_end(bytes) && !may_be_tool_error(bytes) => {
             Reading::Response { id: Some(id), outcome: Ok(()) }
         }
-        _ => parse(octets),
+        _ => parse(bytes),
     }
 }
 
 /// Returns the id, if the version and the id come before a result object.
-fn read_beginning(octets: &[u8]) -> Option<u64> {
-    let mut rest = octets;
+fn read_beginning(bytes: &[u8]) -> Option<u64> {
+    let mut rest = bytes;
     let mut id = None;
     let mut has_version = false;
     eat(&mut rest, b"{")?;
@@ -68,7 +68,7 @@ fn eat(rest: &mut &[u8], token: &[u8]) -> Option<()> {
 
 fn eat_number(rest: &mut &[u8]) -> Option<u64> {
     *rest = rest.trim_ascii_start();
-    let length = rest.iter().take_while(|octet| octet.is_ascii_digit()).count();
+    let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, after) = rest.split_at(length);
     *rest = after;
     // A number with more digits may not fit, and is no id of ours.
@@ -77,21 +77,21 @@ fn eat_number(rest: &mut &[u8]) -> Option<u64> {
         .then(|| digits.iter().fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-fn has_end(octets: &[u8]) -> bool {
-    octets.trim_ascii_end().ends_with(b"}")
+fn has_end(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_end().ends_with(b"}")
 }
 
 /// Returns `true` if the message contains `"isError": true`. In a string, the quotes would be escaped.
-fn may_be_tool_error(octets: &[u8]) -> bool {
-    memmem::find_iter(octets, IS_ERROR).any(|at| {
-        let mut rest = &octets[at + IS_ERROR.len()..];
+fn may_be_tool_error(bytes: &[u8]) -> bool {
+    memmem::find_iter(bytes, IS_ERROR).any(|at| {
+        let mut rest = &bytes[at + IS_ERROR.len()..];
         eat(&mut rest, b":").and_then(|()| eat(&mut rest, b"t")).is_some()
     })
 }
 
 #[cold]
-fn parse(octets: &[u8]) -> Reading {
-    let Ok(message) = json_rpc::parse(octets) else { return Reading::Rubbish };
+fn parse(bytes: &[u8]) -> Reading {
+    let Ok(message) = json_rpc::parse(bytes) else { return Reading::Rubbish };
     let Message::Response(response) = message else { return Reading::Other };
     let id = match response.id {
         Some(Id::Integer(id)) => u64::try_from(id).ok(),

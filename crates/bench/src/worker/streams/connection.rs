@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::future::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use h2::client::{Builder, Connection, SendRequest};
-use thruway_client::http2::Octets;
+use thruway_client::http2::ByteStream;
 use thruway_net::Transport;
 
 use super::exchange::{Exchange, Finished, Verdict, verdict};
@@ -28,7 +28,7 @@ use crate::worker::plan::{Answered, Phase, Taken, Ticket};
 
 /// A connection, and the requests on it.
 pub(in crate::worker) struct Streams<T: Transport> {
-    library: Connection<Octets<Watched<T>>, Bytes>,
+    library: Connection<ByteStream<Watched<T>>, Bytes>,
     send: SendRequest<Bytes>,
     sight: Rc<Sight>,
     flag: Arc<Flag>,
@@ -63,7 +63,8 @@ impl Wake for Flag {
 impl<T: Transport> Spoken<T> for Streams<T> {
     fn new(transport: T, worker: &Worker) -> Self {
         let sight = Rc::new(Sight::default());
-        let octets = Octets::new(Watched::new(transport, sight.clone(), worker.spare.clone()), Rc::default());
+        let stream =
+            ByteStream::new(Watched::new(transport, sight.clone(), worker.spare.clone()), Rc::default());
         let greeting = Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW_BYTES)
@@ -72,7 +73,7 @@ impl<T: Transport> Spoken<T> for Streams<T> {
             // Streams of requests that have timed out; their answers may still come.
             .max_concurrent_reset_streams(RESET_STREAMS)
             .max_local_error_reset_streams(None)
-            .handshake(octets);
+            .handshake(stream);
         let Some(Ok((send, library))) = greeting.now_or_never() else {
             unreachable!("the greeting is kept until it is flushed");
         };
@@ -200,7 +201,7 @@ impl<T: Transport> Streams<T> {
             worker.note_streams_max(self.send.current_max_send_streams());
         }
         self.answered += 1;
-        let (received_bytes, sent_bytes) = self.sight.take_octets();
+        let (received_bytes, sent_bytes) = self.sight.take_bytes();
         let (status, content_bytes) = (answer.status, answer.content_bytes);
         match judged {
             Ok(()) => {

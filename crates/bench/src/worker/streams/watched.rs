@@ -20,7 +20,7 @@ pub(super) struct Watched<T> {
 /// Bytes that were read ahead of the library's requests: it reads a few KiB at a time, and responses arrive
 /// in dozens.
 struct Ahead {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
     taken: usize,
     filled: usize,
 }
@@ -87,7 +87,7 @@ impl Sight {
     }
 
     /// Returns the bytes that were received and sent since the last call.
-    pub(super) fn take_octets(&self) -> (u64, u64) {
+    pub(super) fn take_bytes(&self) -> (u64, u64) {
         (self.received_bytes.take(), self.sent_bytes.take())
     }
 
@@ -96,19 +96,19 @@ impl Sight {
         self.greeting.get() == Greeting::Other
     }
 
-    fn note_received(&self, octets: &[u8]) -> io::Result<()> {
-        self.received_bytes.set(self.received_bytes.get() + octets.len() as u64);
-        self.turn_left.set(self.turn_left.get().saturating_sub(octets.len()));
+    fn note_received(&self, bytes: &[u8]) -> io::Result<()> {
+        self.received_bytes.set(self.received_bytes.get() + bytes.len() as u64);
+        self.turn_left.set(self.turn_left.get().saturating_sub(bytes.len()));
         if let Greeting::Expected(head, filled) = self.greeting.get() {
-            self.greeting.set(greeting(head, filled, octets));
+            self.greeting.set(greeting(head, filled, bytes));
         }
         if self.is_other_protocol() { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
     }
 }
 
-fn greeting(mut head: [u8; FRAME_HEAD_BYTES], filled: usize, octets: &[u8]) -> Greeting {
-    let taken = octets.len().min(FRAME_HEAD_BYTES - filled);
-    head[filled..filled + taken].copy_from_slice(&octets[..taken]);
+fn greeting(mut head: [u8; FRAME_HEAD_BYTES], filled: usize, bytes: &[u8]) -> Greeting {
+    let taken = bytes.len().min(FRAME_HEAD_BYTES - filled);
+    head[filled..filled + taken].copy_from_slice(&bytes[..taken]);
     match head {
         _ if filled + taken < FRAME_HEAD_BYTES => Greeting::Expected(head, filled + taken),
         [_, _, _, SETTINGS, _, 0, 0, 0, 0] => Greeting::Settings,
@@ -131,18 +131,18 @@ impl<T: Transport> Watched<T> {
             // The connection is polled again without a wake.
             return Poll::Pending;
         }
-        let mut octets = self.spare.take();
+        let mut bytes = self.spare.take();
         let task = self.sight.task.borrow();
-        let filled = match self.transport.poll_read(&mut Context::from_waker(&task), &mut octets) {
+        let filled = match self.transport.poll_read(&mut Context::from_waker(&task), &mut bytes) {
             Poll::Ready(Ok(filled)) => filled,
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             Poll::Pending => {
-                self.spare.give_back(octets);
+                self.spare.give_back(bytes);
                 return Poll::Pending;
             }
         };
-        self.sight.note_received(&octets[..filled])?;
-        Poll::Ready(Ok(Ahead { octets, taken: 0, filled }))
+        self.sight.note_received(&bytes[..filled])?;
+        Poll::Ready(Ok(Ahead { bytes, taken: 0, filled }))
     }
 }
 
@@ -150,12 +150,12 @@ impl Ahead {
     /// Moves as much as fits into `buffer`; returns the rest, if any.
     fn take(mut self, buffer: &mut [u8], spare: &SpareBuffer) -> (usize, Option<Self>) {
         let length = buffer.len().min(self.filled - self.taken);
-        buffer[..length].copy_from_slice(&self.octets[self.taken..self.taken + length]);
+        buffer[..length].copy_from_slice(&self.bytes[self.taken..self.taken + length]);
         self.taken += length;
         if self.taken < self.filled {
             return (length, Some(self));
         }
-        spare.give_back(self.octets);
+        spare.give_back(self.bytes);
         (length, None)
     }
 }
@@ -251,7 +251,7 @@ mod tests {
         for cut in 0..settings.len() {
             let (first, rest) = settings.split_at(cut);
             let sight = seen(&[first, rest]);
-            assert_eq!((sight.greeting.get(), sight.take_octets()), (Greeting::Settings, (11, 0)), "{cut}");
+            assert_eq!((sight.greeting.get(), sight.take_bytes()), (Greeting::Settings, (11, 0)), "{cut}");
         }
         for other in [&b"HTTP/1.1 400 Bad Request\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 1], &[0; 9]] {
             assert!(seen(&[other]).is_other_protocol(), "{other:?}");

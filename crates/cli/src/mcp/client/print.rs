@@ -296,13 +296,13 @@ impl<'a> SaveDirectory<'a> {
 
 /// Decodes Base64 into a new file in `directory`, which is created if it does not exist. Overwrites no file.
 fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Result<PathBuf> {
-    let octets = STANDARD.decode(base64).map_err(|_| io::ErrorKind::InvalidData)?;
+    let bytes = STANDARD.decode(base64).map_err(|_| io::ErrorKind::InvalidData)?;
     fs::create_dir_all(directory)?;
     for number in 1..=FILES_MAX {
         let path = directory.join(format!("{kind}-{number}.{}", extension(mime_type)));
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => {
-                file.write_all(&octets)?;
+                file.write_all(&bytes)?;
                 return Ok(path);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -324,7 +324,7 @@ fn extension(mime_type: &str) -> String {
         other => other.strip_prefix("x-").unwrap_or(other),
     };
     let is_plain =
-        !known.is_empty() && known.len() <= 10 && known.bytes().all(|octet| octet.is_ascii_alphanumeric());
+        !known.is_empty() && known.len() <= 10 && known.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_plain { known.to_owned() } else { "bin".to_owned() }
 }
 

@@ -30,7 +30,7 @@ impl TokenFile {
     /// Reads all tokens. An unreadable file is an error: to overwrite it would log the user out everywhere.
     fn read(&self) -> io::Result<Tokens> {
         match fs::read(&self.0) {
-            Ok(octets) => Ok(serde_json::from_slice(&octets)?),
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Tokens::new()),
             Err(error) => Err(error),
         }
@@ -137,7 +137,7 @@ impl LockFile {
 /// Returns a short file name for a long key (FNV-1a). It is the same in all versions, so that they exclude
 /// each other. Keys with the same name exclude each other, too.
 fn digest(text: &str) -> u64 {
-    let step = |digest: u64, octet| (digest ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3);
+    let step = |digest: u64, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 

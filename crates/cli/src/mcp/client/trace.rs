@@ -10,8 +10,8 @@ use super::print::to_stderr;
 /// Prints each message.
 pub(super) fn tracer() -> impl Fn(Direction, &[u8]) + Send + Sync + 'static {
     let began = now();
-    move |direction, octets| {
-        to_stderr(&line(now().saturating_sub(began), direction, octets));
+    move |direction, bytes| {
+        to_stderr(&line(now().saturating_sub(began), direction, bytes));
     }
 }
 
@@ -19,12 +19,12 @@ fn now() -> Duration {
     Clock::system().now_exact()
 }
 
-fn line(elapsed: Duration, direction: Direction, octets: &[u8]) -> String {
+fn line(elapsed: Duration, direction: Direction, bytes: &[u8]) -> String {
     let arrow = match direction {
         Direction::Sent => "-->",
         Direction::Received => "<--",
     };
-    let text = escaped(String::from_utf8_lossy(octets).trim_end());
+    let text = escaped(String::from_utf8_lossy(bytes).trim_end());
     format!("{:>10.3} ms {arrow} {text}", elapsed.as_secs_f64() * 1000.0)
 }
 
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_and_does_nothing_to_a_terminal() {
-        let octets = "{\"a\":\"\u{1b}[2Jü\"}\n".as_bytes();
-        let line = line(Duration::from_micros(1500), Direction::Sent, octets);
+        let bytes = "{\"a\":\"\u{1b}[2Jü\"}\n".as_bytes();
+        let line = line(Duration::from_micros(1500), Direction::Sent, bytes);
         assert_eq!(line, "     1.500 ms --> {\"a\":\"\\u{1b}[2Jü\"}");
     }
 }

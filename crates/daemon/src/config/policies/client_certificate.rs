@@ -156,7 +156,7 @@ fn refuse_with_hint(resolver: &mut Resolver<'_>, span: &Span, message: &str, hin
 
 /// Returns `true` if a certificate can contain the name: visible characters only.
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_graphic())
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 const ANY_HINT: &str = "`client_certificate = true` accepts all certificates that the listener trusts";

@@ -107,7 +107,7 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
     are_refused(&[
         ("jwt = {}", "a `jwt` policy needs one of `keys_file`, `keys_url` and `secret`"),
         (
-            "jwt = { keys_url = \"https://a.example/\", secret = \"a secret of thirty-two octets, at least\" }",
+            "jwt = { keys_url = \"https://a.example/\", secret = \"a secret of thirty-two bytes, at least\" }",
             "a `jwt` policy needs one of `keys_file`, `keys_url` and `secret`",
         ),
         ("jwt.keys_url = \"http://a.example/\"", "others on the network path can change a document"),
@@ -118,7 +118,7 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
         ),
         ("jwt = { keys_url = \"https://a.example/\", keys_refresh_interval = \"1s\" }", "10s"),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_refresh_interval = \"1h\" }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", keys_refresh_interval = \"1h\" }",
             "this key requires `keys_url`",
         ),
         (
@@ -130,45 +130,45 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
             "the value must be from 10m to 168h",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", keys_age_max = \"1h\" }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", keys_age_max = \"1h\" }",
             "this key requires `keys_url`",
         ),
         ("jwt.secret = \"short\"", "a secret must have at least 32 bytes"),
         ("jwt.keys_file = \"Cargo.toml\"", "the text is neither a JSON Web Key Set nor public keys in PEM"),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [\"none\"] }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", algorithms = [\"none\"] }",
             "unknown algorithm",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [\"RS256\"] }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", algorithms = [\"RS256\"] }",
             "there is no key for this algorithm",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", leeway = \"2h\" }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", leeway = \"2h\" }",
             "the value must be from 0s to 1h",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", audience = [] }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", audience = [] }",
             "`audience` is empty",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", algorithms = [] }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", algorithms = [] }",
             "`algorithms` is empty",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", types = [] }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", types = [] }",
             "`types` has no type, so no token would be accepted",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", types = [\"at+jwt\", \"at jwt\"] }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", types = [\"at+jwt\", \"at jwt\"] }",
             "this is not the type of a token",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", types = [\"\"] }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", types = [\"\"] }",
             "this is not the type of a token",
         ),
         (
-            "jwt = { secret = \"a secret of thirty-two octets, at least\", id_tokens = \"no\" }",
+            "jwt = { secret = \"a secret of thirty-two bytes, at least\", id_tokens = \"no\" }",
             "expected `true` or `false`",
         ),
     ]);
@@ -254,7 +254,7 @@ fn what_a_policy_tells_is_not_rewritten_by_its_route() {
         let route = REST.replace("demo = true", &route);
         resolved(&format!(
             "{route}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n[policies.keys.api_keys]\nuser_header = \"X-User\"\n\
-             keys = {{ a = \"sha256:{}\" }}\n[policies.tokens.jwt]\nsecret = \"a secret of thirty-two octets, at least\"\n\
+             keys = {{ a = \"sha256:{}\" }}\n[policies.tokens.jwt]\nsecret = \"a secret of thirty-two bytes, at least\"\n\
              headers = {{ X-Role = \"role\" }}\n",
             "0a".repeat(32)
         ))

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use thruway_gateway::{CheckConfig, CheckKind, EjectionConfig, StatusRange};
 use thruway_server::FieldValue;
 
-use crate::config::resolver::{Resolver, SOME_PERIOD, is_path_octet};
+use crate::config::resolver::{Resolver, SOME_PERIOD, is_path_byte};
 use crate::config::values::{Period, Spanned};
 
 /// Health checks of the servers of an upstream.
@@ -82,8 +82,8 @@ pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned
 /// A path, perhaps with a query.
 fn resolve_target(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     let (path, query) = raw.get_ref().split_once('?').unwrap_or((raw.get_ref(), ""));
-    let is_valid = path.starts_with('/') && path.chars().all(is_path_octet);
-    if !is_valid || !query.chars().all(|octet| is_path_octet(octet) || "/?".contains(octet)) {
+    let is_valid = path.starts_with('/') && path.chars().all(is_path_byte);
+    if !is_valid || !query.chars().all(|byte| is_path_byte(byte) || "/?".contains(byte)) {
         resolver.refuse_with(&raw, "invalid path", "a path begins with `/` and is percent-encoded");
     }
     raw.into_inner()

@@ -44,7 +44,7 @@ pub enum InvalidRewrite {
     /// The value of a field is none.
     FieldValue,
     /// A byte that a path cannot contain.
-    Octets,
+    Bytes,
     /// A place has a name that says nothing here.
     Place,
     /// There is a slash before `{rest}`, which begins with one.
@@ -92,7 +92,7 @@ impl fmt::Display for InvalidRewrite {
             }
             Self::FieldName => "the field name is invalid",
             Self::FieldValue => "the field value is invalid",
-            Self::Octets => "a path must be percent-encoded, without a query or control characters",
+            Self::Bytes => "a path must be percent-encoded, without a query or control characters",
             Self::Place => "unknown placeholder",
             Self::Slash => "`{rest}` already starts with a slash",
             Self::Start => "a path must start with `/`, `{path}` or `{rest}`",

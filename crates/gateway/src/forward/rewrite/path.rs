@@ -38,7 +38,7 @@ impl PathRewrite {
             _ => return Err(InvalidRewrite::Start),
         }
         if !template.literals().all(is_part_of_path) {
-            return Err(InvalidRewrite::Octets);
+            return Err(InvalidRewrite::Bytes);
         }
         let is_doubled = |(before, place): &(String, Place)| *place == Place::Rest && before.ends_with('/');
         if template.parts.iter().any(is_doubled) {
@@ -84,13 +84,13 @@ impl PathRewrite {
 
 /// Returns `true` if a path may contain `text` (RFC 3986 §3.3) and it has no encoded control character.
 fn is_part_of_path(text: &str) -> bool {
-    let octets = text.as_bytes();
-    octets.iter().enumerate().all(|(i, octet)| match octet {
-        b'%' => match octets.get(i + 1..i + 3) {
+    let bytes = text.as_bytes();
+    bytes.iter().enumerate().all(|(i, byte)| match byte {
+        b'%' => match bytes.get(i + 1..i + 3) {
             Some([b'0' | b'1', _] | [b'7', b'f' | b'F']) | None => false,
             Some(digits) => digits.iter().all(u8::is_ascii_hexdigit),
         },
-        octet => octet.is_ascii_alphanumeric() || b"-._~/:@!$&'()*+,;=".contains(octet),
+        byte => byte.is_ascii_alphanumeric() || b"-._~/:@!$&'()*+,;=".contains(byte),
     })
 }
 
@@ -116,15 +116,15 @@ mod tests {
             ("", InvalidRewrite::Start),
             ("a{rest}", InvalidRewrite::Start),
             ("http://a{rest}", InvalidRewrite::Start),
-            ("/a?b", InvalidRewrite::Octets),
-            ("/a b", InvalidRewrite::Octets),
-            ("/a\r\nHost: b", InvalidRewrite::Octets),
-            ("/é", InvalidRewrite::Octets),
-            ("/%zz", InvalidRewrite::Octets),
-            ("/%2", InvalidRewrite::Octets),
-            ("/a%00{rest}", InvalidRewrite::Octets),
-            ("/a%7f", InvalidRewrite::Octets),
-            ("/{{a", InvalidRewrite::Octets),
+            ("/a?b", InvalidRewrite::Bytes),
+            ("/a b", InvalidRewrite::Bytes),
+            ("/a\r\nHost: b", InvalidRewrite::Bytes),
+            ("/é", InvalidRewrite::Bytes),
+            ("/%zz", InvalidRewrite::Bytes),
+            ("/%2", InvalidRewrite::Bytes),
+            ("/a%00{rest}", InvalidRewrite::Bytes),
+            ("/a%7f", InvalidRewrite::Bytes),
+            ("/{{a", InvalidRewrite::Bytes),
             ("/a/../b", InvalidRewrite::DotSegment),
             ("/a/%2E%2e/b", InvalidRewrite::DotSegment),
             ("/a/.", InvalidRewrite::DotSegment),

@@ -224,13 +224,13 @@ impl Parameter {
     /// Returns the parameter in `path` as it was sent. Its position comes from the normalized path.
     fn of(self, path: &str) -> Option<&str> {
         let normal = NormalPath::of(path.as_bytes()).ok()?;
-        let octets = normal.octets();
-        let mut slashes = (0..octets.len()).filter(|&at| octets[at] == b'/');
+        let bytes = normal.bytes();
+        let mut slashes = (0..bytes.len()).filter(|&at| bytes[at] == b'/');
         let start = slashes.nth(self.segment)? + 1;
         let range = if self.is_rest {
-            start..octets.len()
+            start..bytes.len()
         } else {
-            let end = slashes.next().unwrap_or(octets.len());
+            let end = slashes.next().unwrap_or(bytes.len());
             start + self.before..end.checked_sub(self.after)?
         };
         std::str::from_utf8(normal.as_sent(range)?).ok()

@@ -84,9 +84,9 @@ impl FromStr for KeyDigest {
             return Err(InvalidKeyDigest);
         }
         let mut digest = Digest::default();
-        for (octet, pair) in digest.iter_mut().zip(digits.chunks(2)) {
+        for (byte, pair) in digest.iter_mut().zip(digits.chunks(2)) {
             let value = |digit: u8| char::from(digit).to_digit(16).ok_or(InvalidKeyDigest);
-            *octet = u8::try_from(value(pair[0])? * 16 + value(pair[1])?).map_err(|_| InvalidKeyDigest)?;
+            *byte = u8::try_from(value(pair[0])? * 16 + value(pair[1])?).map_err(|_| InvalidKeyDigest)?;
         }
         Ok(Self(digest))
     }

@@ -64,7 +64,7 @@ fn check_argon2(text: &str) -> Result<(), InvalidPasswordHash> {
 /// `$2y$`, two digits of cost, `$`, 22 of salt and 31 of the hash itself.
 fn check_bcrypt(text: &str) -> Result<(), InvalidPasswordHash> {
     let parts: bcrypt::HashParts = text.parse().map_err(|_| InvalidPasswordHash::Damaged)?;
-    let is_digit = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'/');
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/');
     if text.len() != 60 || !text.bytes().skip(7).all(is_digit) || parts.get_cost() < 4 {
         return Err(InvalidPasswordHash::Damaged);
     }

@@ -16,10 +16,10 @@ use super::*;
 use crate::policy::scene::{ask, challenge, outcome, scene, scene_of};
 use crate::policy::{Policy, PolicyConfig};
 
-const SECRET: &str = "a secret of at least thirty-two octets";
+const SECRET: &str = "a secret of at least thirty-two bytes";
 
 fn ed25519(seed: u8) -> EncodingKey {
-    // An Ed25519 key in PKCS #8: a fixed head, and 32 octets.
+    // An Ed25519 key in PKCS #8: a fixed head, and 32 bytes.
     let mut der =
         vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
     der.extend([seed; 32]);

@@ -147,7 +147,7 @@ impl Buckets {
 
     /// Returns its size in bytes.
     #[cfg(test)]
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         size_of_val(&*self.sets)
     }
 }

@@ -48,8 +48,8 @@ fn each_key_has_a_bucket_of_its_own() {
 #[test]
 fn a_million_keys_take_no_more_memory_than_one() {
     let buckets = Buckets::new(RateLimitConfig::KEYS_MAX);
-    let octets = buckets.octets();
-    assert!(octets <= RateLimitConfig::KEYS_MAX * 17 + RateLimitConfig::KEYS_MAX, "{octets}");
+    let bytes = buckets.bytes();
+    assert!(bytes <= RateLimitConfig::KEYS_MAX * 17 + RateLimitConfig::KEYS_MAX, "{bytes}");
     let hasher = RandomState::new();
     let rate = Rate::new(1, Duration::from_hours(1), 2);
     // One that has spent both of its tokens is remembered longest.
@@ -58,6 +58,6 @@ fn a_million_keys_take_no_more_memory_than_one() {
     for key in 0..1_000_000 {
         assert!(buckets.take(hasher.hash_one(key), rate, SECOND).is_ok());
     }
-    assert_eq!(buckets.octets(), octets);
+    assert_eq!(buckets.bytes(), bytes);
     assert!(buckets.take(spent, rate, SECOND).is_err());
 }

@@ -193,9 +193,9 @@ impl Exchange {
 impl Turn<'_> {
     /// Limits the bytes of one read.
     #[inline]
-    pub(crate) const fn read_at_most(&mut self, octets: usize) {
+    pub(crate) const fn read_at_most(&mut self, bytes: usize) {
         if let Self::Http1(turn) = self {
-            turn.read_at_most(octets);
+            turn.read_at_most(bytes);
         }
     }
 

@@ -57,9 +57,9 @@ impl Hasher for ByNumber {
         self.0 = (number as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
-    fn write(&mut self, octets: &[u8]) {
-        for octet in octets {
-            self.write_usize(usize::from(*octet));
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
         }
     }
 

@@ -90,9 +90,9 @@ fn hash_of_address(address: IpAddr) -> u64 {
 
 /// FNV-1a: the same in every process, so that several gateways agree. Clients may choose what is hashed: that
 /// all of it falls to one server is what the bound on a server's load is for.
-pub(crate) fn hash(octets: &[u8]) -> u64 {
-    let step = |hash: u64, octet: &u8| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3);
-    octets.iter().fold(0xcbf2_9ce4_8422_2325, step)
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// Spreads the difference of two numbers over all of their bits (the end of `SplitMix64`).

@@ -32,8 +32,8 @@ impl Sticky {
         let key = self.secret.as_ref().map_or(process_key(), |secret| secret.as_bytes());
         let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of HMAC may have any length");
         mac.update(format!("{upstream}\n{address}").as_bytes());
-        let octets = mac.finalize().into_bytes();
-        octets.iter().take(8).fold(0, |token, octet| token << 8 | u64::from(*octet))
+        let bytes = mac.finalize().into_bytes();
+        bytes.iter().take(8).fold(0, |token, byte| token << 8 | u64::from(*byte))
     }
 
     /// The token that `request` brings along.
@@ -65,7 +65,7 @@ impl SetCookie {
 }
 
 fn parse(value: &str) -> Option<u64> {
-    let is_token = value.len() == 16 && value.bytes().all(|octet| octet.is_ascii_hexdigit());
+    let is_token = value.len() == 16 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_token.then(|| u64::from_str_radix(value, 16).ok()).flatten()
 }
 

@@ -30,9 +30,9 @@ impl Client {
         Self { stream: BufReader::new(stream) }
     }
 
-    /// Sends octets; whether they were taken does not matter to a client that is about to be refused.
-    pub(crate) fn send(&mut self, octets: impl AsRef<[u8]>) {
-        let _ = self.stream.get_mut().write_all(octets.as_ref());
+    /// Sends bytes; whether they were taken does not matter to a client that is about to be refused.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.get_mut().write_all(bytes.as_ref());
     }
 
     /// Says that it has said all.
@@ -109,11 +109,11 @@ impl Client {
         let _ = self.stream.read_to_end(content);
     }
 
-    /// Exactly so many octets.
+    /// Exactly so many bytes.
     pub(crate) fn take(&mut self, length: usize) -> String {
-        let mut octets = vec![0; length];
-        self.stream.read_exact(&mut octets).unwrap();
-        String::from_utf8(octets).unwrap()
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
     }
 
     fn line(&mut self) -> Option<String> {

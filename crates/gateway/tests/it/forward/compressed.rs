@@ -16,14 +16,14 @@ fn compressing(script: &Script) -> Gateway {
     Gateway::guarded(script.address, compressed)
 }
 
-/// What `octets` are without gzip; `None` if they have no end.
-fn unpacked(octets: &[u8]) -> Option<Vec<u8>> {
+/// What `bytes` are without gzip; `None` if they have no end.
+fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    flate2::read::GzDecoder::new(octets).read_to_end(&mut content).is_ok().then_some(content)
+    flate2::read::GzDecoder::new(bytes).read_to_end(&mut content).is_ok().then_some(content)
 }
 
-fn page(octets: usize) -> Vec<u8> {
-    b"<p>the quick brown fox</p>\n".iter().copied().cycle().take(octets).collect()
+fn page(bytes: usize) -> Vec<u8> {
+    b"<p>the quick brown fox</p>\n".iter().copied().cycle().take(bytes).collect()
 }
 
 const TYPE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n";

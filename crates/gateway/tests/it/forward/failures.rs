@@ -189,7 +189,7 @@ fn a_client_that_leaves_in_its_content_leaves_an_incomplete_request() {
     }
 }
 
-/// Such an upstream closes with octets unread, which resets the connection: the refusal was cut off or
+/// Such an upstream closes with bytes unread, which resets the connection: the refusal was cut off or
 /// replaced by 502, and what stood behind it in the pipeline was never answered.
 #[test]
 fn a_refusal_without_a_length_is_not_lost_with_a_connection_that_is_reset() {
@@ -259,18 +259,18 @@ fn a_request_whose_client_leaves_is_counted_too() {
 }
 
 /// The refusal of the gateway itself comes behind the answer that the upstream still owes, wherever the
-/// octets are cut.
+/// bytes are cut.
 #[test]
 fn a_refusal_behind_a_request_that_is_forwarded_is_never_lost() {
     const GOOD: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
     const BAD: &str = "POST / HTTP/1.1\r\nHost : a\r\nContent-Length: 4\r\n\r\nabcdGET / HTTP/1.1\r\n";
     let backend = Backend::named("good");
     let gateway = Gateway::in_order(backend.address);
-    let octets = [GOOD, BAD].concat();
-    for (at, finishes) in (1..octets.len()).flat_map(|at| [(at, false), (at, true)]) {
+    let bytes = [GOOD, BAD].concat();
+    for (at, finishes) in (1..bytes.len()).flat_map(|at| [(at, false), (at, true)]) {
         let mut client = Client::new(gateway.address);
-        client.send(&octets[..at]);
-        client.send(&octets[at..]);
+        client.send(&bytes[..at]);
+        client.send(&bytes[at..]);
         if finishes {
             client.finish();
         }

@@ -24,7 +24,7 @@ const SIZES: [usize; 10] = [
     5_000_001,
 ];
 
-/// Octets of which none is where it does not belong.
+/// Bytes of which none is where it does not belong.
 fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }
@@ -33,7 +33,7 @@ fn head(length: usize) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// Sends how many octets of content are recorded, and whether the answer is complete.
+/// Sends how many bytes of content are recorded, and whether the answer is complete.
 struct Sends(Sender<(u64, bool)>);
 
 impl Recorder for Sends {
@@ -132,8 +132,8 @@ fn what_comes_behind_large_content_is_not_passed_on_and_its_connection_not_used_
     let content = numbered(1 << 20);
     thread::scope(|scope| {
         let accepted = &mut accepted;
-        let octets = [head(content.len()).as_bytes(), &content, head(6).as_bytes(), b"poison"].concat();
-        scope.spawn(move || accepted.send(octets));
+        let bytes = [head(content.len()).as_bytes(), &content, head(6).as_bytes(), b"poison"].concat();
+        scope.spawn(move || accepted.send(bytes));
         assert!(client.answer(false).content == content);
     });
     client.send(get("/next"));
@@ -155,8 +155,8 @@ fn an_upstream_that_dies_in_large_content_leaves_an_incomplete_answer() {
         let mut accepted = script.accept();
         accepted.head();
         thread::scope(|scope| {
-            let octets = [head(content.len()).as_bytes(), &content[..sent]].concat();
-            scope.spawn(move || accepted.send(octets));
+            let bytes = [head(content.len()).as_bytes(), &content[..sent]].concat();
+            scope.spawn(move || accepted.send(bytes));
             let answer = client.answer(false);
             assert!(answer.is_cut_off && answer.content == content[..sent], "{sent}");
             assert!(client.any_answer(false).is_none(), "a connection with an incomplete answer goes on");

@@ -17,13 +17,13 @@ fn told(script: &Script, version: ProxyVersion) -> UpstreamConfig {
 
 /// Reads the header at the start of a connection, and nothing behind it.
 fn header(accepted: &mut Accepted) -> ProxyHeader {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     loop {
-        let mut octet = [0];
-        accepted.0.read_exact(&mut octet).unwrap();
-        octets.extend(octet);
-        if let Some((header, length)) = ProxyHeader::parse(&octets).unwrap() {
-            assert_eq!(length, octets.len());
+        let mut byte = [0];
+        accepted.0.read_exact(&mut byte).unwrap();
+        bytes.extend(byte);
+        if let Some((header, length)) = ProxyHeader::parse(&bytes).unwrap() {
+            assert_eq!(length, bytes.len());
             return header;
         }
     }

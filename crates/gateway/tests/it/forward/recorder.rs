@@ -87,11 +87,11 @@ impl Shared {
                     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", answer.len());
                     let is_to_head = request.method == "HEAD";
                     self.recorded.lock().unwrap().push(request);
-                    let mut octets = head.into_bytes();
+                    let mut bytes = head.into_bytes();
                     if !is_to_head {
-                        octets.extend(answer);
+                        bytes.extend(answer);
                     }
-                    if reader.get_mut().write_all(&octets).is_err() {
+                    if reader.get_mut().write_all(&bytes).is_err() {
                         return;
                     }
                 }
@@ -104,8 +104,8 @@ impl Shared {
     }
 }
 
-fn offence(rule: &str, octets: &[u8]) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{rule}: {}", octets.escape_ascii()))
+fn offence(rule: &str, bytes: &[u8]) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{rule}: {}", bytes.escape_ascii()))
 }
 
 /// `None` at the end of the connection, also in the middle of a request.
@@ -135,10 +135,10 @@ fn read_content(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result
         (0, 0) => Ok(true),
         (1, 0) => {
             let length = request.field("content-length").unwrap_or_default();
-            let is_number = !length.is_empty() && length.bytes().all(|octet| octet.is_ascii_digit());
+            let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
             let length = is_number.then(|| length.parse().ok()).flatten();
             let length = length.ok_or_else(|| offence("no length", whole.as_bytes()))?;
-            read_octets(reader, length, &mut request.content)
+            read_bytes(reader, length, &mut request.content)
         }
         (0, 1) if request.field("transfer-encoding") == Some("chunked") => read_chunks(reader, request),
         _ => Err(offence("no one framing", whole.as_bytes())),
@@ -148,7 +148,7 @@ fn read_content(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result
 fn read_chunks(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result<bool> {
     loop {
         let Some(size) = read_line(reader)? else { return Ok(false) };
-        let is_size = (1..=15).contains(&size.len()) && size.bytes().all(|octet| octet.is_ascii_hexdigit());
+        let is_size = (1..=15).contains(&size.len()) && size.bytes().all(|byte| byte.is_ascii_hexdigit());
         let length = u64::from_str_radix(&size, 16).ok().filter(|_| is_size);
         let length = length.ok_or_else(|| offence("no chunk size", size.as_bytes()))?;
         if length == 0 {
@@ -156,7 +156,7 @@ fn read_chunks(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result<
             request.trailers = trailers;
             return Ok(true);
         }
-        if !read_octets(reader, length, &mut request.content)? {
+        if !read_bytes(reader, length, &mut request.content)? {
             return Ok(false);
         }
         match read_line(reader)? {
@@ -167,7 +167,7 @@ fn read_chunks(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result<
     }
 }
 
-fn read_octets(reader: &mut impl BufRead, length: u64, content: &mut Vec<u8>) -> io::Result<bool> {
+fn read_bytes(reader: &mut impl BufRead, length: u64, content: &mut Vec<u8>) -> io::Result<bool> {
     Ok(Read::by_ref(reader).take(length).read_to_end(content)? as u64 == length)
 }
 
@@ -188,7 +188,7 @@ fn read_lines(reader: &mut impl BufRead) -> io::Result<Option<Vec<(String, Strin
 }
 
 /// A line that ends with CR LF and has no control character in it but tabs; `None` if the connection ends
-/// before. Octets beyond ASCII are kept as the characters of Latin 1.
+/// before. Bytes beyond ASCII are kept as the characters of Latin 1.
 fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     reader.read_until(b'\n', &mut line)?;
@@ -196,14 +196,14 @@ fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let text = line.strip_suffix(b"\r\n").ok_or_else(|| offence("a bare line feed", &line))?;
-    if text.iter().any(|octet| (octet.is_ascii_control()) && *octet != b'\t') {
+    if text.iter().any(|byte| (byte.is_ascii_control()) && *byte != b'\t') {
         return Err(offence("a control character", text));
     }
     Ok(Some(text.iter().copied().map(char::from).collect()))
 }
 
-fn is_token(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet)
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 impl Drop for Recorder {

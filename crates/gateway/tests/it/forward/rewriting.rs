@@ -226,7 +226,7 @@ fn a_request_is_called_the_same_everywhere_and_no_other_is_called_so() {
     ids.dedup();
     assert_eq!(ids.len(), 3);
     assert!(
-        ids.iter().all(|id| id.len() == 32 && id.bytes().all(|octet| octet.is_ascii_hexdigit())),
+        ids.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())),
         "{ids:?}"
     );
 }

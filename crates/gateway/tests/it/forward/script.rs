@@ -68,15 +68,15 @@ impl Accepted {
     pub(crate) fn until(&mut self, end: &str) -> String {
         let mut read = Vec::new();
         while !read.ends_with(end.as_bytes()) {
-            let mut octet = [0];
-            assert_eq!(self.0.read(&mut octet).unwrap(), 1, "{}", String::from_utf8_lossy(&read));
-            read.extend(octet);
+            let mut byte = [0];
+            assert_eq!(self.0.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&read));
+            read.extend(byte);
         }
         String::from_utf8(read).unwrap()
     }
 
-    pub(crate) fn send(&mut self, octets: impl AsRef<[u8]>) {
-        self.0.write_all(octets.as_ref()).unwrap();
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).unwrap();
     }
 
     /// Waits until the gateway has closed the connection or broken it off; what came before that.

@@ -13,7 +13,7 @@ const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\
                         Sec-WebSocket-Accept: s\r\n\r\n";
 
 #[test]
-fn octets_in_the_first_packets_of_both_sides_arrive_and_either_may_end_first() {
+fn bytes_in_the_first_packets_of_both_sides_arrive_and_either_may_end_first() {
     for ends_first in ["client", "upstream"] {
         let script = Script::start();
         let gateway = Gateway::to(script.address);
@@ -50,7 +50,7 @@ fn octets_in_the_first_packets_of_both_sides_arrive_and_either_may_end_first() {
 
 #[test]
 fn a_tunnel_carries_more_than_its_buffers_hold() {
-    const OCTETS: usize = 3 << 20;
+    const BYTES: usize = 3 << 20;
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -61,18 +61,18 @@ fn a_tunnel_carries_more_than_its_buffers_hold() {
     assert_eq!(client.answer(false).status, 101);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            accepted.send(vec![b'u'; OCTETS]);
+            accepted.send(vec![b'u'; BYTES]);
             accepted.0.shutdown(Shutdown::Write).unwrap();
-            assert_eq!(accepted.wait_for_end().len(), OCTETS);
+            assert_eq!(accepted.wait_for_end().len(), BYTES);
         });
         let mut writer = client.socket().try_clone().unwrap();
         scope.spawn(move || {
-            std::io::Write::write_all(&mut writer, &vec![b'c'; OCTETS]).unwrap();
+            std::io::Write::write_all(&mut writer, &vec![b'c'; BYTES]).unwrap();
             writer.shutdown(Shutdown::Write).unwrap();
         });
         let mut rest = Vec::new();
         client.read_rest(&mut rest);
-        assert_eq!(rest.len(), OCTETS);
+        assert_eq!(rest.len(), BYTES);
     });
 }
 

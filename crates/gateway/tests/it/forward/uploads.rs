@@ -17,7 +17,7 @@ use crate::gateway::{Gateway, only};
 const SIZES: [usize; 8] =
     [30_000, 64 << 10, (64 << 10) + 1, 128 << 10, 200_000, 512 << 10, (512 << 10) + 1, 5_000_001];
 
-/// Octets of which none is where it does not belong.
+/// Bytes of which none is where it does not belong.
 fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }
@@ -26,10 +26,10 @@ fn head(length: usize) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// Sends `octets` in pieces of at most so many, while the client reads.
-fn sending(client: &Client, octets: Vec<u8>, pieces: usize) -> thread::JoinHandle<std::io::Result<()>> {
+/// Sends `bytes` in pieces of at most so many, while the client reads.
+fn sending(client: &Client, bytes: Vec<u8>, pieces: usize) -> thread::JoinHandle<std::io::Result<()>> {
     let mut writer: TcpStream = client.socket().try_clone().unwrap();
-    thread::spawn(move || octets.chunks(pieces).try_for_each(|piece| writer.write_all(piece)))
+    thread::spawn(move || bytes.chunks(pieces).try_for_each(|piece| writer.write_all(piece)))
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
     send
 }
 
-/// The same, that takes no more than an octet of each answer by itself.
+/// The same, that takes no more than a byte of each answer by itself.
 pub(super) async fn connect_slow(address: SocketAddr) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.unwrap();
     let (send, connection) = Builder::new().initial_window_size(1).handshake(stream).await.unwrap();

@@ -83,17 +83,17 @@ fn clients_of_http11_have_upstreams_of_http2() {
         .write_all(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
         .unwrap();
     let mut got = Vec::new();
-    let mut octets = [0; 1024];
+    let mut bytes = [0; 1024];
     while !got.ends_with(b"3\r\none\r\n") {
-        let read = stream.read(&mut octets).unwrap();
+        let read = stream.read(&mut bytes).unwrap();
         assert!(read > 0, "{}", got.escape_ascii());
-        got.extend_from_slice(&octets[..read]);
+        got.extend_from_slice(&bytes[..read]);
     }
     stream.write_all(b"3\r\ntwo\r\n0\r\nX-Checksum: 42\r\n\r\n").unwrap();
     while !got.ends_with(b"\r\n\r\n") || !got.windows(4).any(|window| window == b"\n0\r\n") {
-        let read = stream.read(&mut octets).unwrap();
+        let read = stream.read(&mut bytes).unwrap();
         assert!(read > 0, "{}", got.escape_ascii());
-        got.extend_from_slice(&octets[..read]);
+        got.extend_from_slice(&bytes[..read]);
     }
     let got = String::from_utf8(got).unwrap().to_lowercase();
     assert!(

@@ -107,7 +107,7 @@ impl Handler for Echo {
                     tunnel.shutdown().await.unwrap();
                     let mut rest = Vec::new();
                     match tunnel.read_to_end(&mut rest).await {
-                        Ok(octets) => told.fetch_add(octets, Ordering::Relaxed),
+                        Ok(bytes) => told.fetch_add(bytes, Ordering::Relaxed),
                         Err(_) => told.fetch_add(BROKEN_OFF, Ordering::Relaxed),
                     };
                 }))

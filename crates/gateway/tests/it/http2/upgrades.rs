@@ -137,19 +137,19 @@ fn who_breaks_off_breaks_off_on_the_other_side() {
 
 #[test]
 fn a_tunnel_carries_more_than_its_windows_hold() {
-    const OCTETS: usize = 3 << 20;
+    const BYTES: usize = 3 << 20;
     let origin = Origin::start(true);
     let gateway = Gateway::of_both_versions(only_http2(origin.address));
     let mut client = upgraded(&gateway, "/chat");
     let mut writer = client.socket().try_clone().unwrap();
     let writing = thread::spawn(move || {
-        writer.write_all(&vec![b'c'; OCTETS]).unwrap();
+        writer.write_all(&vec![b'c'; BYTES]).unwrap();
         writer.shutdown(Shutdown::Write).unwrap();
     });
     let mut rest = Vec::new();
     client.read_rest(&mut rest);
     writing.join().unwrap();
-    assert_eq!((rest.len(), origin.connections()), (OCTETS, 1));
+    assert_eq!((rest.len(), origin.connections()), (BYTES, 1));
 }
 
 #[test]
@@ -302,11 +302,11 @@ fn key_of(head: &str) -> String {
 
 /// The proof that a server has seen `key`.
 fn accept_of(key: &str) -> String {
-    let octets = format!("sec-websocket-key: {key}\r\n");
+    let bytes = format!("sec-websocket-key: {key}\r\n");
     let (name_end, value_start) = (17, 19);
     let value_end = value_start + u32::try_from(key.len()).unwrap();
     let spans = [FieldLineSpan { name_start: 0, name_end, value_start, value_end }];
-    let accept = websocket_accept(FieldLines::from_parsed(octets.as_bytes(), &spans)).unwrap();
+    let accept = websocket_accept(FieldLines::from_parsed(bytes.as_bytes(), &spans)).unwrap();
     String::from_utf8(accept.to_vec()).unwrap()
 }
 
@@ -378,9 +378,9 @@ fn switch(stream: impl Read + Write) {
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
     );
     stream.get_mut().write_all(switched.as_bytes()).unwrap();
-    let mut octets = [0; 100];
-    while let Ok(read @ 1..) = stream.read(&mut octets) {
-        stream.get_mut().write_all(&octets[..read]).unwrap();
+    let mut bytes = [0; 100];
+    while let Ok(read @ 1..) = stream.read(&mut bytes) {
+        stream.get_mut().write_all(&bytes[..read]).unwrap();
     }
 }
 

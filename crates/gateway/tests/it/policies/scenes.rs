@@ -22,7 +22,7 @@ fn scene(policies: impl IntoIterator<Item = PolicyConfig>, handler: impl Handler
 }
 
 fn hello() -> impl Handler {
-    with_whole_content(1 << 20, |request: &Request<'_>| format!("{} octets", request.content().len()))
+    with_whole_content(1 << 20, |request: &Request<'_>| format!("{} bytes", request.content().len()))
 }
 
 fn denied(network: &str) -> PolicyConfig {
@@ -39,13 +39,13 @@ fn only_one() -> PolicyConfig {
     PolicyConfig::Concurrency(ConcurrencyConfig::of_route(1))
 }
 
-/// The statuses of all responses in `octets`.
-fn statuses(octets: &str) -> Vec<&str> {
-    octets.match_indices("HTTP/1.1 ").map(|(place, start)| &octets[place + start.len()..][..3]).collect()
+/// The statuses of all responses in `bytes`.
+fn statuses(bytes: &str) -> Vec<&str> {
+    bytes.match_indices("HTTP/1.1 ").map(|(place, start)| &bytes[place + start.len()..][..3]).collect()
 }
 
-fn ask(client: &mut Client, octets: &str) -> String {
-    client.send(octets).received()
+fn ask(client: &mut Client, bytes: &str) -> String {
+    client.send(bytes).received()
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn keys_of_ada() -> PolicyConfig {
     })
 }
 
-/// Sends 10 octets, and when it is told to, 10 more.
+/// Sends 10 bytes, and when it is told to, 10 more.
 async fn in_two_pieces(mut request: OwnedRequest) -> Content {
     Content::written_by(|mut writer: ContentWriter| async move {
         writer.write(&b"0123456789"[..]).await;
@@ -195,7 +195,7 @@ fn a_place_is_free_when_a_client_leaves_that_waits_for_an_answer() {
 }
 
 #[test]
-fn a_place_is_taken_until_the_last_octets_are_on_their_way() {
+fn a_place_is_taken_until_the_last_bytes_are_on_their_way() {
     // Any file that is larger than what sockets take.
     let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
     let handler = move |request: &Request<'_>| {
@@ -211,7 +211,7 @@ fn a_place_is_taken_until_the_last_octets_are_on_their_way() {
         slow.take_only(1000).send(request);
         assert_eq!(statuses(&ask(&mut scene.connect(), GET)), ["503"], "{request}");
         slow.take_more(1 << 30);
-        assert!(slow.received_octets().len() > 1 << 20);
+        assert!(slow.received_bytes().len() > 1 << 20);
         let mut other = scene.connect();
         assert_eq!(statuses(&ask(&mut other, GET)), ["200"], "{request}");
     }
@@ -227,7 +227,7 @@ fn content_without_a_length_is_cut_off_where_it_is_too_much() {
     assert_eq!(statuses(&ask(&mut client, "4\r\nworl\r\n")), ["413"]);
     let mut client = scene.connect();
     client.send(head).send("5\r\nhello\r\n");
-    assert!(ask(&mut client, "3\r\nwor\r\n0\r\n\r\n").ends_with("8 octets"));
+    assert!(ask(&mut client, "3\r\nwor\r\n0\r\n\r\n").ends_with("8 bytes"));
     let mut at_once = scene.connect();
     assert_eq!(statuses(&ask(&mut at_once, &format!("{head}9\r\nhelloworl\r\n0\r\n\r\n"))), ["413"]);
 }

@@ -1,4 +1,4 @@
-//! Whatever octets a client sends: the upstream gets the requests that the gateway saw, and no others.
+//! Whatever bytes a client sends: the upstream gets the requests that the gateway saw, and no others.
 //!
 //! Each case is sent on a connection of its own. What the gateway sees in it is known without the gateway: by
 //! the parser that it stands on. What the upstream sees is known from one that parses strictly and by other
@@ -35,7 +35,7 @@ fn told(client: &mut Client, sight: &Sight) -> (Vec<Seen>, Vec<u16>) {
 }
 
 fn parse_told(content: &[u8]) -> Seen {
-    let mut parts = content.splitn(3, |octet| *octet == b' ');
+    let mut parts = content.splitn(3, |byte| *byte == b' ');
     let mut part = || String::from_utf8_lossy(parts.next().unwrap()).into_owned();
     let control = format!("{} {}", part(), part());
     (control, parts.next().unwrap().to_vec())
@@ -88,23 +88,23 @@ impl Place {
         }
     }
 
-    /// Sends `octets`, and looks at what all three make of them. Returns how many requests went through, and
+    /// Sends `bytes`, and looks at what all three make of them. Returns how many requests went through, and
     /// the refusals.
-    fn check(&self, octets: &[u8]) -> (usize, Vec<u16>) {
-        self.check_cut(octets, octets.len())
+    fn check(&self, bytes: &[u8]) -> (usize, Vec<u16>) {
+        self.check_cut(bytes, bytes.len())
     }
 
-    /// The same with octets that are sent in two pieces.
-    fn check_cut(&self, octets: &[u8], first: usize) -> (usize, Vec<u16>) {
-        let mut sight = sight_of(octets);
+    /// The same with bytes that are sent in two pieces.
+    fn check_cut(&self, bytes: &[u8], first: usize) -> (usize, Vec<u16>) {
+        let mut sight = sight_of(bytes);
         sight.complete = sight.complete.into_iter().map(|seen| self.rewritten(seen)).collect();
         let mut client = Client::new(self.gateway.address);
-        client.send(&octets[..first]);
-        client.send(&octets[first..]);
+        client.send(&bytes[..first]);
+        client.send(&bytes[first..]);
         client.finish();
         let (told, refusals) = told(&mut client, &sight);
         let arrived: Vec<_> = self.recorder.take().into_iter().map(recorded).collect();
-        let case = octets.escape_ascii();
+        let case = bytes.escape_ascii();
         assert_eq!(arrived, sight.complete, "behind the gateway and before it: {case}");
         assert_eq!(told, arrived, "what the client is told: {case}");
         assert_eq!(self.recorder.offences(), [""; 0], "{case}");
@@ -121,8 +121,8 @@ fn an_upstream_sees_the_requests_that_the_gateway_saw() {
 #[test]
 fn so_it_does_when_they_are_rewritten_and_come_from_proxies() {
     // What has dots in its path is refused, with an answer that is told from others by its status only.
-    let has_no_dots = |octets: &[u8]| {
-        ["/..", "/%2e"].iter().all(|dots| !octets.windows(dots.len()).any(|part| part == dots.as_bytes()))
+    let has_no_dots = |bytes: &[u8]| {
+        ["/..", "/%2e"].iter().all(|dots| !bytes.windows(dots.len()).any(|part| part == dots.as_bytes()))
     };
     upstream_sees_what_the_gateway_saw(&Place::rewriting(), has_no_dots);
 }
@@ -131,11 +131,11 @@ fn upstream_sees_what_the_gateway_saw(place: &Place, is_used: impl Fn(&[u8]) -> 
     let mut random = Random::new(9112);
     let (mut passed, mut refused) = (0, 0);
     for _ in 0..CASES {
-        let octets = corpus::case(&mut random);
-        if !is_used(&octets) {
+        let bytes = corpus::case(&mut random);
+        if !is_used(&bytes) {
             continue;
         }
-        let (requests, refusals) = place.check_cut(&octets, random.below(octets.len()));
+        let (requests, refusals) = place.check_cut(&bytes, random.below(bytes.len()));
         passed += requests;
         refused += refusals.len();
     }
@@ -150,8 +150,8 @@ fn what_can_be_read_in_two_ways_is_refused() {
         .iter()
         .flat_map(|place| corpus::AMBIGUOUS.map(|head| (place, head)))
     {
-        let octets = format!("POST /a HTTP/1.1\r\nHost: a\r\n{head}\r\n5\r\nGET /x\r\n0\r\n\r\n");
-        let (passed, refusals) = place.check(octets.as_bytes());
+        let bytes = format!("POST /a HTTP/1.1\r\nHost: a\r\n{head}\r\n5\r\nGET /x\r\n0\r\n\r\n");
+        let (passed, refusals) = place.check(bytes.as_bytes());
         assert_eq!((passed, refusals.len()), (0, 1), "{head:?}");
     }
 }
@@ -161,7 +161,7 @@ fn a_request_in_the_content_of_another_is_content() {
     let place = Place::new();
     let hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
     let length = hidden.len();
-    for octets in [
+    for bytes in [
         format!("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{hidden}"),
         format!(
             "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{hidden}\r\n0\r\n\r\n"
@@ -171,7 +171,7 @@ fn a_request_in_the_content_of_another_is_content() {
             "GET /a HTTP/1.1\r\nHost: a\r\nConnection: content-length\r\nContent-Length: {length}\r\n\r\n{hidden}"
         ),
     ] {
-        assert_eq!(place.check(octets.as_bytes()), (1, vec![]), "{octets}");
+        assert_eq!(place.check(bytes.as_bytes()), (1, vec![]), "{bytes}");
     }
 }
 

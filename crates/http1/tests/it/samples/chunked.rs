@@ -194,7 +194,7 @@ fn trailers() -> Vec<Sample> {
 }
 
 fn limits() -> Vec<Sample> {
-    let extension = |octets: usize| format!("1;{}\r\na\r\n0\r\n\r\n", "b".repeat(octets - 1));
+    let extension = |bytes: usize| format!("1;{}\r\na\r\n0\r\n\r\n", "b".repeat(bytes - 1));
     let eight = |limits: &mut Limits| limits.chunk_extension_bytes = 8;
     // Each line has 24 bytes: 18 are allowed for each line, the chunk is too small for one more, and 6 are
     // too many.
@@ -261,7 +261,7 @@ fn limits() -> Vec<Sample> {
 }
 
 fn trailer_limits() -> Vec<Sample> {
-    let trailer = |octets: usize| format!("0\r\nA:{}\r\n\r\n", "b".repeat(octets - 6));
+    let trailer = |bytes: usize| format!("0\r\nA:{}\r\n\r\n", "b".repeat(bytes - 6));
     let sixteen = |limits: &mut Limits| limits.trailer_section_bytes = 16;
     vec![
         Sample::requests("a trailer section at its limit", post(&trailer(16)), &[HEAD, "end with A"])

@@ -110,9 +110,9 @@ fn broken_values() -> Vec<Sample> {
             Error::IncompleteMessage,
         ),
     ];
-    for octet in (0..b' ').filter(|octet| !b"\t\r\n".contains(octet)) {
+    for byte in (0..b' ').filter(|byte| !b"\t\r\n".contains(byte)) {
         let mut input = b"GET / HTTP/1.1\r\nHost: a\r\nA: b".to_vec();
-        input.extend_from_slice(&[octet, b'c', b'\r', b'\n', b'\r', b'\n']);
+        input.extend_from_slice(&[byte, b'c', b'\r', b'\n', b'\r', b'\n']);
         samples.push(Sample::refused_request(
             "a control character in the value",
             input,
@@ -165,7 +165,7 @@ fn hosts() -> Vec<Sample> {
 
 fn limits() -> Vec<Sample> {
     // "Host: a\r\n" and the empty line take 11 bytes, and "A: \r\n" takes 5 more.
-    let section = |octets: usize| with_lines(&format!("A: {}\r\n", "b".repeat(octets - 16)));
+    let section = |bytes: usize| with_lines(&format!("A: {}\r\n", "b".repeat(bytes - 16)));
     let lines = |count: usize| with_lines(&"A: b\r\n".repeat(count - 1));
     let many = |name, input: Vec<u8>| {
         Sample::requests(name, input, &["GET / HTTP/1.1"]).with(|limits| limits.field_lines = 4)

@@ -165,9 +165,9 @@ async fn a_server_that_asks_without_reading_is_not_answered_without_end() {
 
 /// Reads the head of a request and its body.
 async fn request(stream: &mut TcpStream) -> (String, Value) {
-    let mut octets = vec![0; 64 << 10];
-    let read = stream.read(&mut octets).await.unwrap();
-    let text = String::from_utf8_lossy(&octets[..read]).into_owned();
+    let mut bytes = vec![0; 64 << 10];
+    let read = stream.read(&mut bytes).await.unwrap();
+    let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
     let (head, content) = text.split_once("\r\n\r\n").unwrap_or_default();
     (head.to_owned(), serde_json::from_str(content).unwrap_or_default())
 }

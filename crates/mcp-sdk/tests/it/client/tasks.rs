@@ -85,9 +85,9 @@ async fn who_drops_a_call_gives_its_task_up() {
     let (server, running) = server();
     let sent = Told::new();
     let teller = sent.teller();
-    let client = builder().on_message(move |direction, octets| {
+    let client = builder().on_message(move |direction, bytes| {
         if direction == Direction::Sent {
-            teller(String::from_utf8_lossy(octets).into_owned());
+            teller(String::from_utf8_lossy(bytes).into_owned());
         }
     });
     let client = client.server(&server);

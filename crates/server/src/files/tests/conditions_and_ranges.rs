@@ -158,7 +158,7 @@ fn several_ranges_are_sent_as_parts() {
     assert_eq!((seen.status(), seen.field("Content-Range")), (206, ""));
     assert_eq!((seen.field("ETag"), seen.field("Accept-Ranges")), (TAG, "bytes"));
     let boundary = seen.field("Content-Type").strip_prefix("multipart/byteranges; boundary=").unwrap();
-    assert!(boundary.len() == 32 && boundary.bytes().all(|octet| octet.is_ascii_hexdigit()));
+    assert!(boundary.len() == 32 && boundary.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let part = |range, content| {
         format!(
             "--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\n\
@@ -184,23 +184,23 @@ fn many_small_ranges_do_not_cost_more_than_the_file() {
 
 #[test]
 fn large_parts_are_read_piece_by_piece() {
-    let octets: String = (0..300_000u32).map(|i| char::from(b'a' + (i % 23) as u8)).collect();
-    let site = Site::new(&[("large.txt", &octets)]);
+    let bytes: String = (0..300_000u32).map(|i| char::from(b'a' + (i % 23) as u8)).collect();
+    let site = Site::new(&[("large.txt", &bytes)]);
     let handler = site.mounted();
     let seen = get(&handler, "/large.txt", &[("Range", "bytes=10-200009,250000-299999")]);
-    assert!(seen.text().contains(&octets[10..200_010]) && seen.text().contains(&octets[250_000..]));
+    assert!(seen.text().contains(&bytes[10..200_010]) && seen.text().contains(&bytes[250_000..]));
     assert!(seen.content.len() > 250_000 && seen.content.len() < 250_500);
     let seen = get(&handler, "/large.txt", &[("Range", "bytes=100000-199999")]);
-    assert_eq!(seen.text(), &octets[100_000..200_000]);
-    assert_eq!(get(&handler, "/large.txt", &[]).text(), octets);
+    assert_eq!(seen.text(), &bytes[100_000..200_000]);
+    assert_eq!(get(&handler, "/large.txt", &[]).text(), bytes);
 }
 
 #[test]
 fn files_around_the_limit_of_what_is_read_are_whole() {
     for length in [0, 1, 16_384, 32_767, 32_768, 32_769, 65_536] {
-        let octets = "x".repeat(length);
-        let site = Site::new(&[("a", &octets)]);
-        assert_eq!(get(&site.mounted(), "/a", &[]).text(), octets);
+        let bytes = "x".repeat(length);
+        let site = Site::new(&[("a", &bytes)]);
+        assert_eq!(get(&site.mounted(), "/a", &[]).text(), bytes);
     }
 }
 

@@ -29,7 +29,7 @@ fn head_is_answered_as_get_without_reading_the_file() {
     let site = Site::new(&[("a.html", "<p>")]);
     let handler = site.mounted();
     let (by_get, by_head) = (get(&handler, "/a.html", &[]), head(&handler, "/a.html", &[]));
-    assert_eq!(by_head.response.field_lines().octets(), by_get.response.field_lines().octets());
+    assert_eq!(by_head.response.field_lines().bytes(), by_get.response.field_lines().bytes());
     assert_eq!((by_head.status(), by_head.content.len()), (200, 0));
     assert_eq!(head(&handler, "/none", &[]).status(), 404);
 }

@@ -137,7 +137,7 @@ fn what_is_encoded_above_is_given_to_clients_that_do_not_accept_it_as_it_is() {
 }
 
 #[test]
-fn a_range_is_one_of_the_encoded_octets() {
+fn a_range_is_one_of_the_encoded_bytes() {
     let site = site();
     let br = ("Accept-Encoding", "br");
     let seen = get(&site.mounted(), "/a.js", &[br, ("Range", "bytes=1-2")]);

@@ -123,8 +123,8 @@ impl Compression {
 
     /// Minimum length of compressed content in bytes, if its length is known. Default 512.
     #[must_use]
-    pub const fn minimum_bytes(mut self, octets: u64) -> Self {
-        self.minimum_bytes = octets;
+    pub const fn minimum_bytes(mut self, bytes: u64) -> Self {
+        self.minimum_bytes = bytes;
         self
     }
 

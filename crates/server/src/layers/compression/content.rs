@@ -153,9 +153,9 @@ impl Encoded {
         Poll::Pending
     }
 
-    fn count(&mut self, octets: usize) -> Result<(), BoxError> {
+    fn count(&mut self, bytes: usize) -> Result<(), BoxError> {
         if let Some(remaining) = &mut self.remaining {
-            let left = remaining.checked_sub(octets as u64);
+            let left = remaining.checked_sub(bytes as u64);
             *remaining = left.ok_or("the body exceeds its announced length")?;
         }
         Ok(())

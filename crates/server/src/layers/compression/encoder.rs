@@ -116,8 +116,8 @@ fn encode_brotli(
             return Err(EncodeError(ContentCoding::Brotli));
         }
         let mut length = 0;
-        let lent_octets = state.take_output(&mut length);
-        output.extend_from_slice(&lent_octets[..length]);
+        let lent_bytes = state.take_output(&mut length);
+        output.extend_from_slice(&lent_bytes[..length]);
         if left == 0 && !state.has_more_output() {
             return Ok(());
         }
@@ -239,8 +239,8 @@ mod tests {
             for _ in 0..100 {
                 encode_zstandard(&mut context, &input, Operation::Flush, &mut output).unwrap();
             }
-            let octets = context.sizeof();
-            assert!((512 << 10..1536 << 10).contains(&octets), "level {level}: {octets}");
+            let bytes = context.sizeof();
+            assert!((512 << 10..1536 << 10).contains(&bytes), "level {level}: {bytes}");
         }
     }
 }

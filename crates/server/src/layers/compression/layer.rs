@@ -80,9 +80,9 @@ impl Compression {
         let flushes = is_event_stream(&response);
         let encoded = match response.take_content() {
             _ if wishes.is_head => Ok(Content::left_out(None)),
-            Source::Static(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder, worker),
-            Source::Pooled(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder, worker),
-            Source::Bytes(octets) if octets.len() <= WHOLE_BYTES_MAX => whole(octets, coder, worker),
+            Source::Static(bytes) if bytes.len() <= WHOLE_BYTES_MAX => whole(bytes, coder, worker),
+            Source::Pooled(bytes) if bytes.len() <= WHOLE_BYTES_MAX => whole(bytes, coder, worker),
+            Source::Bytes(bytes) if bytes.len() <= WHOLE_BYTES_MAX => whole(bytes, coder, worker),
             source => self.stream(source, coder, flushes, worker),
         };
         match encoded {
@@ -112,15 +112,15 @@ impl Compression {
     }
 }
 
-/// Returns `octets` encoded, or unchanged as an error.
+/// Returns `bytes` encoded, or unchanged as an error.
 fn whole<O: AsRef<[u8]> + Into<Content>>(
-    octets: O,
+    bytes: O,
     coder: Coder,
     worker: &Worker,
 ) -> Result<Content, Content> {
-    encode_whole(worker, octets.as_ref(), coder).map_err(|error| {
+    encode_whole(worker, bytes.as_ref(), coder).map_err(|error| {
         log_encoder_failure(&error);
-        octets.into()
+        bytes.into()
     })
 }
 

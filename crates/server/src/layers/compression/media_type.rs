@@ -49,13 +49,13 @@ impl MediaType {
     }
 }
 
-fn is_same(octets: &[u8], text: &str) -> bool {
-    octets.eq_ignore_ascii_case(text.as_bytes())
+fn is_same(bytes: &[u8], text: &str) -> bool {
+    bytes.eq_ignore_ascii_case(text.as_bytes())
 }
 
 /// Returns type and subtype of a `Content-Type` value, without parameters.
 pub(super) fn name_of(content_type: &[u8]) -> &[u8] {
-    let end = content_type.iter().position(|octet| *octet == b';').unwrap_or(content_type.len());
+    let end = content_type.iter().position(|byte| *byte == b';').unwrap_or(content_type.len());
     trim_whitespace(&content_type[..end])
 }
 

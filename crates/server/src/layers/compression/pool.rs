@@ -35,10 +35,10 @@ impl PooledEncoder {
 }
 
 /// Encodes a complete body.
-pub(super) fn encode_whole(worker: &Worker, octets: &[u8], coder: Coder) -> Result<Content, EncodeError> {
+pub(super) fn encode_whole(worker: &Worker, bytes: &[u8], coder: Coder) -> Result<Content, EncodeError> {
     let mut encoder = PooledEncoder::take(worker, coder, usize::MAX).ok_or(EncodeError(coder.coding))?;
     let mut output = PooledBuffer::take();
-    encoder.encode(octets, Operation::Finish, &mut output)?;
+    encoder.encode(bytes, Operation::Finish, &mut output)?;
     Ok(output.into())
 }
 

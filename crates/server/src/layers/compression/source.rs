@@ -12,7 +12,7 @@ use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source
 
 /// A body before encoding.
 pub(super) enum Plain {
-    Octets(Bytes),
+    Bytes(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
 }
@@ -21,9 +21,9 @@ impl Plain {
     /// Returns the content of `source` that can be encoded. A source without content is returned unchanged.
     pub(super) fn of(source: Source) -> Result<Self, Source> {
         match source {
-            Source::Static(octets) => Ok(Self::Octets(Bytes::from_static(octets))),
-            Source::Pooled(octets) => Ok(Self::Octets(Bytes::from_owner(octets))),
-            Source::Bytes(octets) => Ok(Self::Octets(octets)),
+            Source::Static(bytes) => Ok(Self::Bytes(Bytes::from_static(bytes))),
+            Source::Pooled(bytes) => Ok(Self::Bytes(Bytes::from_owner(bytes))),
+            Source::Bytes(bytes) => Ok(Self::Bytes(bytes)),
             Source::File(range) => Ok(Self::File(range)),
             Source::Stream(stream) => Ok(Self::Stream(stream)),
             source @ (Source::Empty | Source::LeftOut(_) | Source::Tunnel(_)) => Err(source),
@@ -33,7 +33,7 @@ impl Plain {
     /// Returns the original source.
     pub(super) fn into_source(self) -> Source {
         match self {
-            Self::Octets(octets) => Source::Bytes(octets),
+            Self::Bytes(bytes) => Source::Bytes(bytes),
             Self::File(range) => Source::File(range),
             Self::Stream(stream) => Source::Stream(stream),
         }
@@ -42,8 +42,8 @@ impl Plain {
     /// Polls for the next piece, which may be large.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         match self {
-            Self::Octets(octets) if octets.is_empty() => Poll::Ready(None),
-            Self::Octets(octets) => Poll::Ready(Some(Ok(Piece::Data(std::mem::take(octets))))),
+            Self::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Bytes(bytes) => Poll::Ready(Some(Ok(Piece::Data(std::mem::take(bytes))))),
             Self::File(range) if range.length == 0 => Poll::Ready(None),
             Self::File(range) => Poll::Ready(Some(read(range).map(Piece::Data))),
             Self::Stream(stream) => stream.as_mut().poll_next(cx),
@@ -53,14 +53,14 @@ impl Plain {
     /// Calls `poll_meanwhile` of the source.
     pub(super) fn poll_meanwhile(&mut self, cx: &mut Context<'_>) -> Result<(), BoxError> {
         match self {
-            Self::Octets(_) | Self::File(_) => Ok(()),
+            Self::Bytes(_) | Self::File(_) => Ok(()),
             Self::Stream(stream) => stream.as_mut().poll_meanwhile(cx),
         }
     }
 
     pub(super) fn length(&self) -> Option<u64> {
         match self {
-            Self::Octets(octets) => Some(octets.len() as u64),
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::File(range) => Some(range.length),
             Self::Stream(stream) => stream.length(),
         }
@@ -68,7 +68,7 @@ impl Plain {
 
     pub(super) fn at_drain(&mut self) -> AtDrain {
         match self {
-            Self::Octets(_) | Self::File(_) => AtDrain::Finishes,
+            Self::Bytes(_) | Self::File(_) => AtDrain::Finishes,
             Self::Stream(stream) => stream.as_mut().at_drain(),
         }
     }
@@ -77,18 +77,18 @@ impl Plain {
 /// Reads the next bytes of a file. If the file has become shorter, this is an error, and the response stays
 /// incomplete.
 fn read(FileRange { file, offset, length, .. }: &mut FileRange) -> Result<Bytes, BoxError> {
-    let octets =
+    let bytes =
         read_at(file, *offset, usize::try_from(*length).map_or(READ_BYTES, |left| left.min(READ_BYTES)))?;
-    *offset += octets.len() as u64;
-    *length -= octets.len() as u64;
-    Ok(Bytes::from_owner(octets))
+    *offset += bytes.len() as u64;
+    *length -= bytes.len() as u64;
+    Ok(Bytes::from_owner(bytes))
 }
 
 fn read_at(file: &File, offset: u64, length: usize) -> std::io::Result<PooledBuffer> {
-    let mut octets = PooledBuffer::take();
-    octets.resize(length, 0);
-    file.read_exact_at(&mut octets, offset)?;
-    Ok(octets)
+    let mut bytes = PooledBuffer::take();
+    bytes.resize(length, 0);
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
 }
 
 /// Number of bytes in one read.

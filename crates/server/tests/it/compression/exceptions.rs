@@ -44,9 +44,9 @@ fn types_that_do_not_get_smaller_are_left_alone_and_do_not_vary() {
 
 #[test]
 fn little_content_is_left_alone_unless_its_length_is_unknown() {
-    for (octets, coding) in [(511, ""), (512, "gzip")] {
-        let seen = get(compressed(move || "a".repeat(octets)), ACCEPT);
-        assert_eq!(seen.field("Content-Encoding"), coding, "{octets}");
+    for (bytes, coding) in [(511, ""), (512, "gzip")] {
+        let seen = get(compressed(move || "a".repeat(bytes)), ACCEPT);
+        assert_eq!(seen.field("Content-Encoding"), coding, "{bytes}");
         assert_eq!(seen.field("Vary").is_empty(), coding.is_empty());
     }
     let seen = get(compressed(|| streamed(b"little", 2)), ACCEPT);
@@ -81,7 +81,7 @@ fn nothing_is_transformed_where_that_is_forbidden() {
 }
 
 #[test]
-fn what_has_a_digest_of_its_octets_keeps_them() {
+fn what_has_a_digest_of_its_bytes_keeps_them() {
     for name in ["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"] {
         let response = move || Response::text(text(2000)).with_field(name, "sha-256=:AAAA:");
         assert_eq!(outcome(response, ""), pair("", ""), "{name}");
@@ -123,7 +123,7 @@ fn clients_of_http_1_0_get_content_as_it_is() {
     let scene = Scene::new(compressed(|| text(2000)));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.0\r\n{ACCEPT}\r\n"));
-    let seen = Seen::of(&client.received_octets());
+    let seen = Seen::of(&client.received_bytes());
     assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("", "Accept-Encoding"));
     assert_eq!(seen.content, text(2000).into_bytes());
 }
@@ -135,7 +135,7 @@ fn tunnels_are_left_alone() {
     }));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n{ACCEPT}\r\n"));
-    let seen = Seen::of(&client.received_octets());
+    let seen = Seen::of(&client.received_bytes());
     assert_eq!((seen.status(), seen.field("Content-Encoding"), seen.field("Vary")), ("101", "", ""));
 }
 
@@ -149,7 +149,7 @@ fn requests_are_not_unpacked() {
     let mut client = scene.connect();
     client
         .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\0\0\0");
-    assert_eq!(Seen::of(&client.received_octets()).content, b"\x1f\0\0\0");
+    assert_eq!(Seen::of(&client.received_bytes()).content, b"\x1f\0\0\0");
 }
 
 #[test]

@@ -49,8 +49,8 @@ fn vary_is_said_once() {
         for fields in [ACCEPT, ""] {
             let mut client = scene.connect();
             client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-            let octets = client.received_octets();
-            let head = String::from_utf8_lossy(&octets[..300]).to_lowercase();
+            let bytes = client.received_bytes();
+            let head = String::from_utf8_lossy(&bytes[..300]).to_lowercase();
             assert_eq!(head.matches("vary: ").count(), said, "{head}");
         }
     }
@@ -69,7 +69,7 @@ fn head_has_the_fields_of_get_without_a_length() {
             let lines = |method: &str| {
                 let mut client = scene.connect();
                 client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-                let seen = Seen::of(&client.received_octets());
+                let seen = Seen::of(&client.received_bytes());
                 assert_eq!(seen.content.is_empty(), method == "HEAD");
                 let is_compressed = !seen.field("Content-Encoding").is_empty();
                 let is_framing =
@@ -88,7 +88,7 @@ fn a_handler_that_leaves_content_out_need_not_know_of_compression() {
         let handler = move || Response::ok(TEXT, Content::left_out(length)).with_field("ETag", "\"a\"");
         let mut client = Scene::new(compressed(handler)).connect();
         client.send(format!("HEAD / HTTP/1.1\r\nHost: a\r\n{ACCEPT}\r\n"));
-        let seen = Seen::of(&client.received_octets());
+        let seen = Seen::of(&client.received_bytes());
         assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("br", "Accept-Encoding"));
         assert_eq!((seen.field("Content-Length"), seen.field("ETag")), ("", "W/\"a\""));
     }

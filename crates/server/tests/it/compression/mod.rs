@@ -23,10 +23,10 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(octets: &[u8]) -> Self {
-        let end = octets.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
-        let head = String::from_utf8(octets[..end + 2].to_vec()).unwrap();
-        let body = &octets[end + 4..];
+    fn of(bytes: &[u8]) -> Self {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+        let head = String::from_utf8(bytes[..end + 2].to_vec()).unwrap();
+        let body = &bytes[end + 4..];
         let mut seen = Self { head, content: body.to_vec(), is_complete: true };
         if seen.field("Transfer-Encoding") == "chunked" {
             (seen.content, seen.is_complete) = without_chunks(body);
@@ -72,13 +72,13 @@ fn without_chunks(mut body: &[u8]) -> (Vec<u8>, bool) {
     (content, false)
 }
 
-/// Decodes as much of `octets` as possible. The flag is `true` if the coding has reached its end.
-fn decode(coding: &str, octets: &[u8]) -> (Vec<u8>, bool) {
+/// Decodes as much of `bytes` as possible. The flag is `true` if the coding has reached its end.
+fn decode(coding: &str, bytes: &[u8]) -> (Vec<u8>, bool) {
     match coding {
-        "gzip" => read_all(flate2::read::GzDecoder::new(octets)),
-        "br" => read_all(brotli::Decompressor::new(octets, 4096)),
-        "zstd" => decode_zstandard(octets),
-        "" => (octets.to_vec(), true),
+        "gzip" => read_all(flate2::read::GzDecoder::new(bytes)),
+        "br" => read_all(brotli::Decompressor::new(bytes, 4096)),
+        "zstd" => decode_zstandard(bytes),
+        "" => (bytes.to_vec(), true),
         other => panic!("unknown coding {other}"),
     }
 }
@@ -97,16 +97,16 @@ fn read_all(mut from: impl Read) -> (Vec<u8>, bool) {
     }
 }
 
-fn decode_zstandard(octets: &[u8]) -> (Vec<u8>, bool) {
+fn decode_zstandard(bytes: &[u8]) -> (Vec<u8>, bool) {
     let mut context = zstd_safe::DStream::create();
-    let mut input = zstd_safe::InBuffer::around(octets);
+    let mut input = zstd_safe::InBuffer::around(bytes);
     let mut decoded = Vec::new();
     loop {
         decoded.reserve(100_000);
         let length = decoded.len();
         let mut output = zstd_safe::OutBuffer::around_pos(&mut decoded, length);
         let left = context.decompress_stream(&mut output, &mut input).unwrap();
-        if left == 0 || input.pos == octets.len() && decoded.len() < decoded.capacity() {
+        if left == 0 || input.pos == bytes.len() && decoded.len() < decoded.capacity() {
             return (decoded, left == 0);
         }
     }
@@ -120,7 +120,7 @@ fn compressed<M>(handler: impl IntoHandler<M>) -> Layered {
 /// Sends a GET with these field lines on `client` and returns the response.
 fn ask(client: &mut Client, fields: &str) -> Seen {
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-    Seen::of(&client.received_octets())
+    Seen::of(&client.received_bytes())
 }
 
 /// Sends a GET with these field lines to a new server with `handler` and returns the response.
@@ -128,12 +128,12 @@ fn get<M>(handler: impl IntoHandler<M>, fields: &str) -> Seen {
     ask(&mut Scene::new(handler).connect(), fields)
 }
 
-/// Returns compressible text of about `octets` bytes.
-fn text(octets: usize) -> String {
+/// Returns compressible text of about `bytes` bytes.
+fn text(bytes: usize) -> String {
     let words = ["the ", "quick ", "brown ", "fox ", "jumps ", "over ", "lazy ", "dogs\n"];
     let mut random = Random::new(7);
     let mut text = String::new();
-    while text.len() < octets {
+    while text.len() < bytes {
         text.push_str(words[random.below(words.len())]);
     }
     text
@@ -141,10 +141,10 @@ fn text(octets: usize) -> String {
 
 const TEXT: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: text/plain\r\n");
 
-/// Returns a response that streams `octets` in pieces of `piece` bytes.
-fn streamed(octets: &[u8], piece: usize) -> Response {
+/// Returns a response that streams `bytes` in pieces of `piece` bytes.
+fn streamed(bytes: &[u8], piece: usize) -> Response {
     let pieces: Vec<_> =
-        octets.chunks(piece).map(|piece| Ok::<_, Infallible>(Bytes::copy_from_slice(piece))).collect();
+        bytes.chunks(piece).map(|piece| Ok::<_, Infallible>(Bytes::copy_from_slice(piece))).collect();
     Response::ok(TEXT, Content::stream(futures_util::stream::iter(pieces)))
 }
 

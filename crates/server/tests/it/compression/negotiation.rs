@@ -81,7 +81,7 @@ fn compressors_are_used_again_without_remembering() {
     for length in [1000, 60_000, 200_000, 1000, 200_000] {
         for coding in CODINGS {
             client.send(format!("GET /?{length} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n"));
-            let seen = super::Seen::of(&client.received_octets());
+            let seen = super::Seen::of(&client.received_bytes());
             assert_eq!((seen.field("Content-Encoding"), seen.decoded()), (coding, text(length).into_bytes()));
         }
     }

@@ -24,7 +24,7 @@ fn accept(coding: &str) -> String {
 
 #[test]
 fn content_comes_back_as_it_was_however_it_is_split() {
-    let noise = Random::new(3).octets(&(0..=255).collect::<Vec<u8>>(), 150_000);
+    let noise = Random::new(3).bytes(&(0..=255).collect::<Vec<u8>>(), 150_000);
     let mixed = [text(100_000).as_bytes(), &noise, &vec![0; 300_000], text(5).as_bytes()].concat();
     for coding in CODINGS {
         for piece in [1, 7, 4095, 16_384, 16_385, 65_537, mixed.len()] {
@@ -57,7 +57,7 @@ fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
     let get = |path: &str, fields: &str| {
         let mut client = scene.connect();
         client.send(format!("GET /{path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-        Seen::of(&client.received_octets())
+        Seen::of(&client.received_bytes())
     };
     for coding in CODINGS {
         for (path, content) in [("large.txt", &large), ("small.txt", &text(3000))] {
@@ -79,7 +79,7 @@ fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
 /// Encoded and plain responses have the same modification date. A client that resumed an encoded download by
 /// date once received the rest of the plain file.
 #[test]
-fn a_part_is_not_sent_to_be_put_behind_encoded_octets() {
+fn a_part_is_not_sent_to_be_put_behind_encoded_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let content = text(100_000);
     std::fs::write(directory.path().join("a.txt"), &content).unwrap();
@@ -87,7 +87,7 @@ fn a_part_is_not_sent_to_be_put_behind_encoded_octets() {
     let get = |fields: &str| {
         let mut client = scene.connect();
         client.send(format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-        Seen::of(&client.received_octets())
+        Seen::of(&client.received_bytes())
     };
     let (plain, encoded) = (get(""), get(&accept("gzip")));
     let (date, tag) = (encoded.field("Last-Modified"), encoded.field("ETag"));
@@ -131,9 +131,9 @@ struct Flow {
 }
 
 impl Tap {
-    fn with_length(octets: u64) -> Self {
+    fn with_length(bytes: u64) -> Self {
         let tap = Self::default();
-        tap.0.lock().unwrap().length = Some(octets);
+        tap.0.lock().unwrap().length = Some(bytes);
         tap
     }
 
@@ -212,7 +212,7 @@ struct Noise(Random, Arc<AtomicUsize>);
 
 impl ContentStream for Noise {
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
-        let noise = self.0.octets(&(0..=255).collect::<Vec<u8>>(), 10_000);
+        let noise = self.0.bytes(&(0..=255).collect::<Vec<u8>>(), 10_000);
         Poll::Ready(Some(Ok(Piece::Data(noise.into()))))
     }
 
@@ -245,9 +245,9 @@ fn trailers_follow_the_encoded_content() {
     let scene = Scene::new(compressed(move || tap.response()));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept("gzip")));
-    let octets = client.received_octets();
-    assert_eq!(Seen::of(&octets).decoded(), text(1000).into_bytes());
-    assert!(octets.ends_with(b"\r\n0\r\nX-Checked: yes\r\n\r\n"));
+    let bytes = client.received_bytes();
+    assert_eq!(Seen::of(&bytes).decoded(), text(1000).into_bytes());
+    assert!(bytes.ends_with(b"\r\n0\r\nX-Checked: yes\r\n\r\n"));
 }
 
 #[test]
@@ -259,18 +259,18 @@ fn each_event_is_sent_at_once() {
         let scene = Scene::new(Layered::new(move || source.events()).layer(events));
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
-        let mut received = client.received_octets();
+        let mut received = client.received_bytes();
         let mut expected = String::new();
         for i in 0..20 {
             let event = format!("data: {i} {}\n\n", text(i * 100));
             expected.push_str(&event);
             tap.say(event);
-            received.extend(client.received_octets());
+            received.extend(client.received_bytes());
             let (decoded, is_whole) = decode(coding, &Seen::of(&received).content);
             assert!(decoded == expected.as_bytes() && !is_whole, "{coding}, event {i}");
         }
         tap.give(None);
-        received.extend(client.received_octets());
+        received.extend(client.received_bytes());
         assert_eq!(Seen::of(&received).decoded(), expected.as_bytes());
     }
 }
@@ -287,7 +287,7 @@ fn a_drain_ends_events_with_the_end_of_the_coding() {
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
         scene.drain();
-        let seen = Seen::of(&client.received_octets());
+        let seen = Seen::of(&client.received_bytes());
         assert!(seen.is_complete);
         assert_eq!(seen.decoded(), b"data: one\n\nbye", "{coding}");
     }
@@ -301,9 +301,9 @@ fn what_a_slow_source_has_sent_does_not_wait_for_more() {
         let scene = Scene::new(compressed(move || source.response()));
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
-        let mut received = client.received_octets();
+        let mut received = client.received_bytes();
         let mut decoded = |client: &mut thruway_testkit::scene::Client| {
-            received.extend(client.received_octets());
+            received.extend(client.received_bytes());
             decode(coding, &Seen::of(&received).content).0
         };
         tap.say("first line\n");
@@ -332,7 +332,7 @@ fn nothing_is_compressed_ahead_of_a_client_that_does_not_read() {
         let (count, mut random) = (count.clone(), Random::new(5));
         let pieces = std::iter::from_fn(move || {
             *count.lock().unwrap() += 50_000;
-            Some(Ok::<_, Infallible>(Bytes::from(random.octets(&(0..=255).collect::<Vec<u8>>(), 50_000))))
+            Some(Ok::<_, Infallible>(Bytes::from(random.bytes(&(0..=255).collect::<Vec<u8>>(), 50_000))))
         });
         Response::ok(TEXT, Content::stream(futures_util::stream::iter(pieces)))
     }));
@@ -360,7 +360,7 @@ fn only_so_many_streams_are_compressed_at_a_time() {
     let scene = Scene::new(Layered::new(router).layer(Compression::new().streams_max(2)));
     let coding_of = |client: &mut thruway_testkit::scene::Client, path: usize| {
         client.send(format!("GET /{path} HTTP/1.1\r\nHost: a\r\n{}\r\n", accept("gzip")));
-        let head = String::from_utf8(client.received_octets()).unwrap();
+        let head = String::from_utf8(client.received_bytes()).unwrap();
         assert!(head.contains("\r\nVary: Accept-Encoding\r\n"));
         head.contains("Content-Encoding: gzip")
     };

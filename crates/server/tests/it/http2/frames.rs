@@ -52,7 +52,7 @@ impl Frame {
     pub(crate) fn status(&self) -> Option<u16> {
         let statuses = [200, 204, 206, 304, 400, 404, 500];
         // The block may begin with a change of the table size.
-        let first = self.content.iter().find(|octet| **octet & 0xe0 != 0x20)?;
+        let first = self.content.iter().find(|byte| **byte & 0xe0 != 0x20)?;
         statuses.get(usize::from(first.checked_sub(0x88)?)).copied()
     }
 }
@@ -60,24 +60,24 @@ impl Frame {
 /// Encodes a frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, content: impl AsRef<[u8]>) -> Vec<u8> {
     let content = content.as_ref();
-    let mut octets = u32::try_from(content.len()).unwrap().to_be_bytes()[1..].to_vec();
-    octets.extend([kind, flags]);
-    octets.extend(stream.to_be_bytes());
-    octets.extend(content);
-    octets
+    let mut bytes = u32::try_from(content.len()).unwrap().to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(content);
+    bytes
 }
 
 /// Encodes fields with HPACK, without table or Huffman coding.
 pub(crate) fn fields(lines: &[(&str, &str)]) -> Vec<u8> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     for (name, value) in lines {
-        octets.push(0);
+        bytes.push(0);
         for text in [name, value] {
-            push_length(&mut octets, text.len());
-            octets.extend(text.as_bytes());
+            push_length(&mut bytes, text.len());
+            bytes.extend(text.as_bytes());
         }
     }
-    octets
+    bytes
 }
 
 /// Encodes a field with HPACK that goes into the dynamic table, without Huffman coding.
@@ -88,17 +88,17 @@ pub(crate) fn indexed_field(name: &str, value: &str) -> Vec<u8> {
 }
 
 /// Appends a number with a prefix of seven bits (RFC 7541 §5.1).
-fn push_length(octets: &mut Vec<u8>, length: usize) {
+fn push_length(bytes: &mut Vec<u8>, length: usize) {
     if length < 127 {
-        return octets.push(u8::try_from(length).unwrap());
+        return bytes.push(u8::try_from(length).unwrap());
     }
-    octets.push(127);
+    bytes.push(127);
     let mut rest = length - 127;
     while rest >= 128 {
-        octets.push(u8::try_from(rest % 128).unwrap() | 128);
+        bytes.push(u8::try_from(rest % 128).unwrap() | 128);
         rest /= 128;
     }
-    octets.push(u8::try_from(rest).unwrap());
+    bytes.push(u8::try_from(rest).unwrap());
 }
 
 /// Returns the fields of a GET request for `path`.
@@ -129,8 +129,8 @@ pub(crate) fn greeted(scene: &Scene) -> Client {
 
 /// Returns the frames received so far.
 pub(crate) fn received(client: &mut Client) -> Vec<Frame> {
-    let octets = client.received_octets();
-    let mut rest = &octets[..];
+    let bytes = client.received_bytes();
+    let mut rest = &bytes[..];
     let mut frames = Vec::new();
     while let [a, b, c, kind, flags, d, e, f, g, behind @ ..] = rest {
         let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;

@@ -43,8 +43,8 @@ impl Library {
     pub(crate) fn run(&mut self) {
         loop {
             self.poll_connection();
-            let mut octets = vec![0; PIPE_BYTES];
-            let mut buffer = ReadBuf::new(&mut octets);
+            let mut bytes = vec![0; PIPE_BYTES];
+            let mut buffer = ReadBuf::new(&mut bytes);
             let has_read = Pin::new(&mut self.far).poll_read(&mut context(), &mut buffer).is_ready();
             let to_server = buffer.filled().to_vec();
             if has_read && to_server.is_empty() {
@@ -54,7 +54,7 @@ impl Library {
             if !to_server.is_empty() {
                 self.client.send(&to_server);
             }
-            let to_client = self.client.received_octets();
+            let to_client = self.client.received_bytes();
             if !to_client.is_empty() {
                 let written = Pin::new(&mut self.far).poll_write(&mut context(), &to_client);
                 match written {

@@ -9,11 +9,11 @@ fn scene() -> Scene {
     Scene::new(|request: &Request| Response::text(format!("{request}")))
 }
 
-/// Sends `octets` on a new connection and returns the error code with which the server ends it.
-fn ended_by(octets: &[u8]) -> Option<u32> {
+/// Sends `bytes` on a new connection and returns the error code with which the server ends it.
+fn ended_by(bytes: &[u8]) -> Option<u32> {
     let scene = scene();
     let (mut other, mut client) = (greeted(&scene), greeted(&scene));
-    client.send(octets);
+    client.send(bytes);
     let code = end_of(&received(&mut client));
     // Other connections are not affected.
     other.send(request(1, &get("/")));
@@ -27,7 +27,7 @@ fn ended_by(octets: &[u8]) -> Option<u32> {
 fn frames_of_a_wrong_size_end_the_connection_and_say_why() {
     let open = open_request(1, &get("/"));
     let opened = |rest: Vec<u8>| [open.clone(), rest].concat();
-    for (octets, code) in [
+    for (bytes, code) in [
         (frame(PING, 0, 0, b"1234567"), FRAME_SIZE_ERROR),
         (frame(PING, 0, 0, b"123456789"), FRAME_SIZE_ERROR),
         (frame(SETTINGS, 0, 0, b"12345"), FRAME_SIZE_ERROR),
@@ -49,7 +49,7 @@ fn frames_of_a_wrong_size_end_the_connection_and_say_why() {
         (opened(frame(DATA, PADDED, 1, b"\x05pad")), PROTOCOL_ERROR),
         (frame(HEADERS, PADDED | END_HEADERS | END_STREAM, 1, b"\x05pad"), PROTOCOL_ERROR),
     ] {
-        assert_eq!(ended_by(&octets), Some(code), "{:?}", &octets[..octets.len().min(100)]);
+        assert_eq!(ended_by(&bytes), Some(code), "{:?}", &bytes[..bytes.len().min(100)]);
     }
 }
 
@@ -89,7 +89,7 @@ fn a_window_update_with_an_increment_of_zero_resets_its_stream_only() {
 
 #[test]
 fn frames_on_streams_where_they_do_not_belong_end_the_connection() {
-    for octets in [
+    for bytes in [
         frame(SETTINGS, 0, 1, b""),
         frame(PING, 0, 1, b"12345678"),
         frame(GOAWAY, 0, 1, b"\0\0\0\0\0\0\0\0"),
@@ -110,7 +110,7 @@ fn frames_on_streams_where_they_do_not_belong_end_the_connection() {
         frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\0"),
         frame(WINDOW_UPDATE, 0, 7, b"\0\0\0\0"),
     ] {
-        assert_eq!(ended_by(&octets), Some(PROTOCOL_ERROR), "{octets:?}");
+        assert_eq!(ended_by(&bytes), Some(PROTOCOL_ERROR), "{bytes:?}");
     }
 }
 
@@ -118,7 +118,7 @@ fn frames_on_streams_where_they_do_not_belong_end_the_connection() {
 fn frames_in_an_order_that_is_none_end_the_connection() {
     let half = || frame(HEADERS, END_STREAM, 1, &fields(&get("/"))[..10]);
     let rest = |stream| frame(CONTINUATION, END_HEADERS, stream, &fields(&get("/"))[10..]);
-    for (octets, code) in [
+    for (bytes, code) in [
         // Another frame between the frames of a header section (RFC 9113 §6.10).
         ([half(), frame(PING, 0, 0, b"12345678")].concat(), PROTOCOL_ERROR),
         ([half(), request(3, &get("/"))].concat(), PROTOCOL_ERROR),
@@ -128,7 +128,7 @@ fn frames_in_an_order_that_is_none_end_the_connection() {
         // A stream number that is lower than an earlier one (RFC 9113 §5.1.1).
         ([request(5, &get("/")), request(3, &get("/"))].concat(), PROTOCOL_ERROR),
     ] {
-        assert_eq!(ended_by(&octets), Some(code), "{octets:?}");
+        assert_eq!(ended_by(&bytes), Some(code), "{bytes:?}");
     }
     // Frames after the end of a request (RFC 9113 §5.1). The code depends on whether the response has also
     // ended.
@@ -144,7 +144,7 @@ fn a_header_section_that_cannot_be_decoded_ends_the_connection_with_a_compressio
     // In order: an index outside of both tables, strings without an end, a table larger than allowed, an
     // index of zero, a number without an end, and an invalid Huffman code (RFC 7541 §2.3.3, §5.1, §5.2, §6.1,
     // §6.3).
-    for octets in [
+    for bytes in [
         &b"\xff\xff\xff\x7f"[..],
         b"\0\x05ab",
         b"\0\x01a\x05b",
@@ -153,12 +153,12 @@ fn a_header_section_that_cannot_be_decoded_ends_the_connection_with_a_compressio
         b"\xff\xff\xff\xff\xff\xff\xff",
         b"\0\x84\xff\xff\xff\xff\x01a",
     ] {
-        let code = ended_by(&frame(HEADERS, END_HEADERS | END_STREAM, 1, octets));
-        assert_eq!(code, Some(COMPRESSION_ERROR), "{octets:?}");
+        let code = ended_by(&frame(HEADERS, END_HEADERS | END_STREAM, 1, bytes));
+        assert_eq!(code, Some(COMPRESSION_ERROR), "{bytes:?}");
         // The same bytes in a block of two frames.
-        let (start, end) = octets.split_at(1);
+        let (start, end) = bytes.split_at(1);
         let pieces = [frame(HEADERS, END_STREAM, 1, start), frame(CONTINUATION, END_HEADERS, 1, end)];
-        assert_eq!(ended_by(&pieces.concat()), Some(COMPRESSION_ERROR), "{octets:?}");
+        assert_eq!(ended_by(&pieces.concat()), Some(COMPRESSION_ERROR), "{bytes:?}");
     }
 }
 

@@ -206,12 +206,12 @@ fn a_drain_waits_for_answers_that_are_on_their_way() {
     let mut client = greeted(&scene);
     client.take_only(1000).send(request(1, &get("/")));
     scene.drain();
-    let mut come = client.received_octets();
+    let mut come = client.received_bytes();
     while String::from_utf8_lossy(&come).matches('x').count() < 60_000 {
         scene.pass(Duration::from_secs(5));
         assert!(!client.is_closed() && !client.is_finished(), "after {} bytes", come.len());
         client.take_more(1000);
-        come.extend(client.received_octets());
+        come.extend(client.received_bytes());
     }
     scene.pass(Duration::from_millis(1500));
     assert!(!client.is_finished(), "it has time to say that it has taken the last of it");

@@ -20,9 +20,9 @@ use crate::gate::Gates;
 
 /// Echoes its input. At the end of the input, it sends `farewell` and closes.
 async fn echo(mut tunnel: Tunnel) {
-    let mut octets = [0; 1000];
-    while let Ok(read @ 1..) = tunnel.read(&mut octets).await {
-        tunnel.write_all(&octets[..read]).await.unwrap();
+    let mut bytes = [0; 1000];
+    while let Ok(read @ 1..) = tunnel.read(&mut bytes).await {
+        tunnel.write_all(&bytes[..read]).await.unwrap();
     }
     tunnel.write_all(b"farewell").await.unwrap();
     tunnel.shutdown().await.unwrap();

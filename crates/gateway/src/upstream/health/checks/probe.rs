@@ -128,8 +128,8 @@ impl Expected<'_> {
                         return Poll::Ready(Ok(()));
                     }
                 }
-                ResponseEvent::Content(octets) => {
-                    read.extend_from_slice(octets);
+                ResponseEvent::Content(bytes) => {
+                    read.extend_from_slice(bytes);
                     if self.is_found(read) {
                         return Poll::Ready(Ok(()));
                     }

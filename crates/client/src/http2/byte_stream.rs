@@ -12,40 +12,40 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// The received bytes of a connection.
 #[derive(Debug, Default)]
 pub struct Heard {
-    octets: Cell<u64>,
+    bytes: Cell<u64>,
     /// Length of the first frame, from its header (RFC 9113 §4.1), as far as it has arrived.
     first_frame: Cell<u64>,
 }
 
 impl Heard {
     /// Returns the number of received bytes. A change shows that the upstream server is still there.
-    pub const fn octets(&self) -> u64 {
-        self.octets.get()
+    pub const fn bytes(&self) -> u64 {
+        self.bytes.get()
     }
 
     /// Returns `true` if the first frame has arrived: the upstream server's settings (RFC 9113 §3.4).
     pub const fn has_settings(&self) -> bool {
-        self.octets.get() >= FRAME_HEAD_BYTES + self.first_frame.get()
+        self.bytes.get() >= FRAME_HEAD_BYTES + self.first_frame.get()
     }
 
-    fn note(&self, octets: &[u8]) {
-        let before = usize::try_from(self.octets.get()).unwrap_or(usize::MAX);
-        for octet in octets.iter().take(LENGTH_BYTES.saturating_sub(before)) {
-            self.first_frame.set(self.first_frame.get() << 8 | u64::from(*octet));
+    fn note(&self, bytes: &[u8]) {
+        let before = usize::try_from(self.bytes.get()).unwrap_or(usize::MAX);
+        for byte in bytes.iter().take(LENGTH_BYTES.saturating_sub(before)) {
+            self.first_frame.set(self.first_frame.get() << 8 | u64::from(*byte));
         }
-        self.octets.set(self.octets.get().wrapping_add(octets.len() as u64));
+        self.bytes.set(self.bytes.get().wrapping_add(bytes.len() as u64));
     }
 }
 
 /// The transport, in the form that the h2 library needs. Written data is buffered until a flush or until the
 /// buffer is full, because the library writes each frame separately.
-pub struct Octets<T> {
+pub struct ByteStream<T> {
     transport: T,
     output: Gathered,
     heard: Rc<Heard>,
 }
 
-impl<T: Transport> Octets<T> {
+impl<T: Transport> ByteStream<T> {
     /// Wraps `transport`. Records received bytes in `heard`.
     pub fn new(transport: T, heard: Rc<Heard>) -> Self {
         Self { transport, output: Gathered::default(), heard }
@@ -63,9 +63,9 @@ impl<T: Transport> Octets<T> {
 }
 
 /// No field is pinned.
-impl<T> Unpin for Octets<T> {}
+impl<T> Unpin for ByteStream<T> {}
 
-impl<T: Transport> AsyncRead for Octets<T> {
+impl<T: Transport> AsyncRead for ByteStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -79,11 +79,11 @@ impl<T: Transport> AsyncRead for Octets<T> {
     }
 }
 
-impl<T: Transport> AsyncWrite for Octets<T> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+impl<T: Transport> AsyncWrite for ByteStream<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_room(cx))?;
-        self.output.push(octets);
-        Poll::Ready(Ok(octets.len()))
+        self.output.push(bytes);
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_write_vectored(
