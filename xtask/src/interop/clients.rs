@@ -193,7 +193,7 @@ mod tests {
     fn verdict(client: &str, what: &str, printed: &str, received: &str) -> anyhow::Result<()> {
         let list: List = toml::from_str(include_str!("clients.toml")).unwrap();
         let mut named = list.check.into_iter().filter(|check| check.name == client && check.what == what);
-        let fill = |text: &str| Ok(text.replace("{n}", "7").replace("{content_bytes}", "4"));
+        let fill = |text: &str| Ok(text.replace("{n}", "7").replace("{body_bytes}", "4"));
         named.next().unwrap().expected.check(printed, received.as_bytes(), &fill, || Ok(b"1234".to_vec()))
     }
 

@@ -12,7 +12,7 @@ use crate::program::repository;
 
 /// Makes a command of words.
 ///
-/// These places are filled in: `{url}`, `{directory}`, `{content_bytes}` and the values in `places`;
+/// These places are filled in: `{url}`, `{directory}`, `{body_bytes}` and the values in `places`;
 /// `{stdio}`, a word of its own, which becomes the command of our MCP server on stdio; `{python:LIST}`,
 /// `{python-programs:LIST}`, `{npm:LIST}`, `{go-module:FOLDER:NAME}` and `{rmcp}`, which are installed for it;
 /// `{text:FILE}`, `{file:FILE}` and `{go:FILE}`, the text, a copy and the program of a file beside this one;
@@ -71,7 +71,7 @@ fn value(place: &str, scene: &Scene<'_>) -> anyhow::Result<String> {
     match place.split_once(':').unwrap_or((place, "")) {
         ("url", _) => Ok(scene.url.clone()),
         ("directory", _) => in_words(&fs::canonicalize(scene.directory)?),
-        ("content_bytes", _) => Ok(scene.content()?.len().to_string()),
+        ("body_bytes", _) => Ok(scene.content()?.len().to_string()),
         ("python", list) => in_words(&packages::python(list, scene.stop)?),
         ("python-programs", list) => {
             let python = packages::python(list, scene.stop)?;
