@@ -1,4 +1,4 @@
-//! A chunked body: the same content however it is cut, and the content that a naive decoder finds.
+//! A chunked body: the content does not depend on the split of the input, and a naive decoder finds the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -32,7 +32,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     assert_eq!(Some(content), decoded(body).as_deref(), "{}", body.escape_ascii());
 });
 
-/// Decodes the chunks of `body` strictly by the grammar and ignores the text between them.
+/// Decodes the chunks of `body`. Ignores all bytes between the size of a chunk and the next CRLF.
 fn decoded(mut body: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     loop {

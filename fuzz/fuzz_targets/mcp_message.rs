@@ -83,11 +83,11 @@ fn response_is_kept(response: Response<'_>) {
                 (response.id, error.code, error.message)
             );
         }
-        (None, Ok(result)) => panic!("a result of nobody's request: {result}"),
+        (None, Ok(result)) => panic!("a result without a request: {result}"),
     }
 }
 
-/// Reads parameters in all the ways that there are.
+/// Parses parameters as every type that the protocol knows.
 fn look_into(method: &str, raw: Option<&RawValue>) {
     if let Ok(params) = Params::parse(raw) {
         let _ = dual_era::era_of(method, &params, None);
@@ -105,10 +105,10 @@ fn look_into(method: &str, raw: Option<&RawValue>) {
     can_be_written_again::<SubscriptionsListenRequestParams>(raw);
 }
 
-/// Whatever is read as a `T` is written on one line, and that is read as a `T`.
+/// A value that parses as a `T` can be written on one line, and that line can be parsed as a `T`.
 fn can_be_written_again<T: DeserializeOwned + Serialize>(raw: &RawValue) {
     let Ok(value) = serde_json::from_str::<T>(raw.get()) else { return };
-    let written = serde_json::to_string(&value).expect("what was read can be written");
+    let written = serde_json::to_string(&value).expect("a parsed value can be written");
     assert!(!written.contains(['\n', '\r']), "{written}");
     assert!(serde_json::from_str::<T>(&written).is_ok(), "{written}");
 }

@@ -1,5 +1,5 @@
-//! Headers of the PROXY protocol: however the input is cut, the verdict is the same, and what was read is
-//! written so that it is read again.
+//! Headers of the PROXY protocol: the result does not depend on the split of the input, and a parsed header
+//! can be written and parsed again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-"""The official Python SDK of MCP on uvicorn with uvloop and httptools, or on pipes: no sessions, JSON answers, no log, the
-low-level server without the middleware that traces every message.
+"""The official Python SDK of MCP on uvicorn with uvloop and httptools, or on pipes: no sessions, JSON responses, no log,
+and the low-level server without the middleware that traces every message.
 
 Arguments: --listen HOST:PORT or --stdio, and --tools N.
 """
@@ -52,7 +52,7 @@ def new_server(n):
     server = Server(
         "bench",
         version="1.0",
-        # Otherwise the list is made for each call, to look for arguments that header fields mirror.
+        # Otherwise the SDK builds the list for each call, to find arguments that are mirrored in headers.
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -68,7 +68,7 @@ async def serve_stdio(server):
 
 def serve_http(server, address):
     host, port = address.rsplit(":", 1)
-    # What is allowed by itself lacks a host without a port.
+    # The default does not allow a host without a port.
     hosts = TransportSecuritySettings(allowed_hosts=[host, f"{host}:*"])
     app = server.streamable_http_app(json_response=True, stateless_http=True, transport_security=hosts)
     uvicorn.run(

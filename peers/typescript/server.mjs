@@ -1,5 +1,5 @@
-// The official TypeScript SDK of MCP on Hono's adapter for Node: no sessions, JSON answers, the low-level server, as a
-// fresh one is made for each request and a list of a hundred tools need not be.
+// The official TypeScript SDK of MCP on Hono's adapter for Node: no sessions, JSON responses. It uses the low-level
+// server, because the SDK creates a server for each request, and the low-level one can share the list of tools.
 //
 // Arguments: --listen HOST:PORT or --stdio, and --tools N.
 
@@ -60,7 +60,7 @@ function newServer() {
   return server;
 }
 
-// What `createMcpHandler` does for this era by itself, but for the answers, which would be event streams.
+// Does the same as `createMcpHandler` for this era, but with JSON responses instead of event streams.
 async function answerLegacy(request, parsedBody) {
   const transport = new WebStandardStreamableHTTPServerTransport({
     sessionIdGenerator: undefined,
@@ -74,7 +74,7 @@ function serveHttp() {
   const modern = createMcpHandler(newServer, { legacy: 'reject' });
   const answer = async (request) => {
     const parsedBody = await request.json();
-    // `isLegacyRequest` finds out more, which the handler finds out again.
+    // `isLegacyRequest` checks more, but the handler repeats those checks.
     const isModern = parsedBody.params?._meta?.[PROTOCOL_VERSION_META_KEY] !== undefined;
     return isModern ? modern.fetch(request, { parsedBody }) : answerLegacy(request, parsedBody);
   };

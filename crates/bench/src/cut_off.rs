@@ -12,7 +12,7 @@ pub(crate) struct CutOff {
     /// The times of those that were answered, and of those that were cut off late, with what they had waited.
     pub(crate) times: Times,
     /// From this time on, times are at least so long, and may have been longer.
-    pub(crate) at_least_from_percentile: Duration,
+    pub(crate) at_least_from: Duration,
     /// Time since the start of the oldest request.
     pub(crate) longest: Duration,
     /// Number of requests that were cut off.
@@ -30,13 +30,13 @@ impl CutOff {
         let is_other =
             exceeds(times.percentile(99.0), usual, 1.05) || exceeds(times.max(), answered.max(), 1.05);
         let (longest, count) = (record.cut_off_waits.max(), record.cut_off_waits.count());
-        is_other.then_some(Self { times, at_least_from_percentile: late, longest, count })
+        is_other.then_some(Self { times, at_least_from: late, longest, count })
     }
 
     /// Returns `true` if the server likely stopped to respond. There are two signs. First, the oldest request
     /// waited for a good part of the measured time and twice as long as any answered request. Second, the
-    /// 99th percentile doubles with the requests that were cut off. If there are too few responses to know
-    /// the usual time, `silence`, the time without a response at the end, must be half of the measured time
+    /// 99th percentile doubles with the requests that were cut off. With too few responses to know the usual
+    /// time, `silence` decides: the time without a response at the end. It must be half of the measured time
     /// and twice as long as any response took.
     pub(crate) fn is_stall(&self, answered: &Times, measured: Duration, silence: Duration) -> bool {
         if answered.count() < self.count * USUAL_MIN {
@@ -67,7 +67,8 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A thousand answers within a millisecond each, some slower ones, and some that were cut off.
+    /// Returns a record of a thousand responses of one millisecond each, some slower ones, and some requests
+    /// that were cut off.
     fn record(slow: &[Duration], cut_off: &[Duration]) -> Record {
         let mut record = Record::new();
         (0..1000).for_each(|_| record.service.record(MILLISECOND));
@@ -90,11 +91,8 @@ mod tests {
         let cut_off = CutOff::of(&stalled).unwrap();
         assert!(cut_off.is_stall(&stalled.service, 10 * SECOND, SECOND));
         assert!(cut_off.times.max() >= SECOND && cut_off.times.count() == 1004);
-        assert!(
-            cut_off.at_least_from_percentile <= cut_off.times.max()
-                && cut_off.at_least_from_percentile > 900 * MILLISECOND
-        );
-        // A slow start of one request hides it from the longest time, not from the percentiles.
+        assert!(cut_off.at_least_from <= cut_off.times.max() && cut_off.at_least_from > 900 * MILLISECOND);
+        // A slow first request hides the stall from the maximum, but not from the percentiles.
         assert_eq!(is_stall(&record(&[2 * SECOND], &[SECOND; 40])), Some(true));
     }
 
@@ -102,9 +100,9 @@ mod tests {
     fn those_that_happen_to_be_on_their_way_change_nothing() {
         assert_eq!(is_stall(&record(&[], &[MILLISECOND / 2; 16])), None);
         assert_eq!(is_stall(&record(&[], &[])), None);
-        // Two of a thousand take a second, so at any time most connections wait for one of these.
+        // Two of a thousand requests take a second, so most connections wait for such a request at any time.
         assert_eq!(is_stall(&record(&[SECOND; 2], &[SECOND / 2; 8])), None);
-        // A little longer than any other, but not for long.
+        // A little longer than any other response, but not much.
         assert_eq!(is_stall(&record(&[], &[20 * MILLISECOND])), Some(false));
         assert_eq!(is_stall(&record(&[SECOND], &[SECOND + SECOND / 2])), Some(false));
     }
@@ -115,12 +113,12 @@ mod tests {
         record.cut_off_waits.record(SECOND);
         let cut_off = CutOff::of(&record).unwrap();
         assert!(cut_off.times.max() >= SECOND && cut_off.times.count() == 1);
-        // Nor has one stopped to answer that answers each connection once in a while.
+        // A server has not stalled if it still answers each connection from time to time.
         assert!(!cut_off.is_stall(&record.service, SECOND, SECOND));
     }
 
-    /// A server that answered a hundred requests on 16 connections, and then none for ten seconds, passed for
-    /// one that is slow.
+    /// Regression test: a server answered a hundred requests on 16 connections, and then none for ten
+    /// seconds. It was considered slow rather than stalled.
     #[test]
     fn a_server_that_has_answered_little_has_stopped_if_it_is_silent_for_longer_than_any_answer_took() {
         let is_stall = |answered: u32, each: Duration, silence: Duration| {
@@ -131,10 +129,10 @@ mod tests {
         };
         assert_eq!(is_stall(100, MILLISECOND, 9 * SECOND), Some(true));
         assert_eq!(is_stall(1, MILLISECOND, 5 * SECOND), Some(true));
-        // Slow as it is, the next answers may be on their way.
+        // With responses this slow, the next one may be on its way.
         assert_eq!(is_stall(16, 3 * SECOND, 5 * SECOND), Some(false));
         assert_eq!(is_stall(100, MILLISECOND, 4 * SECOND), Some(false));
-        // In a short load it may be the machine's.
+        // In a short load, the machine may have caused the stall.
         let mut short = record(&[], &[400 * MILLISECOND; 200]);
         short.service = Times::exact();
         short.service.record(MILLISECOND);

@@ -82,7 +82,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A thousand requests within a second; how long each takes is said by its place in that second.
+    /// Records a thousand requests within a second. `response` maps the time of a request within that second
+    /// to its response time.
     fn share_done(response: impl Fn(f64) -> f64) -> f64 {
         let mut lateness = Lateness::new(SECOND);
         for place in 0..1000 {
@@ -103,7 +104,7 @@ mod tests {
         }
     }
 
-    /// It was multiplied, and more time than there is brought the program down.
+    /// Regression test: a multiplication overflowed for long windows, and the program crashed.
     #[test]
     fn a_window_may_be_longer_than_any_time() {
         let window = crate::Pace::Constant { rate: 1.0 }.window(crate::Limit::Requests(u64::MAX));

@@ -83,7 +83,8 @@ mod tests {
         assert_eq!(parts.last().map(|(at, _)| *at), Some(Duration::from_secs(992)));
     }
 
-    /// The rate of a long load was that of a part that had only begun, over the whole length of one.
+    /// Regression test: the count of an unfinished part was divided by the length of a whole part, so the
+    /// rate of a long load was too low.
     #[test]
     fn the_last_part_is_as_long_as_what_has_come_of_it() {
         let mut over_time = OverTime::new(Duration::from_secs(1));

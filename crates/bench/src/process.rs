@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(super::usage(u32::MAX), None);
     }
 
-    /// The time of ended threads was lost.
+    /// Regression test: the CPU time of ended threads was lost.
     #[test]
     fn threads_that_have_ended_count() {
         let id = std::process::id();
@@ -211,7 +211,7 @@ mod tests {
         assert!(waited.unwrap() > MILLISECOND * 5, "{waited:?}");
     }
 
-    /// The time of ended children was lost.
+    /// Regression test: the CPU time of ended child processes was lost.
     #[test]
     fn children_that_have_ended_and_were_waited_for_count() {
         let script = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); echo done; read -r line";
@@ -245,10 +245,10 @@ mod tests {
     fn those_that_nobody_waited_for_are_kept_as_far_as_they_were_seen_and_said_to_be_incomplete() {
         let mut meter = Meter::new(1);
         meter.note(times(&[(1, 100, 0), (2, 500, 0), (3, 400, 50)]));
-        // One is waited for by its parent, with a little more than was seen of it.
+        // The parent waited for the first child, which used a little more CPU time after the last sample.
         meter.note(times(&[(1, 110, 520), (3, 400, 50)]));
         assert!(!meter.is_incomplete() && meter.unwaited.is_zero());
-        // The other is not.
+        // No process waited for the other child.
         meter.note(times(&[(1, 110, 520)]));
         assert!(meter.is_incomplete());
         assert_eq!(meter.unwaited, MILLISECOND * 450);

@@ -8,7 +8,7 @@ use crate::stop::Limit;
 /// Progress of a load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
-    /// What is going on.
+    /// Current phase.
     pub stage: Stage,
     /// Requests that were answered as expected, in the intervals that are over.
     pub answered: u64,
@@ -131,7 +131,7 @@ mod tests {
         assert!(begun.describe(Limit::Requests(5000)).starts_with("[--------------------] 0 of 5,000 "));
     }
 
-    /// Nothing was shown while thousands of connections were opened.
+    /// Regression test: no progress was shown while thousands of connections were opened.
     #[test]
     fn what_comes_before_the_measuring_is_shown_too() {
         let limit = Limit::Requests(1);

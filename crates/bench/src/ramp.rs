@@ -318,7 +318,7 @@ const FORMAT: &str = "thruway-bench-ramp/2";
 mod tests {
     use super::*;
 
-    /// Searches a server that holds up to `capacity`, and errs in every `unlucky`th step.
+    /// Searches the rate of a server that holds up to `capacity`. Every `unlucky`th step fails by chance.
     fn found(first: f64, capacity: f64, unlucky: usize) -> (Option<f64>, usize) {
         let mut search = Search::new(first);
         let mut steps = 0;
@@ -346,7 +346,8 @@ mod tests {
         assert!(highest.unwrap() * PRECISION >= 54_321.0);
     }
 
-    /// On a busy machine the search reported 841 requests/s for a server that holds 128,000 elsewhere.
+    /// Regression test: on a busy machine the search reported 841 requests/s for a server that holds 128,000
+    /// elsewhere.
     #[test]
     fn a_step_in_which_the_generator_was_late_is_no_limit_of_the_server() {
         let found = |outcome: fn(f64) -> StepOutcome| {

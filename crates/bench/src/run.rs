@@ -45,7 +45,7 @@ pub struct Load {
     pub manner: Manner,
     /// Ends the load from outside.
     pub stop: StopFlag,
-    /// Process of the server, whose resource use is measured.
+    /// Process id of the server, to measure its resource use.
     pub server: Option<u32>,
 }
 

@@ -16,7 +16,7 @@ pub enum Pace {
         /// Requests a second, of all workers together; more than 0.
         rate: f64,
     },
-    /// An open loop whose requests arrive like those of many independent clients: a Poisson process.
+    /// An open loop with requests at random times, as from many independent clients: a Poisson process.
     Poisson {
         /// Requests a second on average, of all workers together; more than 0.
         rate: f64,
@@ -133,7 +133,7 @@ impl Starts {
             Self::Closed => {}
             Self::Constant { place, step, .. } => *place += *step,
             Self::Poisson { next, rate, random } => {
-                // 1 - u is never 0, whose logarithm would give an infinite interval.
+                // 1 - u is never 0. The logarithm of 0 would give an infinite interval.
                 *next += Duration::from_secs_f64(-(1.0 - random.f64()).ln() / *rate);
             }
         }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(tried(0), starts(pace, 0, 2, 50));
         assert_eq!(tried(3), tried(3));
         assert_ne!(tried(0), tried(1));
-        // Nor are they those of another worker.
+        // Another worker gets other start times.
         assert_ne!(starts(pace, 1, 2, 50), tried(1));
     }
 

@@ -29,8 +29,8 @@ pub struct Ratio {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// Probability that the interval contains the true value: at least 0.95 with six pairs or more, and less
-    /// with fewer. 0 for values of separate runs, because changes of the machine between them are unknown.
+    /// Probability that the interval contains the true value: at least 0.95 with six pairs or more, less with
+    /// fewer. It is 0 for values of separate runs, because the machine may have changed between them.
     #[serde(default)]
     pub coverage: f64,
 }
@@ -241,7 +241,8 @@ mod tests {
         assert_eq!((ratio.median, ratio.low, ratio.high), (0.5, 0.5, 0.75));
     }
 
-    /// The interval of two values was told as one of 95 %, and that of one value had no width.
+    /// Regression test: the interval of two values was labeled as 95 %, and the interval of one value had no
+    /// width.
     #[test]
     fn few_pairs_cover_little_and_six_are_enough() {
         let of = |n: usize| Ratio::of_pairs(&vec![(1.0, 2.0); n]).unwrap();
@@ -251,7 +252,7 @@ mod tests {
             assert_eq!(of(n).is_sure(), n >= 6);
         }
         assert_eq!([1, 3, 5, 6].map(|n| of(n).certainty()), ["0 %", "75 %", "93 %", "96 %"]);
-        // From tables of the sign test.
+        // Values from tables of the sign test.
         for (n, left_out) in [(6, 0), (8, 0), (9, 1), (12, 2), (15, 3), (20, 5), (100, 39)] {
             assert_eq!(left_out_of(n, 0.05).0, left_out, "{n}");
         }
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn values_without_pairs_need_four_on_each_side() {
-        // The critical values of the test of Mann and Whitney.
+        // Critical values of the Mann-Whitney test.
         for (m, n, left_out) in [(4, 4, 0), (5, 5, 2), (8, 8, 13), (10, 10, 23), (20, 20, 127), (10, 3, 3)] {
             assert_eq!(left_out_of_unpaired(m, n).0, left_out, "{m} and {n}");
             assert!(coverage_of_unpaired(m, n) >= CERTAINTY);
@@ -268,7 +269,7 @@ mod tests {
         for (m, n) in [(3, 3), (10, 1), (1, 1), (30, 1)] {
             assert!(coverage_of_unpaired(m, n) < CERTAINTY, "{m} and {n}");
         }
-        // The approximation goes on where the count ends.
+        // The approximation is continuous with the exact values.
         let (counted, approximated) = (left_out_of_unpaired(20, 20).0, left_out_of_many(20, 20).0);
         assert!(counted.abs_diff(approximated) <= 1, "{counted} and {approximated}");
     }

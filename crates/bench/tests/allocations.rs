@@ -1,4 +1,4 @@
-//! What a request costs the heap: nothing, however many there are.
+//! A load allocates no memory per request, however many there are.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -22,23 +22,23 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A server that does not allocate: it answers every request that is written to it, a millisecond later.
+/// A server that allocates no memory. It answers every request a millisecond after it was written.
 #[derive(Clone)]
 struct Line {
     time: ManualTime,
     unanswered: Rc<Cell<usize>>,
-    /// Of messages: the id of the next, which are counted in their order.
+    /// For JSON-RPC messages: the id of the next response. Ids count up from the first request.
     next_id: Option<Rc<Cell<u64>>>,
 }
 
 impl Line {
-    /// Writes an answer; how long it is.
+    /// Writes a response and returns its length.
     fn answer(&self, mut buffer: &mut [u8]) -> usize {
         let room = buffer.len();
         match &self.next_id {
             None => buffer.write_all(ANSWER).unwrap(),
             Some(id) => {
-                // White space makes all of them as long.
+                // Padding makes all responses equally long.
                 let id = id.replace(id.get() + 1);
                 let head = "HTTP/1.1 200 OK\r\nContent-Length: 47\r\n\r\n";
                 write!(buffer, "{head}{{\"jsonrpc\":\"2.0\",\"id\":{id:>12},\"result\":{{}}}}").unwrap();
@@ -52,7 +52,7 @@ impl Transport for Line {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let answers = self.unanswered.replace(0);
         if answers == 0 {
-            // It has something to say whenever it is asked again.
+            // The connection must be polled again, because a response may be available then.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -90,7 +90,7 @@ impl Connect for Line {
     }
 }
 
-/// What a load of so many requests allocates, all in all.
+/// Number of allocations for a load of `requests` requests.
 fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u64 {
     let time = ManualTime::default();
     let clock = Clock::manual(time.clone());
@@ -145,7 +145,7 @@ fn memory_does_not_depend_on_the_number_of_requests() {
         for (all, pipeline) in [(gets(), 1), (gets(), 16), (messages(), 1), (messages(), 16)] {
             let few = cost(all.clone(), pace, pipeline, 1_000);
             let more = cost(all, pace, pipeline, 20_000).abs_diff(few);
-            // Buffers are as long as the longest batch so far.
+            // Buffers grow to the longest batch so far.
             assert!(more <= 5, "{pace:?}, pipelines of {pipeline}: {more} allocations");
         }
     }

@@ -45,8 +45,8 @@ struct Present {
 }
 
 impl Secured {
-    /// Keeps the TLS acceptors of listeners whose TLS settings did not change, so that sessions can be
-    /// resumed.
+    /// Keeps the TLS acceptor of each listener with unchanged TLS settings, so that clients can resume
+    /// sessions.
     pub(crate) fn kept_in(&self, config: &mut Config) {
         let present = self.lock();
         for listener in &mut config.listeners {

@@ -263,8 +263,8 @@ mod tests {
 
     use super::*;
 
-    /// The server once took the stalled body of a request for a fault of an upstream server, and logged each
-    /// at the level error.
+    /// Regression test: the server blamed an upstream server if the body of a request stalled, and logged
+    /// each case at level `error`.
     #[test]
     fn the_source_of_a_failed_request_body_is_the_error_of_the_server() {
         let failure = Failure::from(ContentError::TimedOut);

@@ -125,10 +125,10 @@ impl Redirect {
     }
 }
 
-/// Returns `true` if a browser finds a host in `location` that the template does not name: `location` is a
-/// path that begins with two slashes (RFC 3986 §4.2), or a URL without a host, behind which the first segment
-/// of the path becomes the host. Browsers ignore tabs and line breaks, and spaces at the start, and read a
-/// backslash as a slash (WHATWG URL §4.4).
+/// Returns `true` if a browser finds a host in `location` that the template does not name. That happens if
+/// `location` is a path that begins with two slashes (RFC 3986 §4.2). It also happens in a URL without a
+/// host: the first segment of the path becomes the host. Browsers ignore tabs and line breaks, and spaces at
+/// the start, and read a backslash as a slash (WHATWG URL §4.4).
 pub(crate) fn has_hidden_host(location: &str) -> bool {
     let read = location.bytes().filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'));
     let read = read.skip_while(|byte| *byte <= b' ').map(|byte| if byte == b'\\' { b'/' } else { byte });
@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    /// `/{query}{path}` passed: without a query, the path followed the slash, and its first segment became
-    /// the host.
+    /// Regression test: the template `/{query}{path}` was accepted. In a request without a query, the path
+    /// followed the slash directly, and its first segment became the host.
     #[test]
     fn a_template_that_lets_a_request_choose_the_host_is_refused() {
         for to in [
@@ -306,8 +306,8 @@ mod tests {
         }
     }
 
-    /// The template was the only check. A request without a host got `Location: https:///evil.example/`,
-    /// which browsers read as `https://evil.example/`.
+    /// Regression test: only the template was checked. A request without a host got `Location:
+    /// https:///evil.example/`, which browsers read as `https://evil.example/`.
     #[test]
     fn a_request_whose_location_has_a_hidden_host_is_refused() {
         let unchecked = |to: &str| {

@@ -1,4 +1,4 @@
-//! What finding a route, counting its requests, and policies that look at addresses cost the heap: nothing.
+//! Finding a route, counting its requests and checking addresses in policies allocates no memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ fn to_count_a_request_allocates_nothing() {
     assert_eq!(meter.durations()[0].count(), 2);
 }
 
-/// What a hundred requests allocate, in a server that is warm.
+/// Number of allocations for a hundred requests, after a warm-up.
 fn allocations_with(handler: Arc<dyn Handler>) -> u64 {
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let scene = Scene::new(handler);

@@ -1,4 +1,5 @@
-//! No pipe is lost, however exchanges end. It counts those of the whole process, and so has one of its own.
+//! No pipe leaks, however exchanges end. The test counts the pipes of the whole process, so it has a process
+//! of its own.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +14,7 @@ use thruway_gateway::{Forward, Upstream, UpstreamConfig};
 use thruway_net::Clock;
 use thruway_server::{ListenAddr, RunningServer, Server};
 
-/// A gateway with one worker.
+/// Starts a gateway with one worker.
 fn start(upstream: SocketAddr) -> (RunningServer, SocketAddr) {
     let mut config = UpstreamConfig::new("a", [upstream.into()]);
     config.ejection.failures = 0;
@@ -25,8 +26,8 @@ fn start(upstream: SocketAddr) -> (RunningServer, SocketAddr) {
     (server, address)
 }
 
-/// An upstream that announces much on each connection, and sends `CONTENT_BYTES` of it or until it is not
-/// taken any more.
+/// Starts an upstream server that announces a longer body than it sends: `CONTENT_BYTES`, or less if the
+/// gateway stops reading.
 fn announce_more_than_is_sent() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -47,7 +48,7 @@ fn answer(mut stream: TcpStream) {
         }
     }
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 2 * CONTENT_BYTES);
-    // The gateway may go first.
+    // The gateway may close the connection first.
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(&vec![b'a'; CONTENT_BYTES]);
 }
@@ -59,10 +60,10 @@ fn ask(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// How many descriptors of this process are ends of pipes.
+/// Number of file descriptors of this process that are ends of pipes.
 fn pipe_ends() -> usize {
     let descriptors = fs::read_dir("/proc/self/fd").unwrap().map_while(Result::ok);
-    // Some are gone before they are looked at.
+    // Some descriptors are closed before they are read.
     let links = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("pipe:")).count()
 }
@@ -77,20 +78,20 @@ fn until(what: &str, is_so: impl Fn(usize) -> bool) {
 
 #[test]
 fn pipes_are_neither_lost_nor_kept_by_exchanges_that_fail() {
-    // The harness has pipes of its own, perhaps.
+    // The test harness may have pipes of its own.
     let others = pipe_ends();
     let (server, address) = start(announce_more_than_is_sent());
     for _ in 0..ROUNDS {
-        // The upstream dies.
+        // The upstream server breaks off.
         let mut bytes = Vec::new();
         ask(address).read_to_end(&mut bytes).unwrap();
         assert!(bytes.len() > CONTENT_BYTES);
-        // The client goes, while its socket is full.
+        // The client disconnects while its socket is full.
         let client = ask(address);
         client.peek(&mut [0]).unwrap();
         set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
     }
-    // As many pipes as there may be were lost by now if each failure lost one.
+    // If each failure leaked a pipe, the limit of pipes would be exhausted by now.
     let stalled: Vec<_> = (0..3).map(|_| ask(address)).collect();
     until("clients that stop reading hold pipes", |ends| ends >= others + 2 * stalled.len());
     drop(stalled);
@@ -100,14 +101,14 @@ fn pipes_are_neither_lost_nor_kept_by_exchanges_that_fail() {
     until("workers that have ended have none", |ends| ends == others);
 }
 
-/// More than sockets hold.
+/// More than the sockets can buffer.
 const CONTENT_BYTES: usize = 16 << 20;
 
-/// Twice that is more than there are pipes.
+/// Twice this number is more than the limit of pipes.
 const ROUNDS: usize = 40;
 
-/// What a worker may keep for the next.
+/// Maximum number of pipes that a worker keeps for reuse.
 const KEPT_MAX: usize = 32;
 
-/// How long to wait for what has gone wrong.
+/// Time limit of each wait. It expires only if the test fails.
 const PATIENCE: Duration = Duration::from_mins(1);

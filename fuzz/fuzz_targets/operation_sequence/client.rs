@@ -1,4 +1,4 @@
-//! The client's end, with a model of what it must have counted.
+//! The client's end, with a model of the expected state.
 
 use arbitrary::Arbitrary;
 use thruway_http1::{BodyLength, ClientConnection, Error, HeadIndex, Limits, ResponseTo};
@@ -62,8 +62,8 @@ impl Response {
     }
 }
 
-/// Performs the operations, feeding pieces of at most `size`, and returns the events and the error that ended
-/// them.
+/// Performs the operations, with input in pieces of at most `size` bytes. Returns the events and the final
+/// error.
 pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec<Event>, Option<Error>) {
     let mut run = Run {
         connection: ClientConnection::new(limits),
@@ -93,9 +93,9 @@ struct Run {
     index: HeadIndex,
     buffer: Vec<u8>,
     events: Vec<Event>,
-    /// Responses still to come, the present one among them.
+    /// Number of outstanding responses, including the current one.
     awaited: usize,
-    /// Content still to come in the present response, while one is read.
+    /// Remaining content of the current response, if one is being read.
     expected: Option<BodyLength>,
     error: Option<Error>,
     has_ended: bool,
@@ -134,7 +134,7 @@ impl Run {
         assert!(!self.connection.is_reusable());
     }
 
-    /// Content of a known length is passed over; of what has no length nothing is.
+    /// Skips content of a known length. Content of unknown length is not skipped.
     fn skip(&mut self, bytes: u64) {
         self.connection.skip_content(bytes);
         if let Some(BodyLength::Bytes(remaining)) = &mut self.expected {

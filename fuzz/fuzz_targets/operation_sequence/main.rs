@@ -1,4 +1,4 @@
-//! Operations on the connection of either end, in any order: the state never contradicts what happened.
+//! Operations on the connection of either end, in any order: the state must agree with a model.
 #![no_main]
 
 mod client;
@@ -13,7 +13,7 @@ enum Input {
     Client { limits: SmallLimits, operations: Vec<client::Operation> },
 }
 
-/// Limits small enough to be reached.
+/// Limits that are small enough to be exceeded.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct SmallLimits {
     content_bytes: u8,

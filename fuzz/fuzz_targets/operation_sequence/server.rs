@@ -1,4 +1,4 @@
-//! The server's end, with a model of what it must have counted.
+//! The server's end, with a model of the expected state.
 
 use arbitrary::Arbitrary;
 use thruway_http1::{BodyLength, Error, HeadIndex, Limits, ServerConnection, ServerEvent};
@@ -57,8 +57,8 @@ impl Request {
     }
 }
 
-/// Performs the operations, feeding pieces of at most `size`, and returns the events and the error that ended
-/// them.
+/// Performs the operations, with input in pieces of at most `size` bytes. Returns the events and the final
+/// error.
 pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec<Event>, Option<Error>) {
     let mut run = Run {
         connection: ServerConnection::new(limits),
@@ -85,7 +85,7 @@ struct Run {
     buffer: Vec<u8>,
     events: Vec<Event>,
     requests: u64,
-    /// Content still to come in the present request, while one is read.
+    /// Remaining content of the current request, if one is being read.
     expected: Option<BodyLength>,
     error: Option<Error>,
     is_stopped: bool,
@@ -185,7 +185,7 @@ impl Run {
     fn check(&self) {
         let limit = self.limits.requests_per_connection;
         assert!(limit == 0 || self.requests <= limit, "more requests than allowed");
-        // A head may be refused for what comes after it was counted.
+        // A head that is refused may already be counted.
         assert!(self.connection.request_count() - self.requests <= 1);
         assert_eq!(self.connection.is_reading_content(), self.expected.is_some());
         assert_eq!(self.connection.content_remaining(), self.expected.map_or(Some(0), BodyLength::bytes));

@@ -10,10 +10,10 @@ use mimalloc::MiMalloc;
 const ACTIX: HeaderValue = HeaderValue::from_static("actix");
 const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
 
-/// Longer than any run: idle connections are counted, not reaped.
+/// Longer than any run, so that idle connections stay open.
 const IDLE: Duration = Duration::from_mins(5);
 
-/// Above the 10,000 that the workloads open; the default of 25,000 is shared by all workers.
+/// More than the 10,000 connections of the workloads; the default of 25,000 is shared by all workers.
 const CONNECTIONS_MAX: usize = 25_000;
 
 #[global_allocator]

@@ -1,4 +1,4 @@
-//! The application of the `axum` peer on our engine. It leaves `Server` to the engine.
+//! The application of the `axum` peer on Thruway's engine, which adds `Server` itself.
 
 use axum::body::Body;
 use axum::http::HeaderValue;

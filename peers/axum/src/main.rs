@@ -1,7 +1,7 @@
 //! axum on hyper, on one current-thread runtime.
 //!
-//! As `axum::serve` runs it; with `--pipeline-flush` as hyper can run it when asked: the answers to pipelined
-//! requests leave together, which `axum::serve` has no setting for.
+//! Uses `axum::serve` by default. With `--pipeline-flush` it runs on hyper directly, which can flush
+//! responses to pipelined requests together; `axum::serve` has no such setting.
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
@@ -49,7 +49,8 @@ async fn serve_flushing_together(listener: &TcpListener) -> std::io::Result<()> 
         stream.set_nodelay(true)?;
         let connection = http1.serve_connection(TokioIo::new(stream), service.clone());
         tokio::spawn(async move {
-            // A client that leaves is no fault of the server; the load generator reports what it misses.
+            // A client that disconnects is no error of the server. The load generator reports missing
+            // responses.
             let _ended = connection.await;
         });
     }
@@ -71,7 +72,7 @@ async fn json() -> impl IntoResponse {
     ([(SERVER, AXUM)], Json(contract::GREETING))
 }
 
-/// What a server of MCP that knew the answer beforehand would send.
+/// Sends a fixed response, as an MCP server that knows the result in advance.
 async fn fixed(_: Bytes) -> impl IntoResponse {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], contract::FIXED_MCP_ANSWER)
 }

@@ -1,12 +1,12 @@
-//! What every client of MCP does: calls of one tool, so many in flight at a time, first to warm up and then
-//! for a while.
+//! The load of every MCP client: calls of one tool with a given concurrency, first a warm-up and then the
+//! measured time.
 //!
-//! It says `ready` on a line and waits for one, so that whoever measures can look at the processes before and
-//! after. Then it says how many calls there were and how many seconds they took, and ends when its standard
-//! input does.
+//! The client prints the line `ready` and waits for a line of input, so that the caller can measure the
+//! processes before and after. Then it prints the number of calls and their duration in seconds, and exits
+//! when its standard input ends.
 //!
-//! With `--calls N` it makes so many and says nothing: two runs under `valgrind --tool=callgrind` tell what a
-//! call takes.
+//! With `--calls N` it makes `N` calls and prints nothing. Two runs under `valgrind --tool=callgrind` show
+//! the cost of a call.
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};
@@ -14,26 +14,26 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-/// What `echo` is called with.
+/// Argument of `echo`.
 pub const MESSAGE: &str = "Benchmark test message 1";
 
-/// A load, as the arguments say.
+/// A load, read from the arguments.
 pub struct Load {
-    /// The MCP endpoint.
+    /// URL of the MCP endpoint.
     pub url: String,
-    /// Calls that are not answered at the same time.
+    /// Number of concurrent calls.
     pub in_flight: usize,
     duration: Duration,
-    /// How many calls there are in all, if nobody measures.
+    /// Total number of calls, for runs without measurement.
     calls: Option<u64>,
 }
 
 impl Load {
-    /// The load of `--call URL --in-flight N --seconds N`; none if there is no `--call`, as the program is a
+    /// Reads the load from `--call URL --in-flight N --seconds N`. `None` without `--call`; the program is a
     /// server then.
     ///
     /// # Panics
-    /// When the others are not numbers.
+    /// Panics if a value that should be a number is not one.
     #[must_use]
     pub fn from_arguments() -> Option<Self> {
         let number = |name: &str| Some(argument(name)?.parse::<u64>().expect("it is a number"));
@@ -45,10 +45,10 @@ impl Load {
         })
     }
 
-    /// Makes the load. `call` calls the tool, and fails unless its answer is as it should be.
+    /// Runs the load. `call` calls the tool and returns an error if the result is wrong.
     ///
     /// # Errors
-    /// When a call has failed, or nobody reads what is said.
+    /// Returns an error if a call failed or the output cannot be written.
     pub async fn run<C, F>(&self, call: C) -> Result<(), Box<dyn Error>>
     where
         C: Fn() -> F + Clone + Send + 'static,
@@ -66,7 +66,7 @@ impl Load {
         let start = Instant::now();
         let calls = self.call_for(self.duration, call).await?;
         say(&format!("{calls} {}", start.elapsed().as_secs_f64()))?;
-        // At the end of its input there is nobody who would look at it any more.
+        // Waits for the end of the input, so that the caller can still look at the process.
         io::stdin().lock().read_line(&mut line)?;
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Load {
         self.call_while(call, move |_| Instant::now() < end).await
     }
 
-    /// Calls in each task for as long as `goes_on` says so of the calls that it has made.
+    /// Makes calls in each task while `goes_on` returns `true` for the number of calls so far.
     async fn call_while<C, F>(
         &self,
         call: C,
@@ -116,7 +116,7 @@ fn say(line: &str) -> io::Result<()> {
     output.flush()
 }
 
-/// What stands after `name` among the arguments.
+/// Returns the argument after `name`.
 fn argument(name: &str) -> Option<String> {
     std::env::args().skip_while(|argument| argument != name).nth(1)
 }

@@ -1,18 +1,18 @@
-//! The constant answer, repeated so that many answers leave in one write.
+//! The constant response, repeated so that one write can send many of them.
 
 use std::time::SystemTime;
 
-/// Answers sent at once at most; more are sent in several writes.
+/// Maximum number of responses in one write.
 const REPEATED: usize = 512;
 
-/// One answer over and over.
+/// Repetitions of one response.
 pub(crate) struct Answers {
     bytes: Vec<u8>,
     answer_bytes: usize,
 }
 
 impl Answers {
-    /// Writes the answer; its `Date` is that of the start and goes stale, as a ceiling may.
+    /// Builds the response. Its `Date` is the start time and goes stale, which is acceptable here.
     #[expect(clippy::disallowed_methods, reason = "read once, at the start: the ceiling has no clock")]
     pub(crate) fn new() -> Self {
         let answer = format!(
@@ -25,12 +25,12 @@ impl Answers {
         Self { bytes: answer.repeat(REPEATED).into_bytes(), answer_bytes: answer.len() }
     }
 
-    /// Length of `n` answers in bytes.
+    /// Returns the length of `n` responses in bytes.
     pub(crate) fn bytes(&self, n: usize) -> usize {
         n * self.answer_bytes
     }
 
-    /// The next bytes to send when `owed` bytes of whole answers are left, some of the first perhaps sent.
+    /// Returns the next bytes to send if `owed` bytes remain. The first response may already be sent in part.
     pub(crate) fn owed(&self, owed: usize) -> &[u8] {
         let sent = (self.answer_bytes - owed % self.answer_bytes) % self.answer_bytes;
         let end = self.bytes.len().min(sent + owed);

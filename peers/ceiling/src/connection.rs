@@ -1,4 +1,4 @@
-//! One connection: receive, count, send, until the socket has nothing more.
+//! A connection: receives, counts and sends until the socket would block.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -7,16 +7,16 @@ use rustix::net::{RecvFlags, SendFlags};
 use crate::answers::Answers;
 use crate::request_ends::RequestEnds;
 
-/// What a connection waits for.
+/// State of a connection after an event.
 #[derive(PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing more to do: the socket is to be dropped.
+    /// The connection has ended: the caller drops the socket.
     Closed,
-    /// The next event.
+    /// The connection waits for the next event.
     Open,
 }
 
-/// A client's socket and what is owed to it.
+/// A client's socket and the number of bytes still to send.
 pub(crate) struct Connection {
     socket: OwnedFd,
     request_ends: RequestEnds,
@@ -28,13 +28,13 @@ impl Connection {
         Self { socket, request_ends: RequestEnds::default(), owed_bytes: 0 }
     }
 
-    /// Does all that the socket allows now. With `ends` the client has closed its side, or the connection
-    /// broke: then a short read does not mean that the socket is empty, the end is still to be read.
+    /// Does everything that the socket allows now. `ends` is `true` if the client has closed its side or the
+    /// connection broke. A short read then does not mean that the socket is empty: the end is still unread.
     pub(crate) fn drive(&mut self, ends: bool, answers: &Answers, input: &mut [u8]) -> State {
         loop {
             match self.send_owed(answers) {
                 Ok(()) => {}
-                // Not read further: the client is to take its answers first.
+                // Reads no further requests until the client has read its responses.
                 Err(Errno::AGAIN) => return State::Open,
                 Err(_) => return State::Closed,
             }

@@ -1,6 +1,6 @@
-//! The ceiling: a raw epoll loop with a constant answer, the floor that the kernel's TCP path sets.
+//! The ceiling: a raw epoll loop with a constant response. It shows the cost of the kernel's TCP path.
 //!
-//! Nothing is parsed; ends of header sections are counted, so that pipelined requests get an answer each.
+//! It parses nothing. It counts the ends of header sections, so that each pipelined request gets a response.
 
 mod answers;
 mod connection;
@@ -19,10 +19,10 @@ use connection::{Connection, State};
 /// Marks the listener among the slots of connections.
 const LISTENER: u64 = u64::MAX;
 
-/// Events taken from the kernel at once.
+/// Maximum number of events per call.
 const EVENTS: usize = 1024;
 
-/// Bytes received at once: a hundred pipelined requests and more.
+/// Maximum number of bytes per read: enough for a hundred pipelined requests.
 const INPUT_BYTES: usize = 64 * 1024;
 
 fn main() -> io::Result<()> {
@@ -54,14 +54,14 @@ fn listen() -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let listener = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_socket_reuseaddr(&listener, true)?;
-    // Accepted sockets inherit it, which saves one call per connection.
+    // Accepted sockets inherit the option, which saves one call per connection.
     sockopt::set_tcp_nodelay(&listener, true)?;
     rustix::net::bind(&listener, &address)?;
     rustix::net::listen(&listener, contract::BACKLOG)?;
     Ok(listener)
 }
 
-/// All connections of the process and the descriptor that reports on them.
+/// All connections of the process, and their epoll descriptor.
 struct Worker {
     epoll: OwnedFd,
     slots: Vec<Option<Connection>>,
@@ -86,7 +86,8 @@ impl Worker {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        // Edge-triggered, registered once: no `epoll_ctl` per event, and no second poll of a drained socket.
+        // Edge-triggered and registered once. This avoids `epoll_ctl` per event and a second poll of a
+        // drained socket.
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), interest)?;
         self.slots[slot] = Some(Connection::new(socket));
@@ -98,7 +99,7 @@ impl Worker {
         let Some(connection) = &mut self.slots[slot] else { return };
         let ends = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         if connection.drive(ends, answers, input) == State::Closed {
-            // Dropping the socket closes it, and closing takes it out of the epoll set.
+            // Dropping the socket closes it, which also removes it from the epoll set.
             self.slots[slot] = None;
             self.free.push(slot);
         }

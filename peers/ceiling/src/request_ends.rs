@@ -4,7 +4,7 @@ use memchr::memmem;
 
 const END: &[u8] = b"\r\n\r\n";
 
-/// How much of `END` the bytes seen so far finish with: 0 to 3.
+/// Length of the part of `END` at the end of the input so far: 0 to 3.
 #[derive(Default)]
 pub(crate) struct RequestEnds {
     matched: usize,
@@ -27,18 +27,19 @@ impl RequestEnds {
         n
     }
 
-    /// Goes on with an end that an earlier piece began; says if it is complete and how many bytes that took.
+    /// Continues an end that began in an earlier piece. Returns `true` if it is complete, and the number of
+    /// bytes used.
     fn resume(&mut self, input: &[u8]) -> (bool, usize) {
         let missing = &END[self.matched..];
         let same = missing.iter().zip(input).take_while(|(a, b)| a == b).count();
         let (found, ran_out) = (same == missing.len(), same == input.len());
         self.matched = if found || !ran_out { 0 } else { self.matched + same };
-        // After a mismatch the bytes may still begin an end of their own: they are looked at again.
+        // After a mismatch, the bytes may still start another end, so they are searched again.
         (found, if found || ran_out { same } else { 0 })
     }
 }
 
-/// Longest proper prefix of `END` that `bytes` finish with.
+/// Returns the length of the longest proper prefix of `END` at the end of `bytes`.
 fn unfinished(bytes: &[u8]) -> usize {
     (1..END.len()).rev().find(|&n| bytes.ends_with(&END[..n])).unwrap_or(0)
 }

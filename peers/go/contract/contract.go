@@ -1,4 +1,4 @@
-// Package contract holds what the servers of MCP have in common: arguments, tools and their results.
+// Package contract has the arguments, tools and results that the MCP servers share.
 package contract
 
 import (
@@ -40,7 +40,7 @@ type Sum struct {
 	Sum float64 `json:"sum"`
 }
 
-// Start reads the arguments and leaves the process one processor.
+// Start parses the arguments and limits the process to one processor.
 func Start() Options {
 	var options Options
 	flag.StringVar(&options.Address, "listen", "127.0.0.1:8080", "address to listen on")
@@ -48,12 +48,12 @@ func Start() Options {
 	flag.IntVar(&options.Tools, "tools", 2, "how many tools there are")
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
-	// The live heap is so small that the default would collect thousands of times a second.
+	// With the default and such a small live heap, the garbage collector would run thousands of times per second.
 	debug.SetGCPercent(400)
 	return options
 }
 
-// Serve answers HTTP requests to /mcp until that fails. Connections have TCP_NODELAY, as Go sets it by itself.
+// Serve answers HTTP requests to /mcp until an error. Connections have TCP_NODELAY, which is the default in Go.
 func Serve(address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -64,22 +64,22 @@ func Serve(address string, handler http.Handler) error {
 	return http.Serve(listener, mux)
 }
 
-// ToolName is the name of a tool that does nothing but stand in the list.
+// ToolName returns the name of a tool without a function.
 func ToolName(n int) string {
 	return fmt.Sprintf("tool_%03d", n)
 }
 
-// EchoTool does what the tool `echo` does.
+// EchoTool runs the tool `echo`.
 func EchoTool(arguments Echo) any {
 	return Echoed{Echo: arguments.Message, Length: len(arguments.Message)}
 }
 
-// AddTool does what the tool `add` does.
+// AddTool runs the tool `add`.
 func AddTool(arguments Add) any {
 	return Sum{Sum: arguments.A + arguments.B}
 }
 
-// JSON is a result as bytes, to be serialised once for both forms in which it is sent.
+// JSON serializes a result once for both forms in which it is sent.
 func JSON(result any) (json.RawMessage, error) {
 	return json.Marshal(result)
 }

@@ -28,7 +28,7 @@ func main() {
 	server := &fasthttp.Server{
 		Name:    "fasthttp",
 		Handler: handle,
-		// What its own benchmarks leave out as well: neither is needed to answer.
+		// As in fasthttp's own benchmarks: responses need neither feature.
 		NoDefaultContentType: true,
 		ReduceMemoryUsage:    false,
 	}

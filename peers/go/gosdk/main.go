@@ -1,5 +1,5 @@
-// The official Go SDK of MCP on one processor: no sessions, JSON answers, handlers that read their arguments themselves
-// and are spared the checks against schemas.
+// The official Go SDK of MCP on one processor: no sessions and JSON responses. Handlers read their arguments themselves,
+// without checks against schemas.
 package main
 
 import (

@@ -16,7 +16,7 @@ type greeting struct {
 
 var (
 	plaintext = []byte("Hello, World!")
-	// Set once: values in a header map are slices, and a new one per request would be garbage.
+	// Shared: values in a header map are slices, and a new slice per request would be garbage.
 	server = []string{"net/http"}
 	text   = []string{"text/plain"}
 	length = []string{"13"}

@@ -1,8 +1,8 @@
-//! hyper's server on one current-thread runtime: of HTTP/1.1, or with `--http2` of HTTP/2, to clients that
-//! know it beforehand.
+//! hyper's server on one current-thread runtime. It speaks HTTP/1.1, or with `--http2` HTTP/2 with prior
+//! knowledge.
 //!
-//! Its best for small answers: `TCP_NODELAY`, answers to pipelined requests flushed together, content in one
-//! buffer.
+//! Configured for small responses: `TCP_NODELAY`, responses to pipelined requests flushed together, the body
+//! in one buffer.
 
 use std::convert::Infallible;
 
@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use mimalloc::MiMalloc;
 use tokio::net::TcpSocket;
 
-/// Fixed content, or the request's content sent back; only the latter is boxed.
+/// A fixed body, or the request's body echoed. Only the latter is boxed.
 type Content = Either<Full<Bytes>, BoxBody<Bytes, hyper::Error>>;
 
 #[global_allocator]
@@ -48,7 +48,8 @@ async fn serve() -> std::io::Result<()> {
         }
         let connection = http1.serve_connection(TokioIo::new(stream), service_fn(answer));
         tokio::spawn(async move {
-            // A client that leaves is no fault of the server; the load generator reports what it misses.
+            // A client that disconnects is no error of the server. The load generator reports missing
+            // responses.
             let _ended = connection.await;
         });
     }
@@ -60,7 +61,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Content>, Infalli
             fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(contract::PLAINTEXT.as_bytes()))
         }
         (&Method::GET, "/ok") => fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(b"ok")),
-        // Whatever length is asked for: the suite asks for this one.
+        // Ignores the requested length, because the suite always requests this one.
         (&Method::GET, "/download") => fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(&DOWNLOAD)),
         (&Method::GET, "/json") => {
             let content = serde_json::to_vec(&contract::GREETING).expect("a string serialises");

@@ -1,4 +1,4 @@
-//! What the client answers when it is asked, and where it keeps what it hears.
+//! The client's responses to elicitation, and its queues of notifications.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-/// Answers questions for a name, first with one and then not at all.
+/// Answers the first question for a name, and declines all further ones.
 pub(crate) struct Client {
     progress: UnboundedSender<ProgressNotificationParam>,
     updated: UnboundedSender<String>,
     is_asked: Mutex<bool>,
 }
 
-/// What the client has heard.
+/// Notifications that the client has received.
 pub(crate) struct Heard {
     pub(crate) progress: UnboundedReceiver<ProgressNotificationParam>,
-    /// The resources that changed.
+    /// URIs of resources that changed.
     pub(crate) updated: UnboundedReceiver<String>,
 }
 
@@ -66,7 +66,7 @@ impl ClientHandler for Client {
         }
     }
 
-    // Who listens may have left.
+    // The receiver may be gone.
     async fn on_progress(&self, notification: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         let _gone = self.progress.send(notification);
     }
@@ -80,7 +80,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// The next of what is heard, soon.
+/// Returns the next notification, within [`PATIENCE`].
 pub(crate) async fn next<T>(heard: &mut UnboundedReceiver<T>) -> anyhow::Result<T> {
     let next = timeout(PATIENCE, heard.recv()).await.context("there was no notification")?;
     next.context("the client is gone")

@@ -1,4 +1,4 @@
-//! Connections of the client, in both eras.
+//! Connections of the client in both eras.
 
 use std::fmt::Debug;
 
@@ -12,7 +12,7 @@ use crate::client::Client;
 /// A connected client.
 pub(crate) type Connection = RunningService<RoleClient, Client>;
 
-/// Era of a connection.
+/// The era of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     Modern,
@@ -20,7 +20,7 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    /// Returns the way to begin a connection.
+    /// Returns the way to start a connection.
     pub(crate) fn lifecycle(self) -> ClientLifecycleMode {
         match self {
             Self::Modern => ClientLifecycleMode::Auto {
@@ -31,7 +31,7 @@ impl Era {
         }
     }
 
-    /// Returns the revision that is expected.
+    /// Returns the expected revision.
     pub(crate) fn revision(self) -> ProtocolVersion {
         match self {
             Self::Modern => ProtocolVersion::V_2026_07_28,
@@ -40,7 +40,7 @@ impl Era {
     }
 }
 
-/// Fails unless `seen` is what was expected.
+/// Returns an error unless `seen` equals `expected`.
 pub(crate) fn expect<T: PartialEq + Debug>(what: &str, seen: &T, expected: &T) -> anyhow::Result<()> {
     ensure!(seen == expected, "{what}: {seen:?} instead of {expected:?}");
     Ok(())

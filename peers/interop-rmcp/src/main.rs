@@ -34,7 +34,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Uses everything that the demo has.
+/// Uses all features of the demo server.
 async fn use_all<T, E, A>(era: Era, transport: T) -> anyhow::Result<()>
 where
     T: IntoTransport<RoleClient, E, A>,
@@ -42,7 +42,7 @@ where
 {
     let (client, mut heard) = Client::new();
     let connection = client.serve_with_lifecycle(transport, era.lifecycle()).await?;
-    let server = connection.peer_info().context("the server did not say who it is")?;
+    let server = connection.peer_info().context("the server did not send its name")?;
     expect("the revision", &server.protocol_version, &era.revision())?;
     let name = server.server_info.as_ref().map(|info| info.name.as_str());
     expect("the server's name", &name, &Some("thruway-demo"))?;
@@ -50,7 +50,7 @@ where
     offers::use_all(&connection).await?;
     offers::subscribe(era, &connection, &mut heard).await?;
     tools::give_up(&connection).await?;
-    // Sooner than rmcp would kill a server that does not end by itself.
+    // Less than the time after which rmcp kills a server that does not exit.
     timeout(CLOSING, connection.cancel()).await.context("closing took too long")??;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The demo's resources, prompts and completions.
+//! Resources, prompts and completions of the demo server.
 
 use anyhow::{Context as _, bail, ensure};
 use rmcp::ServiceError;
@@ -21,7 +21,7 @@ pub(crate) async fn use_all(connection: &Connection) -> anyhow::Result<()> {
     expect("completion", &names, &vec!["Ada".to_owned(), "Alan".to_owned()])
 }
 
-/// Hears of a change of the resource that the tool `count` changes, in the way of each era.
+/// Subscribes in the way of the era, and waits for the notification that the tool `count` causes.
 pub(crate) async fn subscribe(era: Era, connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
     let before = count(connection).await?;
     match era {
@@ -35,7 +35,7 @@ pub(crate) async fn subscribe(era: Era, connection: &Connection, heard: &mut Hea
 async fn listen(connection: &Connection) -> anyhow::Result<()> {
     let filter = SubscriptionFilter::builder().resource_subscriptions([COUNTER]).build();
     let mut subscription = connection.listen(filter.clone()).await?;
-    expect("what is listened to", subscription.acknowledged(), &filter)?;
+    expect("the acknowledged subscriptions", subscription.acknowledged(), &filter)?;
     tools::call(connection, "count", json!({})).await?;
     let notification = timeout(PATIENCE, subscription.next()).await.context("no notification")??;
     match notification {

@@ -1,4 +1,4 @@
-//! A server of the official Rust SDK, on stdio, or over HTTP with `--listen ADDRESS`.
+//! A server with the official Rust SDK, on stdio, or over HTTP with `--listen ADDRESS`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn add(request: &CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
     sum.map(|sum| text(sum.to_string())).ok_or_else(|| ErrorData::invalid_params("no two numbers", None))
 }
 
-/// Asks in the way of the client's era, as this SDK leaves it to its users.
+/// Asks the client in the way of its era. The SDK leaves that distinction to its users.
 async fn ask(
     request: &CallToolRequestParams,
     context: RequestContext<RoleServer>,

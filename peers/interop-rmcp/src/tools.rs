@@ -1,4 +1,4 @@
-//! The demo's tools.
+//! Tools of the demo server.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) async fn use_all(connection: &Connection, heard: &mut Heard) -> anyho
     expect("add", &added.structured_content, &Some(json!({"sum": 3.0})))?;
     mistakes(connection).await?;
     slow(connection, heard).await?;
-    // The client gives its name once.
+    // The client gives its name only once.
     for answer in ["Hello, Grace!", "Hello!"] {
         let greeted = call(connection, "ask", json!({})).await?;
         expect("ask", &text(&greeted)?, &answer)?;
@@ -27,7 +27,7 @@ pub(crate) async fn use_all(connection: &Connection, heard: &mut Heard) -> anyho
     Ok(())
 }
 
-/// Gives up a call that would take a minute; the server answers the next one all the same.
+/// Cancels a call that would take a minute. The server must still answer the next one.
 pub(crate) async fn give_up(connection: &Connection) -> anyhow::Result<()> {
     let options = PeerRequestOptions::with_timeout(Duration::from_millis(200));
     let request = request("slow", json!({"steps": 600}));
@@ -51,8 +51,7 @@ async fn list(connection: &Connection) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An argument of the wrong type is an error that the model reads; a tool that is not there, one of the
-/// protocol.
+/// A wrong type of argument is an error result for the model. An unknown tool is a protocol error.
 async fn mistakes(connection: &Connection) -> anyhow::Result<()> {
     let refused = call(connection, "echo", json!({"message": 5})).await?;
     expect("a number for a message", &refused.is_error, &Some(true))?;
@@ -62,7 +61,7 @@ async fn mistakes(connection: &Connection) -> anyhow::Result<()> {
     }
 }
 
-/// Progress is told for the token of the call, step by step.
+/// The server reports each step of progress with the token of the call.
 async fn slow(connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
     let request = request("slow", json!({"steps": 3}));
     let options = PeerRequestOptions::no_options();
@@ -80,7 +79,7 @@ async fn slow(connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Calls a tool, and answers what it asks.
+/// Calls a tool. The client answers questions of the tool.
 pub(crate) async fn call(
     connection: &Connection,
     name: &'static str,
@@ -101,7 +100,7 @@ fn parameters(name: &'static str, arguments: Value) -> CallToolRequestParams {
     }
 }
 
-/// The only content, a text.
+/// Returns the text of the only content item.
 fn text(result: &CallToolResult) -> anyhow::Result<&str> {
     let [content] = &result.content[..] else { bail!("{} contents", result.content.len()) };
     Ok(&content.as_text().context("the content is no text")?.text)

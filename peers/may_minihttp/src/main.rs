@@ -1,16 +1,16 @@
 //! `may_minihttp` with one worker.
 //!
-//! It reads no `Connection` field line and never closes a connection by itself.
+//! It ignores `Connection` and never closes a connection.
 
 use std::io;
 
 use may_minihttp::{HttpService, HttpServiceFactory, Request, Response};
 use mimalloc::MiMalloc;
 
-/// Machine words of a coroutine's stack, as in the crate's own benchmark.
+/// Stack size of a coroutine in machine words, as in the crate's own benchmark.
 const STACK_WORDS: usize = 0x1000;
 
-/// Coroutines kept for reuse, likewise.
+/// Number of coroutines kept for reuse, as in the crate's own benchmark.
 const COROUTINES_KEPT: usize = 500;
 
 struct Peer;

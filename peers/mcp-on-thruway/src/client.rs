@@ -1,4 +1,4 @@
-//! The client of our SDK, that calls a tool again and again.
+//! The client of Thruway's SDK, which calls a tool repeatedly.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! The MCP server of the `rmcp` peer on our SDK. With `--call`, its client instead.
+//! The MCP server of the `rmcp` peer with Thruway's SDK. With `--call`, the client instead.
 
 mod client;
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(Server::new(router).listen_on(thruway_server::ListenAddr::from(contract::listen_address())).workers(1).run()?)
 }
 
-/// The floor: a message of the same size, sent back unread.
+/// Sends the message back without parsing it, as a lower bound for the cost of a call.
 fn echo(request: &Request) -> Response {
     const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
     Response::ok(JSON, Content::copy_of(request.content()))

@@ -1,4 +1,4 @@
-//! ntex's HTTP/1.1 service with one worker: without its web framework, as its own benchmarks run it.
+//! ntex's HTTP/1.1 service with one worker, without its web framework, as in its own benchmarks.
 
 use std::io;
 
@@ -13,7 +13,7 @@ const NTEX: HeaderValue = HeaderValue::from_static("ntex");
 const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Longer than any run: idle connections are counted, not reaped.
+/// Longer than any run, so that idle connections stay open.
 const IDLE: Seconds = Seconds(300);
 
 #[global_allocator]

@@ -1,11 +1,12 @@
-//! Sends its standard input back, unread, as blocking calls do: the floor of whatever speaks over pipes.
+//! Echoes its standard input with blocking calls, without parsing it: the lower bound for the cost of
+//! messages over pipes.
 
 use std::fs::File;
 use std::io::{Read, Result, Write, stdin, stdout};
 use std::os::fd::AsFd;
 
 fn main() -> Result<()> {
-    // The library's own handles buffer and lock.
+    // The handles of the standard library add buffers and locks.
     let mut input = File::from(stdin().as_fd().try_clone_to_owned()?);
     let mut output = File::from(stdout().as_fd().try_clone_to_owned()?);
     let mut buffer = vec![0; 64 << 10];

@@ -1,4 +1,5 @@
-//! Accepts clients, each with a connection to the backend, as many at a time as there are descriptors for.
+//! Accepts clients and opens a connection to the backend for each. The number of file descriptors limits the
+//! number of clients.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use tokio::sync::Semaphore;
 use crate::pair::Pair;
 use crate::sockets::socket_for;
 
-/// For how many clients this process has descriptors.
+/// Returns the number of clients for which this process has file descriptors.
 pub(crate) fn most_at_a_time() -> usize {
     most_with(getrlimit(Resource::Nofile).current)
 }
@@ -22,16 +23,15 @@ fn most_with(descriptors: Option<u64>) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
 }
 
-/// Serves clients for ever, `most` of them at a time; others wait in the listener's queue.
+/// Serves clients forever, at most `most` at a time. Others wait in the listener's queue.
 pub(crate) async fn serve(listener: &TcpListener, backend: SocketAddr, most: usize) {
     let room = Arc::new(Semaphore::new(most));
     loop {
         let place = room.clone().acquire_owned().await.expect("nobody closes it");
-        // A client that has gone before it was accepted, or a kernel that is short of something, is no reason
-        // to end.
+        // If the client has already disconnected, or the kernel lacks a resource, the relay continues.
         let Ok((client, _)) = listener.accept().await else { continue };
         tokio::spawn(async move {
-            // Whose end or fault it was is of no interest: it is the end of both connections.
+            // However one connection ends, both are closed.
             let _ended = relay(client, backend).await;
             drop(place);
         });
@@ -46,12 +46,13 @@ async fn relay(client: TcpStream, backend: SocketAddr) -> io::Result<()> {
 async fn connect(backend: SocketAddr) -> io::Result<TcpStream> {
     let socket = socket_for(backend)?;
     socket.set_nodelay(true)?;
-    // Closed by a reset: ports that wait in TIME-WAIT would be used up after a few rounds of ten thousand.
+    // Close with a reset. Otherwise ports in TIME-WAIT would run out after a few rounds of ten thousand
+    // connections.
     socket.set_zero_linger()?;
     socket.connect(backend).await
 }
 
-/// Descriptors for everything else: the standard streams, the listener, the reactor.
+/// File descriptors for other purposes: the standard streams, the listener, the reactor.
 const SPARE: u64 = 16;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One direction: read, write, read, write.
+//! One direction of a relayed connection.
 
 use std::io;
 use std::pin::Pin;
@@ -7,15 +7,15 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
 
-/// One direction, with what its receiver had no room for.
+/// One direction, with the bytes that its receiver has not accepted yet.
 #[derive(Default)]
 pub(crate) struct Flow {
     unsent: Vec<u8>,
 }
 
 impl Flow {
-    /// Passes on what there is. Ready when `from` has ended, all that it has sent was taken, or a socket has
-    /// failed.
+    /// Copies the available bytes. Ready when `from` has ended and all its bytes were sent, or when a socket
+    /// has failed.
     pub(crate) fn poll(
         &mut self,
         from: &mut TcpStream,

@@ -1,12 +1,13 @@
-//! The relay: moves bytes between clients and a backend and reads no HTTP, the floor under what a gateway
-//! costs on a machine.
+//! The relay copies bytes between clients and a backend and reads no HTTP. It is the lower bound for the cost
+//! of a gateway on a machine.
 //!
-//! Each client has a connection to the backend of its own. Nothing is parsed, shared or timed.
+//! Each client has its own connection to the backend. The relay parses nothing, shares no connections and has
+//! no timeouts.
 
-// what is asked for
+// Arguments
 mod places;
 
-// what is done
+// Relaying
 mod sockets;
 mod clients;
 mod pair;

@@ -1,4 +1,4 @@
-//! A client's connection and the backend's, with both directions between them.
+//! The connections of a client and of the backend, with both directions between them.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -10,11 +10,11 @@ use tokio::net::TcpStream;
 use crate::flow::Flow;
 
 thread_local! {
-    /// What is received goes on at once, so that one buffer serves all connections.
+    /// Received bytes are sent immediately, so one buffer serves all connections.
     static BUFFER: RefCell<[u8; BUFFER_BYTES]> = const { RefCell::new([0; BUFFER_BYTES]) };
 }
 
-/// What lies between a client and the backend.
+/// A client's connection and its connection to the backend.
 pub(crate) struct Pair {
     client: TcpStream,
     upstream: TcpStream,
@@ -27,7 +27,7 @@ impl Pair {
         Self { client, upstream, requests: Flow::default(), responses: Flow::default() }
     }
 
-    /// Passes on bytes in both directions until either side ends.
+    /// Copies bytes in both directions until either side ends.
     pub(crate) async fn relay(mut self) -> io::Result<()> {
         poll_fn(|cx| BUFFER.with_borrow_mut(|buffer| self.poll(buffer, cx))).await
     }

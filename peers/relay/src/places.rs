@@ -1,19 +1,19 @@
-//! Where the relay listens, and what it stands before: its arguments.
+//! The relay's arguments: its own address and the backend's.
 
 use std::fmt;
 use std::net::SocketAddr;
 
-/// What stands after the name of the program.
+/// The arguments of the program.
 pub(crate) const USAGE: &str = "`--listen 127.0.0.1:8080 --backend 127.0.0.1:8081`";
 
-/// The addresses on both sides of the relay.
+/// The relay's own address and the backend's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Places {
     pub(crate) listen: SocketAddr,
     pub(crate) backend: SocketAddr,
 }
 
-/// Why arguments cannot be used.
+/// Error in the arguments.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Unusable {
     Missing(&'static str),
@@ -23,7 +23,7 @@ pub(crate) enum Unusable {
 }
 
 impl Places {
-    /// Reads both addresses, in either order.
+    /// Parses both addresses, in either order.
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, Unusable> {
         let (mut listen, mut backend) = (None, None);
         while let Some(name) = arguments.next() {

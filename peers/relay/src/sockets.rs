@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket};
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket_for(address)?;
     socket.set_reuseaddr(true)?;
-    // Accepted sockets inherit it, which saves one call for each.
+    // Accepted sockets inherit the option, which saves one call for each.
     socket.set_nodelay(true)?;
     socket.bind(address)?;
     socket.listen(contract::BACKLOG.cast_unsigned())

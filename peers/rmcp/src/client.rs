@@ -1,6 +1,6 @@
-//! The client of the official SDK, that calls a tool again and again: the modern era, and as many requests at
-//! a time as there are calls, where 16 is its default, on connections that are kept, where its default is one
-//! for each request.
+//! The client of the official SDK, which calls a tool repeatedly in the modern era. It differs from the SDK's
+//! defaults: it allows as many concurrent requests as there are calls instead of 16, and it reuses
+//! connections instead of opening one for each request.
 
 use std::error::Error;
 use std::sync::Arc;

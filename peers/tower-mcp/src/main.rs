@@ -1,5 +1,5 @@
-//! tower-mcp on axum or on pipes, as fast as it gets: one current-thread runtime, no name of the server in
-//! each answer, and without the feature that checks arguments against schemas.
+//! tower-mcp on axum or on pipes, configured for speed: one current-thread runtime, no server name in each
+//! response, and without the feature that checks arguments against schemas.
 
 use std::error::Error;
 

@@ -45,7 +45,8 @@ fn a_baseline_is_read_again_and_regressions_are_beyond_the_tolerance() {
     assert!(Comparison::from_json("{}").is_err());
 }
 
-/// One round gave an interval without width and always a verdict, two or three one that was told as 95 %.
+/// Regression test: one round always gave a verdict, with an interval without width. Two or three rounds gave
+/// an interval that was labeled as 95 %.
 #[test]
 fn too_few_rounds_show_no_difference_and_no_regression() {
     let rounds = |name: &str, rate: f64, n| candidate(name, &vec![rate; n]);
@@ -70,9 +71,9 @@ fn too_few_rounds_show_no_difference_and_no_regression() {
     }
 }
 
-/// A baseline of another hour: an unchanged server was "surely" more than 5 % slower in one of seven
-/// runs. The machine is faster or slower in each run, and drifts within it, which no number of rounds
-/// tells.
+/// Regression test: with a baseline from another hour, an unchanged server was "surely" more than 5 % slower
+/// in one of seven runs. The machine's speed differs between runs and drifts within each, which no number of
+/// rounds reveals.
 #[test]
 fn drift_between_runs_is_no_regression_and_a_large_one_is_found() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -115,8 +116,8 @@ fn a_difference_to_another_run_is_never_told_as_certain() {
     assert!(!after.to_text().contains("95 %") && !after.pairs[0].ratio.is_sure());
 }
 
-/// A load generator without a core made a server look slower, and only the reports of single loads told
-/// it.
+/// Regression test: a load generator without a core made a server look slower. Only the reports of single
+/// loads mentioned it.
 #[test]
 fn a_late_generator_is_told_and_is_no_regression() {
     let late = |name: &str, rate: f64, rounds: usize| {
@@ -141,7 +142,7 @@ fn a_late_generator_is_told_and_is_no_regression() {
     assert_eq!(verdicts(&alike)[0], Verdict::LikelySlower);
 }
 
-/// The only form that `bench http` writes for programs was refused.
+/// Regression test: the only machine-readable format of `bench http` was rejected as a baseline.
 #[test]
 fn what_is_no_baseline_is_refused_with_the_reason() {
     for (text, reason) in [
@@ -159,7 +160,7 @@ fn what_is_no_baseline_is_refused_with_the_reason() {
     }
 }
 
-/// Half of the requests failed, and quickly: that was `faster`.
+/// Regression test: a server for which half of the requests failed quickly was reported as faster.
 #[test]
 fn who_fails_requests_is_neither_faster_nor_slower() {
     let mut fast = candidate("b", &[200.0; 6]);
@@ -182,7 +183,7 @@ fn who_fails_requests_is_neither_faster_nor_slower() {
     assert_eq!(against_failed.regressions(0.0).count(), 0);
 }
 
-/// Text and JSON had it alone.
+/// Regression test: only text and JSON had this figure.
 #[test]
 fn what_a_gateway_adds_is_told_in_every_form() {
     let with_p50 = |name: &str, p50: f64| {

@@ -119,17 +119,17 @@ mod tests {
         hearing.hear(0, milliseconds(101));
         hearing.hear(0, milliseconds(102));
         hearing.hear(2, milliseconds(103));
-        assert!(ask(&hearing).is_pending() && hearing.told() == 2, "told twice is told once");
+        assert!(ask(&hearing).is_pending() && hearing.told() == 2, "a repeated notification counts once");
         hearing.hear(1, milliseconds(110));
         assert_eq!(ask(&hearing), Poll::Ready(milliseconds(110)));
         hearing.hear(1, milliseconds(120));
-        assert_eq!(ask(&hearing), Poll::Ready(milliseconds(110)), "what comes later changes nothing");
+        assert_eq!(ask(&hearing), Poll::Ready(milliseconds(110)), "a late notification changes nothing");
         assert_eq!(hearing.deliveries().count(), 3);
         hearing.begin(milliseconds(200), false);
         assert!(ask(&hearing).is_pending() && hearing.told() == 0);
         (0..3).for_each(|place| hearing.hear(place, milliseconds(201)));
         assert_eq!(ask(&hearing), Poll::Ready(milliseconds(201)));
-        assert_eq!(hearing.deliveries().count(), 3, "what is not measured is not counted");
+        assert_eq!(hearing.deliveries().count(), 3, "an unmeasured publication is not counted");
         assert!(hearing.deliveries().max() < milliseconds(11));
     }
 }

@@ -69,9 +69,9 @@ pub enum FanOutError {
 }
 
 impl FanOut {
-    /// Publishes as long as `load` says, one publication after the other is complete; of it count the limit,
-    /// the warm-up, the time for a request, the server's process and its addresses, and what ends it from
-    /// outside. The first publication is not measured.
+    /// Publishes one update after another, each when the previous one is complete. The first publication is
+    /// not measured. `load` provides the limit, the warm-up, the timeout, the server's process and addresses,
+    /// and the stop flag; its other settings are ignored.
     ///
     /// # Errors
     /// A subscriber could not subscribe, or was not notified of the first publication. Later failures are

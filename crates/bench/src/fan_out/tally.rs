@@ -84,7 +84,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Beyond 128 parts the place of a publication was divided twice, by parts that had become longer.
+    /// Regression test: a report has at most 128 parts, so the parts of a long load get longer. The position
+    /// of a publication was divided by the length of a part twice.
     #[test]
     fn publications_of_a_long_load_stand_in_their_parts() {
         let mut tally = Tally::new(SECOND, SECOND);
@@ -100,7 +101,8 @@ mod tests {
         );
     }
 
-    /// Without the time of a timeout, a load with missing notifications looked as fast as ever.
+    /// Regression test: timeouts were not counted as times, so a load with missing notifications looked as
+    /// fast as before.
     #[test]
     fn what_was_waited_in_vain_is_a_time_and_other_failures_are_not() {
         let mut tally = Tally::new(Duration::ZERO, SECOND);

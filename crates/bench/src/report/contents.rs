@@ -59,7 +59,7 @@ pub struct Report {
     /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not
     /// answered or never sent before the end count with the time that was waited. The same as `service_time`
     /// in a closed loop; there, requests that were cut off at the end count with what they had waited, if
-    /// that changes anything: see `at_least_from_percentile`.
+    /// that changes anything: see `at_least_from_us`.
     pub response_time: TimesReport,
     /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent
     /// of other loads. There `service_time` is the time until the last one was told.

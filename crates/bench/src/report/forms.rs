@@ -93,7 +93,7 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ),
         ("due_requests_per_second", optional(report.due_requests_per_second)),
         ("cut_off", report.requests.cut_off.to_string()),
-        ("response_at_least_from_percentile", optional(response.at_least_from_percentile)),
+        ("response_at_least_from_us", optional(response.at_least_from_us)),
         ("warnings", report.warnings.join("; ")),
     ]
 }

@@ -237,7 +237,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
             plural(report.requests.cut_off, "request"),
             time(report.response_time.max_us)
         ));
-    } else if report.response_time.at_least_from_percentile.is_some() {
+    } else if report.response_time.at_least_from_us.is_some() {
         warnings.push(
             "times with ≥ are lower bounds: the end of the load cut off requests that had waited this long"
                 .to_owned(),

@@ -40,10 +40,10 @@ pub struct TimesReport {
     pub p99_99_us: f64,
     /// The longest.
     pub max_us: f64,
-    /// Percentile from which on the times are lower bounds: they include requests that a closed loop cut off
-    /// at its end, with their waiting time. Absent if such requests do not matter.
+    /// Times from this one on, in microseconds, are lower bounds: they include requests that a closed loop cut
+    /// off at its end, with their waiting time. Absent if such requests do not matter.
     #[serde(default)]
-    pub at_least_from_percentile: Option<f64>,
+    pub at_least_from_us: Option<f64>,
     /// The whole distribution, for plots; closer together towards the end.
     pub curve: Vec<Point>,
 }
@@ -74,17 +74,14 @@ impl TimesReport {
             p99_9_us: at(99.9),
             p99_99_us: at(99.99),
             max_us: microseconds(times.max()),
-            at_least_from_percentile: None,
+            at_least_from_us: None,
             curve: curve(times),
         }
     }
 
     /// Adds the requests that were cut off.
     pub(super) fn with_cut_off(cut_off: &CutOff) -> Self {
-        Self {
-            at_least_from_percentile: Some(microseconds(cut_off.at_least_from_percentile)),
-            ..Self::of(&cut_off.times)
-        }
+        Self { at_least_from_us: Some(microseconds(cut_off.at_least_from)), ..Self::of(&cut_off.times) }
     }
 
     /// Formats one of these times: a lower bound is marked, and a dash stands for no measurement.
@@ -92,7 +89,7 @@ impl TimesReport {
         if self.count == 0 {
             return figures::NONE.to_owned();
         }
-        let is_bound = self.at_least_from_percentile.is_some_and(|from| time >= from);
+        let is_bound = self.at_least_from_us.is_some_and(|from| time >= from);
         format!("{}{}", if is_bound { "≥ " } else { "" }, figures::time(time))
     }
 }

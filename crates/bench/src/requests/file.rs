@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(line("\n{\"url\": 1}"), "line 2: invalid type: integer `1`, expected a string, column 9");
         assert!(line("{\"uri\": \"a\"}").starts_with("line 1: unknown field `uri`"));
         assert_eq!(line("\n"), "line 1: it contains no request");
-        // The names of types were those of Rust.
+        // Regression test: the message contained the names of Rust types.
         assert!(line("1").starts_with("line 1: invalid type: integer `1`, expected an object, column"));
         let weight = line("{\"url\": \"a\", \"weight\": []}");
         assert!(

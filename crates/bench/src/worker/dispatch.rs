@@ -63,7 +63,7 @@ pub(super) struct Hot {
 }
 
 impl Worker {
-    /// Creates a worker whose requests start at `begin`.
+    /// Creates a worker. Its requests start at `begin`.
     pub fn new(
         clock: Clock,
         requests: Arc<dyn Requests>,
@@ -120,7 +120,7 @@ impl Worker {
         [due, end].into_iter().flatten().fold(self.next_tick.get(), Duration::min)
     }
 
-    /// Does the work that is due: wakes connections whose request may start or has timed out, ends the load.
+    /// Does the work that is due: starts requests, ends those that have timed out, and ends the load.
     pub fn wake_due(&self) {
         let now = self.clock.now_exact();
         if now >= self.next_tick.get() {

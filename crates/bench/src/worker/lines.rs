@@ -29,7 +29,7 @@ struct Lines<'w, T> {
     /// Start of an incomplete line.
     kept: Vec<u8>,
     pending: VecDeque<Pending>,
-    /// Ids of failed requests whose responses may still arrive and are ignored.
+    /// Ids of failed requests. Late responses to them are ignored.
     late: VecDeque<u64>,
     /// Number of timeouts since the last response.
     silences: u32,

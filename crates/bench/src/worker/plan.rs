@@ -10,9 +10,9 @@ use crate::stop::{Limit, StopFlag};
 pub struct Manner {
     /// `true` for HTTP/2, with prior knowledge or by ALPN; otherwise HTTP/1.1.
     pub is_http2: bool,
-    /// Requests on a connection that are not answered at the same time, at least 1. In a closed loop of
-    /// HTTP/1.1 the next are sent when all are answered, in one write; over HTTP/2 each has a stream, and the
-    /// next is sent as soon as one is answered.
+    /// Number of concurrent requests on a connection, at least 1. In a closed loop over HTTP/1.1, the worker
+    /// sends the next batch in one write when all requests are answered. Over HTTP/2, each request has a
+    /// stream, and the worker sends the next one after each response.
     pub pipeline: usize,
     /// `true` if a connection carries more than one request. [`Requests`] sets the header.
     pub is_persistent: bool,

@@ -29,7 +29,7 @@ pub(super) struct Wire<T> {
     answer: Option<Answer>,
     /// Received bytes of the current response, or of its header.
     answer_bytes: u64,
-    /// State machine of a connection whose requests depend on each other.
+    /// State machine of a connection on which requests depend on each other.
     conversation: Option<Conversation>,
     requests: u64,
     /// All responses arrived, and the server should close: the side that closes first keeps the port for a

@@ -1,4 +1,4 @@
-//! Each failure is counted as what it is.
+//! Tests that each failure is counted as the right kind.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn bytes_behind_an_answer_are_counted_besides_it() {
 fn a_short_answer_behind_a_complete_one_is_incomplete() {
     let manner = Manner { pipeline: 2, ..Scene::default().manner };
     let scene = Scene { manner, limit: Limit::Requests(2), ..Scene::default() };
-    // Both come with one read.
+    // One read returns both responses.
     let react = |number, _| match number {
         0 => Reaction::with(PROPER, Then::GoOn),
         _ => Reaction::with("HTTP/1.1 200 OK\r\nContent-", Then::Finish),
@@ -140,7 +140,7 @@ fn what_is_not_answered_after_the_end_of_an_open_loop_has_failed() {
         connections: 200,
         ..Scene::default()
     };
-    // The second half is never answered, and there is no deadline before the end.
+    // The second half is never answered, and no timeout expires before the load ends.
     let outcome = scene.run(|number, _| match number {
         0..50 => Reaction::with(PROPER, Then::GoOn),
         _ => Reaction::with("", Then::GoOn),

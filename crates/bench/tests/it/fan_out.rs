@@ -1,4 +1,4 @@
-//! Publications, and those who are told of them.
+//! Tests of publications and notifications to subscribers.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use thruway_server::{Router, Server};
 
 use crate::mcp_scene::{call_of_echo, endpoint, load};
 
-/// Ctrl-C was heard when all had subscribed, or their time was over.
+/// Regression test: Ctrl-C took effect only after all clients had subscribed or timed out.
 #[test]
 fn a_load_that_is_ended_while_it_subscribes_is_over() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -34,7 +34,7 @@ fn a_load_that_is_ended_while_it_subscribes_is_over() {
         McpRequests::new(revision, SessionUse::None, &[call_of_echo()], Some(&endpoint())).unwrap();
     let load = load(requests, Vec::new());
     let stop = load.stop.clone();
-    // Somebody subscribes, and nobody answers.
+    // A client subscribes, but the server never answers.
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         assert!(stream.read(&mut [0; 64]).unwrap() > 0);
@@ -49,7 +49,8 @@ fn a_load_that_is_ended_while_it_subscribes_is_over() {
     drop(server.join().unwrap());
 }
 
-/// It was waited for those who were not told of it, for as long as a publication may take.
+/// Regression test: after a failed publication, the load still waited for notifications, up to the timeout of
+/// a publication.
 #[test]
 fn a_publication_that_fails_is_over_when_it_has_failed() {
     let server = McpServer::new("failing", "1").resource(Resource::new("test://n", "n"), || "n");

@@ -1,6 +1,6 @@
-//! HTTP/2 as bytes, for servers that behave and others.
+//! HTTP/2 frames for servers that follow the protocol and for others.
 
-/// A server's settings: none, or how many streams it allows.
+/// A server's `SETTINGS` frame: empty, or with a limit of streams.
 pub(crate) fn settings(streams_max: Option<u32>) -> Vec<u8> {
     let setting = streams_max.map(|most| [&[0, 3][..], &most.to_be_bytes()].concat());
     frame(SETTINGS, 0, 0, &setting.unwrap_or_default())
@@ -11,12 +11,12 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8>
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
 }
 
-/// `:status` 200 by its place in the static table, and two bytes.
+/// A response with `:status` 200 from the static table, and two bytes of content.
 pub(crate) fn proper(stream: u32) -> Vec<u8> {
     [head(stream), frame(DATA, END_STREAM, stream, b"ok")].concat()
 }
 
-/// The head alone.
+/// The head of a response, without content.
 pub(crate) fn head(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, &[0x88])
 }
@@ -29,7 +29,7 @@ pub(crate) fn go_away(last: u32, code: u32) -> Vec<u8> {
     frame(7, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
 }
 
-/// Takes what was read up to the end of a request, and returns its stream.
+/// Removes a request from `unread` and returns its stream.
 pub(crate) fn next_request(unread: &mut Vec<u8>) -> Option<u32> {
     if unread.starts_with(PREFACE) {
         unread.drain(..PREFACE.len());

@@ -1,22 +1,22 @@
-//! Loads against servers of known behaviour: in memory with virtual time, and on sockets.
+//! Tests of loads against servers of known behavior: in memory with simulated time, and on sockets.
 #![expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "tests count to thousands")]
 
-// tools
+// Test support
 mod scene;
 mod http2_scene;
 mod mcp_scene;
 
-// in virtual time
+// With simulated time
 mod truth;
 mod failures;
 mod pipelines;
 mod streams;
 
-// on sockets
+// On sockets
 mod sockets;
 mod reports;
 
-// messages of MCP
+// MCP messages
 mod mcp_http;
 mod mcp_stdio;
 mod fan_out;

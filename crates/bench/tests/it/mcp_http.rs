@@ -1,4 +1,4 @@
-//! Messages of MCP over Streamable HTTP.
+//! Tests of MCP messages over Streamable HTTP.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn requests_say_what_their_revision_asks_for() {
     }
 }
 
-/// Answers as a server with sessions does, except where `differs` says something else.
+/// Answers like a server with sessions, unless `differs` returns another response.
 fn with_sessions(differs: impl Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'static) -> Odd {
     Odd::listen(move |seen| {
         if let Some(other) = differs(seen) {
@@ -223,7 +223,7 @@ fn an_error_tells_its_code_as_an_example() {
 
 #[test]
 fn an_event_stream_without_end_times_out() {
-    // The answer has come, but the connection cannot be used: that is not what a server should do with it.
+    // The response event arrives, but the stream does not end, so the connection cannot be reused.
     let odd = Odd::listen(|seen| {
         let event = format!("data: {}\n\n", result(&seen.message["id"], &json!({})));
         let length = event.len();
@@ -276,8 +276,8 @@ fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
     assert!(ids.len() == 3 && ids.windows(2).all(|two| two[0] > two[1]), "no id twice: {ids:?}");
 }
 
-/// The session that its refusal named was not known when it was asked in the other era, which was taken for a
-/// refusal of that too.
+/// Regression test: the refusal of `server/discover` names a session. The probe sent it with `initialize`,
+/// and took the resulting 404 for a refusal of the legacy era too.
 #[test]
 fn a_session_is_what_the_handshake_has_begun() {
     let odd = with_sessions(|seen| {

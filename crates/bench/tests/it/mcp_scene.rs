@@ -1,4 +1,4 @@
-//! Messages of MCP for servers that answer them, and for servers that do something else.
+//! MCP messages and servers with regular or odd responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,7 +26,7 @@ pub(crate) fn endpoint() -> Endpoint {
     Endpoint { url, headers: Vec::new(), is_persistent: true }
 }
 
-/// A load of 40 requests, 2 of them at a time.
+/// A load of 40 requests, two of them concurrent.
 pub(crate) fn load(requests: McpRequests, addresses: Vec<UpstreamAddr>) -> Load {
     Load {
         requests: Arc::new(requests),
@@ -54,14 +54,14 @@ pub(crate) fn http(revision: Revision, sessions: SessionUse, address: SocketAddr
     load(requests, vec![address.into()])
 }
 
-/// All requests have failed, and as `kind`.
+/// Asserts that all requests failed as `kind`.
 pub(crate) fn assert_all(record: &Record, kind: FailureKind) {
     let failures: Vec<_> = record.failures().collect();
     assert_eq!((record.answered, record.failed_as(kind)), (0, record.failed()), "{kind:?}: {failures:?}");
     assert!(record.failed() > 0);
 }
 
-/// A request that a server has read.
+/// A request that the server has read.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) head: String,
@@ -74,14 +74,15 @@ impl Seen {
     }
 }
 
-/// A server that says what it is told to, and keeps what it has read.
+/// A server that answers with given bytes and records the requests.
 pub(crate) struct Odd {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Odd {
-    /// `react` makes the bytes of an answer; the connection is closed when there are none.
+    /// Starts a server. `react` returns the bytes of a response; if it returns none, the server closes the
+    /// connection.
     pub(crate) fn listen(react: impl Fn(&Seen) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, seen) = (listener.local_addr().unwrap(), Arc::default());
@@ -100,7 +101,7 @@ impl Odd {
     }
 }
 
-/// Ends with the connection.
+/// Returns when the connection ends.
 fn serve(connection: &TcpStream, react: &dyn Fn(&Seen) -> Vec<u8>, kept: &Mutex<Vec<Seen>>) -> Option<()> {
     let mut input = BufReader::new(connection);
     loop {

@@ -1,4 +1,4 @@
-//! Messages of MCP over the pipes of children, most of them a line of shell.
+//! Tests of MCP messages over the pipes of child processes, most of them a line of shell.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use thruway_bench::{
 
 use crate::mcp_scene::{assert_all, load, operation};
 
-/// Answers each request with what `sed` makes of it; `\1` is its id.
+/// Starts a child that answers each request with `answer`, in the syntax of `sed`. `\1` is the id of the
+/// request.
 fn answering(answer: &str) -> ChildServer {
     shell(&format!(r#"exec sed -u 's/.*"id":\([0-9]*\).*/{answer}/'"#))
 }
@@ -19,7 +20,7 @@ fn shell(script: &str) -> ChildServer {
     ChildServer::start(&["sh".to_owned(), "-c".to_owned(), script.to_owned()]).unwrap()
 }
 
-/// A load with a window of 4.
+/// A load with four concurrent requests.
 fn window() -> Load {
     let list = operation("tools/list", json!({}), 1);
     let requests = McpRequests::new(Revision::R20250618, SessionUse::None, &[list], None).unwrap();
@@ -49,7 +50,7 @@ fn every_request_is_answered_whatever_the_window_and_the_pace() {
 
 #[test]
 fn answers_may_come_in_any_order_and_with_other_messages_between() {
-    // Two lines at a time, the second first.
+    // Reads two requests at a time and answers the second one first.
     let script = r#"exec sed -u -n 'N;s/.*"id":\([0-9]*\).*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\2,"result":{}}\n\n{"jsonrpc":"2.0","method":"notifications\/message","params":{}}\n{"id":\1,"jsonrpc":"2.0","result":{}}/;p'"#;
     let outcome = run(&shell(script), &window());
     assert_eq!((outcome.record.answered, outcome.record.failed()), (40, 0));
@@ -65,7 +66,7 @@ fn bad_answers_are_counted_as_what_they_are() {
         ("listening", FailureKind::NotAResponse),
     ] {
         let mut load = window();
-        // An id with a digit more is that of another request, if there are so many.
+        // With ten requests or more, an id with one more digit could belong to another request.
         load.limit = Limit::Requests(9);
         load.manner.pipeline = 1;
         assert_all(&run(&answering(answer), &load).record, kind);
@@ -76,7 +77,7 @@ fn bad_answers_are_counted_as_what_they_are() {
 fn an_answer_that_comes_twice_spoils_one_request_and_not_all() {
     let script = r#"exec sed -u 's/.*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\1,"result":{}}/;5p'"#;
     let record = run(&shell(script), &window()).record;
-    // Nothing may be waiting when it comes.
+    // The second response may arrive while no request is pending.
     assert!(record.failed() <= 1 && record.failed() == record.failed_as(FailureKind::WrongId));
     assert_eq!(record.answered + record.failed(), 40);
 }
@@ -101,7 +102,7 @@ fn a_child_that_dies_ends_the_load() {
 fn a_child_that_says_nothing_is_given_up() {
     let mut load = Load { limit: Limit::Requests(1_000_000), ..window() };
     load.manner.timeout = Duration::from_millis(30);
-    // The second does not even read.
+    // The second child does not even read.
     for script in ["exec sed -n d", "exec sleep 60"] {
         let record = run(&shell(script), &load).record;
         let (timed_out, abandoned) =
@@ -116,7 +117,7 @@ fn a_child_that_never_stops_talking_is_given_up() {
     load.manner.timeout = Duration::from_millis(100);
     let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
     assert!(run(&shell(&format!("exec yes '{note}'")), &load).record.is_given_up);
-    // A line without an end.
+    // An endless line.
     let endless = run(&shell("exec tr '\\0' x < /dev/zero"), &load).record;
     assert!(endless.is_given_up && endless.answered == 0);
 }
@@ -149,7 +150,7 @@ fn a_child_that_cannot_be_started_is_refused() {
 
 #[test]
 fn a_child_is_gone_when_its_load_is() {
-    // One ends with its input, one has to be told, one does not even listen to that.
+    // The first child ends with its input, the second needs SIGTERM, and the third ignores that.
     for script in ["exec sed -n d", "exec sleep 60", "trap '' TERM; while :; do sleep 1; done"] {
         let child = shell(script);
         let id = child.id();

@@ -1,4 +1,4 @@
-//! Several requests on a connection: each has its own time, and those that a server does not act on are sent
+//! Tests of pipelining: each request has its own time, and requests that the server did not process are sent
 //! again.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn pipelined(depth: usize, requests: u64) -> Scene {
 
 #[test]
 fn a_batch_goes_out_in_one_write_and_each_answer_has_its_own_time() {
-    // The answers of a batch come 10 ms apart.
+    // The responses of a batch arrive 10 ms apart.
     let react = |number: u64, _| Reaction::proper(10 * MILLISECOND * (number % 10 + 1) as u32);
     let outcome = pipelined(10, 1000).run(react);
     assert_eq!((outcome.record.answered, outcome.writes), (1000, 100));
@@ -30,7 +30,7 @@ fn a_batch_goes_out_in_one_write_and_each_answer_has_its_own_time() {
 #[test]
 fn what_stands_behind_an_announced_end_is_sent_again_and_counted_once() {
     let closes = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
-    // The fourth of each connection is the last.
+    // The server closes each connection after the fourth response.
     let react = move |number: u64, _| match number % 8 {
         3 => Reaction::with(closes, Then::Finish),
         0..3 => Reaction::with(PROPER, Then::GoOn),

@@ -1,4 +1,4 @@
-//! What was measured, written down.
+//! Tests of reports.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use thruway_bench::{
 };
 use thruway_testkit::upstream;
 
-/// A load with a rate, failures and several parts of time, against a server that answers every request with
-/// 404 or properly.
+/// Returns reports of two loads: a closed loop, and a fixed rate at which all responses fail because 404 is
+/// expected.
 fn reports() -> Vec<Report> {
     let server = upstream::answers_properly().listen();
     let closed = load(server.address, None, Pace::Closed);
@@ -46,12 +46,13 @@ fn load(address: SocketAddr, status: Option<u16>, pace: Pace) -> Load {
     }
 }
 
-/// The report of a closed loop in which a thousand requests took a millisecond, and these were cut off.
+/// Returns the report of a closed loop of ten seconds: a thousand requests took a millisecond each, and
+/// requests with these waits were cut off.
 fn cut_off(waits: &[Duration]) -> Report {
     of_ten_seconds(waits, |_| {})
 }
 
-/// The same of an outcome that is changed before.
+/// Returns the same report, with an outcome that `change` has modified.
 fn of_ten_seconds(waits: &[Duration], change: impl FnOnce(&mut Outcome)) -> Report {
     let server = upstream::answers_properly().listen();
     let mut load = load(server.address, None, Pace::Closed);
@@ -84,8 +85,8 @@ fn of_ten_seconds(waits: &[Duration], change: impl FnOnce(&mut Outcome)) -> Repo
     Report::new("stalling", &load, &outcome)
 }
 
-/// Threads that shared two cores with the server used a third of one each and waited for as long, and nobody
-/// was told.
+/// Regression test: threads of the load generator shared two cores with the server. Each used a third of a
+/// core and waited for as long, and the report did not mention it.
 #[test]
 fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
     let of = |cpu, waited| {
@@ -107,12 +108,12 @@ fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
     assert!(waiting.warnings[0].contains("for 70 % of the time it was ready to run and had no core"));
     let late = of(3, 3);
     assert!(!late.generator.is_limit && late.warnings[0].contains("was late: for 30 %"), "{late:?}");
-    // What is usual.
+    // The usual case.
     let idle = of(6, 0);
     assert!(!idle.generator.is_limit && idle.warnings.is_empty(), "{idle:?}");
 }
 
-/// A ramp took the figures of a generator without a core for those of the server.
+/// Regression test: a ramp attributed the figures of a load generator without a core to the server.
 #[test]
 fn a_step_with_a_late_generator_shows_nothing_of_the_server() {
     let step = |waited, errors: &[FailureKind]| {
@@ -120,7 +121,7 @@ fn a_step_with_a_late_generator_shows_nothing_of_the_server() {
         let mut report = of_ten_seconds(&[], |outcome| outcome.workers = vec![used]);
         let error = |kind: &FailureKind| ErrorCount { kind: *kind, count: 1, example: String::new() };
         report.errors = errors.iter().map(error).collect();
-        // A closed loop has no rate that it could hold.
+        // A closed loop has no target rate.
         Step::of(&report, f64::MAX)
     };
     assert_eq!(step(3, &[]).outcome(), StepOutcome::GeneratorLimit);
@@ -130,7 +131,8 @@ fn a_step_with_a_late_generator_shows_nothing_of_the_server() {
     assert!((step(3, &[]).generator_waiting_share - 0.3).abs() < 1e-9);
 }
 
-/// A load without an expected answer told "9.27 ms CPU per request" and "0 B received".
+/// Regression test: a load without any expected response reported "9.27 ms CPU per request" and "0 B
+/// received".
 #[test]
 fn a_load_without_answers_has_no_figures_of_a_request() {
     let [_, failing] = &reports()[..] else { panic!("two loads") };
@@ -148,7 +150,7 @@ fn a_load_without_answers_has_no_figures_of_a_request() {
     assert_eq!(again.generator.cpu_us_per_request, None);
 }
 
-/// The only report of `bench http` for programs could not be a baseline.
+/// Regression test: the only machine-readable report of `bench http` was rejected as a baseline.
 #[test]
 fn the_parts_of_a_load_are_the_rounds_of_a_baseline() {
     let [good, _] = &reports()[..] else { panic!("two loads") };
@@ -257,8 +259,8 @@ fn a_page_needs_nothing_else_and_takes_names_for_text() {
             assert!(!page.contains(foreign), "{foreign}");
         }
     }
-    // The distribution and the bars; for each load its rate, and its times if it has any: on a machine that
-    // is busy, requests that were never sent have some.
+    // The distribution and the bars, a plot of the rate for each load, and a plot of times for each load that
+    // has any. On a busy machine, requests that were never sent have times.
     let has_times = |report: &&Report| report.over_time.iter().any(|part| part.max_us > 0.0);
     let plots = 2 + reports.len() + reports.iter().filter(has_times).count();
     assert_eq!(comparison.to_html(&reports).matches("<svg ").count(), plots);

@@ -1,4 +1,4 @@
-//! A worker and its server in memory, with time that goes on only when both have nothing left to do.
+//! A worker and its server in memory. The simulated time advances when both are idle.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -25,10 +25,10 @@ use crate::http2_scene;
 
 pub(crate) const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// What a server does about a request.
+/// The response of a server to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Reaction {
-    /// How long it takes.
+    /// Time until the response.
     pub(crate) after: Duration,
     pub(crate) bytes: Vec<u8>,
     pub(crate) then: Then,
@@ -51,18 +51,18 @@ impl Reaction {
     }
 }
 
-/// What a server knows of a request.
+/// The properties of a request that the server sees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    /// Its number, counted from 0.
+    /// Number of the request, counted from 0.
     pub(crate) number: u64,
-    /// When it came.
+    /// Time of arrival.
     pub(crate) now: Duration,
-    /// Its stream over HTTP/2.
+    /// HTTP/2 stream.
     pub(crate) stream: u32,
 }
 
-/// Decides what is done about a request.
+/// Chooses the response to a request.
 pub(crate) type React = Box<dyn FnMut(Asked) -> Reaction>;
 
 pub(crate) struct Scene {
@@ -73,21 +73,21 @@ pub(crate) struct Scene {
     pub(crate) connections: usize,
     pub(crate) expected: Expected,
     pub(crate) stop: StopFlag,
-    /// When the stop flag is set.
+    /// Time at which the stop flag is set.
     pub(crate) stops_at: Option<Duration>,
     pub(crate) refuses: bool,
-    /// Whether the worker always wakes up a millisecond late.
+    /// `true` if the worker always wakes up a millisecond late.
     pub(crate) is_late: bool,
 }
 
-/// What came of it.
+/// The results of a load.
 pub(crate) struct Outcome {
     pub(crate) record: Record,
-    /// When the last lane had ended.
+    /// Time at which the last connection task ended.
     pub(crate) ended: Duration,
-    /// Requests that the server has read.
+    /// Number of requests that the server has read.
     pub(crate) read: u64,
-    /// Writes of the worker on all connections.
+    /// Number of writes by the worker, on all connections.
     pub(crate) writes: usize,
 }
 
@@ -115,13 +115,13 @@ impl Default for Scene {
 }
 
 impl Scene {
-    /// Makes the load against a server that reacts as `react` says.
+    /// Runs the load against a server that answers with `react`.
     pub(crate) fn run(self, mut react: impl FnMut(u64, Duration) -> Reaction + 'static) -> Outcome {
         let refuses = self.refuses;
         self.run_with(&Server::new(Box::new(move |asked| react(asked.number, asked.now)), refuses, None))
     }
 
-    /// The same over HTTP/2; the server begins with `greeting`.
+    /// Runs the load over HTTP/2. The server first sends `greeting`.
     pub(crate) fn run_http2(
         self,
         greeting: Vec<u8>,
@@ -194,7 +194,7 @@ impl Wake for Wakes {
 }
 
 impl Lanes {
-    /// Lets all lanes do what they can do now; false if none is left.
+    /// Polls all connection tasks until they are idle. Returns `false` if none is left.
     fn run(&mut self) -> bool {
         let waker = Waker::from(self.wakes.clone());
         let mut cx = Context::from_waker(&waker);
@@ -213,24 +213,24 @@ struct Server {
     react: React,
     refuses: bool,
     connections: Vec<Connection>,
-    /// What is to be sent, by time; the number keeps the order of those at the same time.
+    /// Responses to send, by time. The number keeps the order of simultaneous ones.
     events: BinaryHeap<Reverse<Event>>,
     read: u64,
-    /// What is sent first, over HTTP/2.
+    /// First bytes of the server over HTTP/2.
     greeting: Option<Vec<u8>>,
 }
 
-/// When, which request, on which connection, what is sent, and what is done then.
+/// Time, number of the request, connection, bytes to send, and the action after sending.
 type Event = (Duration, u64, usize, Vec<u8>, Then);
 
 struct Connection {
     peer: Peer,
     unread: Vec<u8>,
-    /// When the last answer so far goes out: none overtakes another.
+    /// Time of the latest response so far. Responses never overtake each other.
     last: Duration,
 }
 
-/// Takes the head of a request out of what was read.
+/// Removes the head of a request from `unread`.
 fn next_request(unread: &mut Vec<u8>) -> Option<u32> {
     let end = unread.windows(4).position(|four| four == b"\r\n\r\n")?;
     unread.drain(..end + 4);
@@ -273,7 +273,7 @@ impl Server {
             while let Some(stream) = next(&mut connection.unread) {
                 let reaction = (self.react)(Asked { number: self.read, now, stream });
                 let at = now + reaction.after;
-                // Streams overtake each other, other answers do not.
+                // HTTP/2 streams may overtake each other; pipelined responses may not.
                 connection.last = if is_http2 { at } else { connection.last.max(at) };
                 let event = (connection.last, self.read, index, reaction.bytes, reaction.then);
                 self.events.push(Reverse(event));

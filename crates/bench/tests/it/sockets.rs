@@ -1,4 +1,4 @@
-//! The same on sockets, with threads and the system's clock.
+//! Tests of loads on sockets, with threads and the system's clock.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::sync::Arc;
@@ -88,7 +88,8 @@ fn an_open_loop_keeps_its_rate_and_starts_on_time() {
     assert_eq!(outcome.record.response.count(), 300);
 }
 
-/// No rate was held by a server whose answers took more than a hundredth of a step.
+/// Regression test: if responses took more than a hundredth of a step, the server was found to hold no rate
+/// at all.
 #[test]
 fn a_slow_server_holds_a_rate() {
     let slow = async |_: OwnedRequest| {
@@ -136,7 +137,7 @@ fn servers_that_misbehave_are_counted() {
         let record = run(&load).record;
         let failures: Vec<_> = record.failures().collect();
         assert_eq!(record.answered, 0);
-        // Bytes that a socket has received before a reset may be lost with it.
+        // A reset may discard bytes that the socket has already received.
         let is_counted = |(found, ..): &(FailureKind, u64, String)| {
             *found == kind || kind == FailureKind::Incomplete && *found == FailureKind::Reset
         };
@@ -173,7 +174,7 @@ fn a_load_that_gets_no_connection_does_not_begin() {
 fn what_the_server_costs_is_told() {
     let (_server, address) = serve();
     let outcome = run(&Load { server: Some(std::process::id()), ..load(address) });
-    // The CPU time of this process is that of threads which have ended by now.
+    // CPU time is not checked, because the threads of this process have ended by now.
     let server = outcome.server.unwrap();
     assert!(server.resident_before_bytes > 1 << 20, "{server:?}");
     assert!(server.resident_max_bytes >= server.resident_after_bytes, "{server:?}");
@@ -194,8 +195,8 @@ fn a_stop_ends_the_load_soon() {
     assert!(outcome.is_stopped && outcome.record.answered > 0 && outcome.elapsed < Duration::from_mins(1));
 }
 
-/// A server that died after half of the requests, in no time, was as fast as if it had gone on: what failed
-/// afterwards was in no time.
+/// Regression test: a server died after half of the requests. The other half failed immediately, so the load
+/// ended early and the server looked twice as fast.
 #[test]
 fn a_load_of_counted_requests_lasts_until_the_last_has_failed() {
     let asked = Arc::new(AtomicU32::new(0));
@@ -213,14 +214,14 @@ fn a_load_of_counted_requests_lasts_until_the_last_has_failed() {
     let ListenAddr::Tcp(address) = server.addresses()[0].clone() else { panic!("no TCP address") };
     let outcome = run(&Load { limit: Limit::Requests(40), workers: 1, ..load(address) });
     assert_eq!((outcome.record.answered, outcome.record.failed()), (20, 20));
-    // Four at a time.
+    // Four requests are sent at a time.
     assert!(outcome.elapsed >= Duration::from_millis(500), "{:?}", outcome.elapsed);
     assert!(outcome.record.achieved_requests_per_second(outcome.window) <= 40.0);
     let shown = outcome.over_time.parts().filter(|(at, _)| *at < outcome.elapsed);
     assert_eq!(shown.map(|(_, part)| part.failed).sum::<u64>(), 20);
 }
 
-/// A load over TLS on a server that accepts connections and never shakes hands.
+/// A load over TLS on a server that accepts connections but never starts the handshake.
 fn load_that_waits_for_handshakes(server: SocketAddr, timeout: Duration) -> Load {
     let connector = TlsConnector::load(TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() });
     let tls = LoadTls {
@@ -232,7 +233,8 @@ fn load_that_waits_for_handshakes(server: SocketAddr, timeout: Duration) -> Load
     Load { tls: Some(tls), connections: 640, workers: 1, manner, ..load }
 }
 
-/// Each of ten thousand connections was waited for, 64 at a time: 26 minutes.
+/// Regression test: the load waited for each of ten thousand connections, 64 at a time, which took 26
+/// minutes.
 #[test]
 fn one_connection_that_is_waited_for_in_vain_is_enough() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -259,7 +261,8 @@ fn a_stop_ends_the_wait_for_connections() {
     assert!(outcome.is_stopped && outcome.record.answered == 0);
 }
 
-/// It had used its core for all of no time, and was the limit.
+/// Regression test: the load generator's CPU time was divided by a measured time of zero, and it was reported
+/// as the limit.
 #[test]
 fn a_load_that_is_stopped_while_it_warms_up_has_used_nothing() {
     let (_server, address) = serve();
@@ -281,7 +284,7 @@ fn thousands_of_connections_are_held_by_one_load() {
     let (_server, address) = serve();
     raise_descriptor_limit();
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    // Both ends are in this process, and so are other tests.
+    // Both ends of the connections are in this process, together with those of other tests.
     let connections = (limit / 4).min(4000) as usize;
     let load = Load { connections, limit: Limit::Requests(2 * connections as u64), ..load(address) };
     let mut opened = 0;
@@ -302,7 +305,7 @@ fn connections_for_which_a_listener_has_no_room_are_counted() {
     bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     listen(&listener, 1).unwrap();
     let listener = TcpListener::from(listener);
-    // Nobody accepts.
+    // No thread accepts connections.
     let mut load = load(listener.local_addr().unwrap());
     load.manner.timeout = Duration::from_millis(200);
     (load.connections, load.limit) = (16, Limit::Duration(Duration::from_millis(100)));
@@ -314,7 +317,7 @@ fn connections_for_which_a_listener_has_no_room_are_counted() {
         warnings.iter().any(|warning| warning.contains("the listen queues of this machine dropped")),
         "{warnings:?}"
     );
-    // A Unix socket has another queue.
+    // Unix sockets have a queue of another kind.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.sock");
     let listen = format!("unix:{}", path.display());

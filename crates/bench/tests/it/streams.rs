@@ -1,4 +1,4 @@
-//! HTTP/2: many concurrent requests of a connection, and what becomes of them.
+//! Tests of HTTP/2: many concurrent requests on one connection, and their failures.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ fn answer(asked: Asked) -> Reaction {
     Reaction::with(proper(asked.stream), Then::GoOn)
 }
 
-/// Every fourth request fails in this way; the others are answered.
+/// Every fourth request fails with these bytes; the others succeed.
 fn failing(streams: usize, then: Then, bytes: impl Fn(u32) -> Vec<u8> + 'static) -> Record {
     let react = move |asked: Asked| match asked.number % 4 {
         1 => Reaction::with(bytes(asked.stream), then),
@@ -37,7 +37,7 @@ fn assert_only(record: &Record, kind: FailureKind, count: u64) {
     assert_eq!(record.answered, REQUESTS - count);
 }
 
-/// The first example of what failed.
+/// Returns the first example of a failure.
 fn example(record: &Record) -> String {
     record.failures().next().map(|(_, _, example)| example).unwrap_or_default()
 }
@@ -48,7 +48,7 @@ fn as_many_requests_are_on_their_way_as_there_are_streams() {
     let seen = most.clone();
     let ends = Rc::new(Cell::new(Duration::ZERO));
     let outcome = scene(4).run_http2(settings(None), move |asked| {
-        // All that came at the same time are answered at the same time.
+        // Requests that arrive at the same time are answered at the same time.
         under_way.set(if ends.replace(asked.now) == asked.now { under_way.get() + 1 } else { 1 });
         seen.set(seen.get().max(under_way.get()));
         answer(asked)
@@ -56,9 +56,9 @@ fn as_many_requests_are_on_their_way_as_there_are_streams() {
     assert_eq!((outcome.record.answered, outcome.record.failed(), most.get()), (REQUESTS, 0, 4));
     assert_eq!((outcome.record.connections_opened, outcome.record.content_bytes), (1, 2 * REQUESTS));
     assert_eq!(outcome.ended, MILLISECOND * 5);
-    // The heads of frames, the status, two bytes; and before them the settings.
+    // The settings frame, and per response two frame headers, the status and two bytes of content.
     assert_eq!(outcome.record.received_bytes, REQUESTS * (10 + 11) + 9);
-    // The greeting goes with the first requests, and each batch in one write.
+    // The client sends its preface with the first requests, and each batch in one write.
     assert!(outcome.writes <= 7, "{}", outcome.writes);
 }
 
@@ -116,7 +116,7 @@ fn what_ends_a_stream_is_counted_as_what_it_is_and_the_connection_goes_on() {
 
 #[test]
 fn answers_that_break_a_rule_are_malformed() {
-    // `content-length: 9`, with a name from the static table, before two bytes.
+    // `content-length: 9`, with a name from the static table, before two bytes of content.
     let short = |stream| {
         let head = frame(HEADERS, 4, stream, &[0x88, 0x0f, 0x0d, 0x01, b'9']);
         [head, frame(DATA, END_STREAM, stream, b"ok")].concat()
@@ -124,11 +124,11 @@ fn answers_that_break_a_rule_are_malformed() {
     let record = failing(1, Then::GoOn, short);
     assert_only(&record, FailureKind::Malformed, REQUESTS / 4);
     assert_eq!((example(&record).as_str(), record.connections_opened), ("PROTOCOL_ERROR", 1));
-    // Of a field section that cannot be decoded nothing can be read any more.
+    // After a field section that cannot be decoded, nothing else on the connection can be read.
     let record = failing(1, Then::GoOn, |stream| frame(HEADERS, 5, stream, &[0xff; 9]));
     assert_only(&record, FailureKind::Malformed, REQUESTS / 4);
     assert_eq!(record.connections_opened, 6);
-    // Content of a stream that nobody has opened.
+    // Content on a stream that was never opened.
     let record = failing(1, Then::GoOn, |_| frame(DATA, END_STREAM, 4001, b"ok"));
     assert_only(&record, FailureKind::Malformed, REQUESTS / 4);
 }
@@ -152,7 +152,7 @@ fn a_connection_that_ends_is_told_by_how_far_the_answer_was() {
 #[test]
 fn a_server_that_gives_up_is_told_with_its_reason() {
     let record = failing(1, Then::Finish, |stream| go_away(stream, 0xb));
-    // It may have looked at that request, and never answers it.
+    // The server may have processed this request, but never answers it.
     assert_only(&record, FailureKind::Closed, REQUESTS / 4);
     let record = failing(1, Then::Finish, |stream| go_away(stream - 2, 0xb));
     assert_only(&record, FailureKind::GoneAway, REQUESTS / 4);
@@ -162,7 +162,7 @@ fn a_server_that_gives_up_is_told_with_its_reason() {
 #[test]
 fn what_a_server_that_goes_in_peace_has_not_looked_at_is_sent_again_and_counted_once() {
     let react = |asked: Asked| match asked.stream {
-        // It answers four requests and looks at no other.
+        // The server answers four requests and processes no others.
         stream @ ..=5 => Reaction::with(proper(stream), Then::GoOn),
         7 => Reaction::with([go_away(7, 0), proper(7)].concat(), Then::GoOn),
         _ => Reaction::with("", Then::GoOn),
@@ -195,7 +195,7 @@ fn what_times_out_ends_its_stream_and_no_other() {
     let manner = Manner { timeout: MILLISECOND * 500, ..scene.manner };
     let react = |asked: Asked| match asked.number {
         1 | 5 => Reaction::with("", Then::GoOn),
-        // It comes too late, and is nobody's.
+        // The response arrives after the timeout and is ignored.
         9 => Reaction { after: MILLISECOND * 800, ..answer(asked) },
         _ => Reaction { after: MILLISECOND * 90, ..answer(asked) },
     };

@@ -1,4 +1,4 @@
-//! Figures are what they say: against servers whose times are known.
+//! Tests that the figures are right, with servers of known response times.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::scene::{Reaction, Scene};
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The quantile function of the server's times: exponential with a mean of 2 ms, above 0.1 ms.
+/// Quantile function of the server's response times: exponential with a mean of 2 ms, plus 0.1 ms.
 fn quantile(share: f64) -> f64 {
     1e-4 - 2e-3 * (1.0 - share).ln()
 }
@@ -28,7 +28,7 @@ fn assert_distributed(times: &Times) {
     assert_near(times.mean(), 2.1e-3, 0.01, "mean");
 }
 
-/// Every delay of the distribution once, in some order.
+/// Every quantile of the distribution once, in random order.
 fn delays(count: usize) -> Vec<Duration> {
     let mut delays: Vec<_> = (0..count)
         .map(|place| Duration::from_secs_f64(quantile((place as f64 + 0.5) / count as f64)))
@@ -45,7 +45,7 @@ fn a_known_distribution_of_times_is_found_again() {
     const REQUESTS: usize = 50_000;
     for pace in [Pace::Closed, Pace::Poisson { rate: 5000.0, seed: 3 }] {
         let delays = delays(REQUESTS);
-        // Connections enough that none ever waits in the open loop.
+        // Enough connections that no request waits for one in the open loop.
         let scene =
             Scene { pace, limit: Limit::Requests(REQUESTS as u64), connections: 64, ..Scene::default() };
         let outcome = scene.run(move |number, _| Reaction::proper(delays[number as usize]));
@@ -55,7 +55,7 @@ fn a_known_distribution_of_times_is_found_again() {
     }
 }
 
-/// It takes a millisecond, but for one second in ten, in which nothing moves.
+/// Takes a millisecond, except during one second in ten, in which the server stalls.
 fn stalls_one_second_in_ten(_: u64, now: Duration) -> Reaction {
     let into = Duration::from_nanos((now.as_nanos() % (10 * SECOND).as_nanos()) as u64);
     let stall = 5 * SECOND..6 * SECOND;
@@ -68,13 +68,13 @@ fn an_open_loop_shows_a_stall_and_a_closed_one_cannot() {
     let scene = |pace| Scene {
         pace,
         limit: Limit::Duration(50 * SECOND),
-        // What has waited is sent within 5 ms.
+        // Enough connections to send the waiting requests within 5 ms.
         connections: 100,
         ..Scene::default()
     };
     let open = scene(Pace::Constant { rate: 500.0 }).run(stalls_one_second_in_ten).record;
     assert_eq!((open.answered, open.failed()), (25_000, 0));
-    // A tenth of the requests come during a stall and wait up to a second, evenly spread.
+    // A tenth of the requests start during a stall. Their waits are evenly spread up to a second.
     assert_near(open.response.percentile(99.0), 0.9, 0.03, "p99");
     assert_near(open.response.percentile(95.0), 0.5, 0.05, "p95");
     assert_near(open.response.percentile(50.0), 0.001, 0.01, "p50");
@@ -87,20 +87,20 @@ fn an_open_loop_shows_a_stall_and_a_closed_one_cannot() {
 
 #[test]
 fn the_achieved_rate_is_the_offered_one_below_the_capacity() {
-    // Ten connections at 1 ms are 10,000 a second.
+    // Ten connections with 1 ms per request reach 10,000 requests per second.
     for pace in [Pace::Constant { rate: 8000.0 }, Pace::Poisson { rate: 8000.0, seed: 1 }] {
         let scene = Scene { pace, limit: Limit::Duration(5 * SECOND), connections: 10, ..Scene::default() };
         let outcome = scene.run(|_, _| Reaction::proper(MILLISECOND));
         let achieved = outcome.record.answered as f64 / 5.0;
         assert!((achieved / 8000.0 - 1.0).abs() < 0.01, "{achieved}");
-        // Those that wait for a connection just when it ends.
+        // Requests that wait for a connection when the load ends.
         let unsent = outcome.record.failed_as(FailureKind::Unsent);
         assert!(outcome.record.failed() == unsent && unsent < 10, "{unsent}");
     }
 }
 
-/// The achieved rate was what was answered until the last straggler, over the time until then: nobody seemed
-/// to hold a rate whose answers took a hundredth of the time that was measured.
+/// Regression test: the achieved rate was the number of responses divided by the time until the last one. No
+/// server seemed to achieve a rate if its responses took a hundredth of the measured time.
 #[test]
 fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
     for latency in [MILLISECOND, 100 * MILLISECOND, 3 * SECOND] {
@@ -129,7 +129,7 @@ fn a_server_that_falls_behind_achieves_what_it_can_however_many_connections_hide
         let manner = Manner { drain: 5 * SECOND, ..Scene::default().manner };
         let scene =
             Scene { pace, limit: Limit::Duration(2 * SECOND), manner, connections, ..Scene::default() };
-        // It does 500 requests a second, one after the other.
+        // The server answers one request after the other, 500 per second.
         let mut free_at = Duration::ZERO;
         let record = scene.run(move |_, now| {
             free_at = free_at.max(now) + 2 * MILLISECOND;
@@ -154,12 +154,12 @@ fn a_stop_cuts_the_wait_for_the_last_answers_short() {
     }
 }
 
-/// What was due in the last moment was not sent, although connections were free: of a short load, that was
-/// more than one of a hundred.
+/// Regression test: requests that were due in the last moment were not sent, although connections were free.
+/// In a short load, that was more than one percent.
 #[test]
 fn what_is_due_just_before_the_end_is_sent() {
     for connections in [1, 4] {
-        // The last is due within the last millisecond, and all there is wakes up when it is over.
+        // The last request is due within the last millisecond, and the worker wakes up after the end.
         let pace = Pace::Constant { rate: 10.0 };
         let limit = Limit::Duration(SECOND + Duration::from_micros(1));
         let scene = Scene { pace, limit, connections, is_late: true, ..Scene::default() };
@@ -170,7 +170,7 @@ fn what_is_due_just_before_the_end_is_sent() {
 
 #[test]
 fn what_was_never_sent_counts_with_the_time_it_waited() {
-    // Four times what one connection at 10 ms takes.
+    // Four times the capacity of one connection with 10 ms per request.
     let scene = Scene {
         pace: Pace::Constant { rate: 400.0 },
         limit: Limit::Duration(10 * SECOND),
@@ -181,7 +181,8 @@ fn what_was_never_sent_counts_with_the_time_it_waited() {
     assert_eq!(record.answered + record.failed(), 4000);
     assert!((2990..=3010).contains(&unsent), "{unsent}");
     assert_eq!(record.response.count(), 4000);
-    // The one that is answered last should have started at 2.5 s, the first that is not should have then.
+    // The last answered request was due at 2.5 s. The first unanswered one was due at the same time and
+    // waited until 10 s.
     assert_near(record.response.max(), 7.5, 0.01, "max");
     assert!(record.service.max() < 11 * MILLISECOND);
 }
@@ -194,8 +195,8 @@ fn a_closed_loop_ends_on_time_and_owes_nothing() {
     assert_eq!(outcome.ended, SECOND);
 }
 
-/// Of a server that stalled a second before the end, all that had waited since were cut off, and no figure
-/// knew of it.
+/// Regression test: a server stalled during the last second. All requests that waited were cut off, and no
+/// figure included them.
 #[test]
 fn what_is_cut_off_has_its_time() {
     let scene = Scene { limit: Limit::Duration(10 * SECOND), connections: 4, ..Scene::default() };
@@ -214,14 +215,14 @@ fn what_happens_while_it_warms_up_is_not_measured() {
         let outcome = scene.run(slow_at_first);
         assert!((999..=1001).contains(&outcome.record.answered), "{}", outcome.record.answered);
         assert!(outcome.record.service.max() <= 2 * MILLISECOND);
-        // The tenth ends just when the measuring begins.
+        // The tenth request ends exactly when the measurement begins.
         let not_measured = outcome.read - outcome.record.answered - outcome.record.cut_off;
         assert_eq!(not_measured, if matches!(limit, Limit::Requests(_)) { 10 } else { 9 });
     }
 }
 
-/// Only those counted that began and ended in the measured time: with ten thousand connections on a server
-/// that takes 60,000 a second, a sixth of what a second brought was lost.
+/// Regression test: only requests that began and ended in the measured time were counted. With ten thousand
+/// connections and 60,000 requests per second, a measurement of one second lost a sixth.
 #[test]
 fn a_closed_loop_counts_what_ends_in_the_measured_time_and_times_what_begins_in_it() {
     for latency in [70 * MILLISECOND, 300 * MILLISECOND] {
@@ -229,7 +230,7 @@ fn a_closed_loop_counts_what_ends_in_the_measured_time_and_times_what_begins_in_
         let scene = Scene { limit, warm_up: SECOND, connections: 10, ..Scene::default() };
         let record = scene.run(move |_, _| Reaction::proper(latency)).record;
         let (latency, second) = (latency.as_millis() as u64, 1000);
-        // On each connection they end at every multiple of the latency.
+        // On each connection, requests end at every multiple of the latency.
         let ends = 4 * second / latency - (second - 1) / latency;
         let begins_before = second.div_ceil(latency) * latency;
         assert_eq!(record.answered, 10 * ends, "{latency} ms");

@@ -33,7 +33,7 @@ impl Challenges {
 
     /// Answers the challenge `token` at a path (RFC 8555 §8.3).
     pub(super) fn publish_path(&self, token: &str, key_authorization: &str) -> Result<Published, AcmeError> {
-        // Other characters would change the path, or let somebody else choose the text.
+        // Other characters would change the path, or let another party choose the text.
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(is_token) {
             return Err(AcmeError::ChallengeUnusable);

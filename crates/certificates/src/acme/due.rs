@@ -1,5 +1,4 @@
-//! When a certificate is renewed, and when a failure is tried again. The time and chance come in as
-//! arguments.
+//! Times of renewals, and of retries after failures. Time and chance are arguments.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,8 +6,9 @@ use thruway_net::tls::Validity;
 
 use super::Pace;
 
-/// When a certificate is renewed of which its issuer says nothing: when a third of its time is left, and up
-/// to a tenth of that earlier, so that not all are renewed at once. `chance` is from 0 to 1.
+/// Time of renewal of a certificate without renewal information from its issuer: when a third of its lifetime
+/// is left. Up to a tenth of that third earlier, so that not all certificates are renewed at once. `chance`
+/// is from 0 to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;
@@ -16,7 +16,7 @@ pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     validity.not_after.checked_sub(ahead).unwrap_or(validity.not_before)
 }
 
-/// A moment of the window in which its issuer wants it to be renewed (RFC 9773 §4.2).
+/// Returns a random time in the renewal window that the issuer suggests (RFC 9773 §4.2).
 pub(super) fn moment_of(start: SystemTime, end: SystemTime, chance: f64) -> SystemTime {
     let width = end.duration_since(start).unwrap_or_default();
     start + width.mul_f64(chance.clamp(0.0, 1.0))
@@ -31,7 +31,7 @@ pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, ch
     backoff.max(told.unwrap_or_default().min(TOLD_MAX))
 }
 
-/// No server is waited for longer: it may have meant something else.
+/// Maximum delay that a server can request. A longer one may be a mistake.
 pub(super) const TOLD_MAX: Duration = Duration::from_hours(24);
 
 #[cfg(test)]

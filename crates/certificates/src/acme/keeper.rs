@@ -42,7 +42,7 @@ impl Keeper {
     /// Never returns.
     pub(super) async fn run(mut self) {
         loop {
-            // Another process may have renewed the certificate, or somebody may have removed it.
+            // Another process may have renewed the certificate, or an operator may have removed it.
             let present = self.desk.present(&self.names);
             let wait = self.wait(present.as_ref()).await;
             self.tell(present.as_ref(), wait);

@@ -124,7 +124,7 @@ mod tests {
         params.use_authority_key_identifier_extension = true;
         let issuer = Issuer::new(authority, &key);
         let certificate = params.signed_by(&key, &issuer).unwrap();
-        // RFC 9773 §4.1 has this example.
+        // The example of RFC 9773 §4.1.
         let identifier = identifier_of(certificate.der()).unwrap().to_string();
         assert_eq!(identifier, "aYhba4dGQEHhs3uEe6CuLN4ByNQ.AIdlQyE");
         assert!(identifier_of(b"no certificate").is_none());

@@ -195,7 +195,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
         store.check_room().unwrap();
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the lock stays");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the lock file remains");
         fs::create_dir(directory.path().join("room.new")).unwrap();
         assert!(matches!(store.check_room(), Err(AcmeError::Store(..))));
     }

@@ -28,8 +28,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// Returns the subject for a chain, whose first certificate is the subject and whose second is the
-    /// issuer. `None` if the chain is too short.
+    /// Returns the subject of a chain: the first certificate, with the second one as its issuer. `None` if
+    /// the chain is too short.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let [certificate, issuer, ..] = chain else { return None };
         let certificate = Certificate::from_der(certificate).ok()?;
@@ -40,7 +40,8 @@ impl Named {
 }
 
 impl Subject {
-    /// That of a chain, as [`Named::of`]. `None` also if it names no responder that can be asked by HTTP.
+    /// Returns the subject of a chain like [`Named::of`]. `None` also if the certificate names no responder
+    /// with an HTTP URL.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let named = Named::of(chain)?;
         let responder = responder_of(&Certificate::from_der(chain.first()?).ok()?)?;

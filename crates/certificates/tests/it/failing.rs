@@ -1,5 +1,5 @@
-//! Whatever the server does, the certificate that is there stays, and the server is not asked again and
-//! again.
+//! However the server fails, the present certificate is kept, and the client does not flood the server with
+//! requests.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use thruway_testkit::acme::{AcmeServer, Misbehaviour};
 
 use crate::scene::{PATIENCE, Scene, is_issued};
 
-/// What is said of the last failure once there were several.
+/// Waits for this number of failures and returns the last error.
 fn failed(acme: &Acme, failures: u32) -> String {
     let has_failed = acme.wait_until(PATIENCE, |all| all.iter().any(|status| status.failures >= failures));
     assert!(has_failed, "{:?}", acme.statuses());
@@ -81,7 +81,7 @@ fn a_name_that_leads_elsewhere_gets_no_certificate() {
     for challenge in [ChallengeKind::Http01, ChallengeKind::TlsAlpn01] {
         let scene = Scene::new(challenge);
         let other = Scene::new(challenge);
-        // The other site knows nothing of this order.
+        // The other site does not know the challenge of this order.
         other.server.validate_at(0, 0);
         scene.server.validate_at(other.port(0), other.port(1));
         let acme = scene.start();

@@ -1,4 +1,4 @@
-//! A certificate is issued.
+//! Tests of the issue of certificates.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -53,7 +53,7 @@ fn another_certificate_is_ordered_while_the_first_goes_on() {
     let scene = Scene::new(ChallengeKind::TlsAlpn01);
     scene.server.misbehave(Misbehaviour::Dawdles("1"));
     let acme = scene.start();
-    // The account is there and the order is made: it waits for the server.
+    // The account and the order exist, and the client waits for the server.
     assert!(acme.wait_until(PATIENCE, |all| !all.is_empty()));
     let more = OrderedNames::new(["c.example"]).unwrap();
     let Wanted { config, mut certificates } = scene.wanted();
@@ -64,7 +64,7 @@ fn another_certificate_is_ordered_while_the_first_goes_on() {
     assert!(acme.wait_until(PATIENCE, are_issued), "{:?}", acme.statuses());
     assert!(scene.config.files(&more).contents().is_ok());
     assert_eq!((scene.server.accounts(), scene.server.issued()), (1, 2));
-    // What is not wanted any more is forgotten, and stays where it is.
+    // A certificate that is no longer wanted leaves the status, but its files stay.
     acme.follow(None);
     assert!(acme.wait_until(PATIENCE, <[_]>::is_empty));
     assert!(scene.config.files(&more).contents().is_ok());

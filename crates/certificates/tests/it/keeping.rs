@@ -1,4 +1,4 @@
-//! What is kept on disk is used again.
+//! Tests of the reuse of stored accounts and certificates.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Certificates from a server of our own, for a site that is there.
+//! Tests of certificates from an ACME server in this process, for a running site.
 
 mod scene;
 mod issuing;

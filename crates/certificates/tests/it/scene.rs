@@ -1,4 +1,4 @@
-//! A site with both kinds of listeners, an ACME server, and what orders from it.
+//! A site with both kinds of listeners, an ACME server, and an ACME client.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use thruway_server::{ListenAddr, Listener, RunningServer, Server};
 use thruway_testkit::Authority;
 use thruway_testkit::acme::AcmeServer;
 
-/// All that is there. The site ends with it.
+/// The site, its ACME server and its files. They end with the scene.
 pub(crate) struct Scene {
     pub(crate) server: AcmeServer,
     _directory: TempDir,
@@ -27,7 +27,7 @@ pub(crate) struct Scene {
     site: Option<RunningServer>,
 }
 
-/// Longer than any machine needs for what a test waits for.
+/// Time limit of each wait. It expires only if the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) const DAY: Duration = Duration::from_hours(24);
@@ -37,7 +37,7 @@ impl Scene {
         Self::before(AcmeServer::start(), challenge)
     }
 
-    /// With this ACME server, which is trusted if its own authority has issued its certificate.
+    /// Creates a scene with this ACME server. The client trusts the server's own authority.
     pub(crate) fn before(server: AcmeServer, challenge: ChallengeKind) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let roots = Roots::Files(vec![server.root()]);
@@ -74,12 +74,12 @@ impl Scene {
         Self { server, _directory: directory, config, acceptor, challenges, site: Some(site) }
     }
 
-    /// The port of the listener at this place: without TLS, with it.
+    /// Port of a listener: 0 is the one without TLS, 1 the one with TLS.
     pub(crate) fn port(&self, place: usize) -> u16 {
         port(self.site.as_ref().unwrap(), place)
     }
 
-    /// What orders the certificate.
+    /// Starts an ACME client for the certificate.
     pub(crate) fn start(&self) -> Acme {
         let acme = Acme::new(Challenges::clone(&self.challenges));
         acme.follow(Some(self.wanted()));
@@ -98,12 +98,12 @@ impl Scene {
         self.config.directory_of_server().join("account.json")
     }
 
-    /// Puts a certificate there that is to be renewed: of ten days, there is one left. What is in the file is
-    /// returned.
+    /// Writes a certificate that is due for renewal: one of its ten days is left. Returns the content of the
+    /// file.
     pub(crate) fn put_old_certificate(&self) -> String {
         let authority = Authority::new();
         let key = authority.issue("old", &["a.example", "b.example"]);
-        // The chain of another validity, with the same key.
+        // A chain with another validity for the same key.
         let now = Clock::system().time_of_day();
         let names = ["a.example", "b.example"];
         let chain = authority.issue_for_key(authority.public_key_of(&key), &names, now - 9 * DAY, now + DAY);
@@ -132,12 +132,12 @@ fn port(site: &RunningServer, place: usize) -> u16 {
     }
 }
 
-/// Those of the certificate.
+/// The names of the certificate.
 pub(crate) fn names() -> OrderedNames {
     OrderedNames::new(["a.example", "b.example"]).unwrap()
 }
 
-/// Whether there is a certificate, and nothing to complain about.
+/// `true` if all certificates are issued, have no errors, and are not due soon.
 pub(crate) fn is_issued(statuses: &[CertificateStatus]) -> bool {
     !statuses.is_empty()
         && statuses
@@ -145,12 +145,12 @@ pub(crate) fn is_issued(statuses: &[CertificateStatus]) -> bool {
             .all(|status| status.not_after.is_some() && status.last_error.is_none() && is_far(status))
 }
 
-/// Whether the next order is far away.
+/// `true` if the next order is more than a day away.
 fn is_far(status: &CertificateStatus) -> bool {
     status.next_at > Clock::system().time_of_day() + DAY
 }
 
-/// Nobody has the patience of a server here.
+/// Shorter than in production, to keep the tests fast.
 const PACE: Pace = Pace {
     retry_first: Duration::from_millis(10),
     retry_max: Duration::from_millis(40),

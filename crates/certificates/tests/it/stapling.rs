@@ -1,4 +1,4 @@
-//! What the issuer says of revocation comes to clients.
+//! Tests of OCSP stapling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use thruway_testkit::ocsp::{OcspResponder, Says};
 
 use crate::scene::{DAY, PATIENCE};
 
-/// A responder, and a certificate that names it.
+/// Returns a responder, and a certificate that names it.
 fn scene() -> (OcspResponder, CertificateFiles, Arc<TlsAcceptor>) {
     let responder = OcspResponder::start(Authority::new());
     let files = responder.authority().issue_with_responder("server", &["a.example"], &responder.url());
@@ -23,7 +23,7 @@ fn acceptor(files: &CertificateFiles) -> Arc<TlsAcceptor> {
     Arc::new(TlsAcceptor::load(TlsAcceptorConfig::new(vec![files.clone()])).unwrap())
 }
 
-/// One without patience.
+/// Starts a stapler with short delays.
 fn stapler(acceptor: &Arc<TlsAcceptor>) -> Stapler {
     let stapler = Stapler::with_pace(Duration::from_millis(500), Duration::from_millis(10));
     stapler.follow(vec![acceptor.clone()]);
@@ -34,7 +34,7 @@ fn is_stapled(statuses: &[StapleStatus]) -> bool {
     statuses.iter().any(|status| status.next_update.is_some() && status.last_error.is_none())
 }
 
-/// Waits until nothing was said so often, and returns why.
+/// Waits for this number of failures and returns the last error.
 fn failed(stapler: &Stapler, failures: u32) -> OcspError {
     let has_failed = |all: &[StapleStatus]| all.iter().any(|status| status.failures >= failures);
     assert!(stapler.wait_until(PATIENCE, has_failed), "{:?}", stapler.statuses());
@@ -90,7 +90,7 @@ fn what_cannot_be_believed_is_given_to_nobody() {
 #[test]
 fn an_answer_is_kept_through_failures_until_it_expires() {
     let (responder, files, acceptor) = scene();
-    // Its time is nearly over, so that it is fetched again as soon as may be.
+    // The response expires soon, so that the stapler fetches the next one as soon as possible.
     responder.say(Says::Good(Duration::from_secs(3)));
     let stapler = stapler(&acceptor);
     assert!(stapler.wait_until(PATIENCE, is_stapled), "{:?}", stapler.statuses());
@@ -124,12 +124,12 @@ fn another_certificate_gets_another_answer() {
     let before = acceptor.stapled(&files.chain);
     responder.authority().issue_with_responder("server", &["a.example"], &responder.url());
     assert_eq!(acceptor.refresh(), Ok(true));
-    // That of before says nothing of this one.
+    // The previous response concerns another certificate.
     assert_ne!(acceptor.stapled(&files.chain), before);
     let is_another =
         |_: &[StapleStatus]| acceptor.stapled(&files.chain).is_some_and(|staple| Some(staple) != before);
     assert!(stapler.wait_until(PATIENCE, is_another), "{:?}", stapler.statuses());
-    // Another config with the same files gets it at once.
+    // Another config with the same files gets the response immediately.
     let reloaded = self::acceptor(&files);
     stapler.follow(vec![reloaded.clone()]);
     let has_it = |_: &[StapleStatus]| reloaded.stapled(&files.chain).is_some();
@@ -137,7 +137,7 @@ fn another_certificate_gets_another_answer() {
     assert_eq!(responder.requests(), 2);
 }
 
-/// Once it was given to clients for ever, beyond its expiry.
+/// Regression test: clients got such a response forever, even after it had expired.
 #[test]
 fn what_nobody_renews_any_more_is_given_to_nobody() {
     let (_responder, files, acceptor) = scene();
@@ -158,7 +158,7 @@ fn nobody_is_asked_about_a_certificate_that_names_nobody() {
     assert_eq!((stapler.statuses().len(), responder.requests()), (1, 1));
 }
 
-/// What a file says is looked at as what is fetched.
+/// A response from a file is checked like one that is fetched.
 #[test]
 fn what_a_file_says_is_about_its_certificate_and_holds_now() {
     let (responder, files, _) = scene();
@@ -168,7 +168,7 @@ fn what_a_file_says_is_about_its_certificate_and_holds_now() {
     };
     let good = responder.answer_about(&files);
     assert_eq!(read(&good, &chain), Ok(()));
-    // Nobody need be named who could be asked, but somebody who has signed.
+    // A certificate in a file need not name a responder, but its chain must contain the issuer.
     let unnamed = responder.authority().issue("unnamed", &["b.example"]);
     let alone = unnamed.contents().unwrap().chain;
     let about_unnamed = responder.answer_about(&unnamed);
@@ -182,7 +182,7 @@ fn what_a_file_says_is_about_its_certificate_and_holds_now() {
     assert_eq!(Staple::of_chain(&good, &chain, after).err(), Some(OcspError::NotCurrent));
 }
 
-/// Others than ours may have been used to ask for what is in a file.
+/// Another client with another digest may have fetched the response in a file.
 #[test]
 fn another_digest_names_the_same_certificate() {
     let (responder, files, _) = scene();

@@ -184,7 +184,8 @@ mod tests {
     use super::*;
     use crate::config::failure::without_value;
 
-    /// Messages quoted values of the environment, in full or in part, whatever the excerpt showed.
+    /// Regression test: messages quoted values of environment variables, in full or in part, whatever the
+    /// excerpt showed.
     #[test]
     fn a_message_names_the_variable_instead_of_its_value() {
         let replaced = |message: &str, value| without_value(message.to_owned(), value, "${TOK}", true);
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(elsewhere, "the value `a` is from 1 to 5");
     }
 
-    /// An error about another part of a URL showed its password.
+    /// Regression test: an error about another part of a URL showed its password.
     #[test]
     fn credentials_in_urls_become_stars() {
         let text = "[[routes]]\nredirect.to = \"https://bob:sesame@a.example/\"\nworkers ="; // no TOML
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(hidden("workers ="), "workers =");
     }
 
-    /// Once only keys that were written as they should be had their values hidden.
+    /// Regression test: values were hidden only if their keys were spelled correctly.
     #[test]
     fn what_follows_a_key_that_is_not_known_may_be_a_secret() {
         for text in [
@@ -264,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Once a quote too few showed what stood before it.
+    /// Regression test: with a missing quote, the error showed the secret in front of it.
     #[test]
     fn what_is_no_toml_may_hold_secrets_as_well() {
         assert_eq!(hidden("[[listeners]]\naddress = \"::1\n"), "[[listeners]]\naddress = \"::1\n");

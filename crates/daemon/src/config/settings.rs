@@ -189,9 +189,9 @@ impl Config {
     /// Replaces the addresses of the listeners. The settings of a single listener, such as TLS, hold at each
     /// of `addresses`.
     ///
-    /// # Errors
-    /// An address is invalid, or there are several listeners and one of them has settings: it is unknown
-    /// which address would get them, and an address without them could serve plain HTTP in the place of TLS.
+    /// # Errors An address is invalid, or there are several listeners and one of them has settings. It would
+    /// be unclear which address gets the settings, and an address without them could serve plain HTTP instead
+    /// of TLS.
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         let addresses = parse_listeners(addresses)?;
         let listener = match &self.listeners[..] {

@@ -1,4 +1,4 @@
-//! The example configs are correct: serve.toml has every key, its defaults are those of the server, and the
+//! Tests of the example configs: serve.toml has every key, its defaults are those of the server, and the
 //! schema accepts the examples.
 
 mod compression;
@@ -57,7 +57,7 @@ fn what_the_example_comments_out_can_be_said() {
     let text: Vec<&str> = EXAMPLE
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")).unwrap_or(line))
-        // Said in another way there, or with files that are not here.
+        // Without settings that the example also sets to another value, or that name missing files.
         .filter(|line| {
             !["balance = \"round_robin\"", "host = \"preserve\"", "resolver = \"system\""].contains(line)
                 && !line.contains(".pem")
@@ -130,7 +130,7 @@ fn the_example_names_every_key() {
     }
 }
 
-/// What is wrong with `text` by the schema.
+/// Returns the violations of the schema in `text`.
 fn violations(text: &str) -> Vec<String> {
     let schema = jsonschema::validator_for(schema().as_value()).unwrap();
     let value = serde_json::to_value(toml::from_str::<toml::Value>(text).unwrap()).unwrap();
@@ -145,7 +145,7 @@ fn the_schema_fits_the_examples() {
     }
 }
 
-/// What needs files that are not here can be said all the same.
+/// The schema accepts the settings of TLS, although their files do not exist here.
 #[test]
 fn the_schema_fits_what_is_said_of_tls() {
     assert_eq!(violations(TLS), [""; 0]);

@@ -249,7 +249,7 @@ fn resolve_client_authentication(
     resolver.refuse_empty(
         &roots,
         "`roots` needs at least one file",
-        "it has the certificates of those who issue them",
+        "list the certificates of the authorities that issue client certificates",
     );
     let files = resolve_all_beside_config(resolver, &roots);
     match required {

@@ -1,4 +1,4 @@
-//! A client of one request for each connection, and the configs that tests share.
+//! A client that sends one request per connection, and configs that tests share.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use thruway_daemon::{Config, Daemon, Ended, Route};
 use thruway_gateway::{PathMatch, RouteMatch};
 use thruway_server::{ListenAddr, Response};
 
-/// Far more than any test takes.
+/// A timeout that no test reaches.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns the status and the body of the response to a GET.
@@ -35,7 +35,7 @@ pub(crate) fn tcp(address: &ListenAddr) -> SocketAddr {
     }
 }
 
-/// The address of the first listener.
+/// Returns the address of the first listener.
 pub(crate) fn address_of(daemon: &Daemon) -> ListenAddr {
     daemon.listeners()[0].address.clone()
 }
@@ -44,13 +44,13 @@ pub(crate) fn everything() -> RouteMatch {
     RouteMatch::at(PathMatch::Prefix("/".to_owned()))
 }
 
-/// A config that answers each request with `body`.
+/// Returns a config that answers each request with `body`.
 pub(crate) fn answering(body: &'static str) -> Config {
     let route = Route::handler(everything(), move || Response::text(body));
     Config::default().listen("127.0.0.1:0").unwrap().route(route).workers(1)
 }
 
-/// The text of a config that answers each request with `body`, followed by `rest`.
+/// Returns the text of a config that answers each request with `body`, followed by `rest`.
 pub(crate) fn file_answering(body: &str, rest: &str) -> String {
     format!(
         "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\n\

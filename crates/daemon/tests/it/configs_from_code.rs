@@ -1,4 +1,4 @@
-//! Mistakes of a config that is made in code are errors before anything is served.
+//! Mistakes in a config that a program builds are reported before the server starts.
 
 use thruway_client::UpstreamAddr;
 use thruway_daemon::{Config, Daemon, Route};

@@ -1,4 +1,4 @@
-//! The examples: a gateway from a file, and one from code.
+//! Tests of the examples: a gateway from a file, and one from code.
 
 use std::fs;
 

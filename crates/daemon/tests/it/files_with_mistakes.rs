@@ -1,4 +1,4 @@
-//! Errors of `Daemon::from_file` are values, with the file, the line and a hint.
+//! `Daemon::from_file` returns errors as values, with the file, the line and a hint.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -41,7 +41,7 @@ fn a_missing_file_is_an_error_with_its_path_and_a_hint() {
 #[test]
 fn an_unreadable_file_is_an_error_with_its_path() {
     let directory = tempfile::tempdir().unwrap();
-    // Permissions do not stop root, so the file is a directory.
+    // Root ignores permissions, so the path is a directory.
     let failure = Daemon::from_file(directory.path()).unwrap_err();
     let [finding] = failure.findings() else { panic!("{failure}") };
     assert!(finding.message().contains("cannot read"), "{failure}");
@@ -98,8 +98,8 @@ fn an_address_in_use_is_an_error_with_a_hint() {
     assert!(!finding.hints().is_empty(), "{finding}");
 }
 
-/// The server had started when the admin listener could not, and accepted connections that no caller could
-/// end.
+/// Regression test: the server was already running when the admin listener failed to start. It accepted
+/// connections, and the caller could not stop it.
 #[test]
 fn an_admin_address_in_use_is_an_error_and_the_server_accepts_no_connection() {
     let (_listener, admin) = address_in_use();

@@ -1,4 +1,4 @@
-//! A daemon as a program embeds it: from a file, and from code. The examples are tested as they are.
+//! Tests of the daemon inside another program, from a file and from code. The examples are tested unchanged.
 
 mod client;
 mod configs_from_code;

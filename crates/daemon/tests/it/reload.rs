@@ -1,4 +1,4 @@
-//! A reload replaces the config as a whole, or changes nothing.
+//! A reload replaces the whole config or changes nothing.
 
 use std::fs;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! A running daemon: status and metrics as values, and the drain.
+//! Tests of a running daemon: status, metrics and drain.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

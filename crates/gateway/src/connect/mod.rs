@@ -1,12 +1,13 @@
-//! CONNECT: tunnels to where clients name, if the config lets them (RFC 9110 §9.3.6).
+//! CONNECT: tunnels to hosts that clients name and the config allows (RFC 9110 §9.3.6).
 //!
 //! ```text
 //! CONNECT host:port ─▶ destination: is it allowed ─▶ resolve ─▶ reach: which of its addresses ─▶ connect ─▶ 200, bytes both ways
 //!                          │ 403                      │ 502         │ 403                        │ 502, 504
 //! ```
-//! A gateway that does this can be made to speak for its clients wherever it gets itself. So nothing is
-//! allowed that is not named; and of what is named, addresses that are not of the whole internet are reached
-//! only if they are named themselves, whatever names resolve to them.
+//!
+//! Clients can use such a gateway to connect to every address that the gateway itself can reach. So only
+//! hosts that the config names are allowed. Private addresses must be listed themselves, whatever names
+//! resolve to them.
 
 mod config;
 mod reach;
@@ -75,8 +76,8 @@ mod tests {
     use super::*;
     use crate::HostMatch;
 
-    /// Each name without an answer once blocked a thread of the system's resolver, long after its client had
-    /// got an error.
+    /// Regression test: each name without an answer blocked a thread of the system's resolver, long after its
+    /// client had received an error.
     #[test]
     fn names_that_clients_choose_are_not_looked_up_by_threads() {
         let connect = Connect::new(ConnectConfig::to(vec![HostMatch::Any]));

@@ -1,4 +1,4 @@
-//! Addresses that tunnels may reach: those that the IANA registries (RFC 6890) list as global, and no others.
+//! Addresses that tunnels may reach: only addresses that the IANA registries (RFC 6890) list as global.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -69,8 +69,8 @@ mod tests {
         );
     }
 
-    /// Clients that could reach a private network through the gateway could once reach its admin listener
-    /// there.
+    /// Regression test: a client that could reach a private network through the gateway could also reach the
+    /// gateway's admin listener there.
     #[test]
     fn listeners_of_this_process_are_not_reached_unless_that_is_said() {
         let config = reaching(&["127.0.0.0/8"]);

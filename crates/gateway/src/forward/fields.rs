@@ -69,9 +69,9 @@ const fn folded(byte: u8) -> u8 {
     if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
 }
 
-/// A connection option must not take away what the recipient decides by: with `Connection: Host`, or the name
-/// of a field that a gateway adds, a client could have it dropped on the way. Nor must a trailer bring it
-/// (RFC 9110 §6.5.1).
+/// `true` for fields that affect the recipient's decisions. A connection option must not remove them: with
+/// `Connection: Host`, or the name of a field that a gateway adds, a client could have the field dropped.
+/// Trailers must not contain them either (RFC 9110 §6.5.1).
 fn is_decided_by(name: &[u8]) -> bool {
     const NAMES: [&str; 7] =
         ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
@@ -105,7 +105,7 @@ mod tests {
     }
     use thruway_http1::{HeadIndex, Limits, ServerConnection};
 
-    /// The names of a request's fields that are passed on.
+    /// Names of the request's header fields that the gateway forwards.
     fn passed_on(lines: &str) -> Vec<String> {
         let bytes = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").into_bytes();
         let mut index = HeadIndex::with_capacity(32);

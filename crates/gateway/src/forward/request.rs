@@ -221,8 +221,9 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
     }
 }
 
-/// Returns `true` if the gateway owns this field that begins with `X-Forwarded-`. Servers also believe
-/// others, such as `-Prefix` and `-Ssl`: those of trusted proxies pass, all others are removed.
+/// Returns `true` if the gateway owns this field that begins with `X-Forwarded-`. Servers also trust other
+/// such fields, for example `-Prefix` and `-Ssl`. The gateway forwards them from trusted proxies and removes
+/// them from other clients.
 fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
     reads_as(told, b"for")
         || reads_as(told, b"host")

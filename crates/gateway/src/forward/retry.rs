@@ -48,8 +48,9 @@ pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     response
 }
 
-/// Sends a request, and again where that is safe: to another server, or to the same on a later connection if
-/// that had closed one that waited to be used again, which says nothing against it.
+/// Sends a request, and sends it again if that is safe. The next attempt goes to another server. If the
+/// server had only closed an idle connection, it is not at fault, and the attempt uses a newer connection to
+/// it.
 async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) -> Result<Response, Failure> {
     let mut tried = Vec::new();
     let mut again = None;
@@ -114,8 +115,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// glibc does not cache larger allocations for the thread that frees them, which makes them ten times as
-    /// slow.
+    /// The per-thread cache of glibc does not hold larger allocations, which makes them ten times slower.
     #[test]
     fn what_is_allocated_for_a_request_is_no_more_than_is_found_fast() {
         let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<PendingRequest>>();

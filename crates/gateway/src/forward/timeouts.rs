@@ -1,4 +1,4 @@
-//! Timeouts of a request: those of the upstream, unless the route overrides them.
+//! Timeouts of a request. They come from the upstream unless the route overrides them.
 
 use std::time::Duration;
 

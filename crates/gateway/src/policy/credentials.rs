@@ -59,10 +59,9 @@ pub fn is_user_name(name: &str) -> bool {
     !name.is_empty() && name.trim() == name && FieldValue::new(name.as_bytes()).is_ok()
 }
 
-/// The lines `NAME:VALUE` of `text`, without those that are empty or begin with `#`.
+/// Parses the lines `NAME:VALUE` of `text`. Skips lines that are empty or begin with `#`.
 ///
-/// # Errors
-/// Returns the first line that has another form, or whose value `parse` refuses.
+/// # Errors Returns the first line that has another form or a value that `parse` refuses.
 pub fn lines_of<T, E>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, E>,

@@ -10,17 +10,17 @@
 //!     │ 403               │ 401              │ 429
 //! ```
 
-// one policy, and its place before a handler
+// A policy in front of a handler
 mod guarded;
 mod verdict;
 mod refusal;
 
-// what they have in common
+// Shared by policies
 mod key;
 mod credentials;
 mod fields;
 
-// the kinds
+// Kinds of policies
 mod addresses;
 mod api_keys;
 mod basic_auth;
@@ -63,28 +63,28 @@ use rate_limit::RateLimit;
 use refusal::Refusal;
 use verdict::Verdict;
 
-/// Rule of a policy, one kind each.
+/// Settings of a policy, one variant for each kind.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a config has few policies, and a box in each would gain nothing"
 )]
 pub enum PolicyConfig {
-    /// Clients by their addresses.
+    /// Allows or refuses clients by their addresses.
     Addresses(AddressesConfig),
-    /// Clients show a key.
+    /// Requires an API key.
     ApiKeys(ApiKeysConfig),
-    /// Users say their names and passwords (RFC 7617).
+    /// Requires a user name and password (RFC 7617).
     BasicAuth(BasicAuthConfig),
-    /// Clients show a certificate, on listeners that ask for one.
+    /// Requires a client certificate, on listeners that ask for one.
     ClientCertificate(ClientCertificateConfig),
-    /// Only so many requests are answered at a time.
+    /// Limits the number of requests in flight.
     Concurrency(ConcurrencyConfig),
-    /// Maximum number of bytes of content.
+    /// Maximum length of the request body, in bytes.
     ContentBytesMax(u64),
-    /// Clients show a JSON Web Token (RFC 7519).
+    /// Requires a JSON Web Token (RFC 7519).
     Jwt(JwtConfig),
-    /// Only so many requests are answered in a time.
+    /// Limits the rate of requests.
     RateLimit(RateLimitConfig),
 }
 
@@ -107,8 +107,8 @@ impl PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// Returns the name of the query parameter in which clients send keys, if there is one. Its values do not
-    /// belong in logs.
+    /// Returns the name of the query parameter in which clients send keys, if any. Its values must not be
+    /// logged.
     pub fn key_parameter(&self) -> Option<&str> {
         match self {
             Self::ApiKeys(ApiKeysConfig { place: KeyPlace::Query(name), .. }) => Some(name),
@@ -138,7 +138,7 @@ enum Kind {
 }
 
 impl Policy {
-    /// A policy that remembers nothing yet.
+    /// Creates a policy with empty state.
     pub fn new(name: impl Into<Arc<str>>, config: PolicyConfig) -> Self {
         let name = name.into();
         let kind = match config {
@@ -156,7 +156,7 @@ impl Policy {
         Self { name, kind }
     }
 
-    /// Takes over the state of `before`, which had another config: fetched keys remain known.
+    /// Takes over the state of `before`, which had another config: fetched keys stay known.
     #[must_use]
     pub fn in_place_of(mut self, before: &Self) -> Self {
         if let (Kind::Jwt(jwt), Kind::Jwt(before)) = (&mut self.kind, &before.kind) {
@@ -183,7 +183,7 @@ impl Policy {
         }
     }
 
-    /// Returns the facts about a user after the check of the password.
+    /// Returns the metadata about a user after the password check.
     fn told_of_user<'p>(&'p self, user: &'p str) -> Told<'p> {
         let field = match &self.kind {
             Kind::BasicAuth(users) => users.user_field(),
@@ -193,7 +193,7 @@ impl Policy {
     }
 }
 
-/// Content with a known length is refused before it is read; other content while it arrives.
+/// Refuses a body of known length before reading it, and any other body as soon as it exceeds the limit.
 fn decide_content(request: &Request<'_>, bytes_max: u64) -> Verdict<'static> {
     match request.content_length() {
         Some(bytes) if bytes > bytes_max => Verdict::Refuse(Refusal::ContentTooLarge),
@@ -202,7 +202,7 @@ fn decide_content(request: &Request<'_>, bytes_max: u64) -> Verdict<'static> {
     }
 }
 
-/// Writes the rule without secrets.
+/// Writes the rule without its secrets.
 impl fmt::Display for PolicyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// A request for `[0:0:0:0:0:0:0:1]` got around a route for `[::1]`.
+    /// Regression test: a request for `[0:0:0:0:0:0:0:1]` bypassed a route for `[::1]`.
     #[test]
     fn every_spelling_of_an_ipv6_address_is_for_its_route() {
         let route = HostMatch::parse("[::1]").unwrap();

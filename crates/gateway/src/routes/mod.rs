@@ -1,19 +1,19 @@
-//! Routes: which handler answers which request.
+//! Routes: the choice of a handler for each request.
 //!
-//! A request is for the first route, in this order, that it fits:
+//! The first matching route takes the request. Routes are tried in this order:
 //!
-//! 1. by its host: a route for exactly this host, then those for hosts below another (`*.example.com`), the
-//!    longest first, then those for any host;
-//! 2. by its path: exactly this path, then a pattern (`/users/{id}`), then the longest prefix;
-//! 3. by the number of further conditions (one for methods, one for each header and query parameter): the
-//!    more, the earlier;
-//! 4. as they were given.
+//! 1. by host: exactly this host, then subdomains (`*.example.com`) with the longest name first, then any
+//!    host;
+//! 2. by path: exactly this path, then a pattern (`/users/{id}`), then the longest prefix;
+//! 3. by the number of further conditions (one for methods, one for each header and query parameter), most
+//!    conditions first;
+//! 4. in the given order.
 //!
-//! A route that fits host and path but not its conditions is passed over, and the next is tried. Nothing is
-//! allocated, and no time is spent on routes of other paths.
+//! If a request does not meet a condition of a route, the next route is tried. The search allocates no
+//! memory and takes no time for routes of other paths.
 //!
-//! Paths are [normalized](normalized_path) before the comparison, which allocates only if something changes.
-//! Ambiguous paths get 400, and so do paths that a server may read as paths of another route, past its
+//! Paths are [normalized](normalized_path) before the comparison, which allocates only if the path changes.
+//! Ambiguous paths get 400. So do paths that a server may interpret as paths of another route, bypassing its
 //! policies: see [`PathReadings`]. Handlers see paths as they were sent.
 
 mod matching;
@@ -52,27 +52,27 @@ use table::Table;
 /// Routes and their handlers. A request without a route gets 404, or 405 with `Allow` if only the method
 /// differs.
 ///
-/// A handler of a prefix sees in [`Request::mounted_path`] what comes after it.
+/// A handler of a prefix sees the rest of the path in [`Request::mounted_path`].
 pub struct Routes {
     entries: Vec<Entry>,
     sites: Sites,
-    /// The handler of the only route, if that is for everything.
+    /// The handler of the only route, if that route matches every request.
     only: Option<Arc<dyn Handler>>,
     readings: PathReadings,
-    /// Number of requests without a route.
+    /// Counts requests without a route.
     refusals: Arc<RefusalCount>,
 }
 
 struct Entry {
     conditions: Conditions,
-    /// Number of bytes of the path that the handler does not see.
+    /// Length of the path prefix that is hidden from the handler, in bytes.
     mount_prefix: usize,
     handler: Arc<dyn Handler>,
-    /// Names of the policies before it.
+    /// Names of the policies in front of the handler.
     guards: Vec<String>,
 }
 
-/// The paths of all hosts.
+/// The routes of all hosts.
 #[derive(Default)]
 struct Sites {
     exact: Table<Paths>,
@@ -80,7 +80,7 @@ struct Sites {
     any: Paths,
 }
 
-/// The routes of one host by path. Routes with the same path are in their order of evaluation.
+/// The routes of one host by path. Routes with the same path are in evaluation order.
 #[derive(Default)]
 struct Paths {
     exact: Table<Vec<usize>>,
@@ -88,29 +88,29 @@ struct Paths {
     prefixes: Table<Vec<usize>>,
 }
 
-/// A route that is never reached. Both are counted from 0, as they were given.
+/// A route that is never reached. Both numbers count from 0, in the given order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unreachable {
-    /// The route.
+    /// Number of the unreachable route.
     pub route: usize,
-    /// The one that takes all its requests.
+    /// Number of the route that takes all its requests.
     pub taken_by: usize,
 }
 
-/// A route for the host and the path of a request, and what of its conditions the request does not fulfil.
+/// A route for the host and the path of a request, and the condition that the request does not meet, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate<'r> {
-    /// The route, counted from 0, as it was given.
+    /// Number of the route, from 0, in the given order.
     pub route: usize,
-    /// `None` if it fits.
+    /// The first condition that is not met. `None` if the route matches.
     pub unfulfilled: Option<Unfulfilled<'r>>,
 }
 
 impl Routes {
-    /// The routes in `given`.
+    /// Creates a router from `given`.
     ///
     /// # Errors
-    /// All that are never reached.
+    /// Returns all routes that are never reached.
     pub fn new(given: Vec<(RouteMatch, Arc<dyn Handler>)>) -> Result<Self, Vec<Unreachable>> {
         let mut order: Vec<usize> = (0..given.len()).collect();
         // The sort is stable: equal routes keep their order.
@@ -138,14 +138,14 @@ impl Routes {
         Ok(Self { entries, sites, only, readings, refusals: Arc::default() })
     }
 
-    /// Lets `refusals` count requests without a route.
+    /// Counts requests without a route in `refusals`.
     #[must_use]
     pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
         Self { refusals, ..self }
     }
 
-    /// Handles ambiguous paths as `readings` says. `guards` are the names of the policies of each route, in
-    /// the order of the routes.
+    /// Handles ambiguous paths according to `readings`. `guards` has the names of the policies of each route,
+    /// in the order of the routes.
     #[must_use]
     pub fn guarding(mut self, readings: PathReadings, guards: Vec<Vec<String>>) -> Self {
         self.readings = readings;
@@ -153,7 +153,7 @@ impl Routes {
         self
     }
 
-    /// The route for a request with this head, counted from 0, as it was given.
+    /// Returns the number of the route for a request with this head, from 0, in the given order.
     pub fn find(&self, head: &RequestHead<'_>) -> Option<usize> {
         let path = path_of(head).ok()?;
         let place = self.find_at(head, &path)?;
@@ -169,7 +169,8 @@ impl Routes {
         self.other_reading(head, &path, self.find_at(head, &path)?)
     }
 
-    /// Returns the reason if another reading of the path may not pass with the route at `place`.
+    /// Returns the reason if the path is ambiguous and another interpretation of it must not use the route at
+    /// `place`.
     #[inline]
     fn other_reading(
         &self,
@@ -205,7 +206,7 @@ impl Routes {
         self.sites.try_each(head, path.bytes(), visit).break_value()
     }
 
-    /// All routes for the host and the path of this head, in the order in which they are tried.
+    /// Returns all routes for the host and the path of this head, in evaluation order.
     pub fn candidates(&self, head: &RequestHead<'_>) -> Vec<Candidate<'_>> {
         let mut candidates = Vec::new();
         let Ok(path) = path_of(head) else { return candidates };
@@ -217,7 +218,7 @@ impl Routes {
         candidates
     }
 
-    /// The answer to a request with this head, which no route is for.
+    /// Returns the response to a request without a route.
     #[cold]
     pub fn refuse(&self, head: &RequestHead<'_>) -> Response {
         if matches!(head.target, RequestTarget::Authority(_)) {
@@ -266,13 +267,13 @@ impl Handler for Routes {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         match request.target() {
             RequestTarget::Origin(_) | RequestTarget::Absolute(_) => {}
-            // The server as a whole is no place in here.
+            // `OPTIONS *` concerns the whole server, so no route matches.
             RequestTarget::Asterisk => {
                 return Answer::Now(
                     Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
                 );
             }
-            // Only to routes that name the method: all others would take it for something else.
+            // Only routes that name the method get a CONNECT request. All others would misread its target.
             RequestTarget::Authority(_) => {
                 return match self.find(request.head()) {
                     Some(place) => self.entries[place].handler.handle(request),
@@ -301,7 +302,7 @@ impl Handler for Routes {
     }
 }
 
-/// The path of a request, as it is compared.
+/// Returns the normalized path of a request.
 #[inline]
 fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
     NormalPath::of(match head.target {
@@ -311,7 +312,7 @@ fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
 }
 
 impl Sites {
-    /// The paths of `host`, made if there are none.
+    /// Returns the paths of `host`, creating them if necessary.
     fn paths_of(&mut self, host: &HostMatch) -> &mut Paths {
         match host {
             HostMatch::Any => &mut self.any,
@@ -320,7 +321,7 @@ impl Sites {
         }
     }
 
-    /// Shows `visit` the routes for the host and the path of `head`, in order, until it breaks off.
+    /// Calls `visit` with the routes for the host and the path of `head`, in order, until it breaks off.
     #[inline]
     fn try_each<B>(
         &self,
@@ -351,7 +352,7 @@ impl Sites {
 }
 
 impl Paths {
-    /// The routes of `path`, made if there are none.
+    /// Returns the routes of `path`, creating them if necessary.
     fn entry(&mut self, path: &PathMatch) -> &mut Vec<usize> {
         match path {
             PathMatch::Exact(path) => self.exact.entry(path.as_bytes()),
@@ -376,5 +377,6 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// `OPTIONS *` asks what the server as a whole can do (RFC 9110 §9.3.7).
+/// Methods in `Allow` of the response to `OPTIONS *`, which asks for the abilities of the whole server (RFC
+/// 9110 §9.3.7).
 const ALLOW_ANYWHERE: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

@@ -344,7 +344,7 @@ mod tests {
             ("/a;%20..", "/a;%20.."),
         ] {
             assert_eq!(normalized_path(sent).as_deref(), Ok(normal), "{sent}");
-            // Normalized paths do not change.
+            // A normalized path does not change when normalized again.
             assert_eq!(normalized_path(normal).as_deref(), Ok(normal), "{normal}");
         }
     }
@@ -380,8 +380,9 @@ mod tests {
         }
     }
 
-    /// `/admin%00` and `/x/..%00/admin` were for the route `/`, without the policies of `/admin`. An upstream
-    /// that ends the path at a NUL, or trims control characters, answered them as `/admin`.
+    /// Regression test: `/admin%00` and `/x/..%00/admin` matched the route `/`, without the policies of
+    /// `/admin`. An upstream server that ends the path at a NUL, or trims control characters, answered them
+    /// as `/admin`.
     #[test]
     fn a_path_with_an_encoded_control_character_is_refused() {
         for byte in (0..0x20).chain([0x7f]) {

@@ -123,12 +123,12 @@ impl Affixes {
     }
 }
 
-/// Patterns as a tree of their segments: however many there are, a path is looked up along its own segments
-/// only.
+/// Patterns as a tree of their segments. The time of a lookup depends on the segments of the path, not on the
+/// number of patterns.
 ///
-/// The first segment in which two patterns differ decides: a fixed segment comes before a parameter, more
-/// bytes around a parameter before fewer, more of them before it than after it, and a parameter before the
-/// rest of the path.
+/// The first segment in which two patterns differ decides the order. A fixed segment comes first. Then come
+/// parameters: those with more fixed bytes around them, and with more of these bytes in front. The rest of
+/// the path comes last.
 #[derive(Debug, Default)]
 pub(super) struct PatternTree {
     /// The routes of the pattern that ends here.
@@ -165,7 +165,8 @@ impl PatternTree {
         &mut self.parameters[place].1
     }
 
-    /// Calls `visit` with the routes whose patterns match `path`, most specific first, until it breaks off.
+    /// Calls `visit` with the routes of all patterns that match `path`, most specific first, until it breaks
+    /// off.
     pub(super) fn try_each<B>(
         &self,
         path: &[u8],

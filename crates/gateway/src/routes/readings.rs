@@ -1,9 +1,9 @@
-//! Paths that servers read differently: with encoded slashes, with parameters behind a semicolon, or with
-//! spaces at an end of a segment.
+//! Paths that servers interpret differently: with encoded slashes, with parameters after a semicolon, or with
+//! spaces at either end of a segment.
 
 use super::{NormalPath, UnclearPath};
 
-/// Treatment of requests whose paths some servers read differently than routes do.
+/// Treatment of requests with paths that some servers interpret differently than routes do.
 ///
 /// Some servers also trim the spaces (`%20`) around a segment. Requests with such spaces are always treated
 /// as [`OtherReading::Guard`] says.

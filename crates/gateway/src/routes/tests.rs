@@ -1,4 +1,4 @@
-//! Which route takes which request.
+//! Tests of the choice of a route for a request.
 
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
 use thruway_server::IntoHandler;
@@ -10,8 +10,8 @@ mod reading;
 mod readings;
 mod spelling;
 
-/// A route at `HOST/PATH`, either of which may be missing; the path is exact with a final `$`, a pattern with
-/// braces.
+/// Returns a match for `HOST/PATH`, either of which may be empty. A final `$` makes the path exact, and
+/// braces make it a pattern.
 fn at(place: &str) -> RouteMatch {
     let (host, path) = place.split_at(place.find('/').unwrap());
     let path = match path.strip_suffix('$') {
@@ -53,7 +53,8 @@ fn routes(given: &[RouteMatch]) -> Routes {
     try_routes(given).unwrap()
 }
 
-/// Calls `read` with the head of a request: a line without version, and field lines each ended by CRLF.
+/// Calls `read` with the head of a request. `line` is the request line without the version; each line of
+/// `fields` ends with CRLF.
 fn with_head<R>(line: &str, fields: &str, read: impl FnOnce(&RequestHead<'_>) -> R) -> R {
     let bytes = format!("{line} HTTP/1.1\r\n{fields}\r\n");
     let mut index = HeadIndex::with_capacity(8);
@@ -93,10 +94,10 @@ fn an_exact_host_comes_before_the_longest_wildcard_and_that_before_none() {
     ] {
         assert_eq!(find_at(&routes, host, "/a"), Some(route), "{host}");
     }
-    // The host decides before the path.
+    // The host takes precedence over the path.
     assert_eq!(find_at(&routes, "b.example.com", "/exact"), Some(1));
     assert_eq!(find_at(&routes, "[::1]", "/exact"), Some(4));
-    // A longer host is refused, so that it does not get around a route.
+    // A longer host is refused, so that it cannot bypass a route.
     assert_eq!(find_at(&routes, &format!("{}example.com", "a.".repeat(121)), "/"), Some(1));
 }
 
@@ -126,8 +127,8 @@ fn an_exact_path_comes_before_a_pattern_and_that_before_the_longest_prefix() {
     }
 }
 
-/// Programs that get fields as variables, as by CGI, read both as one: such a client passed by the route of
-/// those that have the field.
+/// Regression test: programs that get header fields as variables, as in CGI, do not distinguish the two
+/// spellings. A client bypassed the route that requires the field.
 #[test]
 fn a_field_that_an_upstream_may_read_as_the_one_that_is_asked_for_is_that_one() {
     let routes =

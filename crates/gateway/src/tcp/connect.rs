@@ -50,9 +50,8 @@ pub(super) async fn connect(
         timeline.server = Some(slot.server.label.clone());
         let since = clock.now_exact();
         let would_come_back = || slot.server.leads_back() && from.is_own();
-        // If the server is known to lead back, no connection is opened: when this end closes it, nothing
-        // tells the listener at the other end that it came from here, and the stream would go round without
-        // end.
+        // If the server is known to lead back, no connection is opened. The listener at the other end could
+        // not see that the connection came from here, and the stream would loop forever.
         let connected = if would_come_back() { None } else { Some(upstream::connect(&slot).await) };
         let failure = match connected {
             None => Failure::Loop,

@@ -107,10 +107,10 @@ impl UpstreamTls {
 /// Resolver for the names of servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ResolverConfig {
-    /// DNS servers; if empty, those of `resolv.conf`. A name is resolved again when its time to live is over,
-    /// at most every second and at least every hour.
+    /// Addresses of DNS servers; if empty, the servers in `resolv.conf`. A name is resolved again when its
+    /// time to live is over, at most every second and at least every hour.
     Dns(Vec<SocketAddr>),
-    /// The system, as it is set up to, which does not say that.
+    /// The system's resolver, as configured on this machine. It does not report the time to live.
     System,
 }
 

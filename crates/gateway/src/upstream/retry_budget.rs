@@ -104,7 +104,7 @@ const LOWER: u64 = u32::MAX as u64;
 mod tests {
     use super::*;
 
-    /// Returns the number of `n` retries that are allowed.
+    /// Returns how many of `n` retries are allowed.
     fn allowed(balance: &BudgetBalance, budget: RetryBudget, now: u64, n: usize) -> usize {
         (0..n).filter(|_| balance.withdraw(budget, now)).count()
     }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(allowed(&balance, budget, 11_000, 100), 0);
         (0..100).for_each(|_| balance.deposit(budget, 30_000));
         assert_eq!(allowed(&balance, budget, 39_999, 1), 1);
-        assert_eq!(allowed(&balance, budget, 40_000, 100), 0, "what was is forgotten after ten seconds");
+        assert_eq!(allowed(&balance, budget, 40_000, 100), 0, "requests count for ten seconds");
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
                 allowed(&balance, budget, n, 2)
             })
             .sum();
-        // A thousand requests a second for a minute: a fifth of them, and ten a second.
+        // 1,000 requests per second for a minute allow a fifth as many retries, plus ten per second.
         assert!((12_000..13_000).contains(&retries), "{retries}");
     }
 }

@@ -281,7 +281,7 @@ impl Drop for ServerSlot {
     }
 }
 
-/// `true` if the failure says something against the server.
+/// `true` if the failure counts against the server.
 fn is_fault(failure: Failure, is_reused: bool) -> bool {
     failure.side() == Side::Upstream && !failure.retry().blames_nobody(is_reused)
 }
@@ -299,7 +299,7 @@ mod tests {
         scene.server(0).health().latency.microseconds(scene.now())
     }
 
-    /// Once the slowest client decided how slow a server was.
+    /// Regression test: the slowest client determined the measured latency of a server.
     #[test]
     fn what_a_client_takes_to_send_is_not_how_slow_the_server_is() {
         let scene = Scene::new(Balance::PeakEwma, &[1]);
@@ -314,6 +314,6 @@ mod tests {
         sent().responded(&mut response, true, &RequestKey::default());
         assert_eq!(microseconds(&scene), 10_000);
         sent().failed(Error::ClosedBeforeResponse.into(), false);
-        assert_eq!(microseconds(&scene), 100_000, "as failures count that were soon there");
+        assert_eq!(microseconds(&scene), 100_000, "a fast failure counts as a slow response");
     }
 }

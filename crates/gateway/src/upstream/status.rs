@@ -30,7 +30,7 @@ pub struct ServerStatus {
     pub connections_opened: u64,
     /// Requests that were sent on connections that others had used before, so far.
     pub connections_reused: u64,
-    /// Failed requests by their names in `Proxy-Status`, those that have occurred.
+    /// Number of failed requests for each error name in `Proxy-Status`, without zeros.
     pub failures: Vec<(&'static str, u64)>,
     /// Durations from the end of the request to the head of the response, by method and status, if they are
     /// [recorded](crate::Forward::timed).
@@ -99,8 +99,7 @@ impl Upstream {
         self.statistics.retries()
     }
 
-    /// Returns the number of requests without a server, by their names in `Proxy-Status`, those that have
-    /// occurred.
+    /// Returns the number of requests without a server for each error name in `Proxy-Status`, without zeros.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         self.statistics.failures()
     }

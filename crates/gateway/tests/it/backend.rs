@@ -1,4 +1,4 @@
-//! Servers behind a gateway that are there, or not, or badly.
+//! Upstream servers that can be absent or misbehave.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,12 +11,12 @@ use std::time::Duration;
 use thruway_client::UpstreamAddr;
 use thruway_testkit::upstream::kept_free;
 
-/// A server that says its name, and that can be taken away and brought back at the same address.
+/// A server that answers with its name. It can leave and return at the same address.
 pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Keeps its address while nobody listens there.
+    /// Reserves the address while no listener is open.
     kept_free: Option<OwnedFd>,
 }
 
@@ -26,27 +26,27 @@ struct Shared {
     requests: AtomicUsize,
     behaviour: Mutex<Behaviour>,
     behaves_otherwise: Condvar,
-    /// Requests that it is answering, and the most there were at a time.
+    /// Current and highest number of concurrent requests.
     current: AtomicUsize,
     most: AtomicUsize,
     open: Mutex<Vec<TcpStream>>,
     is_over: Mutex<bool>,
 }
 
-/// What a server does with a request.
+/// The reaction of a server to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Behaviour {
-    /// It answers with this status, these field lines and its name.
+    /// Answers with this status, these field lines, and its name as the body.
     Answers { status: u16, lines: &'static str, name: &'static str },
-    /// It answers 200 and its name, but takes so long.
+    /// Answers 200 with its name after a delay of `time`.
     AnswersLate { time: Duration, name: &'static str },
-    /// It closes the connection.
+    /// Closes the connection.
     Closes,
-    /// It waits until it is told to do something else, and does that.
+    /// Waits until the behavior changes, then follows the new one.
     Holds,
-    /// It reads, and that is all.
+    /// Reads, but never answers.
     SaysNothing,
-    /// It speaks another protocol from now on.
+    /// Switches to another protocol.
     Upgrades,
 }
 
@@ -72,12 +72,12 @@ impl Backend {
         backend
     }
 
-    /// One that is there, and says this.
+    /// Answers 200 with this name.
     pub(crate) fn named(name: &'static str) -> Self {
         Self::start(Behaviour::named(name))
     }
 
-    /// One that is not there yet.
+    /// Creates a server that does not listen yet.
     pub(crate) fn absent(behaviour: Behaviour) -> Self {
         let mut backend = Self::start(behaviour);
         backend.leave();
@@ -95,13 +95,13 @@ impl Backend {
                 shared.connections.fetch_add(1, Ordering::SeqCst);
                 lock(&shared.open).push(connection.try_clone().unwrap());
                 let shared = shared.clone();
-                // Whatever the gateway does to the connection is the gateway's business.
+                // The connection may end in any way.
                 thread::spawn(move || drop(shared.serve(connection)));
             }
         }));
     }
 
-    /// Nobody listens there any more, and what was open is closed.
+    /// Stops listening and closes all connections.
     pub(crate) fn leave(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         *lock(&self.shared.is_over) = true;
@@ -116,13 +116,13 @@ impl Backend {
         self.kept_free = Some(kept_free(self.address));
     }
 
-    /// It listens again.
+    /// Listens again.
     pub(crate) fn come_back(&mut self) {
         self.serve(TcpListener::bind(self.address).unwrap());
         self.kept_free = None;
     }
 
-    /// It does something else from the next request on.
+    /// Changes the behavior. Requests that [`Holds`](Behaviour::Holds) keeps waiting follow the new one.
     pub(crate) fn now(&self, behaviour: Behaviour) {
         *lock(&self.shared.behaviour) = behaviour;
         self.shared.behaves_otherwise.notify_all();
@@ -132,12 +132,12 @@ impl Backend {
         self.address.into()
     }
 
-    /// The most requests that it was answering at a time.
+    /// Highest number of concurrent requests so far.
     pub(crate) fn most(&self) -> usize {
         self.shared.most.load(Ordering::SeqCst)
     }
 
-    /// How many connections there were.
+    /// Number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -155,7 +155,7 @@ impl Shared {
             let current = self.current.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(current, Ordering::SeqCst);
             let behaviour = self.next_behaviour();
-            // Before the answer, after which the next may come at once.
+            // Count before answering, because the next request may follow the answer immediately.
             self.current.fetch_sub(1, Ordering::SeqCst);
             match behaviour {
                 Behaviour::Answers { status, lines, name } => {
@@ -186,7 +186,8 @@ impl Shared {
     }
 }
 
-/// Reads byte by byte, so that nothing behind the head is taken. False at the end of the connection.
+/// Reads byte by byte, so that nothing after the head is consumed. Returns `false` at the end of the
+/// connection.
 fn read_head(connection: &mut TcpStream) -> std::io::Result<bool> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

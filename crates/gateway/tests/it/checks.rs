@@ -1,4 +1,4 @@
-//! Servers that are asked how they are.
+//! Tests of health checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ fn config<'b>(kind: CheckKind, backends: impl IntoIterator<Item = &'b Backend>) 
     UpstreamConfig { check, ..UpstreamConfig::new("a", addresses) }
 }
 
-/// Waits until requests get only what `server` says, several times in a row.
+/// Waits until only `server` answers, several times in a row.
 fn until_only(gateway: &Gateway, server: &str) {
     until(|| (0..8).all(|_| gateway.get().content == server));
 }
 
-/// Waits until requests get what `server` says among others.
+/// Waits until `server` is one of those that answer.
 fn until_also(gateway: &Gateway, server: &str) {
     until(|| gateway.get().content == server);
 }
@@ -55,7 +55,7 @@ fn a_server_that_does_not_accept_gets_no_requests() {
     let one = Backend::named("one");
     let mut absent = Backend::absent(Behaviour::named("absent"));
     let mut config = config(CheckKind::Tcp, [&one, &absent]);
-    // Without retries, whoever goes there notices.
+    // Without retries, each request to an absent server fails.
     config.retries_max = 0;
     config.ejection.failures = 0;
     let gateway = Gateway::start(config);
@@ -74,7 +74,7 @@ fn a_server_that_says_nothing_is_down_in_time() {
     until_only(&gateway, "one");
     let requests = silent.requests();
     (0..8).for_each(|_| assert_eq!(gateway.get().status, 200));
-    // It is still asked, but by nobody who waits.
+    // Checks continue, but no client has to wait for them.
     until(|| silent.requests() > requests);
 }
 

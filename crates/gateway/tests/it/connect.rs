@@ -1,4 +1,4 @@
-//! Tunnels that clients ask for, and those that they do not get.
+//! Tests of CONNECT tunnels.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -18,7 +18,7 @@ use thruway_server::{
 use crate::forward::Client;
 use crate::gateway::{AMPLE, PATIENCE};
 
-/// Names that lead where the test says.
+/// Resolves names to the addresses of the test.
 #[derive(Debug)]
 struct Names(Vec<(&'static str, SocketAddr)>);
 
@@ -37,10 +37,10 @@ impl Resolve for Names {
     }
 }
 
-/// Status, bytes to the client and from it, server, failure.
+/// Status, bytes to the client, bytes from the client, server, failure.
 type Told = (u16, u64, Option<u64>, Option<String>, Option<&'static str>);
 
-/// Sends what is told of each request to the test.
+/// Sends the record of each request to the test.
 struct Records(Mutex<Sender<Told>>);
 
 impl Recorder for Records {
@@ -56,7 +56,7 @@ impl Recorder for Records {
     }
 }
 
-/// A gateway that makes tunnels.
+/// A gateway that opens tunnels.
 struct Tunnels {
     server: Option<RunningServer>,
     address: SocketAddr,
@@ -83,7 +83,7 @@ impl Tunnels {
         Self { server: Some(server), address, told }
     }
 
-    /// One that lets clients reach `backend` as `a.example`.
+    /// Starts a gateway that lets clients reach `backend` as `a.example`.
     fn to(backend: &Backend) -> Self {
         Self::start(reaching(backend.port()), vec![("a.example", backend.address())], |handler| handler)
     }
@@ -102,13 +102,13 @@ impl Drop for Tunnels {
     }
 }
 
-/// Any host, at this port, also on this machine.
+/// Allows any host at this port, also on this machine.
 fn reaching(port: u16) -> ConnectConfig {
     let private = Networks::from_iter(["127.0.0.0/8".parse().unwrap()]);
     ConnectConfig { ports: vec![port], private, ..ConnectConfig::to(vec![HostMatch::Any]) }
 }
 
-/// A server whose connections the test takes.
+/// A server that hands its connections to the test.
 struct Backend(TcpListener);
 
 impl Backend {
@@ -131,7 +131,7 @@ impl Backend {
         stream
     }
 
-    /// Whether somebody has connected.
+    /// `true` if a connection is waiting.
     fn is_asked(&self) -> bool {
         self.0.set_nonblocking(true).unwrap();
         self.0.accept().is_ok()
@@ -142,7 +142,7 @@ fn asking(authority: &str, lines: &str) -> String {
     format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n")
 }
 
-/// The status and `Proxy-Status` of the answer to a client that gets no tunnel.
+/// Returns the status and `Proxy-Status` of the response to a client that asks for a tunnel in vain.
 fn refused(tunnels: &Tunnels, authority: &str, lines: &str) -> (u16, String) {
     let mut client = Client::new(tunnels.address);
     client.send(asking(authority, lines));
@@ -217,13 +217,13 @@ fn tunnels_lead_only_where_the_config_says() {
     assert!(!backend.is_asked());
 }
 
-/// What the system takes for an address of this machine is none for tunnels, however it is written.
+/// Tunnels refuse every spelling that the operating system resolves to an address of this machine.
 #[test]
 fn spellings_of_this_machine_lead_nowhere() {
     let backend = Backend::start();
     let port = backend.port();
     let config = ConnectConfig { private: Networks::default(), ..reaching(port) };
-    // There is no server of names, and what is no name for one is none.
+    // The DNS server never answers. Hosts that are no valid DNS names do not resolve.
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let connect = Connect::with_resolver(config, Arc::new(DnsResolver::with_nameservers([nobody])));
     let conditions = Conditions { methods: vec!["CONNECT".to_owned()], ..Conditions::default() };
@@ -299,8 +299,8 @@ fn policies_decide_before_anything_is_looked_up() {
     drop(backend.accept());
 }
 
-/// Once a client that might reach a private network through the gateway might reach the gateway's own
-/// listeners there.
+/// Regression test: a client that could reach a private network through the gateway could also reach the
+/// gateway's own listeners there.
 #[test]
 fn a_tunnel_does_not_lead_back_to_the_gateway() {
     let server = Server::new(|| "own").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();

@@ -1,4 +1,4 @@
-//! Servers that fail: what their clients notice of it, and when they get requests again.
+//! Tests of ejection: the errors that clients see, and the time at which servers get requests again.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig
     }
 }
 
-/// For so long that no test sees its end.
+/// Ejects servers for longer than any test takes.
 fn for_ever(config: UpstreamConfig) -> UpstreamConfig {
     let time = Duration::from_hours(1);
     let ejection = EjectionConfig { time, time_max: time, ..config.ejection };
@@ -49,7 +49,7 @@ fn all_that_were_down_are_asked_again_as_soon_as_they_are_back() {
     }
     backends.iter_mut().for_each(Backend::come_back);
     until(|| gateway.get().status == 200);
-    // The one that was ejected is still left alone.
+    // The server that was ejected still gets no requests.
     (0..10).for_each(|_| assert_eq!(gateway.get().status, 200));
 }
 
@@ -84,7 +84,7 @@ fn a_server_that_was_ejected_is_tried_and_recovers() {
     // The server must stay ejected during the requests below.
     config.ejection.time = AMPLE;
     let gateway = Gateway::start(config);
-    // A request that may have been acted on is not given to the next server; one that is idempotent is.
+    // A POST may have taken effect, so it is not retried on the next server. An idempotent request is.
     let statuses: Vec<_> = (0..2).map(|_| gateway.ask("POST", "Content-Length: 0\r\n").status).collect();
     assert_eq!(statuses, [502, 200]);
     (0..2).for_each(|_| assert_eq!(gateway.get().content, "proper"));
@@ -121,7 +121,7 @@ fn an_idle_connection_that_the_server_closes_says_nothing_against_it() {
     until(|| gateway.get().content == "one");
 }
 
-/// A head alone was a success: such a server was never left alone.
+/// Regression test: a response head alone counted as a success, so such a server was never ejected.
 #[test]
 fn a_server_that_does_not_finish_its_answers_is_ejected() {
     let (stalling, proper) = (upstream::stalls_in_content().listen(), Backend::named("proper"));

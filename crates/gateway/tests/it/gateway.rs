@@ -1,4 +1,4 @@
-//! A gateway on a port of its own, and a client.
+//! A gateway on its own port, and a simple client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,14 +12,14 @@ use thruway_gateway::{
 };
 use thruway_server::{Config, Handler, IntoHandler, ListenAddr, Listener, RunningServer, Server};
 
-/// A gateway with two workers, which ends with the test.
+/// A gateway with two workers. It ends with the test.
 pub(crate) struct Gateway {
     server: Option<RunningServer>,
     pub(crate) address: SocketAddr,
     pub(crate) upstream: Arc<Upstream>,
 }
 
-/// What a client got.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: u16,
@@ -32,38 +32,38 @@ impl Gateway {
         Self::start_with(config, Arc::new(SystemResolver))
     }
 
-    /// One that looks up names elsewhere.
+    /// Starts a gateway with another resolver.
     pub(crate) fn start_with(config: UpstreamConfig, resolver: Arc<dyn Resolve>) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start_with(resolver).wait();
         Self::serve(Forward::new(upstream.clone()), upstream, Config::default())
     }
 
-    /// One that changes requests on their way as `forward` says.
+    /// Starts a gateway with these settings for forwarding.
     pub(crate) fn forwarding(config: UpstreamConfig, forward: ForwardConfig) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start_with(Arc::new(SystemResolver)).wait();
         Self::sharing(upstream, forward)
     }
 
-    /// A gateway that shares `upstream`, with its queue and its counts, with another gateway.
+    /// Starts a gateway that shares `upstream`, with its queue and its counters, with another gateway.
     pub(crate) fn sharing(upstream: Arc<Upstream>, forward: ForwardConfig) -> Self {
         Self::serve(Forward::with_config(upstream.clone(), forward), upstream, Config::default())
     }
 
-    /// One that measures how long responses take.
+    /// Starts a gateway that measures the duration of responses.
     pub(crate) fn timed(config: UpstreamConfig) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start_with(Arc::new(SystemResolver)).wait();
         Self::serve(Forward::new(upstream.clone()).timed(true), upstream, Config::default())
     }
 
-    /// One before a single server, which is never ejected.
+    /// Starts a gateway with a single upstream server, which is never ejected.
     pub(crate) fn to(address: SocketAddr) -> Self {
         Self::start(only(address))
     }
 
-    /// The same, that answers one request of a connection after the other.
+    /// Starts the same, with pipelined requests handled one at a time.
     pub(crate) fn in_order(address: SocketAddr) -> Self {
         let upstream = Arc::new(Upstream::new(only(address)));
         upstream.start_with(Arc::new(SystemResolver)).wait();
@@ -71,7 +71,7 @@ impl Gateway {
         Self::serve(Forward::new(upstream.clone()), upstream, config)
     }
 
-    /// One with a single route, for `path`, that changes requests as `forward` says.
+    /// Starts a gateway with a single route for `path`, with these settings for forwarding.
     pub(crate) fn routed(address: SocketAddr, path: PathMatch, forward: ForwardConfig) -> Self {
         let upstream = Arc::new(Upstream::new(only(address)));
         upstream.start_with(Arc::new(SystemResolver)).wait();
@@ -80,28 +80,28 @@ impl Gateway {
         Self::serve(routes, upstream, Config::default())
     }
 
-    /// One that has `mirror` send copies elsewhere.
+    /// Starts a gateway that sends copies of requests to `mirror`.
     pub(crate) fn mirrored(address: SocketAddr, mirror: Arc<Mirror>) -> Self {
         let upstream = Arc::new(Upstream::new(only(address)));
         upstream.start_with(Arc::new(SystemResolver)).wait();
         Self::serve(Forward::new(upstream.clone()).mirrored_by(mirror), upstream, Config::default())
     }
 
-    /// One that changes requests as `forward` says, and serves as `config` does.
+    /// Starts a gateway with these settings for forwarding and for its server.
     pub(crate) fn with(address: SocketAddr, forward: ForwardConfig, config: Config) -> Self {
         let upstream = Arc::new(Upstream::new(only(address)));
         upstream.start_with(Arc::new(SystemResolver)).wait();
         Self::serve(Forward::with_config(upstream.clone(), forward), upstream, config)
     }
 
-    /// The same as [`to`](Self::to), whose server is set up like this.
+    /// Starts a gateway like [`to`](Self::to), with a server that `set_up` changes.
     pub(crate) fn with_server(address: SocketAddr, set_up: impl FnOnce(Server) -> Server) -> Self {
         let upstream = Arc::new(Upstream::new(only(address)));
         upstream.start_with(Arc::new(SystemResolver)).wait();
         Self::start_server(set_up(Server::new(Forward::new(upstream.clone()))), upstream)
     }
 
-    /// One whose requests pass through what `guard` makes of it first.
+    /// Starts a gateway with its handler wrapped by `guard`.
     pub(crate) fn guarded(
         address: SocketAddr,
         guard: impl FnOnce(Arc<dyn Handler>) -> Arc<dyn Handler>,
@@ -122,7 +122,7 @@ impl Gateway {
         Self { server: Some(server), address, upstream }
     }
 
-    /// One that speaks HTTP/2 too.
+    /// Starts a gateway that also accepts HTTP/2.
     pub(crate) fn of_both_versions(config: UpstreamConfig) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start_with(Arc::new(SystemResolver)).wait();
@@ -133,7 +133,7 @@ impl Gateway {
         Self { server: Some(server), address, upstream }
     }
 
-    /// One that serves as `serve` says.
+    /// Starts a gateway with these settings for its server.
     pub(crate) fn serving(config: UpstreamConfig, serve: Config) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start_with(Arc::new(SystemResolver)).wait();
@@ -145,28 +145,28 @@ impl Gateway {
         self.server.as_ref().unwrap().drain();
     }
 
-    /// The answer to a request with this control data and these further field lines, on a connection of its
-    /// own.
+    /// Sends a request with this method and these further field lines on a new connection, and returns the
+    /// response.
     pub(crate) fn ask(&self, method: &str, lines: &str) -> Got {
         self.begin(method, lines).end()
     }
 
-    /// The answer to `GET /`.
+    /// Sends `GET /` and returns the response.
     pub(crate) fn get(&self) -> Got {
         self.ask("GET", "")
     }
 
-    /// Sends a request, to be answered later.
+    /// Sends a request without waiting for the response.
     pub(crate) fn begin(&self, method: &str, lines: &str) -> Asked {
         self.begin_with(method, &format!("Connection: close\r\n{lines}"))
     }
 
-    /// The same, with all field lines but `Host`.
+    /// Sends a request that has only `Host` and these field lines.
     pub(crate) fn begin_with(&self, method: &str, lines: &str) -> Asked {
         self.begin_raw(&format!("{method} / HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"))
     }
 
-    /// Sends these bytes, to be answered later.
+    /// Sends these bytes without waiting for the response.
     pub(crate) fn begin_raw(&self, request: &str) -> Asked {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -175,7 +175,7 @@ impl Gateway {
     }
 }
 
-/// An upstream with one server, which is never ejected.
+/// An upstream with a single server, which is never ejected.
 pub(crate) fn only(address: SocketAddr) -> UpstreamConfig {
     let mut config = UpstreamConfig::new("a", [address.into()]);
     config.ejection.failures = 0;
@@ -186,12 +186,12 @@ pub(crate) fn only(address: SocketAddr) -> UpstreamConfig {
 pub(crate) struct Asked(TcpStream);
 
 impl Asked {
-    /// The client goes, and does not only say that it has said all.
+    /// Resets the connection when it is closed.
     pub(crate) fn break_off(self) {
         set_socket_linger(&self.0, Some(Duration::ZERO)).unwrap();
     }
 
-    /// Waits for the first bytes of the answer.
+    /// Waits for the first bytes of the response.
     pub(crate) fn first(&mut self) -> String {
         let mut bytes = [0; 12];
         self.0.read_exact(&mut bytes).unwrap();
@@ -223,7 +223,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Asks again until `is_so`.
+/// Repeats the check until it succeeds.
 pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
     let end = thruway_net::Clock::system().now_exact() + PATIENCE;
     while !is_so() {
@@ -232,9 +232,9 @@ pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A timeout that a stalled server exceeds, and that all others keep, also on a busy machine. Tests with a
-/// shorter one failed beside other programs.
+/// A timeout that only a stalled server exceeds, even on a busy machine. Tests with a shorter one failed
+/// beside other programs.
 pub(crate) const AMPLE: Duration = Duration::from_millis(500);
 
-/// How long to wait for what has gone wrong.
+/// Time limit of each wait. It expires only if the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

@@ -1,4 +1,4 @@
-//! How much servers are given at a time, and what becomes of the rest.
+//! Tests of the limits of concurrent requests and connections, and of the queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use thruway_net::Clock;
 use crate::backend::{Backend, Behaviour};
 use crate::gateway::{Asked, Gateway, PATIENCE, until};
 
-/// Each server answers one request at a time, and one more waits.
+/// Each server handles one request at a time, and the queue holds one more.
 fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
     let mut config = UpstreamConfig::new("a", backends.into_iter().map(Backend::upstream_address));
     config.servers.iter_mut().for_each(|server| server.requests_max = 1);
@@ -80,8 +80,8 @@ fn no_server_gets_more_than_it_may_and_nobody_is_forgotten() {
     assert_eq!(backends.iter().map(Backend::requests).sum::<usize>(), 320);
 }
 
-/// A request at a server that hangs, and one that has failed at the other and wants the same; that other one
-/// is well since.
+/// Starts two requests: one at a server that hangs, and one that failed at the other server and waits for the
+/// first. The other server then recovers.
 fn with_a_retry_that_waits(length_max: usize) -> ([Backend; 2], Gateway, [Asked; 2]) {
     let (fails, hangs) = (Backend::start(Behaviour::Closes), Backend::start(Behaviour::Holds));
     let mut config = config([&fails, &hangs]);
@@ -96,7 +96,7 @@ fn with_a_retry_that_waits(length_max: usize) -> ([Backend; 2], Gateway, [Asked;
     ([fails, hangs], gateway, [first, retry])
 }
 
-/// Once a retry that nobody could place kept all others waiting, or had them refused.
+/// Regression test: a retry without a free server made all other requests wait, or had them refused.
 #[test]
 fn a_retry_that_waits_for_a_server_that_hangs_holds_nobody_up() {
     let ([_fails, hangs], gateway, [first, retry]) = with_a_retry_that_waits(1);
@@ -109,7 +109,7 @@ fn a_retry_that_waits_for_a_server_that_hangs_holds_nobody_up() {
     assert_eq!((first.end().content, retry.end().content), ("late".to_owned(), "late".to_owned()));
 }
 
-/// Others find room before it does, but not always.
+/// Other requests may overtake the retry, but not forever.
 #[test]
 fn a_retry_that_waits_is_not_passed_for_ever() {
     let ([_fails, hangs], gateway, [first, retry]) = with_a_retry_that_waits(1_000);
@@ -150,11 +150,11 @@ fn all_servers_together_get_no_more_than_they_may() {
     assert_eq!(busy.buckets.iter().sum::<u64>(), 1);
     assert!(busy.time > Duration::ZERO);
     assert!(idle > 0, "connections wait");
-    // Nothing is left of it.
+    // The failed waits leave no trace in the limits.
     (0..4).for_each(|_| assert_eq!(gateway.get().status, 200));
 }
 
-/// Each of the two workers has one of two connections.
+/// The limit is two connections, one for each of the two workers.
 fn two_connections<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
     let config = UpstreamConfig::new("a", backends.into_iter().map(Backend::upstream_address));
     UpstreamConfig { connections_max: 2, ..config }
@@ -200,7 +200,7 @@ fn who_finds_all_connections_used_waits_and_not_for_ever() {
     until(|| gateway.get().status == 200);
 }
 
-/// The server was as slow as the wait was long, for `/metrics` and for who chooses between servers.
+/// Regression test: the wait counted as latency of the server, both in `/metrics` and for load balancing.
 #[test]
 fn the_wait_for_a_connection_is_no_time_of_the_server() {
     let backend = Backend::start(Behaviour::Holds);
@@ -209,7 +209,7 @@ fn the_wait_for_a_connection_is_no_time_of_the_server() {
     until(|| backend.requests() == 2);
     let third = gateway.begin("GET", "");
     until(|| gateway.upstream.waiting() == 1);
-    // A wait that is long enough to be seen.
+    // Makes the wait long enough to be noticed.
     let began = Clock::system().now_exact();
     until(|| Clock::system().now_exact() > began + Duration::from_millis(50));
     backend.now(Behaviour::named("one"));
@@ -240,7 +240,7 @@ fn connections_that_fail_or_become_tunnels_make_room_when_they_end() {
     until(|| gateway.upstream.open_connections() == 0);
 }
 
-/// Once connections waited until that worker had another to put beside them.
+/// Regression test: connections stayed open until the same worker had another idle connection.
 #[test]
 fn connections_that_nobody_uses_are_closed_in_time_though_no_request_comes() {
     let backend = Backend::named("one");
@@ -249,12 +249,12 @@ fn connections_that_nobody_uses_are_closed_in_time_though_no_request_comes() {
     let gateway = Gateway::start(config);
     assert_eq!(gateway.get().status, 200);
     until(|| gateway.upstream.idle_connections() == 0);
-    // Those that come after a pause are looked after as well.
+    // Connections that open after a pause are closed in time as well.
     assert_eq!(gateway.get().status, 200);
     until(|| gateway.upstream.idle_connections() == 0);
 }
 
-/// Once they waited for that in `CLOSE_WAIT`.
+/// Regression test: the connections stayed in `CLOSE_WAIT` until the next request.
 #[test]
 fn connections_that_a_server_has_closed_do_not_wait_for_the_next_request() {
     let mut backend = Backend::named("one");
@@ -300,7 +300,7 @@ fn a_budget_that_is_spent_leaves_requests_with_their_first_failure() {
     config.retry_budget = RetryBudget { percent: 0, per_second_min: 1 };
     let gateway = Gateway::start(config);
     let statuses: Vec<_> = (0..30).map(|_| gateway.get().status).collect();
-    // Ten retries, of which each request that began with an absent server needed one or two.
+    // The budget allows ten retries. Each request that starts at an absent server needs one or two.
     let failed = statuses.iter().filter(|status| **status == 502).count();
     assert!((10..20).contains(&failed), "{statuses:?}");
 }

@@ -1,35 +1,35 @@
-//! Gateways between real sockets: clients that are simple, and upstreams that are not.
+//! Tests of gateways over real sockets, with simple clients and unreliable upstream servers.
 
-// both sides
+// Gateway and upstream servers
 mod backend;
 mod gateway;
 
-// servers that fail
+// Failing servers
 mod ejection;
 mod checks;
 
-// who is next
+// Choice of the server
 mod names;
 mod succession;
 mod sticky;
 mod speed;
 
-// what is spoken with them
+// TLS
 mod secured;
 
-// how many
+// Limits
 mod limits;
 
-// what becomes of messages on their way
+// Forwarding
 mod forward;
 mod http2;
 mod smuggling;
 
-// which requests may go on
+// Policies
 mod policies;
 
-// tunnels to where clients name
+// CONNECT tunnels
 mod connect;
 
-// streams that are no messages
+// TCP streams
 mod tcp;

@@ -1,4 +1,4 @@
-//! Servers behind names that resolve, to others, or not at all.
+//! Tests of servers behind names that resolve, change their addresses, or fail to resolve.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use thruway_gateway::{AdminState, ServerConfig, ServerState, UpstreamConfig};
 use crate::backend::Backend;
 use crate::gateway::{Gateway, until};
 
-/// Knows one name, as a test says.
+/// A resolver that knows one name, set by the test.
 #[derive(Default, Debug)]
 struct Names {
-    /// `None`: it cannot be asked.
+    /// `None` makes lookups fail.
     addresses: Mutex<Option<Vec<UpstreamAddr>>>,
     lookups: Mutex<usize>,
 }
@@ -34,7 +34,7 @@ impl Names {
         *self.addresses.lock().unwrap() = None;
     }
 
-    /// Waits until it was asked once more, and what it said was heard.
+    /// Waits until the gateway has applied the result of one more lookup.
     fn until_asked(&self) {
         let before = *self.lookups.lock().unwrap();
         until(|| *self.lookups.lock().unwrap() > before + 1);
@@ -60,7 +60,7 @@ fn config() -> UpstreamConfig {
     }
 }
 
-/// Who answers the next requests, in alphabetical order.
+/// Returns the servers of the next requests, in alphabetical order.
 fn who(gateway: &Gateway) -> Vec<String> {
     let mut who: Vec<_> = (0..8).map(|_| gateway.get().content).collect();
     who.sort();
@@ -85,7 +85,7 @@ fn a_name_that_changes_takes_its_servers_along() {
     until(|| who(&gateway) == ["three", "two"]);
 }
 
-/// Once it was enabled, with no request in flight, whenever another answer had left it out.
+/// Regression test: a server that left DNS for a moment returned as enabled and without requests in flight.
 #[test]
 fn a_server_that_is_left_out_for_a_while_is_known_when_it_is_back() {
     let [one, two] = ["one", "two"].map(Backend::named);
@@ -100,7 +100,7 @@ fn a_server_that_is_left_out_for_a_while_is_known_when_it_is_back() {
     assert_eq!(who(&gateway), ["two"]);
 }
 
-/// The same names, which it says hold for no time at all.
+/// Resolves the same names, with a time to live of zero.
 #[derive(Debug)]
 struct Fleeting(Arc<Names>);
 

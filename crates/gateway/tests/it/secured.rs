@@ -1,4 +1,4 @@
-//! Upstreams that speak TLS.
+//! Tests of upstream servers that use TLS.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use thruway_testkit::Authority;
 use crate::forward::Client;
 use crate::gateway::{Gateway, until};
 
-/// A server that speaks TLS and tells of it. It ends with the process.
+/// A TLS server that reports the properties of the connection. It ends with the process.
 struct Secured {
     address: SocketAddr,
     _server: RunningServer,
@@ -128,7 +128,7 @@ fn servers_that_are_not_who_they_should_be_get_nothing() {
         let got = Gateway::start(config).get();
         assert_eq!((got.status, got.field("Proxy-Status")), (502, Some(&*format!("thruway; error={error}"))));
     }
-    // Without a certificate of ours: in TLS 1.3 that is told when the handshake is over.
+    // The gateway has no client certificate. TLS 1.3 reports that only after the handshake.
     let got = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example")))).get();
     assert_eq!(got.status, 502);
 }
@@ -144,7 +144,8 @@ fn we_show_who_we_are() {
     assert_eq!(gateway.get().content, "a.example CN=gateway false");
 }
 
-/// The policy ignored `cnf`, so everybody could use a token that is bound to a client certificate.
+/// Regression test: the policy ignored the claim `cnf`, so any client could use a token that is bound to a
+/// client certificate.
 #[test]
 fn a_token_for_a_certificate_is_accepted_with_that_certificate_only() {
     const SECRET: &str = "a secret of at least thirty-two bytes";
@@ -185,7 +186,7 @@ fn sessions_are_resumed_by_the_next_connection() {
     let authority = Authority::new();
     let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let mut config = to(server.address, tls(connector(&authority), Some("a.example")));
-    // Each request has a connection of its own.
+    // Each request opens a new connection.
     config.pool.idle_per_address_max = 0;
     let gateway = Gateway::start(config);
     assert_eq!(gateway.get().content, "a.example  false");
@@ -199,7 +200,7 @@ fn connections_in_tls_are_used_again() {
     let gateway = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example"))));
     let mut client = Client::new(gateway.address);
     for _ in 0..3 {
-        // A new connection would have resumed the session.
+        // A new connection would resume the session and report `true`.
         assert_eq!(client.ask("GET / HTTP/1.1", "").content, b"a.example  false");
     }
 }

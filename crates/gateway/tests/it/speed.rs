@@ -1,4 +1,4 @@
-//! What responses say of how fast their servers are, and who is asked then.
+//! Tests of response times and their effect on load balancing.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn config<'b>(balance: Balance, backends: impl IntoIterator<Item = &'b Backend>)
     UpstreamConfig { balance, ..config }
 }
 
-/// How many of twenty requests each of two servers gets.
+/// Returns how many of 20 requests each of two servers gets.
 fn shares(behaviours: [Behaviour; 2]) -> [usize; 2] {
     let backends = behaviours.map(Backend::start);
     let gateway = Gateway::start(config(Balance::PeakEwma, &backends));
@@ -20,7 +20,7 @@ fn shares(behaviours: [Behaviour; 2]) -> [usize; 2] {
     backends.each_ref().map(Backend::requests)
 }
 
-/// How a server is that was asked once.
+/// Returns the state of a server after one request.
 fn state_after(balance: Balance, status: u16, lines: &'static str) -> ServerState {
     let backend = Backend::start(Behaviour::Answers { status, lines, name: "" });
     let gateway = Gateway::start(config(balance, [&backend]));
@@ -32,11 +32,11 @@ fn state_after(balance: Balance, status: u16, lines: &'static str) -> ServerStat
 fn a_slow_server_is_left_to_itself_once_it_is_known() {
     let slow = Behaviour::AnswersLate { time: Duration::from_millis(100), name: "slow" };
     let [slow, fast] = shares([slow, Behaviour::named("fast")]);
-    // It is asked once to find out, and again if the machine was slower than it.
+    // The slow server gets one request as a probe, and more if the machine delays the fast one.
     assert!((1..=4).contains(&slow), "{slow} of {}", slow + fast);
 }
 
-/// Else a server that knows nothing but how to fail would be the fastest.
+/// Otherwise a server that fails immediately would look like the fastest one.
 #[test]
 fn a_server_that_fails_at_once_is_slower_than_one_that_answers() {
     for status in [502, 503, 504] {

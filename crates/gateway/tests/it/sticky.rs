@@ -1,4 +1,4 @@
-//! Clients that a cookie brings to the same server again.
+//! Tests of cookies that keep a client on one server.
 
 use thruway_gateway::{Sticky, UpstreamConfig};
 use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
@@ -18,7 +18,7 @@ fn a_client_that_brings_its_cookie_stays_where_it_was() {
     for _ in 0..3 {
         let first = gateway.get();
         let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap();
-        // Not only `127`, which one token in 300 contains by chance.
+        // The whole address, because one token in 300 contains `127` by chance.
         assert!(!cookie.contains("127.0.0.1"), "{cookie}");
         for _ in 0..5 {
             let again = gateway.ask("GET", &format!("Cookie: a=b; {cookie}\r\n"));
@@ -45,7 +45,7 @@ fn a_client_whose_server_has_gone_or_is_unknown_is_given_another() {
     }
 }
 
-/// The cookie never had `Secure`, so browsers also sent it in plain text.
+/// Regression test: the cookie never had `Secure`, so browsers also sent it in plain text.
 #[test]
 fn a_client_that_uses_https_sends_its_cookie_over_https_only() {
     let backends = [Backend::named("one")];

@@ -1,4 +1,4 @@
-//! Upstreams whose config changes while they run: what is known of servers that stay is not forgotten.
+//! Tests of config changes at runtime: the state of remaining servers is kept.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig
     UpstreamConfig::new("a", backends.into_iter().map(Backend::upstream_address))
 }
 
-/// Another config of the same servers.
+/// Returns another config with the same servers.
 fn changed(config: &UpstreamConfig) -> UpstreamConfig {
     UpstreamConfig { balance: Balance::LeastConnections, ..config.clone() }
 }
@@ -27,7 +27,7 @@ fn states(upstream: &Upstream) -> Vec<ServerState> {
     upstream.server_statuses().iter().map(|server| server.state).collect()
 }
 
-/// The upstream that `config` describes takes the place of `before`.
+/// Replaces the upstream `before` by one with `config`.
 fn succeed(config: UpstreamConfig, before: &Upstream) -> Arc<Upstream> {
     let after = Arc::new(Upstream::after(config, before));
     after.replace(before);
@@ -35,7 +35,8 @@ fn succeed(config: UpstreamConfig, before: &Upstream) -> Arc<Upstream> {
     after
 }
 
-/// Once all servers were up until the first answer: each reload sent requests to those that were down.
+/// Regression test: after a reload, all servers were considered up until the first check. Requests were sent
+/// to servers that were down.
 #[test]
 fn a_server_that_checks_have_found_down_stays_down() {
     let (one, absent) = (Backend::named("one"), Backend::absent(Behaviour::named("absent")));
@@ -44,7 +45,7 @@ fn a_server_that_checks_have_found_down_stays_down() {
     let config = UpstreamConfig { check, ..config([&one, &absent]) };
     let gateway = Gateway::start(config.clone());
     until(|| states(&gateway.upstream) == [ServerState::Up, ServerState::CheckFailing]);
-    // Nothing has been asked for it yet.
+    // The new upstream has not been checked yet.
     let after = Upstream::after(changed(&config), &gateway.upstream);
     assert_eq!(states(&after), [ServerState::Up, ServerState::CheckFailing]);
     let after = succeed(UpstreamConfig { check: None, ..config }, &after);
@@ -82,7 +83,7 @@ fn requests_that_have_begun_are_counted_to_their_end() {
     until(|| after.server_statuses()[0].in_flight == 0);
 }
 
-/// Once they waited for the servers that there were, and nobody passed them.
+/// Regression test: such requests kept waiting for the old servers, and blocked the queue.
 #[test]
 fn requests_that_wait_are_given_the_servers_that_come() {
     let (busy, other) = (Backend::start(Behaviour::Holds), Backend::named("other"));
@@ -102,12 +103,12 @@ fn requests_that_wait_are_given_the_servers_that_come() {
     assert_eq!(first.end().content, "busy");
 }
 
-/// What answers for names, or does not.
+/// A resolver that returns addresses or fails.
 #[derive(Debug)]
 enum Names {
     Are(UpstreamAddr),
     Fail,
-    /// It answers when it has been asked for both at the same time.
+    /// Answers once both names are being resolved concurrently.
     Together(AtomicUsize, [UpstreamAddr; 2]),
 }
 
@@ -134,7 +135,8 @@ fn named(names: &[&str]) -> UpstreamConfig {
     UpstreamConfig { servers: names.iter().map(server).collect(), ..UpstreamConfig::new("a", []) }
 }
 
-/// Once an upstream had no server if its name could not be resolved just when something else was changed.
+/// Regression test: an upstream lost its servers if its name failed to resolve during an unrelated config
+/// change.
 #[test]
 fn a_name_that_cannot_be_resolved_any_more_keeps_its_addresses() {
     let backend = Backend::named("one");
@@ -146,7 +148,7 @@ fn a_name_that_cannot_be_resolved_any_more_keeps_its_addresses() {
     after.replace(&before);
     after.start_with(Arc::new(Names::Fail)).wait();
     assert_eq!(after.server_statuses()[0].address, backend.upstream_address());
-    // Another name is not known.
+    // Another name has no known addresses.
     let other = Upstream::after(named(&["other.example:80"]), &after);
     assert_eq!(states(&other), []);
 }

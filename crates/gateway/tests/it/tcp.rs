@@ -1,4 +1,4 @@
-//! Streams through a gateway, of which it understands nothing.
+//! Tests of TCP streams through a gateway, which does not interpret their bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use thruway_server::{
 
 use crate::gateway::{PATIENCE, until};
 
-/// A gateway for streams, which ends with the test.
+/// A gateway for TCP streams. It ends with the test.
 struct Streams {
     server: Option<RunningServer>,
     address: SocketAddr,
@@ -27,7 +27,7 @@ struct Streams {
     ends: Receiver<Told>,
 }
 
-/// What was recorded of a stream.
+/// The record of a stream.
 #[derive(PartialEq, Eq, Debug)]
 struct Told {
     end: &'static str,
@@ -52,7 +52,7 @@ impl Recorder for Records {
                 retries: record.retries,
                 bytes: [record.received_bytes, record.sent_bytes],
             };
-            // The test may have seen enough.
+            // The test may have ended.
             let _ = sender.send(told);
         })
     }
@@ -103,7 +103,7 @@ impl Drop for Streams {
     }
 }
 
-/// A server whose connections the test takes.
+/// A server that hands its connections to the test.
 struct Backend(TcpListener);
 
 impl Backend {
@@ -126,7 +126,7 @@ fn patient(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 fn nobody() -> SocketAddr {
     Backend::start().address()
 }
@@ -147,7 +147,8 @@ fn read_some(stream: &mut TcpStream, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// One stream grew to as many connections as there may be: each was forwarded to the same listener again.
+/// Regression test: a stream opened connections up to the limit, because each one was forwarded to the same
+/// listener again.
 #[test]
 fn a_stream_that_would_come_back_a_second_time_is_closed() {
     let streams = Streams::start(to(&[nobody()]));
@@ -155,7 +156,7 @@ fn a_stream_that_would_come_back_a_second_time_is_closed() {
     streams.forward.replace(Arc::new(Upstream::new(own)), ServerNames::default(), TcpConfig::default());
     let mut client = streams.connect();
     client.write_all(b"anything").unwrap();
-    // It ends, in whatever way: what was sent may be unread.
+    // The stream may end in any way, because bytes may be unread.
     let _ = client.read(&mut [0; 1]);
     drop(client);
     until(|| streams.forward.counts().open == 0);
@@ -246,7 +247,7 @@ fn what_is_broken_off_is_not_taken_for_complete() {
     assert_eq!(streams.end().end, "broken_off");
 }
 
-/// What was said arrives, and not as if it were all.
+/// The bytes arrive, and then the connection is reset, so that they do not look complete.
 #[test]
 fn a_server_that_answers_and_resets_is_heard_and_then_broken_off() {
     let backend = Backend::start();
@@ -260,10 +261,10 @@ fn a_server_that_answers_and_resets_is_heard_and_then_broken_off() {
         }
         let answer: Vec<u8> = (0..length).map(|n| u8::try_from(n % 251).unwrap()).collect();
         server.write_all(&answer).unwrap();
-        // What has arrived is in the client's hands before the reset takes the rest from the gateway.
+        // The client reads the bytes first. The reset would discard them in the gateway.
         assert!(read_some(&mut client, answer.len()) == answer);
         client.write_all(b"more").unwrap();
-        // Bytes that were not read make the kernel send a reset.
+        // Closing a socket with unread bytes makes the kernel send a reset.
         assert_eq!(server.peek(&mut [0; 4]).map(|length| length > 0).ok(), Some(true));
         drop(server);
         assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
@@ -297,7 +298,7 @@ fn streams_live_on_while_the_gateway_drains() {
     assert_eq!(read_some(&mut server, 6), b"before");
     let running = streams.server.take().unwrap();
     running.drain();
-    // What comes before nobody listens any more finds no server.
+    // Until the listener closes, new connections find no server.
     drop(backend);
     until(|| TcpStream::connect(streams.address).is_err());
     client.write_all(b"after").unwrap();
@@ -329,7 +330,7 @@ fn streams_wait_for_a_connection_where_these_are_limited() {
     streams_wait_where(|config| config.connections_max = 1);
 }
 
-/// Lets there be one stream at a time.
+/// Checks the queue with a limit of one stream.
 fn streams_wait_where(limit: impl FnOnce(&mut UpstreamConfig)) {
     let backend = Backend::start();
     let mut config = to(&[backend.address()]);
@@ -401,7 +402,7 @@ fn another_upstream_gets_the_next_stream_and_not_those_that_there_are() {
     assert_eq!(read_some(&mut second, 5), b"after");
 }
 
-/// A client's first message, in which it asks for the server `name`.
+/// A `ClientHello` that asks for the server `name`.
 fn hello(name: &str) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -442,7 +443,7 @@ fn streams_of_tls_go_where_their_clients_ask_and_arrive_whole() {
         accepted.read_exact(&mut received).unwrap();
         assert!(received == bytes, "{name}");
     }
-    // What is no TLS, and what says nothing.
+    // Bytes that are not TLS, and no bytes.
     for said in [&b"GET / HTTP/1.1\r\n\r\n"[..], b""] {
         let mut client = TcpStream::connect(address).unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,4 +1,4 @@
-//! The relay as a process, between clients and backends of a few lines.
+//! Tests of the relay as a process, with simple clients and backends.
 
 mod started;
 
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use started::{Started, refusing_address};
 
-/// A backend that sends everything back, on each connection.
+/// Echoes the bytes of each connection.
 fn echo(listener: TcpListener) {
     thread::spawn(move || {
         for stream in listener.incoming() {
@@ -21,7 +21,7 @@ fn echo(listener: TcpListener) {
     });
 }
 
-/// A listener on a free port, and a relay before it.
+/// Returns a listener on a free port, and a relay to it.
 fn before_a_backend() -> (TcpListener, Started) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let relay = Started::before(listener.local_addr().unwrap());
@@ -35,7 +35,7 @@ fn assert_answers(client: &mut TcpStream, bytes: &[u8]) {
     assert_eq!(answer, bytes);
 }
 
-/// Waits for the end of a connection, in whichever way it comes.
+/// Waits for the end of a connection, whether it is closed or reset.
 fn assert_ends(stream: &mut TcpStream) {
     match stream.read(&mut [0; 64]) {
         Ok(0) => {}
@@ -55,7 +55,7 @@ fn requests_and_answers_pass_unchanged_one_after_the_other() {
     }
 }
 
-/// To read once for each request would be to wait for the next one in the middle of an answer.
+/// A relay that reads only once per request would wait for the next request in the middle of a response.
 #[test]
 fn an_answer_that_fits_into_no_buffer_arrives_whole() {
     let (backend, relay) = before_a_backend();
@@ -108,7 +108,7 @@ fn a_backend_that_is_not_there_costs_clients_their_connections_and_nothing_else(
 #[test]
 fn clients_beyond_the_descriptors_wait_until_others_leave() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Two clients at a time, and what the process needs itself.
+    // Enough file descriptors for two clients and the process itself.
     let mut relay = Started::with_descriptors(20, listener.local_addr().unwrap());
     echo(listener);
     let mut clients: Vec<_> = (0..20).map(|_| relay.connect()).collect();

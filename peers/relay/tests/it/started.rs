@@ -1,4 +1,4 @@
-//! A relay that is ended with its test.
+//! A relay process that ends with its test.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A relay that listens.
+/// A listening relay.
 pub(crate) struct Started {
     child: Child,
     address: SocketAddr,
 }
 
 impl Started {
-    /// Starts one on a free port.
+    /// Starts a relay on a free port.
     pub(crate) fn before(backend: SocketAddr) -> Self {
         Self::run(command(), backend)
     }
 
-    /// Starts one that may have so many descriptors.
+    /// Starts a relay with a limit of file descriptors.
     pub(crate) fn with_descriptors(most: u32, backend: SocketAddr) -> Self {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("ulimit -n {most}; exec \"$0\" \"$@\"")).arg(PROGRAM);
@@ -34,7 +34,7 @@ impl Started {
         Self { child, address: line.trim().parse().unwrap() }
     }
 
-    /// A client, whose reads do not wait for ever.
+    /// Connects a client with a read timeout.
     pub(crate) fn connect(&self) -> TcpStream {
         let client = TcpStream::connect(self.address).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -45,7 +45,7 @@ impl Started {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// How it has ended, if it has.
+    /// Returns the exit status, if the relay has ended.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
@@ -57,18 +57,18 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It may have ended before.
+        // The relay may already have ended.
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }
 }
 
-/// The relay, without arguments.
+/// Returns the command of the relay, without arguments.
 pub(crate) fn command() -> Command {
     Command::new(PROGRAM)
 }
 
-/// An address at which nobody listens any more.
+/// Returns an address without a listener.
 pub(crate) fn refusing_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

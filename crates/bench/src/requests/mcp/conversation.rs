@@ -124,7 +124,7 @@ impl Conversation {
         if !goes_on || done.status == NOT_FOUND {
             self.start_again();
         }
-        // An operation whose session cannot be ended counts as failed.
+        // If the session of an operation cannot be ended, the operation counts as failed.
         Some(match self.operation.take() {
             Some(operation) if operation.outcome.is_err() || done.outcome.is_ok() => operation,
             _ => done,

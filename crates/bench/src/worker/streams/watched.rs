@@ -233,12 +233,12 @@ mod tests {
         peer.send(&sent);
         let mut cx = Context::from_waker(Waker::noop());
         let mut buffer = [0; 1024];
-        assert!(watched.poll_read(&mut cx, &mut buffer).is_pending(), "no turn has begun");
+        assert!(watched.poll_read(&mut cx, &mut buffer).is_pending(), "a read needs a poll iteration");
         sight.begin_turn(Waker::noop());
         let mut received = Vec::new();
         while let Poll::Ready(Ok(read)) = watched.poll_read(&mut cx, &mut buffer) {
             received.extend_from_slice(&buffer[..read]);
-            // All of it was taken from the socket by then, and no other turn is needed for it.
+            // All bytes were read from the socket at once, so no further poll is needed.
             assert_eq!(sight.received_bytes.get(), sent.len() as u64);
             sight.turn_left.set(0);
         }

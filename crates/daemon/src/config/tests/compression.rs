@@ -1,11 +1,11 @@
-//! What is said about compression, and what is wrong with it.
+//! Tests of compression settings.
 
 use thruway_server::ContentCoding;
 use thruway_server::layers::Compression;
 
 use super::*;
 
-/// A route with these keys, in a server with these.
+/// Returns the compression of a route with the keys `route`, in a config with the server keys `server`.
 fn compression(server: &str, route: &str) -> Result<Option<Compression>, String> {
     let text = format!(
         "{server}\n[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n{route}\n"

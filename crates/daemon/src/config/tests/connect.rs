@@ -1,4 +1,4 @@
-//! What is said about tunnels, and what is wrong with it.
+//! Tests of CONNECT tunnel settings.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use thruway_gateway::ConnectConfig;
 
 use super::*;
 
-/// What a route with `keys` does.
+/// Resolves a config with a route that has these keys.
 fn route(keys: &str) -> Result<Config, String> {
     let listener = "[[listeners]]\naddress = \"127.0.0.1:1\"\n";
     resolved(&format!("{listener}[[routes]]\n{keys}\n")).map_err(|failure| failure.to_string())

@@ -1,8 +1,8 @@
-//! What is said about listeners, and what is wrong with it.
+//! Tests of listener settings.
 
 use super::*;
 
-/// What `check` says of a listener with `keys`, or what is wrong.
+/// Returns the line that `check` prints for a listener with `keys`, or the error.
 fn listener(keys: &str) -> Result<String, String> {
     let config = resolved(&format!(
         "[[listeners]]\naddress = \"127.0.0.1:1\"\n{keys}\n[[routes]]\npath = \"/\"\ndemo = true\n\
@@ -69,14 +69,14 @@ fn streams_are_forwarded_to_an_upstream() {
     ] {
         assert_eq!(listener(keys).as_deref(), Ok(said));
     }
-    // What is not for HTTP needs no routes.
+    // A config without HTTP listeners needs no routes.
     let rest = "[upstreams.db]\nservers = [\"127.0.0.1:2\"]\n";
     let config =
         resolved(&format!("[[listeners]]\naddress = \"127.0.0.1:1\"\ntcp = \"db\"\n{rest}")).unwrap();
     assert!(config.routes.is_empty());
 }
 
-/// It was said in vain.
+/// Regression test: such settings were accepted without effect.
 #[test]
 fn what_only_requests_have_is_not_said_of_upstreams_of_streams() {
     let config = |keys: &str, route: &str| {
@@ -97,7 +97,7 @@ fn what_only_requests_have_is_not_said_of_upstreams_of_streams() {
     assert!(config("check = { path = \"/\" }\nretries_max = 1", "").is_ok());
 }
 
-/// Only those that get all other streams were looked at once.
+/// Regression test: only the default upstream of a listener was checked, not those for server names.
 #[test]
 fn what_only_requests_have_is_not_said_of_upstreams_of_named_streams_either() {
     let config = |keys: &str| {
@@ -141,7 +141,7 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
     }
 }
 
-/// Such configs were valid, and no route of theirs ever answered a request.
+/// Regression test: such configs were valid, although no request could reach their routes.
 #[test]
 fn a_redirect_that_leaves_no_listener_for_the_routes_is_refused() {
     let redirect = "[[listeners]]\naddress = \"127.0.0.1:1\"\nredirect_to_https = 443\n";
@@ -161,12 +161,12 @@ fn a_redirect_that_leaves_no_listener_for_the_routes_is_refused() {
         let failure = refused(text).unwrap();
         assert!(failure.contains(message) && failure.contains("serve.toml:3"), "{failure}");
     }
-    // What a stream carries may be https.
+    // A TCP stream may carry HTTPS.
     assert_eq!(refused(format!("{redirect}{streams}")), None);
     assert_eq!(refused(format!("{redirect}{plain}{route}")), None);
 }
 
-/// `check` said nothing about a redirect to a port at which nothing listens.
+/// Regression test: `check` did not warn of a redirect to a port without a TLS listener.
 #[test]
 fn a_redirect_to_a_port_without_tls_is_warned_of() {
     let config = |listener: &str| {

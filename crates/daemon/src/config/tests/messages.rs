@@ -1,4 +1,4 @@
-//! Messages about values of the wrong type.
+//! Tests of messages about values of the wrong type.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// An answer written as a text was refused with "expected struct `RawAnswer`".
+/// Regression test: a response written as a string was refused with "expected struct `RawAnswer`".
 #[test]
 fn no_message_about_a_value_has_the_name_of_a_type() {
     let schema = schema();
@@ -17,7 +17,7 @@ fn no_message_about_a_value_has_the_name_of_a_type() {
     assert!(messages.is_empty(), "{messages:#?}");
 }
 
-/// Writes values of all types where `place` is, and notes the messages; then the same for all below.
+/// Collects the messages for values of all types at `place` in the schema, and at all places below it.
 fn try_values(root: &Value, place: &Value, path: &mut Vec<String>, messages: &mut BTreeSet<String>) {
     if path.len() > DEPTH_MAX {
         return;
@@ -25,7 +25,7 @@ fn try_values(root: &Value, place: &Value, path: &mut Vec<String>, messages: &mu
     if !path.is_empty() {
         for value in VALUES {
             let text = path.iter().rev().fold(value.to_owned(), |text, step| step.replace("...", &text));
-            // The braces of the whole file are left out.
+            // Without the braces of the whole file.
             let text = text[1..text.len() - 1].to_owned();
             let parsed = parse::parse(&Source::new(PathBuf::from("a.toml"), text, secrets::hidden));
             let message = parsed.err().map(|failure| failure.to_string()).unwrap_or_default();
@@ -61,7 +61,7 @@ fn is_name_of_type(word: &str) -> bool {
 const VALUES: [&str; 11] =
     ["\"\"", "\"x\"", "-1", "5000000000", "1.5", "true", "[]", "[-1]", "[[1]]", "{}", "{ x = 1 }"];
 
-/// Of Rust and of serde.
+/// Names of types in Rust and serde.
 const NAMES_OF_TYPES: [&str; 20] = [
     "enum",
     "f64",
@@ -85,5 +85,5 @@ const NAMES_OF_TYPES: [&str; 20] = [
     "visitor",
 ];
 
-/// A list of tables in a table in a list of tables has everything.
+/// Deep enough for a list of tables in a table in a list of tables.
 const DEPTH_MAX: usize = 7;

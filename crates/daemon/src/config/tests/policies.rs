@@ -1,4 +1,4 @@
-//! What is said about policies, and what is wrong with it.
+//! Tests of policy settings.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const REST: &str = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
 
-/// The policy `a` with `keys`, or what is wrong.
+/// Returns the policy `a` with `keys`, or the error.
 fn policy(keys: &str) -> Result<PolicyConfig, String> {
     let config = resolved(&format!("{REST}[policies.a]\n{keys}\n"));
     config.map(|mut config| config.policies.remove("a").unwrap()).map_err(|failure| failure.to_string())
@@ -190,7 +190,7 @@ fn a_jwt_policy_can_accept_fewer_kinds_of_tokens() {
     assert!(!strict.allow_id_tokens);
 }
 
-/// Each of these policies is refused with its message.
+/// Asserts that each of these policies is refused with its message.
 fn are_refused(policies: &[(&str, &str)]) {
     for (keys, message) in policies {
         let failure = policy(keys).unwrap_err();
@@ -210,7 +210,7 @@ fn a_certificate_is_asked_for_by_a_listener_or_else_in_vain() {
     assert!(resolved(&format!("{REST}{policy}")).is_ok(), "no route has it");
 }
 
-/// Once one of the two passwords counted, and one of the two names, and nobody was told which.
+/// Regression test: of two passwords or two names, only one took effect, without a warning.
 #[test]
 fn nobody_is_there_twice() {
     let directory = tempfile::tempdir().unwrap();
@@ -224,7 +224,7 @@ fn nobody_is_there_twice() {
     let failure = policy(&format!("api_keys.keys_file = {keys:?}")).unwrap_err();
     assert!(failure.contains("`a` and `b` have the same key"), "{failure}");
     std::fs::write(&keys, format!("a:sha256:{digest}\na:sha256:{}\n", "1".repeat(64))).unwrap();
-    assert!(policy(&format!("api_keys.keys_file = {keys:?}")).is_ok(), "somebody with two keys");
+    assert!(policy(&format!("api_keys.keys_file = {keys:?}")).is_ok(), "one user with two keys");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn secrets_are_not_shown_where_something_is_wrong() {
     }
 }
 
-/// The rewrite had the last word, and nobody was told.
+/// Regression test: the rewrite replaced the policy's header without a warning.
 #[test]
 fn what_a_policy_tells_is_not_rewritten_by_its_route() {
     let config = |rewrite: &str, policies: &str| {

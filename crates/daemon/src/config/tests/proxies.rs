@@ -1,4 +1,4 @@
-//! What is said about proxies in front, and what is wrong with it.
+//! Tests of trusted proxy settings.
 
 use super::*;
 

@@ -1,10 +1,11 @@
-//! What is said about rewriting, splits and mirrors, and what is wrong with it.
+//! Tests of rewriting, traffic splitting and mirroring.
 
 use thruway_gateway::{ForwardedFields, HostRewrite};
 
 use super::*;
 
-/// A route for `path` with these keys, and the upstreams `a` and `b`; the second with these keys.
+/// Resolves a config with a route and the upstreams `a` and `b`. `path` and `keys` are lines of the route,
+/// `upstream` are lines of `b`.
 fn config(path: &str, keys: &str, upstream: &str) -> Result<Config, String> {
     let listener = "[[listeners]]\naddress = \"127.0.0.1:1\"\n";
     let upstreams = format!(
@@ -14,7 +15,7 @@ fn config(path: &str, keys: &str, upstream: &str) -> Result<Config, String> {
     resolved(&text).map_err(|failure| failure.to_string())
 }
 
-/// What a route for the prefix `/api` does, or what is wrong with it.
+/// Returns the action of a route for the prefix `/api`, or the error.
 fn action(keys: &str) -> Result<String, String> {
     config("path = \"/api\"", keys, "").map(|config| config.routes[0].action.to_string())
 }

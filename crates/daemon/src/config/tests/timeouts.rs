@@ -1,4 +1,4 @@
-//! How long upstreams are waited for, as upstreams and routes say it.
+//! Tests of timeouts of upstreams and routes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use thruway_gateway::{ForwardTimeouts, UpstreamConfig};
 
 use super::*;
 
-/// A route with these keys to an upstream with those, or what is wrong.
+/// Resolves a route with the keys `route` to an upstream with the keys `upstream`.
 fn config(route: &str, upstream: &str) -> Result<Config, String> {
     let text = format!(
         "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\n{route}\n\

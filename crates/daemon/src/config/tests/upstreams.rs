@@ -1,4 +1,4 @@
-//! What is said about upstreams, and what is wrong with it.
+//! Tests of upstream settings.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use thruway_gateway::{Balance, CheckKind, HashBy, ProxyVersion, ResolverConfig, 
 
 use super::*;
 
-/// The upstream `a` with `keys`, or what is wrong.
+/// Returns the upstream `a` with `keys`, or the error.
 fn upstream(keys: &str) -> Result<UpstreamConfig, String> {
     let rest = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
     let config = resolved(&format!("{rest}[upstreams.a]\n{keys}\n"));

@@ -103,7 +103,8 @@ impl PlaceOfRoute {
 mod tests {
     use super::*;
 
-    /// A route for `/` took `/v2` off, and what was a path at this host was an address elsewhere.
+    /// Regression test: removing `/v2` from `/v2//evil.example/` left a `Location` that begins with `//`,
+    /// which leads to another host.
     #[test]
     fn a_path_of_the_upstream_does_not_become_a_host() {
         let place = PlaceOfRoute { prefix: String::new(), host: "a.example".to_owned() };

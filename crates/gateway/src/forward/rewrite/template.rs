@@ -288,8 +288,8 @@ mod tests {
         }
     }
 
-    /// Names were joined with commas and lost their types. A certificate with the URI
-    /// `spiffe://a/b,admin.example` read like one with two names, the second of which is a host.
+    /// Regression test: names were joined with commas and lost their types. A certificate with the URI
+    /// `spiffe://a/b,admin.example` looked like one with two names, the second of them a host.
     #[test]
     fn names_of_a_certificate_have_one_meaning() {
         let shown = |names: &[CertificateName]| {

@@ -21,7 +21,7 @@ use super::verdict::Verdict;
 
 pub use decide::KeyPlace;
 
-/// Which keys there are, and where they are shown.
+/// Settings of the policy: the keys, and their place in requests.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKeysConfig {
     /// Place of the key in a request.

@@ -42,7 +42,7 @@ fn what_is_no_key_is_refused() {
         assert_eq!(challenge(&answer), Some("ApiKey realm=\"office\""));
     }
     let several = "X-Api-Key: k1\r\nX-Api-Key: k1\r\n";
-    assert_eq!(outcome(&ask(&scene, several)).0, "401", "another server might take the other one");
+    assert_eq!(outcome(&ask(&scene, several)).0, "401", "an upstream server might use the other key");
     let query = keys(KeyPlace::Query("key".to_owned()));
     for target in ["/", "/?key", "/?key=k1&key=k1", "/?KEY=k1", "/?key=%zz"] {
         assert_eq!(outcome(&ask_for(&query, target, "")).0, "401", "{target}");

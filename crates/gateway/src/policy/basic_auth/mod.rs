@@ -1,9 +1,9 @@
-//! Users with names and passwords (RFC 7617).
+//! Authentication with user names and passwords (RFC 7617).
 //!
-//! Passwords are known by slow hashes only, which take a thread of their own some tens of milliseconds: few
-//! are made at a time, a number of requests waits, and others are answered 503. Of a password that was found
-//! right, a digest with a key of the process is kept, so that the next request with it takes no longer than
-//! any other. A name that is not known takes as long as one that is.
+//! Only slow hashes of passwords are stored. Computing one takes some tens of milliseconds in a separate
+//! thread. Few are computed at a time, a limited number of requests waits, and others get 503. The policy
+//! caches a digest of each correct password, made with a key of the process, so that later requests are fast.
+//! An unknown user name takes as long as a known one.
 
 mod password;
 pub(super) mod state;
@@ -88,14 +88,14 @@ impl BasicAuth {
     }
 }
 
-/// There are no credentials, or what there is cannot be any.
+/// The credentials are missing or cannot be valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Unusable {
     is_missing: bool,
 }
 
-/// Name and password, decoded in `buffer`. Control characters are in neither (RFC 7617 §2), and no password
-/// is longer than what bcrypt looks at: otherwise there were several right ones.
+/// Decodes name and password into `buffer`. Rejects control characters in either (RFC 7617 §2), and passwords
+/// longer than the part that bcrypt hashes: otherwise several passwords would match.
 fn credentials<'b>(
     head: &RequestHead<'_>,
     buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX],

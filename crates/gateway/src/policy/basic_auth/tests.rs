@@ -10,7 +10,7 @@ use super::*;
 use crate::policy::PolicyConfig;
 use crate::policy::scene::{ask, challenge, outcome, scene};
 
-/// Cheap ones, for tests.
+/// Hash with the lowest cost, to keep the tests fast.
 static BCRYPT: LazyLock<String> = LazyLock::new(|| bcrypt::hash("open sesame", 4).unwrap());
 static ARGON2: LazyLock<String> = LazyLock::new(|| {
     let params = argon2::Params::new(8, 1, 1, None).unwrap();

@@ -15,26 +15,26 @@ use thruway_server::{CertificateName, PeerCertificate, Request};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
-/// Which certificates pass.
+/// Settings of the policy: the certificates that pass.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ClientCertificateConfig {
     /// Accepted certificates: any of these matches. Default: all trusted certificates.
     pub allow: Option<Vec<CertificateMatch>>,
 }
 
-/// Property that identifies a certificate.
+/// A property that identifies a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CertificateMatch {
-    /// It is this one.
+    /// The certificate with this fingerprint.
     Fingerprint(CertificateFingerprint),
-    /// It has this name beside its subject, of this kind. Case makes no difference to hosts.
+    /// A certificate with this subject alternative name of this kind. Host names ignore case.
     Name(CertificateName),
-    /// It has this subject, as [`normal_subject`](thruway_net::tls::normal_subject) writes it.
+    /// A certificate with this subject, as written by [`normal_subject`](thruway_net::tls::normal_subject).
     Subject(String),
 }
 
-/// The SHA-256 digest of a certificate, written `sha256:` and 64 hexadecimal digits, with or without colons
-/// between pairs.
+/// The SHA-256 digest of a certificate, written as `sha256:` and 64 hexadecimal digits, with or without
+/// colons between pairs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFingerprint(String);
 

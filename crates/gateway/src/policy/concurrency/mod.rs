@@ -21,7 +21,7 @@ use state::Counts;
 pub struct ConcurrencyConfig {
     /// Maximum number of requests in flight, at least 1. Further requests do not wait.
     pub requests_max: u32,
-    /// Which requests are counted together.
+    /// Grouping of the requests that share a limit.
     pub by: CountBy,
     /// Status of refused requests. Default 503.
     pub status: StatusCode,

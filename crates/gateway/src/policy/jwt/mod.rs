@@ -1,7 +1,7 @@
-//! Clients that show a JSON Web Token (RFC 7519) as `Authorization: Bearer`.
+//! Authentication with a JSON Web Token (RFC 7519) in `Authorization: Bearer`.
 //!
-//! A key says which algorithms it is for, and a token is only ever checked by keys that are for its
-//! algorithm: a public key cannot become a secret, and there is no algorithm `none`.
+//! Each key lists its algorithms, and a token is only checked with keys for its algorithm. So a public key
+//! cannot be misused as a shared secret, and the algorithm `none` does not exist.
 
 mod decide;
 pub(super) mod source;
@@ -22,16 +22,16 @@ pub use source::JwtKeySource;
 
 use source::Keys;
 
-/// Which tokens are believed.
+/// Settings of the policy: the tokens that it accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JwtConfig {
     /// The keys that tokens are signed with.
     pub keys: JwtKeySource,
     /// Conditions that tokens must meet.
     pub rules: JwtRules,
-    /// Headers, and the claims that they send to the upstream. A list of texts is sent with commas, and
-    /// refused if a text in it has one. A single text is sent as it is, also with commas, and then reads as a
-    /// list.
+    /// Headers, and the claims that they send to the upstream. A list of strings is sent separated by commas;
+    /// the policy refuses the request if one of them contains a comma. A single string is sent unchanged,
+    /// also with commas, and then looks like a list.
     pub fields: Vec<(String, String)>,
     /// Realm of the challenge. Default: the name of the policy.
     pub realm: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Jwt {
 }
 
 impl JwtConfig {
-    /// Tokens that were signed with one of `keys` and have not expired.
+    /// Accepts tokens that were signed with one of `keys` and have not expired.
     pub fn new(keys: impl Into<JwtKeySource>) -> Self {
         Self { keys: keys.into(), rules: JwtRules::default(), fields: Vec::new(), realm: None }
     }
@@ -56,7 +56,7 @@ impl Jwt {
         Self { keys: Keys::of(&config.keys), config }
     }
 
-    /// Knows the keys that `before` has had fetched from now on, if it would have the same fetched.
+    /// Takes over the fetched keys of `before`, if both policies fetch them from the same place.
     pub(super) fn take_keys_of(&mut self, before: &Self) {
         self.keys.take(&before.keys);
     }
@@ -80,7 +80,8 @@ impl Jwt {
         }
     }
 
-    /// Decides again after the keys were fetched, if they are fetched.
+    /// Has the request decided again after the next fetch of the keys, if they are fetched. Otherwise refuses
+    /// it.
     fn again_or(&self, otherwise: Refusal) -> Verdict<'_> {
         match self.keys.refreshed() {
             Some(refreshed) => Verdict::Again { refreshed, otherwise },

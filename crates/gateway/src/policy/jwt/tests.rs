@@ -19,7 +19,7 @@ use crate::policy::{Policy, PolicyConfig};
 const SECRET: &str = "a secret of at least thirty-two bytes";
 
 fn ed25519(seed: u8) -> EncodingKey {
-    // An Ed25519 key in PKCS #8: a fixed head, and 32 bytes.
+    // An Ed25519 key in PKCS #8: a fixed header and 32 bytes.
     let mut der =
         vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
     der.extend([seed; 32]);
@@ -74,7 +74,7 @@ fn show(scene: &Scene, token: &str) -> String {
     ask(scene, &format!("X-User: root\r\nAuthorization: Bearer {token}\r\n"))
 }
 
-/// What a token with these claims, signed as it should be, leads to.
+/// Status and user for a correctly signed token with these claims.
 fn with_claims(claims: &Value) -> String {
     let token = encode(&header("two"), claims, &ed25519(2)).unwrap();
     let answer = show(&with_set(), &token);
@@ -86,7 +86,7 @@ fn with_claims(claims: &Value) -> String {
 fn a_token_tells_its_claims() {
     assert_eq!(with_claims(&claims()), "200 user ada");
     assert_eq!(with_claims(&with("name", json!(["a", "b"]))), "200 user a, b");
-    assert_eq!(with_claims(&with("name", json!("a, b"))), "200 user a, b", "not a list");
+    assert_eq!(with_claims(&with("name", json!("a, b"))), "200 user a, b", "a string, not a list");
     assert_eq!(with_claims(&with("name", json!(5))), "200 user 5");
     assert_eq!(with_claims(&with("name", Value::Null)), "200 user");
     let secret = scene(PolicyConfig::Jwt(config(JwtKeys::from_secret(SECRET).unwrap())));
@@ -130,14 +130,14 @@ fn signatures_of_others_are_refused() {
     let as_secret = EncodingKey::from_secret(public.as_bytes());
     let critical = Header { crit: Some(vec!["x".to_owned()]), ..header("one") };
     for token in [
-        // `{"alg":"none"}`
+        // The header is `{"alg":"none"}`.
         format!("eyJhbGciOiJub25lIn0.{}.", signed.split('.').nth(1).unwrap()),
         format!("{signed}."),
         format!("{signed}.{}{signature}", "A"),
         encode(&header("one"), &claims(), &ed25519(2)).unwrap(),
         encode(&header("three"), &claims(), &ed25519(1)).unwrap(),
         encode(&Header::new(Algorithm::EdDSA), &claims(), &ed25519(3)).unwrap(),
-        // A public key as a secret.
+        // The public key, used as a shared secret.
         encode(&Header::new(Algorithm::HS256), &claims(), &as_secret).unwrap(),
         encode(&critical, &claims(), &ed25519(1)).unwrap(),
         "..".to_owned(),
@@ -187,10 +187,10 @@ fn tokens_are_verified_with_keys_in_pem() {
     }
 }
 
-/// An issuer whose keys are at a URL, and change.
+/// An issuer that serves its keys at a URL and can change them.
 struct Issuer {
     url: String,
-    /// What is answered; an error without.
+    /// The key set to answer with. `None` answers with an error.
     keys: Arc<Mutex<Option<String>>>,
     asked: Arc<AtomicUsize>,
     _server: RunningServer,
@@ -238,7 +238,7 @@ fn signed(id: &str, seed: u8) -> String {
     encode(&header(id), &claims(), &ed25519(seed)).unwrap()
 }
 
-/// Asks until the status is this, for longer than any machine needs.
+/// Repeats the request until the status is `status`, or until a generous time limit.
 fn until(scene: &Scene, token: &str, status: &str) -> String {
     let end = Clock::system().now_exact() + Duration::from_secs(20);
     loop {
@@ -254,14 +254,14 @@ fn until(scene: &Scene, token: &str, status: &str) -> String {
 fn keys_at_a_url_are_those_that_the_issuer_has() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let scene = issuer.scene(Duration::from_millis(5));
-    assert_eq!(issuer.asked.load(Ordering::SeqCst), 0, "nobody has come with a token");
-    // The first waits for them.
+    assert_eq!(issuer.asked.load(Ordering::SeqCst), 0, "no request had a token yet");
+    // The first request waits until the keys are fetched.
     assert_eq!(outcome(&show(&scene, &signed("one", 1))), ("200", "user ada"));
-    assert_eq!(outcome(&show(&scene, &signed("one", 2))).0, "401", "signed by another");
+    assert_eq!(outcome(&show(&scene, &signed("one", 2))).0, "401", "signed with an unknown key");
     issuer.show(Some(only("two", 2)));
     until(&scene, &signed("two", 2), "200");
     assert_eq!(outcome(&show(&scene, &signed("two", 1))).0, "401");
-    // Keys that are withdrawn are believed no more.
+    // Withdrawn keys are rejected.
     until(&scene, &signed("one", 1), "401");
 }
 
@@ -280,22 +280,22 @@ fn keys_that_cannot_be_fetched_leave_those_of_before() {
     }
 }
 
-/// An empty set counted as an error that leaves the previous keys, so an issuer could not withdraw its last
-/// key.
+/// Regression test: an empty key set counted as a failed fetch and left the previous keys in place. An issuer
+/// could not withdraw its last key.
 #[test]
 fn an_issuer_that_publishes_no_keys_has_withdrawn_all() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let scene = issuer.scene(Duration::from_millis(1));
     until(&scene, &signed("one", 1), "200");
     issuer.show(Some("{\"keys\":[]}".to_owned()));
-    // A token with an unknown key has the set fetched.
+    // A token with an unknown key triggers a fetch.
     until_asked_again(&issuer, &scene);
     until(&scene, &signed("one", 1), "401");
     issuer.show(Some(only("one", 1)));
     until(&scene, &signed("one", 1), "200");
 }
 
-/// Shows tokens with an unknown key until the keys are fetched again.
+/// Sends tokens with an unknown key until the policy fetches the keys again.
 fn until_asked_again(issuer: &Issuer, scene: &Scene) {
     let asked = issuer.asked.load(Ordering::SeqCst);
     while issuer.asked.load(Ordering::SeqCst) == asked {
@@ -303,8 +303,8 @@ fn until_asked_again(issuer: &Issuer, scene: &Scene) {
     }
 }
 
-/// Keys stayed valid for as long as fetches failed. Now requests get 503 once the keys are too old, also
-/// after a reload.
+/// Regression test: keys stayed valid for as long as fetches failed. Now requests get 503 once the keys are
+/// too old, also after a reload.
 #[test]
 fn keys_that_cannot_be_fetched_again_become_too_old() {
     let issuer = Issuer::start(Some(only("one", 1)));
@@ -324,8 +324,8 @@ fn keys_that_cannot_be_fetched_again_become_too_old() {
     until(&scene, &signed("one", 1), "200");
 }
 
-/// Once another config began without keys, and all requests were answered 503 if the issuer was away just
-/// then.
+/// Regression test: a policy started without keys after a change of its config. If the issuer was not
+/// reachable at that moment, all requests got 503.
 #[test]
 fn a_policy_that_changes_keeps_the_keys_that_were_fetched_from_the_same_place() {
     let issuer = Issuer::start(Some(only("one", 1)));
@@ -345,11 +345,11 @@ fn a_policy_that_changes_keeps_the_keys_that_were_fetched_from_the_same_place() 
     assert_eq!(status, "200");
     let (status, third) = after(issuer.config(2 * rest), &second);
     assert_eq!(status, "200");
-    // Also by one to whom nobody came with a token.
+    // A policy that has received no token also hands over the keys.
     let idle = Policy::new("office", PolicyConfig::Jwt(issuer.config(3 * rest))).in_place_of(&third);
     assert_eq!(after(issuer.config(4 * rest), &idle).0, "200");
     let elsewhere = Issuer::start(None);
-    assert_eq!(after(elsewhere.config(rest), &third).0, "503", "those keys are another's");
+    assert_eq!(after(elsewhere.config(rest), &third).0, "503", "keys from another URL are not kept");
 }
 
 #[test]
@@ -385,6 +385,6 @@ fn secrets_are_not_fetched() {
     let scene = issuer.scene(Duration::from_mins(10));
     let header = Header { kid: Some("one".to_owned()), ..Header::default() };
     let token = encode(&header, &claims(), &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
-    // The issuer publishes no key that can be used.
+    // The issuer publishes no usable key.
     assert_eq!(outcome(&show(&scene, &token)).0, "401");
 }

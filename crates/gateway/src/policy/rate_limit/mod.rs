@@ -19,13 +19,13 @@ use super::verdict::Verdict;
 /// Settings of the policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateLimitConfig {
-    /// Number of requests in `per`, in the long run; at least 1.
+    /// Average number of requests in `per`; at least 1.
     pub requests: u32,
-    /// The period.
+    /// The period for `requests`.
     pub per: Duration,
-    /// Number of requests at once; at least 1.
+    /// Maximum number of requests at once; at least 1.
     pub burst: u32,
-    /// Which requests are counted together.
+    /// Grouping of the requests that share a limit.
     pub by: CountBy,
     /// Status of refused requests. Default 429.
     pub status: StatusCode,
@@ -47,7 +47,7 @@ impl RateLimitConfig {
     /// Default number of remembered keys: 1.1 MiB.
     pub const KEYS_MAX: usize = 65_536;
 
-    /// Allows this number of requests per second for each client, and as many at once.
+    /// Allows this number of requests per second for each client, and bursts of the same size.
     pub const fn per_second(requests: u32) -> Self {
         Self {
             requests,
@@ -87,9 +87,9 @@ impl RateLimit {
 /// Refill time and capacity of a bucket, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
-    /// For one token.
+    /// Time to refill one token.
     interval: u64,
-    /// For all tokens.
+    /// Time to refill all tokens.
     all: u64,
 }
 
@@ -100,8 +100,8 @@ impl Rate {
         Self { interval, all: interval.saturating_mul(burst.max(1).into()) }
     }
 
-    /// Takes a token from a bucket that will be full at `full_at`: when it will be full then, or how long it
-    /// takes until there is a token.
+    /// Takes a token from a bucket that will be full at `full_at`. Returns the time at which the bucket will
+    /// be full then, or the time until a token is available.
     fn take(self, full_at: u64, now: u64) -> Result<u64, Duration> {
         let full_at = full_at.max(now).saturating_add(self.interval);
         match (full_at - now).checked_sub(self.all) {
@@ -111,7 +111,7 @@ impl Rate {
     }
 }
 
-/// The buckets, in sets that are locked one by one, for as long as it takes to look through eight of them.
+/// The buckets, in sets with a lock each. A lock is held while eight buckets are searched.
 struct Buckets {
     sets: Box<[Mutex<[Bucket; WAYS]>]>,
 }
@@ -119,18 +119,18 @@ struct Buckets {
 #[derive(Clone, Copy, Default, Debug)]
 struct Bucket {
     key: u64,
-    /// When it will be full again. A bucket that is full already is as good as none.
+    /// Time at which the bucket is full again. A bucket that is already full may be forgotten.
     full_at: u64,
 }
 
 impl Buckets {
-    /// Room for at least `keys` keys.
+    /// Creates a table for at least `keys` keys.
     fn new(keys: usize) -> Self {
         let sets = keys.div_ceil(WAYS).max(1);
         Self { sets: (0..sets).map(|_| Mutex::default()).collect() }
     }
 
-    /// Takes a token from the bucket of `key`, if there is one; otherwise how long it takes until there is.
+    /// Takes a token from the bucket of `key`. If it is empty, returns the time until a token is available.
     fn take(&self, key: u64, rate: Rate, now: u64) -> Result<(), Duration> {
         let place = usize::try_from(key >> 32).unwrap_or_default() % self.sets.len();
         let mut set = self.sets[place].lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,9 +165,10 @@ impl fmt::Display for RateLimitConfig {
     }
 }
 
-/// A policy is seldom that of more routes; if it is, some of their buckets may be forgotten.
+/// Maximum number of routes with buckets of their own. Few configs use a policy in more routes; then some
+/// buckets may be forgotten.
 const ROUTES_MAX: usize = 4096;
 
-/// Buckets in a set. Eight are two cache lines, and enough that few keys are forgotten before the table is
+/// Number of buckets in a set. Eight fill two cache lines, and suffice to forget few keys before the table is
 /// full.
 const WAYS: usize = 8;

@@ -19,7 +19,7 @@ fn a_burst_passes_at_once_and_then_as_many_as_the_rate_says() {
     for _ in 0..3 {
         full_at = rate.take(full_at, later).unwrap();
     }
-    assert!(rate.take(full_at, later).is_err(), "no more is saved than a burst");
+    assert!(rate.take(full_at, later).is_err(), "a bucket holds at most a burst");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_million_keys_take_no_more_memory_than_one() {
     assert!(bytes <= RateLimitConfig::KEYS_MAX * 17 + RateLimitConfig::KEYS_MAX, "{bytes}");
     let hasher = RandomState::new();
     let rate = Rate::new(1, Duration::from_hours(1), 2);
-    // One that has spent both of its tokens is remembered longest.
+    // A key that has used both of its tokens is kept longest.
     let spent = hasher.hash_one("spent");
     (0..2).for_each(|_| buckets.take(spent, rate, SECOND).unwrap());
     for key in 0..1_000_000 {

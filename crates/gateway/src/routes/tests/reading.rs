@@ -1,5 +1,4 @@
-//! Routes agree with a reading of their rules one by one, in which every route is looked at for every
-//! request.
+//! Compares routes with a simple model of the rules, which checks every route for every request.
 
 use std::cmp::Reverse;
 
@@ -13,7 +12,7 @@ const PATHS: [&str; 16] = [
     "/{*r}", "/a/{*r}", "/{x}/{y}",
 ];
 
-/// A route and what it was made of.
+/// A route and its source.
 struct Told {
     host: &'static str,
     path: &'static str,
@@ -42,7 +41,7 @@ impl Told {
         if self.asks_for_header { route.header("A", None) } else { route }
     }
 
-    /// How early this is tried; `None` if it is not for the host and the path.
+    /// Returns the precedence of this route; `None` if it does not match the host and the path.
     fn rank(&self, asked: &Asked) -> Option<impl Ord + use<>> {
         let conditions = usize::from(self.asks_for_get) + usize::from(self.asks_for_header);
         Some((
@@ -81,7 +80,7 @@ fn path_rank(told: &str, asked: &str) -> Option<PathRank> {
     is_below.then_some((2, Reverse(prefix.len()), Vec::new()))
 }
 
-/// A rank for each segment of a pattern.
+/// Returns the rank of each segment of a pattern.
 fn segment_ranks(told: &str, asked: &str) -> Option<Vec<SegmentRank>> {
     let mut ranks = Vec::new();
     let mut asked = asked.split('/');
@@ -108,11 +107,11 @@ fn segment_ranks(told: &str, asked: &str) -> Option<Vec<SegmentRank>> {
     asked.next().is_none().then_some(ranks)
 }
 
-/// The route that takes the request.
+/// Returns the number of the route that takes the request.
 fn read(told: &[Told], asked: &Asked) -> Option<usize> {
     let fits = told.iter().enumerate().filter(|(_, route)| route.is_fulfilled(asked));
     let ranked = fits.filter_map(|(place, route)| Some((route.rank(asked)?, place)));
-    // The first of equals.
+    // Of equal routes, the first one wins.
     ranked.min_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, place)| place)
 }
 
@@ -128,7 +127,7 @@ impl Asked {
         }
     }
 
-    /// Slashes that follow one another are one.
+    /// Merges consecutive slashes.
     fn compared_path(&self) -> String {
         let mut segments: Vec<&str> = self.path.split('/').skip(1).collect();
         let last = segments.pop();

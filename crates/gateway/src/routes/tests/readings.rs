@@ -1,8 +1,8 @@
-//! Paths that servers behind a gateway may read otherwise.
+//! Tests of paths that upstream servers may interpret differently.
 
 use super::*;
 
-/// Everything, and below `/admin` and at `/a/{x}/d` only with a policy; below `/open`, without any.
+/// Returns routes with the policy `users` for `/admin` and `/a/{x}/d`. `/` and `/open` have no policies.
 fn guarded(readings: PathReadings) -> Routes {
     let policies: [&[&str]; 5] = [&[], &["users"], &["users"], &[], &["users", "steady"]];
     let policies = policies.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
@@ -15,7 +15,8 @@ fn status_of(scene: &Scene, path: &str) -> String {
     response.split(' ').nth(1).unwrap().to_owned()
 }
 
-/// Once they went past the policy: what an upstream answers as `/admin/users` was below `/` here.
+/// Regression test: such paths bypassed the policy. They matched `/` here, and an upstream server answered
+/// them as `/admin/users`.
 #[test]
 fn no_other_reading_of_a_path_goes_past_a_policy() {
     let scene = Scene::new(guarded(PathReadings::default()));
@@ -36,7 +37,7 @@ fn no_other_reading_of_a_path_goes_past_a_policy() {
         "/open/y/;x/../../admin",
         "/open/y/%2F/../../admin",
         "/admin%2Fx/../users",
-        // Servers that trim segments answered these as `/admin`, past its policy.
+        // Servers that trim segments answered these paths as `/admin`, bypassing its policy.
         "/admin%20",
         "/admin%20%20/users",
         "/%20admin/users",
@@ -86,7 +87,7 @@ fn they_may_all_be_refused_or_all_be_let_through() {
         assert_eq!(status_of(&scene, "/admin%20"), "400", "spaces have no setting");
         assert_eq!(status_of(&scene, "/admin/a%20b"), "200");
     }
-    // Also where there is one route only.
+    // The same holds for a single route.
     let readings = PathReadings { encoded_slashes: reject, parameters: keep };
     let scene = Scene::new(routes(&[at("/")]).guarding(readings, vec![Vec::new()]));
     assert_eq!(

@@ -1,9 +1,9 @@
-//! Paths in a spelling that differs from that of the routes.
+//! Tests of paths that are spelled differently from the routes.
 
 use super::*;
 
-/// Regression test: a client could bypass a route. The catch-all took `/%61dmin`, and its upstream server
-/// read it as `/admin`.
+/// Regression test: a client could bypass a route. The catch-all route took `/%61dmin`, and the upstream
+/// server interpreted it as `/admin`.
 #[test]
 fn no_spelling_of_a_path_reaches_another_route() {
     let routes = routes(&[at("/"), at("/admin"), at("/exact$"), at("/users/{id}"), at("/@me")]);

@@ -176,7 +176,7 @@ mod tests {
     use crate::upstream::connections::connect::connect;
     use crate::upstream::{RequestKey, ServerSlot, Upstream, UpstreamConfig};
 
-    /// Once only those were counted that were opened under a limit.
+    /// Regression test: only connections that were opened under a limit were counted.
     #[tokio::test]
     async fn connections_that_a_config_without_a_limit_has_opened_are_counted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -188,7 +188,7 @@ mod tests {
         ServerSlot::select(upstream, &worker, &RequestKey::default(), &[], None).await.unwrap()
     }
 
-    /// Once such connections were kept until one of HTTP/1.1 was released.
+    /// Regression test: such connections were kept until an HTTP/1.1 connection was released.
     #[tokio::test]
     async fn nothing_is_kept_of_a_connection_that_has_ended() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -209,8 +209,8 @@ mod tests {
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
     }
 
-    /// Once requests went on being sent on a connection to a server that was found down, for twenty seconds
-    /// after it was back elsewhere.
+    /// Regression test: a server was found down and returned at another place. Requests still used the old
+    /// connection for another 20 seconds.
     #[tokio::test]
     async fn a_connection_from_before_a_server_was_down_gets_no_new_requests() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -229,7 +229,7 @@ mod tests {
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
     }
 
-    /// Otherwise no request would be answered until the last one on the connection has ended.
+    /// Otherwise no request would be answered before the last one on the old connection ends.
     #[tokio::test]
     async fn where_there_may_be_no_other_connection_it_gets_them_as_long_as_it_is_used() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -2,8 +2,7 @@
 //!
 //! With the PROXY protocol, a connection belongs to one client and waits only for its requests.
 //!
-//! Connections belong to the thread whose reactor watches them, so each worker has its own pools, without
-//! locks.
+//! A connection belongs to the worker thread that polls it, so each worker has its own pools, without locks.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -255,7 +254,8 @@ mod tests {
         assert!(high.len() > 100);
     }
 
-    /// Once clients that came and went left thousands of connections to a server behind, for half a minute.
+    /// Regression test: short-lived clients left thousands of idle connections to a server, for half a
+    /// minute.
     #[test]
     fn connections_of_one_client_each_are_no_more_than_those_of_all() {
         let all = UpstreamConfig::new("a", []).pool;

@@ -1,14 +1,14 @@
 //! Response times of a server: a moving average that is sensitive to peaks.
 //!
-//! A response that is slower than the average becomes the average at once; faster ones bring it down by and
-//! by, and so does time without any: a server that was slow is looked at again. This is the measure of
-//! Finagle and linkerd.
+//! A response slower than the average becomes the new average immediately. Faster responses lower the average
+//! gradually. It also decays without responses, so that a slow server is tried again. Finagle and linkerd use
+//! the same measure.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The average and when it was made, in one number, so that it is replaced as a whole: the upper half is the
-/// average in microseconds, the lower one the time in milliseconds, which wraps after seven weeks.
+/// The average and its time, in one number, so that both are replaced atomically. The upper half is the
+/// average in microseconds. The lower half is the time in milliseconds, which wraps after seven weeks.
 #[derive(Debug, Default)]
 pub(crate) struct Latency(AtomicU64);
 
@@ -19,14 +19,14 @@ struct Average {
 }
 
 impl Latency {
-    /// Notes that a response took `elapsed`.
+    /// Records that a response took `elapsed`.
     pub(crate) fn record(&self, elapsed: Duration, now: u64) {
         let sample = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX).max(1);
         self.update(|average| average.with(sample, now));
     }
 
-    /// Notes that a request failed after `elapsed`: as if it had taken ten times as long as requests do here.
-    /// Once is forgotten soon, again and again makes the server the slowest of all.
+    /// Records that a request failed after `elapsed`, as a response that took ten times as long as usual. A
+    /// single failure is soon forgotten. Repeated failures make the server the slowest of all.
     pub(crate) fn record_failure(&self, elapsed: Duration, now: u64) {
         let elapsed = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.update(|average| {

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_server_that_has_come_back_wants_more_and_more() {
         let (health, slow_start) = (ServerHealth::default(), 10_000);
-        assert_eq!(health.percent_wanted(slow_start, 5), 100, "it never was away");
+        assert_eq!(health.percent_wanted(slow_start, 5), 100, "a server that was never down");
         health.come_back(20_000);
         let wanted = [20_000, 21_000, 25_000, 29_990, 30_000, 99_000]
             .map(|now| health.percent_wanted(slow_start, now));

@@ -28,10 +28,10 @@ impl Upstream {
         dns::start(self, resolver)
     }
 
-    /// The upstream that `config` describes, in the place of `before`: servers that stay are known as they
-    /// were, requests that they are answering included, and names have the addresses that they had until they
-    /// are looked up. Requests that servers are answering go on in `before`, until all of them have ended.
-    /// Nothing changes there until this is [started](Self::start), and [`replace`](Self::replace) was called.
+    /// Creates an upstream with `config` that will replace `before`. Remaining servers keep their state, with
+    /// their requests in flight. Names keep their addresses until they are resolved again. Requests in flight
+    /// stay in `before` until they end. Nothing changes in `before` until the new upstream is
+    /// [started](Self::start) and [`replace`](Self::replace) is called.
     pub fn after(config: UpstreamConfig, before: &Self) -> Self {
         let members = before.members.after(&before.config, &config);
         Self {
@@ -58,8 +58,8 @@ impl Upstream {
         }
     }
 
-    /// The upstream that a request of `key` is for now: if another is in the place of this one, that; unless
-    /// it wants to know what was not asked of the client, or has no server yet.
+    /// Returns the upstream for a request of `key`: the replacement of this one, if any. Stays with this
+    /// upstream if the replacement has no server yet, or if only one of both uses the PROXY protocol.
     pub(crate) fn in_place(self: &Arc<Self>, key: &RequestKey) -> Cow<'_, Arc<Self>> {
         if !self.is_replaced() {
             return Cow::Borrowed(self);

@@ -26,8 +26,9 @@ impl ServerList {
     }
 }
 
-/// One round in which every server has its turns as far apart as can be: in each step all gain their weight,
-/// and the one with the most pays what all have gained (the smooth weighted round robin of nginx).
+/// Returns a round in which the requests of each server are spread evenly, by the smooth weighted round robin
+/// of nginx. In each step, every server gains its weight. The server with the highest sum is next and loses
+/// the total weight.
 fn smooth_round(weights: &[u32]) -> Box<[usize]> {
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
     let weights: Vec<_> = weights.iter().map(|weight| i64::from(weight / divisor)).collect();

@@ -1,4 +1,4 @@
-//! How requests are spread, and what changes that.
+//! Tests of load balancing, and of the events that change the shares of servers.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn a_backup_gets_requests_only_when_all_others_are_out_or_were_tried() {
 
 #[test]
 fn the_turns_of_a_server_that_is_out_go_to_all_others() {
-    // What broke: its neighbour got them all, twice as much as the third.
+    // Regression test: the next server got all these requests, twice as many as the third.
     let scene = Scene::new(Balance::RoundRobin, &[1, 1, 1]);
     scene.server(0).health().asks_to_wait(Duration::from_secs(1), scene.now());
     assert_eq!(scene.counts_of_short(100), [0, 50, 50]);
@@ -87,7 +87,7 @@ fn of_two_the_one_with_fewer_requests_is_taken() {
     let scene = Scene::new(Balance::RandomOfTwo, &[1; 4]);
     let busy: Vec<_> = (0..3).map(|_| scene.server(0)).inspect(|server| server.begin_for_test()).collect();
     assert_eq!(busy.len(), 3);
-    // Whoever is drawn with it has fewer.
+    // The other server of each random pair has fewer requests.
     assert_eq!(scene.counts_of_short(100)[0], 0);
     let even = Scene::new(Balance::RandomOfTwo, &[1; 4]).counts(400);
     assert!(even.iter().all(|count| (90..=110).contains(count)), "{even:?}");
@@ -100,7 +100,7 @@ fn of_two_the_faster_is_taken_until_it_has_much_to_do() {
     scene.server(0).health().latency.record(Duration::from_millis(40), now);
     scene.server(1).health().latency.record(Duration::from_millis(10), now);
     assert_eq!(scene.counts_of_short(20), [0, 20]);
-    // Four times as fast: it gets about four times as many at a time.
+    // The second server is four times as fast. It gets about four times as many concurrent requests.
     assert_eq!(scene.counts(50), [10, 40]);
 }
 
@@ -122,12 +122,12 @@ fn a_server_that_starts_slowly_gets_a_part_of_its_share() {
         assert!((20..200).contains(&counts[0]), "{balance:?}: {counts:?}");
         scene.time.advance(Duration::from_secs(10));
         let counts = scene.counts_of_short(1_000);
-        // Nothing is known of how fast they are: then the one that is drawn first is taken.
+        // Latencies are still unknown, so the first server of each random pair is used.
         assert!((400..=600).contains(&counts[0]), "{balance:?}: {counts:?}");
     }
 }
 
-/// Once it got all of its keys at once.
+/// Regression test: a server with slow start got all of its keys back at once.
 #[test]
 fn a_server_that_starts_slowly_gets_back_its_keys_by_and_by() {
     let slow_start = Duration::from_secs(10);
@@ -147,7 +147,7 @@ fn a_server_that_starts_slowly_gets_back_its_keys_by_and_by() {
             away
         })
         .collect();
-    // What has come back does not go again.
+    // A key that has returned does not leave again.
     assert!(each_second.windows(2).all(|pair| pair[1].is_subset(&pair[0])));
     let counts: Vec<_> = each_second.iter().map(HashSet::len).collect();
     assert!(counts[0] > 400 && (100..400).contains(&counts[5]) && counts[10] == 0, "{counts:?}");
@@ -155,7 +155,7 @@ fn a_server_that_starts_slowly_gets_back_its_keys_by_and_by() {
 
 #[test]
 fn servers_that_all_start_slowly_share_as_ever() {
-    // What broke: the first of the round got what all others did not want yet.
+    // Regression test: the first server of each round got all requests that the others did not take yet.
     for balance in all().into_iter().filter(|balance| balance.hash_by().is_none()) {
         let slow_start = Duration::from_secs(10);
         let scene = Scene::with(UpstreamConfig { slow_start, ..Scene::config(balance.clone(), &[1, 1, 1]) });
@@ -167,7 +167,7 @@ fn servers_that_all_start_slowly_share_as_ever() {
     }
 }
 
-/// Where each of a thousand keys goes.
+/// Returns the server of each of a thousand keys.
 fn keys(scene: &Scene) -> HashMap<u64, UpstreamAddr> {
     let server_of = |key: u64| scene.server(scene.place_of_key(key)).address.clone();
     (0..1_000_u64).map(|n| hash(&n.to_be_bytes())).map(|key| (key, server_of(key))).collect()
@@ -189,7 +189,7 @@ fn only_the_keys_of_a_server_that_goes_move_and_to_all_others() {
     let mut smaller = Scene::config(by_path(1_000), &[1; 5]);
     smaller.servers.remove(2);
     let gone = address(3);
-    // In whatever order they stand.
+    // The order of the servers makes no difference.
     smaller.servers.reverse();
     let after = keys(&Scene::with(smaller));
     let mut moved = HashMap::<_, usize>::new();
@@ -231,7 +231,7 @@ fn a_cookie_brings_its_client_to_its_server_while_that_may_get_requests() {
             assert_eq!([0; 5].map(|_| place_with(token, &[])), [place; 5]);
             assert_ne!(place_with(token, &[place]), place);
         }
-        assert_ne!(place_with(1, &[]), 2, "a token of nobody is none");
+        assert_ne!(place_with(1, &[]), 2, "an unknown token is ignored");
         scene.server(0).health().asks_to_wait(Duration::from_secs(1), scene.now());
         assert_eq!(place_with(scene.server(0).token, &[]), 1);
     }

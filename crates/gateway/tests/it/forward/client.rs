@@ -1,4 +1,4 @@
-//! A client that says exactly what it is told to, and reads answers one by one.
+//! A client that sends exactly the given bytes and reads responses one by one.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -10,14 +10,14 @@ pub(crate) struct Client {
     stream: BufReader<TcpStream>,
 }
 
-/// One answer, with what its framing says of it.
+/// A response with its framing removed.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) lines: Vec<(String, String)>,
     pub(crate) content: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
-    /// Whether the content ended before its framing says that it does.
+    /// `true` if the content ended before its framing allows.
     pub(crate) is_cut_off: bool,
 }
 
@@ -30,12 +30,12 @@ impl Client {
         Self { stream: BufReader::new(stream) }
     }
 
-    /// Sends bytes; whether they were taken does not matter to a client that is about to be refused.
+    /// Sends bytes. Ignores errors, because the gateway may already have refused the request.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.get_mut().write_all(bytes.as_ref());
     }
 
-    /// Says that it has said all.
+    /// Shuts down the sending side.
     pub(crate) fn finish(&self) {
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
     }
@@ -44,13 +44,13 @@ impl Client {
         self.stream.get_ref()
     }
 
-    /// The answer to a request with this control data and these further lines.
+    /// Sends a request with this request line and these field lines, and returns the response.
     pub(crate) fn ask(&mut self, request_line: &str, lines: &str) -> Answer {
         self.send(format!("{request_line}\r\nHost: a.example\r\n{lines}\r\n"));
         self.answer(request_line.starts_with("HEAD"))
     }
 
-    /// The next answer, interim ones left out.
+    /// Returns the next final response, skipping interim ones.
     pub(crate) fn answer(&mut self, is_to_head: bool) -> Answer {
         loop {
             let answer = self.any_answer(is_to_head).expect("there should be an answer");
@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// The next answer, of any kind; `None` at the end of the connection.
+    /// Returns the next response, final or interim; `None` at the end of the connection.
     pub(crate) fn any_answer(&mut self, is_to_head: bool) -> Option<Answer> {
         let status_line = self.line().filter(|line| !line.is_empty())?;
         let status: u16 = status_line.split(' ').nth(1).unwrap().parse().unwrap();
@@ -104,12 +104,12 @@ impl Client {
         read.is_ok_and(|read| read as u64 == length)
     }
 
-    /// Everything up to the end of the connection, however it ends.
+    /// Reads to the end of the connection, also if that is an error.
     pub(crate) fn read_rest(&mut self, content: &mut Vec<u8>) {
         let _ = self.stream.read_to_end(content);
     }
 
-    /// Exactly so many bytes.
+    /// Reads exactly `length` bytes.
     pub(crate) fn take(&mut self, length: usize) -> String {
         let mut bytes = vec![0; length];
         self.stream.read_exact(&mut bytes).unwrap();

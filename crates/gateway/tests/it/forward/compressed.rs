@@ -1,4 +1,4 @@
-//! Responses that are compressed on their way through.
+//! Tests of responses that the gateway compresses.
 
 use std::io::Read;
 
@@ -10,13 +10,13 @@ use crate::gateway::Gateway;
 
 const ACCEPT: &str = "Accept-Encoding: gzip\r\n";
 
-/// A gateway that compresses what comes from `script`.
+/// Starts a gateway that compresses the responses of `script`.
 fn compressing(script: &Script) -> Gateway {
     let compressed = |forward| Layered::new(forward).layer(Compression::new()).into_handler();
     Gateway::guarded(script.address, compressed)
 }
 
-/// What `bytes` are without gzip; `None` if they have no end.
+/// Decompresses gzip; `None` if the data is incomplete.
 fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     flate2::read::GzDecoder::new(bytes).read_to_end(&mut content).is_ok().then_some(content)
@@ -60,8 +60,7 @@ fn what_the_upstream_has_compressed_is_neither_unpacked_nor_compressed_again() {
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{ACCEPT}\r\n"));
     let mut accepted = script.accept();
     accepted.head();
-    // It says that it is gzip, and would fail to unpack; whether it would also fill the memory is no concern
-    // of the gateway.
+    // The content is labeled as gzip but is not. The gateway forwards it without unpacking it.
     let bomb = vec![0x1f; 100_000];
     accepted.send(format!("{TYPE}Content-Encoding: gzip\r\nETag: \"a\"\r\nContent-Length: 100000\r\n\r\n"));
     accepted.send(&bomb);

@@ -1,11 +1,11 @@
-//! Content and what frames it, whichever version either side speaks.
+//! Content and its framing between clients and upstream servers of different versions.
 
 use thruway_testkit::upstream::{self, Then, Upstream};
 
 use super::{Client, Recorder, Script};
 use crate::gateway::Gateway;
 
-/// An upstream that answers every request like this.
+/// An upstream server that answers every request with `answer`.
 fn answering(answer: &str) -> Upstream {
     Upstream { answer: answer.into(), then: Then::GoOn, proper_answers: 0 }
 }
@@ -101,7 +101,7 @@ fn fields_that_are_not_passed_on_do_not_pass_as_trailers_either() {
         let mut client = Client::new(gateway.address);
         let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         client.send(format!("{head}0\r\n{name}: x\r\nX-Sum: 3\r\n\r\n"));
-        // To refuse them is as good.
+        // Refusing the trailer fields is allowed too.
         if client.answer(false).status == 200 {
             assert_eq!(recorder.take_one().trailers, [("X-Sum".to_owned(), "3".to_owned())], "{name}");
         }
@@ -152,7 +152,7 @@ fn a_refusal_that_streams_does_not_keep_the_connection_for_content_that_nobody_r
     let mut accepted = script.accept();
     accepted.until("four");
     accepted.send("HTTP/1.1 413 Content Too Large\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n");
-    // Only the end of a content that has begun makes it whole.
+    // Once a response has begun, only its last chunk completes it.
     assert_eq!(client.take(12), "HTTP/1.1 413");
     accepted.send("0\r\n\r\n");
     let mut rest = Vec::new();
@@ -197,7 +197,7 @@ fn interim_responses_are_passed_on_as_they_come() {
     accepted
         .send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
     let statuses = [102, 204].map(|_| client.any_answer(false).unwrap().status);
-    assert_eq!(statuses, [102, 204], "nobody is asked twice for the content");
+    assert_eq!(statuses, [102, 204], "the client gets no second 100");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_client_of_http10_gets_no_interim_response() {
     assert_eq!(client.any_answer(false).unwrap().status, 200);
 }
 
-/// It was closed as if it were complete.
+/// Regression test: the connection was closed as if the content were complete.
 #[test]
 fn content_that_breaks_off_breaks_off_for_clients_of_http10_too() {
     let script = Script::start();

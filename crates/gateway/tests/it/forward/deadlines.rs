@@ -1,4 +1,4 @@
-//! How long requests are waited for, and who is blamed for it.
+//! Timeouts of requests, and the side that each of them blames.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,10 +17,10 @@ use super::{Client, Script};
 use crate::backend::{Backend, Behaviour};
 use crate::gateway::{AMPLE, Gateway, PATIENCE, only, until};
 
-/// A timeout that must expire. Nothing has to be finished before it does.
+/// A timeout that is meant to expire. No part of the test has to finish in time.
 const SOON: Duration = Duration::from_millis(50);
 
-/// Servers of which one failure is too much.
+/// An upstream that ejects servers after one failure.
 fn touchy(addresses: &[SocketAddr], timeouts: Timeouts) -> UpstreamConfig {
     let ejection = EjectionConfig { failures: 1, ..EjectionConfig::default() };
     let exchange = Config { timeouts, ..Config::default() };
@@ -36,13 +36,13 @@ fn in_all(total: Duration) -> Timeouts {
     Timeouts { total: Some(total), ..Timeouts::default() }
 }
 
-/// How many servers are ejected.
+/// Number of ejected servers.
 fn ejected(gateway: &Gateway) -> usize {
     let statuses = gateway.upstream.server_statuses();
     statuses.iter().filter(|server| server.state == ServerState::Ejected).count()
 }
 
-/// Has the next request answered with the head of a stream and one piece of it.
+/// Sends a request, which the upstream server answers with the head of a stream and one piece of it.
 fn begin(script: &Script, client: &mut Client, media_type: &str) -> super::script::Accepted {
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut accepted = script.accept();
@@ -53,7 +53,8 @@ fn begin(script: &Script, client: &mut Client, media_type: &str) -> super::scrip
     accepted
 }
 
-/// Once every stream was cut off that said nothing for a minute, and its server was ejected in the end.
+/// Regression test: each event stream was cut off after a minute of silence, and its server was ejected in
+/// the end.
 #[test]
 fn a_stream_of_events_may_be_silent_where_other_content_may_not() {
     let script = Script::start();
@@ -71,7 +72,7 @@ fn a_stream_of_events_may_be_silent_where_other_content_may_not() {
 fn a_silent_stream_of_events_is_not_held_against_its_server_but_stalled_content_is() {
     let script = Script::start();
     for (media_type, blamed) in [("text/event-stream", 0), ("text/plain", 1)] {
-        // The other server is asked by nobody: it is no part of the first tier.
+        // The other server is a backup and gets no requests.
         let mut config = touchy(&[script.address, upstream::refuses()], soon_in_content());
         config.event_stream_idle = SOON;
         config.servers[1].is_backup = true;
@@ -83,7 +84,7 @@ fn a_silent_stream_of_events_is_not_held_against_its_server_but_stalled_content_
     }
 }
 
-/// A connection that is used again has the timeouts of the request it is used for.
+/// A reused connection has the timeouts of its current request.
 #[test]
 fn what_follows_a_stream_of_events_is_not_waited_for_as_long() {
     let script = Script::start();
@@ -148,8 +149,8 @@ fn the_time_of_a_request_includes_waiting_for_a_server_that_has_room() {
     let gateway = Gateway::start(config);
     let timeouts = ForwardTimeouts { total: Some(SOON), ..ForwardTimeouts::default() };
     let forward = ForwardConfig { timeouts, ..ForwardConfig::default() };
-    // The first request keeps the server: it has no timeout. If it had the same as the second, the second
-    // would get the server for the last moment.
+    // The first request has no timeout and occupies the server. With the timeout of the second, it would
+    // leave just in time for the second to start.
     let impatient = Gateway::sharing(gateway.upstream.clone(), forward);
     let first = gateway.begin("GET", "");
     until(|| backend.requests() == 1);
@@ -160,7 +161,8 @@ fn the_time_of_a_request_includes_waiting_for_a_server_that_has_room() {
     drop(first);
 }
 
-/// In a queue where all requests wait long, each server has each request for a moment only: all were ejected.
+/// Regression test: when requests waited long in the queue, each server had only a moment left for each of
+/// them. All servers were ejected.
 #[test]
 fn a_server_that_had_a_request_only_at_the_end_of_its_time_has_not_failed() {
     let backend = Backend::start(Behaviour::SaysNothing);
@@ -177,7 +179,7 @@ fn a_server_that_had_a_request_only_at_the_end_of_its_time_has_not_failed() {
     until(|| backend.requests() == 1);
     let second = impatient.begin("GET", "");
     until(|| gateway.upstream.waiting() == 1);
-    // The second request has waited for more than half of its time when the first one leaves.
+    // The first request leaves after the second has waited for more than half of its time.
     let began = Clock::system().now_exact();
     until(|| Clock::system().now_exact() >= began + total * 6 / 10);
     first.break_off();
@@ -189,7 +191,7 @@ fn a_server_that_had_a_request_only_at_the_end_of_its_time_has_not_failed() {
 fn the_time_of_a_request_includes_connecting() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // What no longer fits into the queue of a listener is not answered at all.
+    // The listener's queue is full, so the kernel does not answer further connections.
     listen(&listener, 0).unwrap();
     let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(100));
     let _waiting: Vec<_> = std::iter::from_fn(|| connect().ok()).collect();

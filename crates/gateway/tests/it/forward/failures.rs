@@ -1,4 +1,4 @@
-//! Upstreams that fail, each in its own way, and what their clients are told.
+//! Failures of upstream servers, and the responses that clients get for them.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use super::{Client, Script};
 use crate::backend::Backend;
 use crate::gateway::{AMPLE, Gateway, only, until};
 
-/// An upstream that is given up soon.
+/// An upstream with short timeouts.
 fn impatient(address: SocketAddr) -> UpstreamConfig {
     let timeouts = Timeouts { head: AMPLE, content_idle: AMPLE, ..Timeouts::default() };
     UpstreamConfig {
@@ -25,7 +25,7 @@ fn impatient(address: SocketAddr) -> UpstreamConfig {
     }
 }
 
-/// Status and `Proxy-Status` of the answer to a request that is sent once.
+/// Returns the status and `Proxy-Status` of the response to a request that is sent only once.
 fn told(config: UpstreamConfig) -> (u16, String) {
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
@@ -70,7 +70,7 @@ fn a_port_at_which_nobody_listens_is_a_bad_gateway() {
 fn a_server_that_does_not_accept_in_time_is_a_gateway_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // What no longer fits into the queue of a listener is not answered at all.
+    // The listener's queue is full, so the kernel does not answer further connections.
     listen(&listener, 0).unwrap();
     let mut waiting = Vec::new();
     let full = loop {
@@ -95,9 +95,9 @@ fn content_that_breaks_off_never_looks_complete() {
         let listening = upstream.listen();
         let gateway = Gateway::start(impatient(listening.address));
         let answer = Client::new(gateway.address).ask("GET / HTTP/1.1", "");
-        // If the end is there as soon as the head is, nobody need be told a success.
+        // If the end of the connection arrives with the head, the gateway may also send 502.
         assert!(answer.status == 502 || (answer.status == 200 && answer.is_cut_off), "{name}: {answer:?}");
-        assert_eq!(listening.requests(), 1, "what has been answered is not asked for again");
+        assert_eq!(listening.requests(), 1, "a request with a response is not sent again");
     }
 }
 
@@ -110,7 +110,7 @@ fn a_second_answer_reaches_nobody() {
         for asked in 1..=3 {
             let answer = client.ask("GET / HTTP/1.1", "");
             assert_eq!((answer.status, answer.text().len()), (200, 2));
-            assert_eq!(listening.connections(), asked, "what spoke unasked is not used again");
+            assert_eq!(listening.connections(), asked, "a connection with unexpected bytes is not reused");
         }
     }
 }
@@ -189,8 +189,8 @@ fn a_client_that_leaves_in_its_content_leaves_an_incomplete_request() {
     }
 }
 
-/// Such an upstream closes with bytes unread, which resets the connection: the refusal was cut off or
-/// replaced by 502, and what stood behind it in the pipeline was never answered.
+/// Regression test: such an upstream server closes with unread bytes, which resets the connection. The
+/// refusal was cut off or replaced by 502, and the next pipelined request was never answered.
 #[test]
 fn a_refusal_without_a_length_is_not_lost_with_a_connection_that_is_reset() {
     for n in 0..20 {
@@ -217,7 +217,7 @@ fn a_refusal_without_a_length_is_not_lost_with_a_connection_that_is_reset() {
     }
 }
 
-/// Of a success it matters whether it is whole.
+/// A successful response that may be incomplete must be cut off.
 #[test]
 fn a_success_without_a_length_is_cut_off_with_a_connection_that_is_reset() {
     let script = Script::start();
@@ -258,8 +258,8 @@ fn a_request_whose_client_leaves_is_counted_too() {
     assert_eq!(statuses(), [(405, 1), (499, 1)]);
 }
 
-/// The refusal of the gateway itself comes behind the answer that the upstream still owes, wherever the
-/// bytes are cut.
+/// The gateway's own refusal follows the response of the upstream server to the previous request, however the
+/// bytes are split.
 #[test]
 fn a_refusal_behind_a_request_that_is_forwarded_is_never_lost() {
     const GOOD: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";

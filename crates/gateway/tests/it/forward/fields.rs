@@ -1,4 +1,4 @@
-//! What a gateway changes in heads, and what it leaves alone.
+//! Tests of the header fields that a gateway changes, removes or forwards.
 
 use thruway_gateway::{ForwardConfig, ForwardedFields, HostRewrite};
 
@@ -64,7 +64,7 @@ fn fields_of_one_connection_stay_on_it_in_both_directions() {
     }
     assert_eq!(names.iter().filter(|name| **name == "set-cookie").count(), 2);
     assert_eq!((answer.field("x-end"), answer.field("date")), (Some("1"), Some("d")));
-    // The upstream's wish to close is none of the client's.
+    // The upstream server wants to close its connection. The client's connection stays open.
     client.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut again = script.accept();
     assert!(again.head().starts_with("GET /2 "));
@@ -87,7 +87,8 @@ fn who_the_client_is_is_said_by_the_gateway_and_not_by_the_client() {
     assert_eq!(request.field("via"), Some("1.1 thruway"));
 }
 
-/// Once all but those that the gateway writes were passed on, and servers took them for its words.
+/// Regression test: the gateway forwarded all such fields except those that it sets. Upstream servers trusted
+/// the client's values.
 #[test]
 fn other_fields_about_the_way_are_not_for_the_client_to_say() {
     let recorder = Recorder::start();
@@ -100,8 +101,8 @@ fn other_fields_about_the_way_are_not_for_the_client_to_say() {
     assert_eq!(names, [&["host", "x-forwarded", "x-forward-auth"][..], &written].concat());
 }
 
-/// Servers that hand fields to programs as variables, as CGI and WSGI do, cannot tell the two spellings
-/// apart.
+/// Servers that pass header fields to programs as variables, as in CGI and WSGI, cannot distinguish `-` and
+/// `_`.
 #[test]
 fn an_underscore_is_no_way_around_that() {
     let recorder = Recorder::start();

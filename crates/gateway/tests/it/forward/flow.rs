@@ -1,4 +1,4 @@
-//! Sides that are slow: what the other side notices, and how much is kept meanwhile.
+//! Tests of slow clients and slow upstream servers: backpressure and the amount of buffered data.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -14,11 +14,11 @@ use thruway_server::{Config, Timeouts};
 use super::{Client, Script};
 use crate::gateway::{AMPLE, Gateway, PATIENCE};
 
-/// Maximum that the test's own sockets hold, and that a gateway may hold besides its sockets.
+/// Upper bound of the bytes in the test's own sockets, and of those in the gateway's memory.
 const OWN_BYTES_MAX: usize = 8 << 20;
 
-/// Maximum number of bytes that both sides of a gateway may hold and that no side has taken. The gateway's
-/// own sockets hold as much as the kernel lets them, which is tens of megabytes where there is enough memory.
+/// Maximum number of bytes that the gateway may hold for both directions. The kernel decides how much the
+/// gateway's sockets hold: tens of megabytes if there is enough memory.
 fn held_bytes_max() -> usize {
     let greatest = |name: &str| {
         let sizes = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap();
@@ -27,12 +27,12 @@ fn held_bytes_max() -> usize {
     greatest("tcp_rmem") + greatest("tcp_wmem") + OWN_BYTES_MAX
 }
 
-/// Length of content that is much more than a gateway may hold.
+/// Length of a body that is much larger than a gateway may hold.
 fn large_content_bytes() -> usize {
     3 * held_bytes_max()
 }
 
-/// Makes the kernel hold as little as possible in a socket of the test.
+/// Makes the kernel buffer as little as possible for a socket of the test.
 fn hold_little(socket: &TcpStream) {
     set_socket_recv_buffer_size(socket, SOCKET_BYTES).unwrap();
     set_socket_send_buffer_size(socket, SOCKET_BYTES).unwrap();
@@ -40,11 +40,10 @@ fn hold_little(socket: &TcpStream) {
 
 const SOCKET_BYTES: usize = 128 << 10;
 
-/// Writes to all sockets until none has taken anything for [`STALL`], and returns the number of bytes that
-/// each took.
+/// Writes to all sockets until none has accepted anything for [`STALL`]. Returns the number of bytes that
+/// each accepted.
 ///
-/// These tests once counted refused writes. On a busy machine a count of 100,000 took longer than their time
-/// limit.
+/// The time limit replaces a count of refused writes: on a busy machine, 100,000 of them took too long.
 fn fill<const N: usize>(sockets: [&TcpStream; N]) -> [usize; N] {
     let piece = vec![b'a'; 64 << 10];
     let mut sent = [0; N];
@@ -73,8 +72,8 @@ fn fill<const N: usize>(sockets: [&TcpStream; N]) -> [usize; N] {
     sent
 }
 
-/// Time after which a socket that takes nothing counts as full. A gateway that the kernel does not schedule
-/// for longer has taken less than it may, which fails no test.
+/// Time after which a socket that accepts nothing counts as full. If the kernel suspends the gateway for
+/// longer, the gateway has accepted less than it may, and the test still passes.
 const STALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 #[test]
@@ -93,12 +92,12 @@ fn a_client_that_never_reads_holds_up_its_upstream_and_nobody_else() {
             let length = large_content_bytes();
             accepted.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"));
             let piece = vec![b'a'; 64 << 10];
-            // Fails when the client has gone.
+            // Fails after the client has disconnected.
             while accepted.0.write_all(&piece).is_ok() {
                 sent.fetch_add(piece.len(), Ordering::SeqCst);
             }
         });
-        // Others are served until nothing more of it is taken.
+        // The gateway serves other clients until the buffers of the slow client's response are full.
         let mut others = Client::new(gateway.address);
         others.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut other = script.accept();
@@ -152,7 +151,8 @@ fn content_that_is_sent_faster_than_it_is_taken_waits_with_its_client() {
     assert_eq!(client.answer(false).text(), "ok");
 }
 
-/// Once the rest of a request stayed with its client as long as that did not read: each waited for the other.
+/// Regression test: the gateway stopped reading the request while the client did not read the response.
+/// Client and upstream server waited for each other.
 #[test]
 fn a_client_may_send_everything_before_it_reads_what_was_answered_meanwhile() {
     for framing in [format!("Content-Length: {UPLOAD_BYTES}"), "Transfer-Encoding: chunked".to_owned()] {
@@ -166,7 +166,7 @@ fn a_client_may_send_everything_before_it_reads_what_was_answered_meanwhile() {
         hold_little(&accepted.0);
         accepted.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
         let [answered] = fill([&accepted.0]);
-        // Nobody reads it, and all of the request is taken nevertheless.
+        // The client reads nothing of the response, but the gateway still forwards the whole request.
         let content = vec![b'x'; UPLOAD_BYTES];
         let is_chunked = framing.starts_with("Transfer");
         let request = if is_chunked {
@@ -190,7 +190,7 @@ fn a_client_may_send_everything_before_it_reads_what_was_answered_meanwhile() {
 
 const UPLOAD_BYTES: usize = 8 << 20;
 
-/// Neither direction waits for the other, and what is held of both is bounded.
+/// Neither direction waits for the other, and the gateway buffers a bounded amount of both.
 #[test]
 fn a_client_that_sends_much_and_reads_nothing_and_an_upstream_that_does_the_same_hold_each_other_up() {
     let script = Script::start();
@@ -212,7 +212,8 @@ fn a_client_that_sends_much_and_reads_nothing_and_an_upstream_that_does_the_same
     thread::scope(|scope| {
         for (socket, mut sent) in sides.iter().zip(sent) {
             let (piece, mut socket) = (&piece, socket);
-            // A request whose answer is complete need not be: what is left of it is not taken any more.
+            // If the response is complete, the gateway stops reading the request. Writing may therefore end
+            // early.
             scope.spawn(move || {
                 while let Ok(taken @ 1..) = socket.write(&piece[..piece.len().min(length - sent)]) {
                     sent += taken;

@@ -1,4 +1,4 @@
-//! Content that is so large that it does not pass through the gateway's own memory.
+//! Tests of response bodies that are so large that they bypass the gateway's own memory.
 
 use std::io::Write;
 use std::sync::mpsc::{Sender, channel};
@@ -10,7 +10,7 @@ use thruway_server::{Config, Record, Recorder, TakeRecord, Timeouts};
 use super::{Client, Script};
 use crate::gateway::{AMPLE, Gateway, PATIENCE, only};
 
-/// What is answered as a whole, what is worth a pipe, what a pipe takes, and more.
+/// Lengths around the limits of one write, of splicing, and of the capacity of a pipe.
 const SIZES: [usize; 10] = [
     (64 << 10) - 1,
     64 << 10,
@@ -24,7 +24,7 @@ const SIZES: [usize; 10] = [
     5_000_001,
 ];
 
-/// Bytes of which none is where it does not belong.
+/// Bytes that reveal any reordering or loss.
 fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }
@@ -33,13 +33,13 @@ fn head(length: usize) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// Sends how many bytes of content are recorded, and whether the answer is complete.
+/// Sends the recorded body length of each response, and `true` if it was complete.
 struct Sends(Sender<(u64, bool)>);
 
 impl Recorder for Sends {
     fn start(&self) -> TakeRecord {
         let sender = self.0.clone();
-        // The test may be over.
+        // The test may have ended.
         Box::new(move |record: &Record<'_>| {
             let _ = sender.send((record.content_bytes, record.is_complete));
         })

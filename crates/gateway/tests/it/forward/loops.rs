@@ -1,4 +1,4 @@
-//! Requests that a gateway sends to itself.
+//! Tests of requests that a gateway forwards to itself.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use thruway_server::{IntoHandler, ListenAddr, Listener, ProxyProtocol, RunningSe
 use super::{Client, Recorder};
 use crate::gateway::{PATIENCE, until};
 
-/// A gateway whose routes can depend on its address. It ends with the test.
+/// A gateway with routes that may refer to its own address. It ends with the test.
 struct Looping {
     server: Option<RunningServer>,
     routes: LiveRoutes,
@@ -25,7 +25,7 @@ struct Looping {
 impl Looping {
     fn start(listener: Listener) -> Self {
         let routes = LiveRoutes::new(Routes::new(Vec::new()).unwrap());
-        // A loop that is not stopped ends here, and not the machine.
+        // The limit of connections ends a loop that the gateway does not detect.
         let server = Server::new(routes.clone()).workers(2).connections_max(100).listen_on(listener);
         Self { server: Some(server.start().unwrap()), routes }
     }
@@ -37,7 +37,7 @@ impl Looping {
         address
     }
 
-    /// Forwards each host as `forward` says.
+    /// Sets a route with its own settings for each host.
     fn forward(&self, hosts: impl IntoIterator<Item = (HostMatch, Forward)>) {
         let root = || RouteMatch::at(PathMatch::Prefix("/".to_owned()));
         let route = |(host, forward): (_, Forward)| (RouteMatch { host, ..root() }, forward.into_handler());
@@ -72,7 +72,8 @@ fn without_via(config: UpstreamConfig, host: HostRewrite) -> Forward {
     Forward::with_config(upstream, ForwardConfig { via: false, host, ..ForwardConfig::default() })
 }
 
-/// One request grew to as many connections as there may be when `Via` was off: every hop opened another one.
+/// Regression test: without `Via`, one request opened connections up to the limit, because each hop opened
+/// another one.
 #[test]
 fn a_request_that_would_come_back_a_second_time_is_stopped() {
     type Change = fn(UpstreamConfig) -> UpstreamConfig;
@@ -139,7 +140,7 @@ fn a_request_may_come_back_once_to_go_elsewhere() {
     assert_eq!(recorder.take().len(), 3);
 }
 
-/// A copy was a request of its own and made the next copy, for as long as the process lived.
+/// Regression test: a copy counted as a new request and caused the next copy, for as long as the process ran.
 #[test]
 fn a_copy_that_comes_back_is_not_copied_again() {
     let recorder = Recorder::start();
@@ -162,7 +163,7 @@ fn a_copy_that_comes_back_is_not_copied_again() {
     assert_eq!((recorder.take().len(), loops()), (2, 1));
 }
 
-/// Loops over several gateways went on until the header section was full.
+/// Regression test: loops over several gateways continued until the header section was full.
 #[test]
 fn a_request_that_has_passed_too_many_gateways_is_stopped() {
     let recorder = Recorder::start();

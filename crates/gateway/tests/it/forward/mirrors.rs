@@ -1,4 +1,4 @@
-//! Copies of requests that are sent elsewhere too.
+//! Tests of copies of requests that are sent to a second upstream.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn a_copy_may_be_changed_in_a_way_of_its_own() {
     assert_eq!(copies[0].target, "/shadow/a");
 }
 
-/// The mirror accepts connections and says nothing.
+/// The mirror accepts connections but never answers.
 #[test]
 fn clients_do_not_wait_for_copies_and_there_is_a_bound() {
     let (recorder, shadow) = (Recorder::start(), Script::start());
@@ -61,7 +61,7 @@ fn clients_do_not_wait_for_copies_and_there_is_a_bound() {
         assert_eq!(client.ask("GET / HTTP/1.1", "").status, 200);
     }
     assert_eq!(mirror.counts(), MirrorCounts { mirrored: 2, busy: 3, arriving: 0 });
-    // One that has been answered makes room.
+    // A copy that has been answered frees a slot.
     let mut accepted = shadow.accept();
     accepted.head();
     accepted.send("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\nwrong");

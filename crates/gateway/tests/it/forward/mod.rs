@@ -1,16 +1,16 @@
-//! Messages on their way through a gateway, between clients and upstreams of every kind.
+//! Tests of messages that a gateway forwards between clients and upstream servers of every kind.
 
-// both sides
+// Clients and upstream servers
 mod client;
 mod recorder;
 mod script;
 
-// upstreams that fail
+// Upstream servers that fail
 mod deadlines;
 mod failures;
 mod reuse;
 
-// what is passed on
+// Forwarded messages
 mod compressed;
 mod contents;
 mod fields;
@@ -22,10 +22,10 @@ mod mirrors;
 mod tunnels;
 mod uploads;
 
-// slow sides
+// Slow clients and upstream servers
 mod flow;
 
-// requests that come back
+// Loops
 mod loops;
 
 pub(crate) use client::Client;

@@ -1,4 +1,4 @@
-//! Upstreams that are told about clients by the PROXY protocol.
+//! Tests of upstream servers that get the client's address by the PROXY protocol.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ fn told(script: &Script, version: ProxyVersion) -> UpstreamConfig {
     UpstreamConfig { proxy_protocol: Some(version), ..only(script.address) }
 }
 
-/// Reads the header at the start of a connection, and nothing behind it.
+/// Reads the header at the start of a connection and nothing after it.
 fn header(accepted: &mut Accepted) -> ProxyHeader {
     let mut bytes = Vec::new();
     loop {
@@ -54,8 +54,7 @@ fn each_connection_tells_of_its_client_and_serves_no_other() {
         of_two.send(OK);
         assert_eq!(two.answer(false).status, 200);
 
-        // Another request of the same client finds the connection that told of it, and there is no second
-        // header.
+        // Another request of the same client reuses the connection, without a second header.
         one.send("GET /again HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(of_one.head().starts_with("GET /again "));
         of_one.send(OK);

@@ -1,4 +1,4 @@
-//! Behind proxies that are trusted: what they say is passed on, and added to.
+//! Tests of gateways behind trusted proxies: they forward and extend the headers of the proxies.
 
 use thruway_gateway::{ForwardConfig, ForwardedFields};
 use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
@@ -6,7 +6,8 @@ use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
 use super::{Client, Recorded, Recorder};
 use crate::gateway::Gateway;
 
-/// What the upstream gets of a request with `lines` from a proxy that writes `believed`.
+/// Returns the request that the upstream server gets for one with `lines`, from a proxy that sets the headers
+/// `believed`.
 fn passed_on(believed: ProxyFields, forwarded: ForwardedFields, lines: &str) -> Recorded {
     let recorder = Recorder::start();
     let networks = ["127.0.0.1", "10.0.0.0/8"].map(|network| network.parse().unwrap());
@@ -85,7 +86,7 @@ fn a_trusted_proxy_that_says_nothing_is_the_client() {
     assert_eq!(request.field("forwarded"), Some("for=127.0.0.1;proto=http;host=\"a.example\""));
 }
 
-/// What the upstream is told of the port, and that which the client has connected to.
+/// Returns the port in the request to the upstream server, and the port that the client connected to.
 fn port_said(is_trusted: bool, forwarded_port: bool, lines: &str) -> (Option<String>, u16) {
     let recorder = Recorder::start();
     let networks = is_trusted.then(|| "127.0.0.1".parse().unwrap());
@@ -107,7 +108,7 @@ fn the_port_that_the_client_has_asked_is_said_where_that_is_wanted() {
     for lines in ["", made_up] {
         let (said, port) = port_said(false, true, lines);
         assert_eq!(said, Some(port.to_string()));
-        assert_eq!(port_said(false, false, lines).0, None, "nobody has made it up");
+        assert_eq!(port_said(false, false, lines).0, None, "the gateway removes the client's field");
     }
     let of_proxy = |lines: &str| port_said(true, true, lines).0.unwrap();
     assert_eq!(of_proxy("X-Forwarded-Port: 8443\r\n"), "8443");
@@ -115,5 +116,5 @@ fn the_port_that_the_client_has_asked_is_said_where_that_is_wanted() {
     assert_eq!(of_proxy("X-Forwarded-Host: asked.example:81\r\n"), "81");
     assert_eq!(of_proxy(""), "80");
     let passed_on = port_said(true, false, "X-Forwarded-Port: 8443\r\n").0;
-    assert_eq!(passed_on.as_deref(), Some("8443"), "as a trusted proxy has said it");
+    assert_eq!(passed_on.as_deref(), Some("8443"), "the value of the trusted proxy");
 }

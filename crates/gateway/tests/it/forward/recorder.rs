@@ -1,5 +1,4 @@
-//! An upstream that parses strictly, by rules of its own, and remembers every request that it has read to its
-//! end.
+//! An upstream server with a strict parser of its own. It records every complete request.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A server that answers each request with its method, target and content.
+/// A server that answers each request with its method, target and body.
 pub(crate) struct Recorder {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -20,7 +19,7 @@ struct Shared {
     offences: Mutex<Vec<String>>,
 }
 
-/// A request that was complete.
+/// A complete request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Recorded {
     pub(crate) method: String,
@@ -48,19 +47,19 @@ impl Recorder {
         Self { address, shared }
     }
 
-    /// The requests since this was asked last.
+    /// Takes the requests recorded since the last call.
     pub(crate) fn take(&self) -> Vec<Recorded> {
         std::mem::take(&mut self.shared.recorded.lock().unwrap())
     }
 
-    /// The one request since this was asked last.
+    /// Takes the only request recorded since the last call.
     pub(crate) fn take_one(&self) -> Recorded {
         let mut recorded = self.take();
         assert_eq!(recorded.len(), 1, "{recorded:?}");
         recorded.remove(0)
     }
 
-    /// What came that is not what a strict reader reads.
+    /// Violations of the strict grammar.
     pub(crate) fn offences(&self) -> Vec<String> {
         self.shared.offences.lock().unwrap().clone()
     }
@@ -108,7 +107,7 @@ fn offence(rule: &str, bytes: &[u8]) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{rule}: {}", bytes.escape_ascii()))
 }
 
-/// `None` at the end of the connection, also in the middle of a request.
+/// Returns `None` at the end of the connection, also within a request.
 fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Recorded>> {
     let Some(request_line) = read_line(reader)? else { return Ok(None) };
     let parts: Vec<_> = request_line.split(' ').collect();
@@ -128,7 +127,7 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Recorded>> {
     Ok(read_content(reader, &mut request)?.then_some(request))
 }
 
-/// False if the connection ends before the content does.
+/// Returns `false` if the connection ends within the content.
 fn read_content(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result<bool> {
     let whole = format!("{request:?}");
     match (request.count("content-length"), request.count("transfer-encoding")) {
@@ -171,7 +170,7 @@ fn read_bytes(reader: &mut impl BufRead, length: u64, content: &mut Vec<u8>) -> 
     Ok(Read::by_ref(reader).take(length).read_to_end(content)? as u64 == length)
 }
 
-/// A section up to its empty line; `None` if the connection ends before.
+/// Reads a section up to its empty line; `None` if the connection ends first.
 fn read_lines(reader: &mut impl BufRead) -> io::Result<Option<Vec<(String, String)>>> {
     let mut lines = Vec::new();
     loop {
@@ -187,8 +186,8 @@ fn read_lines(reader: &mut impl BufRead) -> io::Result<Option<Vec<(String, Strin
     }
 }
 
-/// A line that ends with CR LF and has no control character in it but tabs; `None` if the connection ends
-/// before. Bytes beyond ASCII are kept as the characters of Latin 1.
+/// Reads a line that ends with CRLF and has no control character except tabs; `None` if the connection ends
+/// first. Non-ASCII bytes are decoded as Latin-1.
 fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     reader.read_until(b'\n', &mut line)?;

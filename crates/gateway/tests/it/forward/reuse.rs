@@ -1,5 +1,5 @@
-//! Connections that end just as they are used again: no client notices where the request may be sent once
-//! more, and none that may not is.
+//! Connections that end just as they are reused. The gateway sends the request again if that is allowed; then
+//! clients notice nothing.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 #[test]
 fn a_request_that_is_idempotent_is_sent_again_on_a_fresh_connection() {
     let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
-    // It says nothing against the server, and is no retry.
+    // Neither a failure of the server nor a retry.
     let config = UpstreamConfig::new("a", [listening.address.into()]);
     let gateway = Gateway::start(UpstreamConfig { retries_max: 0, ..config });
     let mut client = Client::new(gateway.address);
@@ -25,7 +25,7 @@ fn a_request_that_is_idempotent_is_sent_again_on_a_fresh_connection() {
         let answer = client.ask(&format!("{method} / HTTP/1.1"), lines);
         assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
     }
-    // Each but the first came twice.
+    // Each request except the first arrived twice.
     assert_eq!((listening.requests(), listening.connections()), (9, 5));
 }
 
@@ -42,7 +42,7 @@ fn a_request_that_is_not_idempotent_is_not() {
     assert_eq!(listening.requests(), 2);
 }
 
-/// An upstream whose connection has been used once and waits.
+/// Returns an upstream server with an idle connection that has been used once.
 fn after_an_answer() -> (Script, Gateway, Client, Accepted) {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
@@ -51,7 +51,7 @@ fn after_an_answer() -> (Script, Gateway, Client, Accepted) {
     (script, gateway, client, accepted)
 }
 
-/// The same, by this client.
+/// Does the same with this client.
 fn after_one(script: &Script, client: &mut Client) -> Accepted {
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut accepted = script.accept();
@@ -61,7 +61,8 @@ fn after_one(script: &Script, client: &mut Client) -> Accepted {
     accepted
 }
 
-/// Once such a request failed although it may be sent again: only content that came with the head was kept.
+/// Regression test: such a request failed although it may be sent again. Only content that had arrived
+/// together with the head was kept.
 #[test]
 fn content_that_was_passed_on_is_sent_again_as_long_as_it_is_kept() {
     let (script, _gateway, mut client, mut accepted) = after_an_answer();
@@ -77,7 +78,7 @@ fn content_that_was_passed_on_is_sent_again_as_long_as_it_is_kept() {
     again.until("last");
     again.send(PROPER);
     assert_eq!(client.answer(false).status, 200);
-    // The connection is as good as any other.
+    // The new connection is reusable.
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(again.head().starts_with("GET / "));
 }

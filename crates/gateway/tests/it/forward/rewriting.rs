@@ -1,4 +1,4 @@
-//! Paths, hosts and fields that are changed on their way.
+//! Tests of changes to paths, hosts and header fields.
 
 use thruway_gateway::{
     FieldRewrite, ForwardConfig, HostRewrite, PathMatch, PathPattern, PathRewrite, Rewrite,
@@ -18,7 +18,7 @@ fn path(template: &str, paths: &PathMatch) -> ForwardConfig {
     ForwardConfig { rewrite, ..ForwardConfig::default() }
 }
 
-/// What the upstream is asked for, by a route for `paths` that is rewritten to `template`.
+/// Returns the target that the upstream server gets from a route for `paths` with the rewrite `template`.
 fn asked(paths: &PathMatch, template: &str, target: &str) -> String {
     let recorder = Recorder::start();
     let gateway = Gateway::routed(recorder.address, paths.clone(), path(template, paths));
@@ -64,7 +64,7 @@ fn parameters_of_a_pattern_stand_where_the_template_has_them() {
     }
 }
 
-/// A server that resolves them would look outside of what the template begins with.
+/// A server that resolves the dots would leave the directory that the template starts with.
 #[test]
 fn dots_that_climb_out_of_a_rewritten_path_are_refused() {
     let recorder = Recorder::start();
@@ -80,8 +80,8 @@ fn dots_that_climb_out_of_a_rewritten_path_are_refused() {
     assert_eq!(recorder.take_one().target, "/tenant/5/a..b/...?../..");
 }
 
-/// The rewritten path was searched for dots by a function of its own, which did not decode `%3b`: the
-/// upstream got `/t/u/..%3b` and read it as `/t/u/..`.
+/// Regression test: a separate function searched the rewritten path for dots and did not decode `%3b`. The
+/// upstream server got `/t/u/..%3b` and read it as `/t/u/..`.
 #[test]
 fn dots_that_a_pattern_leaves_over_are_refused_in_every_spelling() {
     let recorder = Recorder::start();
@@ -176,7 +176,8 @@ fn fields_of_responses_are_changed_and_those_of_failures_too() {
     );
 }
 
-/// Those that the gateway made before it asked anybody came without.
+/// Regression test: responses that the gateway created without contacting an upstream server lacked these
+/// fields.
 #[test]
 fn answers_that_no_upstream_was_asked_for_are_changed_as_others_are() {
     let recorder = Recorder::start();
@@ -196,7 +197,7 @@ fn answers_that_no_upstream_was_asked_for_are_changed_as_others_are() {
     assert!(recorder.take().is_empty());
 }
 
-/// A gateway that tells upstream and client what requests are called, behind proxies of these networks.
+/// Starts a gateway that sends the request id to upstream server and client. It trusts proxies of `networks`.
 fn naming(recorder: &Recorder, networks: &[&str]) -> Gateway {
     let request = fields(|fields| fields.set("X-Request-Id", "{request_id}", &prefix()).unwrap());
     let response = fields(|fields| fields.set("X-Called", "{request_id}", &prefix()).unwrap());
@@ -260,7 +261,7 @@ fn a_location_is_where_the_client_finds_it() {
     }
 }
 
-/// As it was sent, the path leads elsewhere when it stands in a response.
+/// A `Location` with the path as the client sent it would lead to another host.
 #[test]
 fn a_location_leads_to_no_host_that_the_client_has_put_into_its_path() {
     let script = Script::start();

@@ -1,4 +1,4 @@
-//! Upstreams that do on each connection what a test tells them.
+//! Upstream servers that follow the instructions of a test on each connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::gateway::PATIENCE;
 
-/// A server whose connections are handed to the test.
+/// A server that hands its connections to the test.
 pub(crate) struct Script {
     pub(crate) address: SocketAddr,
     connections: Receiver<TcpStream>,
@@ -33,7 +33,7 @@ impl Script {
         Self { address, connections, is_over }
     }
 
-    /// The next connection of the gateway.
+    /// Accepts the next connection of the gateway.
     pub(crate) fn accept(&self) -> Accepted {
         let stream = self.connections.recv_timeout(PATIENCE).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -42,7 +42,7 @@ impl Script {
         Accepted(stream)
     }
 
-    /// Whether there is no connection that was not accepted.
+    /// `true` if no connection is waiting to be accepted.
     pub(crate) fn is_left_alone(&self) -> bool {
         self.connections.try_recv().is_err()
     }
@@ -59,12 +59,12 @@ impl Drop for Script {
 pub(crate) struct Accepted(pub(crate) TcpStream);
 
 impl Accepted {
-    /// The next head, as it came.
+    /// Returns the next head, unchanged.
     pub(crate) fn head(&mut self) -> String {
         self.until("\r\n\r\n")
     }
 
-    /// Everything up to and with `end`.
+    /// Reads up to and including `end`.
     pub(crate) fn until(&mut self, end: &str) -> String {
         let mut read = Vec::new();
         while !read.ends_with(end.as_bytes()) {
@@ -79,7 +79,7 @@ impl Accepted {
         self.0.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Waits until the gateway has closed the connection or broken it off; what came before that.
+    /// Waits until the gateway closes or resets the connection, and returns the bytes before that.
     pub(crate) fn wait_for_end(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {

@@ -1,4 +1,4 @@
-//! Connections that become another protocol.
+//! Tests of upgrades to other protocols.
 
 use std::net::Shutdown;
 
@@ -83,7 +83,7 @@ fn a_tunnel_that_was_not_asked_for_is_a_bad_gateway() {
     let mut client = Client::new(gateway.address);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n");
     let mut accepted = script.accept();
-    assert!(!accepted.head().contains("Upgrade"), "without `Connection: upgrade` nothing is asked for");
+    assert!(!accepted.head().contains("Upgrade"), "without `Connection: upgrade`, `Upgrade` has no effect");
     accepted.send(SWITCHED);
     assert_eq!(client.answer(false).status, 502);
 }
@@ -98,7 +98,7 @@ fn an_upgrade_that_is_declined_leaves_http_behind_for_nobody() {
     accepted.head();
     accepted.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno");
     assert_eq!(client.answer(false).status, 400);
-    // Node answers no refusals any more on a connection on which it has declined.
+    // After declining an upgrade, Node answers no further requests on the connection.
     assert_eq!(accepted.wait_for_end(), b"");
     let mut accepted = script.accept();
     assert!(accepted.head().starts_with("GET /2 "));
@@ -106,8 +106,8 @@ fn an_upgrade_that_is_declined_leaves_http_behind_for_nobody() {
     assert_eq!(client.answer(false).status, 204);
 }
 
-/// uvicorn with httptools takes such a request for complete at the end of its head, and its content for the
-/// next request.
+/// uvicorn with httptools considers such a request complete after its head, and reads its content as the next
+/// request.
 #[test]
 fn an_upgrade_of_a_request_with_content_is_not_passed_on() {
     let script = Script::start();
@@ -120,7 +120,7 @@ fn an_upgrade_of_a_request_with_content_is_not_passed_on() {
         for (first, second) in [(content.len(), 0), (content.len() - end.len(), end.len())] {
             client.send("POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n");
             client.send(&content[..first]);
-            // One connection for all: nothing was asked of it that could be declined.
+            // The gateway removes the upgrade, so all requests can use one connection.
             let accepted = accepted.get_or_insert_with(|| script.accept());
             let head = if second == 0 { accepted.until(end) } else { accepted.head() };
             client.send(&content[first..]);
@@ -169,8 +169,7 @@ fn a_tunnel_in_which_nobody_speaks_is_closed() {
     assert_eq!(accepted.wait_for_end(), b"");
 }
 
-/// The field was dropped with those of the connection, and the client could not know what to ask for.
-/// In a tunnel of HTTP/2, requests would pass by routes and policies.
+/// In a tunnel of HTTP/2, requests would bypass routes and policies.
 #[test]
 fn an_upgrade_to_another_version_of_http_is_not_passed_on() {
     let script = Script::start();
@@ -188,6 +187,8 @@ fn an_upgrade_to_another_version_of_http_is_not_passed_on() {
     }
 }
 
+/// Regression test: the gateway removed `Upgrade` from the response with the other connection fields. The
+/// client did not learn which protocol the server requires.
 #[test]
 fn an_upgrade_that_is_required_is_named_to_the_client() {
     let script = Script::start();
@@ -206,8 +207,8 @@ fn an_upgrade_that_is_required_is_named_to_the_client() {
     }
 }
 
-/// What stood behind such a request was thrown away with the end of what the client sends, while the answer
-/// was streamed.
+/// Regression test: requests after a declined upgrade were discarded if the client had shut down its sending
+/// side while the response was streamed.
 #[test]
 fn what_stands_behind_an_upgrade_that_is_declined_is_answered_though_its_client_has_finished() {
     let script = Script::start();

@@ -1,4 +1,4 @@
-//! Content of requests that is so large that it does not pass through the gateway's own memory.
+//! Tests of request bodies that are so large that they bypass the gateway's own memory.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,11 +13,12 @@ use thruway_server::{IntoHandler, StatusCode};
 use super::{Client, Recorder, Script};
 use crate::gateway::{Gateway, only};
 
-/// What comes with the head, what is read, what is worth a pipe, what a pipe takes, and more.
+/// Lengths around several limits: a body that arrives with the head, one read, splicing, the capacity of a
+/// pipe.
 const SIZES: [usize; 8] =
     [30_000, 64 << 10, (64 << 10) + 1, 128 << 10, 200_000, 512 << 10, (512 << 10) + 1, 5_000_001];
 
-/// Bytes of which none is where it does not belong.
+/// Bytes that reveal any reordering or loss.
 fn numbered(length: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(length).collect()
 }
@@ -26,7 +27,7 @@ fn head(length: usize) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// Sends `bytes` in pieces of at most so many, while the client reads.
+/// Sends `bytes` in pieces of at most `pieces` bytes in a separate thread.
 fn sending(client: &Client, bytes: Vec<u8>, pieces: usize) -> thread::JoinHandle<std::io::Result<()>> {
     let mut writer: TcpStream = client.socket().try_clone().unwrap();
     thread::spawn(move || bytes.chunks(pieces).try_for_each(|piece| writer.write_all(piece)))
@@ -87,8 +88,8 @@ fn a_client_that_leaves_in_large_content_leaves_an_incomplete_request() {
     assert!(left.len() <= 1_000_000, "{}", left.len());
 }
 
-/// An answer that comes before all was read is the last that is heard of such a server, and reaches a client
-/// that still sends.
+/// A response that arrives before the whole request was read reaches a client that is still sending. The
+/// gateway then closes its connection to the server.
 #[test]
 fn an_upstream_that_refuses_in_the_middle_of_large_content_is_heard() {
     let script = Script::start();
@@ -103,7 +104,7 @@ fn an_upstream_that_refuses_in_the_middle_of_large_content_is_heard() {
     accepted.0.shutdown(Shutdown::Write).unwrap();
     let answer = client.answer(false);
     assert_eq!((answer.status, answer.text()), (413, "no".to_owned()));
-    // Whether all of it could be sent depends on what the sockets hold.
+    // The sockets' buffers decide how much of the body could be sent.
     let _ = sending.join().unwrap();
     drop(accepted);
 }
@@ -125,7 +126,7 @@ fn what_a_policy_allows_bounds_large_content_too() {
     assert!(recorder.take().is_empty());
 }
 
-/// Once what a client took to send its content was a part of it.
+/// Regression test: the measured time of a server included the time that the client took to send the body.
 #[test]
 fn the_time_of_a_server_begins_when_it_has_the_request() {
     const PAUSE: Duration = Duration::from_millis(500);
@@ -136,7 +137,7 @@ fn the_time_of_a_server_begins_when_it_has_the_request() {
     let mut accepted = script.accept();
     accepted.head();
     accepted.until("first");
-    // It is slow, and nothing is waited for.
+    // Simulates a slow client.
     thread::sleep(PAUSE);
     client.send("later");
     accepted.until("later");

@@ -1,4 +1,4 @@
-//! A client that speaks HTTP/2, by a library.
+//! An HTTP/2 client, based on the crate `h2`.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::gateway::PATIENCE;
 
-/// Runs what a client does.
+/// Runs the client's future.
 pub(super) fn run<R>(doing: impl Future<Output = R>) -> R {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { timeout(PATIENCE, doing).await.expect("it should be done by now") })
@@ -20,14 +20,14 @@ pub(super) fn run<R>(doing: impl Future<Output = R>) -> R {
 
 pub(super) async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.unwrap();
-    // A stream whose window is full leaves room for others.
+    // The connection's window is larger than that of a stream, so a stalled stream does not block the others.
     let builder = Builder::new().initial_connection_window_size(1 << 20).clone();
     let (send, connection) = builder.handshake(stream).await.unwrap();
     drop(tokio::spawn(connection));
     send
 }
 
-/// The same, that takes no more than a byte of each answer by itself.
+/// Does the same with a stream window of one byte, so that responses stall.
 pub(super) async fn connect_slow(address: SocketAddr) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.unwrap();
     let (send, connection) = Builder::new().initial_window_size(1).handshake(stream).await.unwrap();
@@ -39,7 +39,7 @@ pub(super) fn request(method: &str, path: &str) -> Request<()> {
     Request::builder().method(method).uri(format!("http://a.example{path}")).body(()).unwrap()
 }
 
-/// An answer with all of its content.
+/// Returns a response with all of its content and trailers.
 pub(super) async fn whole(response: ResponseFuture) -> (Response<()>, String, HeaderMap) {
     let (head, mut content) = response.await.unwrap().into_parts();
     let mut all = String::new();
@@ -50,7 +50,7 @@ pub(super) async fn whole(response: ResponseFuture) -> (Response<()>, String, He
     (Response::from_parts(head, ()), all, trailers)
 }
 
-/// The next piece of content that is not empty.
+/// Returns the next nonempty piece of content.
 pub(super) async fn piece(content: &mut RecvStream) -> Option<String> {
     loop {
         let data = content.data().await?.unwrap();

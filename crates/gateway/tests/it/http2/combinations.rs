@@ -1,4 +1,4 @@
-//! Both versions on either side.
+//! Tests of HTTP/1.1 and HTTP/2 on either side.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use super::only_http2;
 use super::origin::{Origin, PIECE_BYTES};
 use crate::gateway::{Gateway, PATIENCE, only, until};
 
-/// A gateway that speaks both versions to an upstream that speaks one.
+/// Starts a gateway that accepts both versions, and an upstream server that accepts one.
 fn gateway(has_http2: bool) -> (Gateway, Origin) {
     let origin = Origin::start(has_http2);
     let config = if has_http2 { only_http2(origin.address) } else { only(origin.address) };
@@ -169,7 +169,7 @@ fn no_more_is_asked_of_an_upstream_than_the_client_takes() {
         run(async {
             let mut send = connect(gateway.address).await;
             let (response, _) = send.send_request(request("GET", "/endless"), true).unwrap();
-            // Its window is full, and is opened no further.
+            // The client fills the stream's window and never extends it.
             let mut content = response.await.unwrap().into_body();
             let mut taken = 0;
             while taken < (64 << 10) - 1 {
@@ -181,21 +181,21 @@ fn no_more_is_asked_of_an_upstream_than_the_client_takes() {
             }
         });
         let made = origin.made.load(Ordering::Relaxed) * PIECE_BYTES;
-        // Sockets of this machine keep some megabytes by themselves.
+        // The sockets alone buffer some megabytes.
         let most = if has_http2 { 1 << 20 } else { 16 << 20 };
         assert!(made < most, "the upstream server sent {made} bytes, but the client takes only 64 KiB");
     }
 }
 
-/// Once they shared one connection, whatever its window: a hundred clients that did not read kept the content
-/// of all others away.
+/// Regression test: all clients shared one connection, whatever its window. A hundred clients that did not
+/// read blocked the content of all others.
 #[test]
 fn clients_that_do_not_read_keep_the_content_of_nobody_away() {
     let origin = Origin::without_limit();
     let http2 = Http2Config { stream_window_bytes: WINDOW_BYTES, ..Http2Config::default() };
     let gateway = Gateway::of_both_versions(UpstreamConfig { http2: Some(http2), ..only(origin.address) });
     run(async {
-        // Each of two workers has two such clients, and one that reads.
+        // Each of the two workers has two slow clients and one that reads.
         let mut slow = Vec::new();
         for _ in 0..4 {
             let mut send = connect_slow(gateway.address).await;
@@ -219,7 +219,7 @@ fn clients_that_do_not_read_keep_the_content_of_nobody_away() {
     assert_eq!(origin.connections(), 4, "two for each worker");
 }
 
-/// Few enough that many fit into what sockets keep.
+/// Small enough that the sockets can buffer many windows.
 const WINDOW_BYTES: u32 = 20_000;
 
 #[test]
@@ -257,7 +257,7 @@ fn websockets_over_http2_reach_upstreams_of_http11() {
     let (gateway, _origin) = gateway(false);
     run(async {
         let mut send = connect(gateway.address).await;
-        // What the server allows is known when its settings are there.
+        // The server's stream limit is known after its settings have arrived.
         let (response, _) = send.send_request(request("GET", "/"), true).unwrap();
         whole(response).await;
         assert!(send.is_extended_connect_protocol_enabled());

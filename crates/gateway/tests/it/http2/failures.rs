@@ -1,4 +1,4 @@
-//! Upstreams of HTTP/2 that do not answer: what may be sent again is.
+//! Tests of failing HTTP/2 upstream servers, and of requests that may be sent again.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::only_http2;
 use super::origin::{REFUSED, Refusal, refusing, scripted};
 use crate::gateway::Gateway;
 
-/// `GOAWAY` that no stream was looked at, without an error.
+/// A `GOAWAY` frame without an error: no stream was processed.
 const UNPROCESSED: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
-/// The first stream has come to nothing.
+/// A `RST_STREAM` frame for the first stream, with an internal error.
 const BROKEN: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02";
 
-/// The first half of a head.
+/// The first half of a response head.
 const HALF: &[u8] = b"\0\0\x09\x01\x04\0\0\0\x01\x88";
 
 #[test]
@@ -62,7 +62,7 @@ fn an_upstream_where_nobody_listens_is_said_to_be_so() {
     assert_eq!((got.status, got.field("Proxy-Status")), (502, Some("thruway; error=connection_refused")));
 }
 
-/// Once such a request was taken for a failure of the server: five of them, and it got no more.
+/// Regression test: such a request counted as a failure of the server, so five of them ejected it.
 #[test]
 fn a_request_that_http2_cannot_say_is_the_clients_fault() {
     let (address, connections) = scripted(b"");
@@ -80,7 +80,7 @@ fn a_request_that_http2_cannot_say_is_the_clients_fault() {
     assert_eq!(gateway.get().status, 200);
 }
 
-/// Once each of them was sent again on a connection of its own.
+/// Regression test: each of these requests opened a connection of its own for the second attempt.
 #[test]
 fn what_was_refused_together_is_sent_again_on_one_connection() {
     for refusal in [Refusal::GoAway, Refusal::Streams] {
@@ -99,8 +99,8 @@ fn what_was_refused_together_is_sent_again_on_one_connection() {
     }
 }
 
-/// Once each request that had waited for the connection counted: so many failures in a row, and the server
-/// was ejected.
+/// Regression test: each request that had waited for the connection counted as a failure. The server was
+/// ejected immediately.
 #[test]
 fn a_connection_that_is_not_made_is_one_failure_however_many_wait_for_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -109,7 +109,7 @@ fn a_connection_that_is_not_made_is_one_failure_however_many_wait_for_it() {
     let ejection = EjectionConfig { failures: 2, ..EjectionConfig::default() };
     let only = only_http2(listener.local_addr().unwrap());
     let mut upstream = UpstreamConfig { tls: Some(tls), retries_max: 0, ejection, ..only };
-    // The last server is never ejected.
+    // An upstream never ejects its last server.
     let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::refuses()));
     upstream.servers.push(ServerConfig { is_backup: true, ..other });
     let gateway = Gateway::of_both_versions(upstream);
@@ -120,7 +120,7 @@ fn a_connection_that_is_not_made_is_one_failure_however_many_wait_for_it() {
         while status().in_flight < REQUESTS {
             yield_now().await;
         }
-        // It is no TLS that it speaks.
+        // The server closes the connection instead of starting TLS.
         drop(listener.accept().unwrap());
         for begun in begun {
             assert_eq!(whole(begun.unwrap().0).await.0.status().as_u16(), 502);

@@ -1,4 +1,4 @@
-//! How many connections to servers that speak HTTP/2 there may be.
+//! Tests of the limit of HTTP/2 connections to a server.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ use super::only_http2;
 use super::origin::Origin;
 use crate::gateway::{AMPLE, Gateway, until};
 
-/// Each of the two workers has one of two connections.
+/// The limit is two connections, one for each of the two workers.
 fn two_connections<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> UpstreamConfig {
     let server = |origin: &Origin| ServerConfig::new(UpstreamAddr::from(origin.address));
     let servers: Vec<_> = origins.into_iter().map(server).collect();
@@ -19,8 +19,8 @@ fn two_connections<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Upstrea
     UpstreamConfig { servers, http2, connections_max: 2, ..UpstreamConfig::new("a", []) }
 }
 
-/// Once each request wanted a connection of its own, as over HTTP/1.1. Those that a new connection refuses,
-/// whose streams nobody knew of yet, are sent on it again.
+/// Regression test: each request needed a connection of its own, as in HTTP/1.1. If a new connection refuses
+/// a stream because its limit was not known yet, the request is sent again on the same connection.
 #[test]
 fn who_finds_no_stream_waits_for_one_where_there_may_be_no_other_connection() {
     let origin = Origin::with_streams(2);
@@ -34,7 +34,8 @@ fn who_finds_no_stream_waits_for_one_where_there_may_be_no_other_connection() {
     assert!(gateway.upstream.waiting_counts().buckets.iter().sum::<u64>() > 0);
 }
 
-/// The pool's limits were those of HTTP/1.1 only: all requests shared one connection to each server.
+/// Regression test: the pool's limits applied only to HTTP/1.1. All requests shared one connection to each
+/// server.
 #[test]
 fn where_no_connections_are_kept_requests_share_none() {
     let none = |pool: PoolConfig| {
@@ -87,10 +88,11 @@ fn a_connection_that_nobody_uses_goes_for_one_to_another_server() {
         assert_eq!(gateway.get().status, 200);
         assert!(gateway.upstream.open_connections() <= 2);
     }
-    assert!(origins.iter().all(|origin| origin.connections() > 0), "both are asked");
+    assert!(origins.iter().all(|origin| origin.connections() > 0), "both servers get requests");
 }
 
-/// It would wait for as long as others use the only connection, which has room for a hundred.
+/// Otherwise the request would wait while others use the only connection, although the other server has a
+/// hundred free streams.
 #[test]
 fn where_there_may_be_no_connection_to_a_server_another_that_has_a_stream_answers() {
     let origins = [true, true].map(Origin::start);
@@ -109,7 +111,7 @@ fn where_there_may_be_no_connection_to_a_server_another_that_has_a_stream_answer
     until(|| gateway.upstream.server_statuses().iter().all(|server| server.in_flight == 0));
 }
 
-/// Once connections were counted from the reload on that brought a limit.
+/// Regression test: connections were only counted after the reload that introduced a limit.
 #[test]
 fn connections_of_before_a_limit_are_counted() {
     let origin = Origin::start(true);

@@ -1,4 +1,4 @@
-//! Gateways between clients and upstreams that speak HTTP/2, or only one of them.
+//! Tests of gateways with HTTP/2 clients, HTTP/2 upstream servers, or both.
 
 mod client;
 mod origin;
@@ -16,7 +16,7 @@ use thruway_gateway::UpstreamConfig;
 
 use crate::gateway::only;
 
-/// An upstream with one server that speaks HTTP/2.
+/// An upstream with a single HTTP/2 server.
 fn only_http2(address: SocketAddr) -> UpstreamConfig {
     UpstreamConfig { http2: Some(Http2Config::default()), ..only(address) }
 }

@@ -1,4 +1,4 @@
-//! Upstreams that choose the version when TLS is negotiated.
+//! Tests of upstream servers that choose the version during the TLS handshake.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ use super::client::{connect, piece, request, run, whole};
 use super::origin::Echo;
 use crate::gateway::{Gateway, until};
 
-/// A place where servers take turns, and who certifies them.
+/// A socket path that different servers use in turn, and the authority for their certificates.
 pub(super) struct Place {
     pub(super) authority: Authority,
     directory: tempfile::TempDir,
@@ -44,9 +44,9 @@ impl Place {
         self.directory.path().join("upstream.sock")
     }
 
-    /// A server that speaks `protocols`, in the place of one that was there.
+    /// Starts a server with the ALPN protocols `protocols`, in place of the previous one.
     pub(super) fn serve(&self, protocols: &[&str]) -> Secured {
-        // Connections to that one go on.
+        // Connections to the previous server continue.
         let _ = fs::remove_file(self.path());
         let files = self.authority.issue("server", &["a.example"]);
         let alpn = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -56,8 +56,8 @@ impl Place {
         Secured(Some(Server::new(Echo(Arc::default())).workers(1).listen_on(listener).start().unwrap()))
     }
 
-    /// Does this with each connection to a server that chooses among `protocols`, and with the number of the
-    /// connection, from 0. Nothing was said on it yet.
+    /// Calls `serve` for each connection to a server that chooses among `protocols`. The second argument is
+    /// the number of the connection, from 0. The handshake has not started yet.
     pub(super) fn each_connection(
         &self,
         protocols: &[&str],
@@ -99,7 +99,7 @@ impl Place {
 }
 
 impl Secured {
-    /// How many connections there were.
+    /// Number of connections so far.
     pub(super) fn connections(&self) -> u64 {
         self.0.iter().flat_map(RunningServer::loads).map(|load| load.connections_total).sum()
     }
@@ -114,7 +114,7 @@ impl Drop for Secured {
     }
 }
 
-/// The version in which a request arrives.
+/// Returns the version in which a request arrives.
 async fn version(send: &mut SendRequest<Bytes>) -> String {
     let (response, _) = send.send_request(request("GET", "/"), true).unwrap();
     let (head, said, _) = whole(response).await;
@@ -122,7 +122,7 @@ async fn version(send: &mut SendRequest<Bytes>) -> String {
     said.lines().next().unwrap().replace("GET / ", "")
 }
 
-/// So many requests that are under way together; the upstream has answered each of them.
+/// Starts `requests` concurrent requests. The upstream server has sent the head of each response.
 async fn under_way(
     send: &mut SendRequest<Bytes>,
     requests: usize,
@@ -159,7 +159,7 @@ fn each_request_goes_in_the_version_that_its_server_chooses() {
                 assert_eq!(version(&mut send).await, expected, "{protocols:?}");
             }
         });
-        assert_eq!(server.connections(), 1, "{protocols:?}: it is shared, or waits for the next request");
+        assert_eq!(server.connections(), 1, "{protocols:?}: the connection is shared or reused");
     }
 }
 
@@ -179,13 +179,13 @@ fn requests_together_share_a_connection_or_have_one_each() {
     }
 }
 
-/// Requests wait for a connection that they will share, and for no other.
+/// Requests wait for a connection only if they can share it.
 #[test]
 fn a_connection_that_is_expected_to_be_of_http11_is_waited_for_by_nobody_else() {
     let place = Place::new();
     place.each_connection(&["http/1.1"], |mut stream, number| {
         if number == 1 {
-            // It never says a word.
+            // This connection never completes its handshake.
             let _ = stream.sock.read_to_end(&mut Vec::new());
         }
         let mut request = [0; 1000];
@@ -214,7 +214,7 @@ fn a_server_that_comes_back_with_another_version_is_spoken_to_in_that() {
         for (protocol, expected) in [("h2", "HTTP/2.0"), ("http/1.1", "HTTP/1.1"), ("h2", "HTTP/2.0")] {
             let server = place.serve(&[protocol]);
             assert_eq!(version(&mut send).await, expected);
-            // Together, when another version was chosen last.
+            // Concurrent requests, while the last known version is another one.
             for begun in under_way(&mut send, REQUESTS).await {
                 end(begun).await;
             }
@@ -236,7 +236,7 @@ fn connections_of_a_version_that_is_chosen_no_more_wait_for_nobody() {
             yield_now().await;
         }
         let _now = place.serve(&["h2"]);
-        // The one that waits is used first.
+        // The idle connection is used first.
         let also_before = under_way(&mut send, 1).await;
         assert_eq!(version(&mut send).await, "HTTP/2.0");
         for begun in begun.into_iter().chain(also_before) {

@@ -1,4 +1,4 @@
-//! An upstream that speaks one of both versions, and a script for one that misbehaves.
+//! An upstream server for either version, and a scripted one that misbehaves.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -18,26 +18,26 @@ use thruway_server::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A server that says back what it is told.
+/// A server that echoes requests.
 pub(super) struct Origin {
     server: Option<RunningServer>,
     pub(super) address: SocketAddr,
-    /// How many pieces of endless content were made.
+    /// Number of pieces of endless content so far.
     pub(super) made: Arc<AtomicUsize>,
 }
 
 impl Origin {
-    /// One that speaks HTTP/2 only, or HTTP/1.1 only.
+    /// Starts a server for HTTP/2 only, or for HTTP/1.1 only.
     pub(super) fn start(has_http2: bool) -> Self {
         Self::with(has_http2, Config::default())
     }
 
-    /// One of HTTP/2 that allows any number of streams.
+    /// Starts an HTTP/2 server without a limit of streams.
     pub(super) fn without_limit() -> Self {
         Self::with_streams(u32::MAX)
     }
 
-    /// One of HTTP/2 that allows so many streams.
+    /// Starts an HTTP/2 server with this limit of streams.
     pub(super) fn with_streams(concurrent_streams: u32) -> Self {
         let http2 = Http2Limits { concurrent_streams, ..Http2Limits::default() };
         Self::with(true, Config { http2, ..Config::default() })
@@ -58,7 +58,7 @@ impl Origin {
         self.server.iter().for_each(RunningServer::drain);
     }
 
-    /// How many connections there were.
+    /// Number of connections so far.
     pub(super) fn connections(&self) -> u64 {
         self.server.iter().flat_map(RunningServer::loads).map(|load| load.connections_total).sum()
     }
@@ -73,7 +73,7 @@ impl Drop for Origin {
     }
 }
 
-/// Says back what it is told, and counts the pieces of endless content.
+/// Echoes requests, and counts the pieces of endless content.
 pub(super) struct Echo(pub(super) Arc<AtomicUsize>);
 
 impl Handler for Echo {
@@ -135,7 +135,7 @@ impl Handler for Echo {
     }
 }
 
-/// Content as it came, and the trailer section.
+/// Returns the content and the trailer section of the request.
 struct Echoing(RequestContent, bool);
 
 impl ContentStream for Echoing {
@@ -162,23 +162,23 @@ impl ContentStream for Endless {
 
 pub(super) const PIECE_BYTES: usize = 10_000;
 
-/// What proves that the key of RFC 6455 §1.2 was seen.
+/// `Sec-WebSocket-Accept` for the key of RFC 6455 §1.2.
 pub(super) const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/// What a tunnel counts that did not come to its end.
+/// Added to the count of a tunnel that was broken off.
 pub(super) const BROKEN_OFF: usize = 1 << 40;
 
-/// How an upstream refuses requests.
+/// The way in which an upstream server refuses requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Refusal {
-    /// It leaves without having looked at any.
+    /// Sends `GOAWAY`: no request was processed.
     GoAway,
-    /// Each stream by itself.
+    /// Resets each stream.
     Streams,
 }
 
-/// An upstream that refuses so many requests of its first connection, together, and answers all others with
-/// 200. How many connections there were is counted.
+/// Starts an upstream server that refuses the first `requests` requests of its first connection together. It
+/// answers all others with status 200. Returns the address and the number of connections.
 pub(super) fn refusing(requests: usize, refusal: Refusal) -> (SocketAddr, Arc<AtomicUsize>) {
     each_connection(move |stream, is_first| {
         let mut refused = Vec::new();
@@ -201,9 +201,9 @@ pub(super) fn refusing(requests: usize, refusal: Refusal) -> (SocketAddr, Arc<At
     })
 }
 
-/// An upstream that says `first` to the first request of its first connection and 200 to all others. It
-/// closes the first connection then, but for a request that it has refused, as that says nothing of others.
-/// How many connections there were is counted.
+/// Starts an upstream server that answers the first request of its first connection with `first`, and all
+/// others with 200. It then closes the first connection, unless `first` is [`REFUSED`], which concerns only
+/// one stream. Returns the address and the number of connections.
 pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     each_connection(move |stream, is_first| {
         let mut first = is_first.then_some(first);
@@ -215,11 +215,11 @@ pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     })
 }
 
-/// The first stream is refused.
+/// A `RST_STREAM` frame that refuses the first stream.
 pub(super) const REFUSED: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07";
 
-/// An upstream that does this with each of its connections, of which the first is told apart; and how many
-/// there were.
+/// Calls `serve` for each connection, with `true` for the first one. Returns the address and the number of
+/// connections.
 fn each_connection(
     serve: impl Fn(TcpStream, bool) -> io::Result<()> + Clone + Send + 'static,
 ) -> (SocketAddr, Arc<AtomicUsize>) {
@@ -231,14 +231,14 @@ fn each_connection(
         for stream in listener.incoming().map_while(Result::ok) {
             let is_first = counted.fetch_add(1, Ordering::SeqCst) == 0;
             let serve = serve.clone();
-            // Whatever the gateway does to the connection is its business.
+            // The connection may end in any way.
             thread::spawn(move || drop(serve(stream, is_first)));
         }
     });
     (address, count)
 }
 
-/// Calls `begun` with the id of each stream of a connection, to its end.
+/// Calls `begun` with the id of each stream until the connection ends.
 pub(super) fn requests_of<S: Read + Write>(
     mut stream: S,
     mut begun: impl FnMut(&mut S, [u8; 4]) -> io::Result<()>,
@@ -257,7 +257,7 @@ pub(super) fn requests_of<S: Read + Write>(
     }
 }
 
-/// 200, without content.
+/// Sends status 200 without content.
 pub(super) fn answer(stream: &mut impl Write, id: [u8; 4]) -> io::Result<()> {
     stream.write_all(&[b"\0\0\x01\x01\x05", &id[..], b"\x88"].concat())
 }

@@ -1,4 +1,4 @@
-//! Upgrades of clients of both versions, to upstreams that speak HTTP/2 or choose.
+//! Tests of upgrades between clients and upstream servers of both versions.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
@@ -22,7 +22,7 @@ use super::origin::{ACCEPT, BROKEN_OFF, Origin, answer, requests_of, scripted};
 use crate::forward::{Client, Script};
 use crate::gateway::{Gateway, only, until};
 
-/// A request for a WebSocket, as RFC 6455 §1.2 has it.
+/// Returns a WebSocket handshake as in RFC 6455 §1.2.
 fn asked(path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -30,7 +30,7 @@ fn asked(path: &str) -> String {
     )
 }
 
-/// A client of HTTP/1.1 whose connection has become a tunnel.
+/// Opens a tunnel with an HTTP/1.1 upgrade.
 fn upgraded(gateway: &Gateway, path: &str) -> Client {
     let mut client = Client::new(gateway.address);
     client.send(asked(path));
@@ -41,9 +41,9 @@ fn upgraded(gateway: &Gateway, path: &str) -> Client {
     client
 }
 
-/// What a client of HTTP/2 gets for a WebSocket.
+/// Returns the response to an HTTP/2 client's WebSocket handshake, with both directions of its stream.
 async fn connected(send: &mut SendRequest<Bytes>, path: &str) -> (u16, RecvStream, SendStream<Bytes>) {
-    // What the gateway allows is known when its settings are there.
+    // The gateway's settings are known after they have arrived.
     let (response, _) = send.send_request(request("GET", "/empty"), true).unwrap();
     whole(response).await;
     let mut request = request("CONNECT", path);
@@ -185,7 +185,7 @@ fn an_upgrade_that_is_declined_is_answered_as_such() {
     client.send(asked("/declined"));
     let declined = client.answer(false);
     assert_eq!((declined.status, &*declined.content), (403, &b"no"[..]));
-    // A success that is none of what was asked for.
+    // The upstream server answers 200 but does not switch protocols.
     client.send(asked("/empty"));
     assert_eq!(client.answer(false).status, 501);
     assert_eq!(client.ask("GET /empty HTTP/1.1", "").status, 200);
@@ -210,7 +210,7 @@ fn of_other_methods_and_without_a_key_nothing_is_asked_of_the_upstream() {
     }
 }
 
-/// The same upstream with another server that stands in when one fails: the last is never ejected.
+/// Adds a backup server, because an upstream never ejects its last server.
 fn ejecting(mut upstream: UpstreamConfig) -> UpstreamConfig {
     let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::refuses()));
     upstream.servers.push(ServerConfig { is_backup: true, ..other });
@@ -233,7 +233,7 @@ fn an_upstream_that_does_not_say_whether_it_takes_upgrades_is_given_up() {
     );
 }
 
-/// Once it was taken for one that takes no upgrades, and no other was asked.
+/// Regression test: such a server was considered unable to upgrade, and no other server was tried.
 #[test]
 fn another_is_asked_for_an_upgrade_where_one_leaves_before_it_has_said_anything() {
     let leaving = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -248,7 +248,7 @@ fn another_is_asked_for_an_upgrade_where_one_leaves_before_it_has_said_anything(
     }
 }
 
-/// Once it arrived as a plain GET.
+/// Regression test: the upgrade was forwarded as a plain GET.
 #[test]
 fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
     let (address, connections) = scripted(b"");
@@ -274,15 +274,15 @@ fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
     assert_eq!((status.state, status.failures), (ServerState::Up, vec![("http_upgrade_failed", 3)]));
 }
 
-/// A server in TLS that chooses among `protocols` and takes no upgrades over HTTP/2. Over HTTP/1.1 it
-/// switches, and says back what it is told.
+/// Starts a TLS server that chooses among `protocols`. It supports upgrades only in HTTP/1.1, and echoes in
+/// the tunnel.
 fn old_server(place: &Place, protocols: &[&str]) {
     place.each_connection(protocols, |mut stream, _| {
         if stream.conn.complete_io(&mut stream.sock).is_err() {
             return;
         }
         if stream.conn.alpn_protocol() == Some(b"h2") {
-            // Whatever the gateway does to the connection is its business.
+            // The connection may end in any way.
             drop(requests_of(stream, |stream, id| {
                 answer(stream, id)?;
                 stream.flush()
@@ -293,14 +293,14 @@ fn old_server(place: &Place, protocols: &[&str]) {
     });
 }
 
-/// The key in the head of a request.
+/// Returns the `Sec-WebSocket-Key` of a head.
 fn key_of(head: &str) -> String {
     let lines = head.lines().filter_map(|line| line.split_once(": "));
     let mut keys = lines.filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-key"));
     keys.next().unwrap().1.to_owned()
 }
 
-/// The proof that a server has seen `key`.
+/// Returns the `Sec-WebSocket-Accept` for `key`.
 fn accept_of(key: &str) -> String {
     let bytes = format!("sec-websocket-key: {key}\r\n");
     let (name_end, value_start) = (17, 19);
@@ -310,8 +310,8 @@ fn accept_of(key: &str) -> String {
     String::from_utf8(accept.to_vec()).unwrap()
 }
 
-/// The key was the same for every request, and the proof was not looked at: a server that does not speak the
-/// protocol, or an answer from a cache, opened a tunnel (RFC 6455 §4.1, §10.3).
+/// Regression test: the key was the same for every request, and the response's `Sec-WebSocket-Accept` was not
+/// checked. A server without WebSocket support, or a cached response, opened a tunnel (RFC 6455 §4.1, §10.3).
 #[test]
 fn a_server_of_http11_proves_that_it_has_read_the_handshake_of_a_client_of_http2() {
     type Answer = fn(String) -> String;
@@ -351,10 +351,10 @@ fn a_server_of_http11_proves_that_it_has_read_the_handshake_of_a_client_of_http2
     assert_eq!(keys.len(), answers.len(), "each handshake has a key of its own");
 }
 
-/// What a client of HTTP/2 gets for a WebSocket: the status, and the reason if that is a failure.
+/// Returns the status of the response to an HTTP/2 client's WebSocket handshake, and the reason of a failure.
 async fn websocket_status(address: SocketAddr) -> (u16, Option<String>) {
     let mut send = connect(address).await;
-    // The gateway's settings allow an extended CONNECT.
+    // The gateway's settings allow an extended CONNECT after they have arrived.
     while !send.is_extended_connect_protocol_enabled() {
         yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! Between sockets: what upstreams get of requests that policies let pass, and what they do not get.
+//! Tests of requests that pass policies to upstream servers, over sockets.
 
 use thruway_gateway::{BasicAuthConfig, ConcurrencyConfig, PolicyConfig};
 
@@ -7,7 +7,7 @@ use crate::backend::{Backend, Behaviour};
 use crate::forward::{Client, Recorder};
 use crate::gateway::{Gateway, until};
 
-/// The user `ada` with the password `open sesame`.
+/// The only user is `ada` with the password `open sesame`.
 fn users() -> PolicyConfig {
     let hash = bcrypt::hash("open sesame", 4).unwrap().parse().unwrap();
     PolicyConfig::BasicAuth(BasicAuthConfig {

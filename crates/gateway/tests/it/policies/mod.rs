@@ -1,4 +1,5 @@
-//! Policies before handlers and before upstreams: what passes, what does not, and what is kept until when.
+//! Tests of policies in front of handlers and upstream servers: accepted and refused requests, and the
+//! duration of slots.
 
 mod scenes;
 mod forwarded;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use thruway_gateway::{Guarded, Policy, PolicyConfig};
 use thruway_server::{Handler, IntoHandler};
 
-/// `handler` behind policies, the first of which decides first.
+/// Wraps `handler` in policies. The first one decides first.
 fn guarded(policies: impl IntoIterator<Item = PolicyConfig>, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
     let policies: Vec<_> = policies.into_iter().collect();
     policies.into_iter().rev().fold(handler, |handler, config| {

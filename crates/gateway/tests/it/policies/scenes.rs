@@ -1,4 +1,4 @@
-//! In memory: what a policy does to the requests of one client and of several.
+//! Tests of policies with requests of one client and of several, in memory.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ fn only_one() -> PolicyConfig {
     PolicyConfig::Concurrency(ConcurrencyConfig::of_route(1))
 }
 
-/// The statuses of all responses in `bytes`.
+/// Returns the statuses of all responses in `bytes`.
 fn statuses(bytes: &str) -> Vec<&str> {
     bytes.match_indices("HTTP/1.1 ").map(|(place, start)| &bytes[place + start.len()..][..3]).collect()
 }
@@ -50,7 +50,7 @@ fn ask(client: &mut Client, bytes: &str) -> String {
 
 #[test]
 fn the_address_is_that_of_the_client() {
-    // Clients of a scene have 192.0.2.1.
+    // Clients of a scene have the address 192.0.2.1.
     for (range, status) in [("192.0.2.0/24", "403"), ("192.0.3.0/24", "200"), ("unix", "200")] {
         let scene = scene([denied(range)], hello());
         assert_eq!(statuses(&ask(&mut scene.connect(), GET)), [status], "{range}");
@@ -85,7 +85,7 @@ fn who_is_refused_learns_that_the_gateway_did_it_and_the_record_says_which_polic
     let mut client = scene.connect();
     let refused = ask(&mut client, GET);
     assert!(refused.contains("\r\nProxy-Status: thruway; error=http_request_denied\r\n"), "{refused}");
-    assert!(!refused.contains("policy\r\n"), "which policy that was is nobody's business: {refused}");
+    assert!(!refused.contains("policy\r\n"), "the response does not reveal the policy: {refused}");
     for (key, length) in [("k9", 1), ("k1", 5), ("k1", 1)] {
         let head =
             format!("POST / HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\nContent-Length: {length}\r\n\r\n");
@@ -107,7 +107,7 @@ fn each_of_pipelined_requests_is_decided_about() {
     let mut client = scene.connect();
     assert_eq!(statuses(&ask(&mut client, &GET.repeat(3))), ["200", "429", "429"]);
     let again = ask(&mut scene.connect(), GET);
-    assert_eq!(statuses(&again), ["429"], "it is the address that counts, not the connection");
+    assert_eq!(statuses(&again), ["429"], "requests are counted by address, not by connection");
     assert!(again.contains("\r\nRetry-After: 36") && again.contains("\r\nRateLimit-Limit: 1\r\n"), "{again}");
 }
 
@@ -136,7 +136,7 @@ fn what_one_policy_tells_the_next_may_count() {
     assert_eq!(["k9", "k1", "k2", "k9"].map(&mut with), ["401", "200", "429", "401"], "two keys, one user");
 }
 
-/// The keys `k1` and `k2`.
+/// Allows the keys `k1` and `k2`.
 fn keys_of_ada() -> PolicyConfig {
     let digests = [
         "sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668b09c08a16dd0",
@@ -149,7 +149,7 @@ fn keys_of_ada() -> PolicyConfig {
     })
 }
 
-/// Sends 10 bytes, and when it is told to, 10 more.
+/// Sends 10 bytes, and 10 more at the end of the request's body.
 async fn in_two_pieces(mut request: OwnedRequest) -> Content {
     Content::written_by(|mut writer: ContentWriter| async move {
         writer.write(&b"0123456789"[..]).await;
@@ -196,7 +196,7 @@ fn a_place_is_free_when_a_client_leaves_that_waits_for_an_answer() {
 
 #[test]
 fn a_place_is_taken_until_the_last_bytes_are_on_their_way() {
-    // Any file that is larger than what sockets take.
+    // Any file that is larger than the sockets' buffers.
     let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
     let handler = move |request: &Request<'_>| {
         let content = match request.path() {

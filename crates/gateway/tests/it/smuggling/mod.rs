@@ -1,8 +1,9 @@
-//! Whatever bytes a client sends: the upstream gets the requests that the gateway saw, and no others.
+//! For any bytes that a client sends, the upstream server gets the same requests that the gateway saw, and no
+//! others.
 //!
-//! Each case is sent on a connection of its own. What the gateway sees in it is known without the gateway: by
-//! the parser that it stands on. What the upstream sees is known from one that parses strictly and by other
-//! code, and that tells in its answers what it was asked. All three must be the same.
+//! Each case is sent on its own connection. The gateway's parser shows the requests that the gateway sees.
+//! The upstream server has a strict parser with different code, and reports its requests in its responses.
+//! Both results must be the same.
 
 use thruway_gateway::{ForwardConfig, ForwardedFields, HostRewrite, PathMatch, PathRewrite, Rewrite};
 use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
@@ -16,12 +17,11 @@ fn recorded(request: Recorded) -> Seen {
     (format!("{} {}", request.method, request.target), request.content)
 }
 
-/// What the client is told: what the upstream says that it was asked, and the statuses of the gateway's own
-/// answers.
+/// Returns the requests that the upstream server reports, and the statuses of the gateway's own responses.
 fn told(client: &mut Client, sight: &Sight) -> (Vec<Seen>, Vec<u16>) {
     let (mut answers, mut refusals) = (Vec::new(), Vec::new());
     loop {
-        // The answers come in the order of the requests.
+        // Responses arrive in the order of the requests.
         let asked = sight.complete.get(answers.len());
         let is_to_head = asked.is_some_and(|(control, _)| control.starts_with("HEAD "));
         let Some(answer) = client.any_answer(is_to_head) else { return (answers, refusals) };
@@ -41,11 +41,11 @@ fn parse_told(content: &[u8]) -> Seen {
     (control, parts.next().unwrap().to_vec())
 }
 
-/// An upstream and a gateway before it.
+/// A gateway and its upstream server.
 struct Place {
     recorder: Recorder,
     gateway: Gateway,
-    /// What all paths are made to begin with.
+    /// Prefix that the gateway adds to all paths.
     path_start: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl Place {
         Self { recorder, gateway, path_start: "" }
     }
 
-    /// One that believes its clients, and changes all that can be changed.
+    /// Starts a gateway that trusts its clients' headers and rewrites as much as possible.
     fn rewriting() -> Self {
         let recorder = Recorder::start();
         let paths = PathMatch::Prefix("/".to_owned());
@@ -79,7 +79,7 @@ impl Place {
         Self { recorder, gateway, path_start: "/start" }
     }
 
-    /// As the upstream is asked for it.
+    /// Returns the request as the upstream server should get it.
     fn rewritten(&self, (control, content): Seen) -> Seen {
         let (method, target) = control.split_once(' ').unwrap();
         match target {
@@ -88,13 +88,13 @@ impl Place {
         }
     }
 
-    /// Sends `bytes`, and looks at what all three make of them. Returns how many requests went through, and
-    /// the refusals.
+    /// Sends `bytes` and compares the requests of both parsers. Returns the number of forwarded requests,
+    /// and the refusals.
     fn check(&self, bytes: &[u8]) -> (usize, Vec<u16>) {
         self.check_cut(bytes, bytes.len())
     }
 
-    /// The same with bytes that are sent in two pieces.
+    /// Does the same, with the bytes sent in two pieces.
     fn check_cut(&self, bytes: &[u8], first: usize) -> (usize, Vec<u16>) {
         let mut sight = sight_of(bytes);
         sight.complete = sight.complete.into_iter().map(|seen| self.rewritten(seen)).collect();
@@ -105,10 +105,13 @@ impl Place {
         let (told, refusals) = told(&mut client, &sight);
         let arrived: Vec<_> = self.recorder.take().into_iter().map(recorded).collect();
         let case = bytes.escape_ascii();
-        assert_eq!(arrived, sight.complete, "behind the gateway and before it: {case}");
-        assert_eq!(told, arrived, "what the client is told: {case}");
+        assert_eq!(arrived, sight.complete, "requests at the upstream server and at the gateway: {case}");
+        assert_eq!(told, arrived, "requests in the responses and at the upstream server: {case}");
         assert_eq!(self.recorder.offences(), [""; 0], "{case}");
-        assert!(!sight.is_faulty || refusals.iter().any(|status| *status >= 400), "nobody was told: {case}");
+        assert!(
+            !sight.is_faulty || refusals.iter().any(|status| *status >= 400),
+            "no response reports the error: {case}"
+        );
         (told.len(), refusals)
     }
 }
@@ -120,7 +123,7 @@ fn an_upstream_sees_the_requests_that_the_gateway_saw() {
 
 #[test]
 fn so_it_does_when_they_are_rewritten_and_come_from_proxies() {
-    // What has dots in its path is refused, with an answer that is told from others by its status only.
+    // A path with dots is refused, and only the status of the response reveals the reason.
     let has_no_dots = |bytes: &[u8]| {
         ["/..", "/%2e"].iter().all(|dots| !bytes.windows(dots.len()).any(|part| part == dots.as_bytes()))
     };
@@ -139,11 +142,11 @@ fn upstream_sees_what_the_gateway_saw(place: &Place, is_used: impl Fn(&[u8]) -> 
         passed += requests;
         refused += refusals.len();
     }
-    // The corpus is worth something only if much of it goes either way.
+    // The corpus is useful only if many cases are forwarded and many refused.
     assert!(passed > CASES / 2 && refused > CASES / 4, "{passed} requests passed, {refused} were refused");
 }
 
-/// What two servers are known to have read in two ways is not passed on in any way.
+/// Servers are known to disagree about these requests, so the gateway refuses them.
 #[test]
 fn what_can_be_read_in_two_ways_is_refused() {
     for (place, head) in [Place::new(), Place::rewriting()]

@@ -51,7 +51,7 @@ mod tests {
     use super::super::config::CheckKind;
     use super::*;
 
-    /// The news after each answer: `+` is good, `-` bad.
+    /// State changes reported after each answer. `+` is a good answer, `-` a bad one.
     fn news(answers: &str) -> String {
         let config = CheckConfig { rise: 2, fall: 3, ..CheckConfig::new(CheckKind::Tcp) };
         let mut tally = Tally::default();

@@ -1,4 +1,4 @@
-//! Servers that fail, and servers that come back, in time that the test tells.
+//! Tests of ejection and recovery with a simulated clock.
 
 use super::*;
 use crate::upstream::scene::Scene;
@@ -9,7 +9,7 @@ fn config(servers: usize) -> UpstreamConfig {
     UpstreamConfig { ejection, ..Scene::config(Balance::RoundRobin, &vec![1; servers]) }
 }
 
-/// Lets requests at the server at `place` fail until it is ejected.
+/// Makes requests to the server at `place` fail until it is ejected.
 fn bring_down(scene: &Scene, place: usize) {
     (0..3).for_each(|_| scene.slot_of(place).failed_for_test());
 }
@@ -121,7 +121,7 @@ fn when_all_are_out_all_are_asked_and_the_first_success_brings_one_back() {
     bring_down(&scene, 0);
     scene.server(1).health().asks_to_wait(Duration::from_secs(5), scene.now());
     assert_eq!(scene.counts_of_short(10), [5, 5]);
-    // Failures of those who have no other make nothing longer.
+    // Failures of requests that had no other server do not prolong the ejection.
     (0..20).for_each(|_| scene.slot_of(0).failed_for_test());
     scene.slot_of(0).succeeded_for_test();
     assert_eq!(scene.counts_of_short(10), [10, 0]);
