@@ -20,7 +20,7 @@ mod upstream;
 mod forward;
 
 // tunnels to where clients name
-mod connect;
+mod connect_method;
 
 // streams that are no requests
 mod tcp;
@@ -30,7 +30,7 @@ mod tunnel;
 mod failure;
 mod meter;
 
-pub use connect::{Connect, ConnectConfig};
+pub use connect_method::{Connect, ConnectConfig};
 pub use failure::Failure;
 pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,

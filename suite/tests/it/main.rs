@@ -308,7 +308,7 @@ fn a_server_that_dies_while_it_is_loaded_is_told_with_what_was_measured() {
     let report = json(&ended.stdout);
     let ours = &case(&report, "plaintext c=256")["candidates"][0];
     let failure = ours["failure"].as_str().unwrap();
-    assert!(failure.contains("it has ended: exit status: 9; it printed: out of breath"), "{failure}");
+    assert!(failure.contains("has ended: exit status: 9; it printed: out of breath"), "{failure}");
     assert!(report["environment"]["version"].as_str().unwrap().starts_with("mortal"), "{report}");
     assert!(matches!(ended.code, Some(1 | 2)), "{}", ended.stderr);
 }

@@ -51,7 +51,7 @@ pub(super) fn by_handshake(port: u16, name: &str, key_authorization: &str) -> Re
     let extensions = certificate.extensions.unwrap_or_default();
     let extension = extensions.iter().find(|extension| extension.extn_id == IDENTIFIER && extension.critical);
     let digest = extension.map(|extension| extension.extn_value.as_bytes()).ok_or("no digest is shown")?;
-    // An OCTET STRING of 32 bytes.
+    // An `OCTET STRING` of 32 bytes.
     let expected = [&[4, 32], &Sha256::digest(key_authorization)[..]].concat();
     if digest == expected { Ok(()) } else { Err("another digest is shown".to_owned()) }
 }

@@ -18,7 +18,7 @@ const IMPL_FILES_MAX: usize = 3;
 
 /// Maximum number of lines of the development tools, `xtask/` and `suite/`, with their tests
 /// (`docs/decisions/0071-the-size-of-the-development-tools.md`).
-const TOOL_LINES_MAX: usize = 16_100;
+const TOOL_LINES_MAX: usize = 16_400;
 
 /// Maximum number of `thread_local!` in `crates/`.
 const THREAD_LOCALS_MAX: usize = 4;

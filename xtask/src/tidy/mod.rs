@@ -18,6 +18,7 @@ mod limits;
 mod names;
 mod attributes;
 mod text;
+mod words;
 
 // the text for users
 #[cfg(test)]
@@ -42,7 +43,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 8] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
         dependencies::check,
         manifests::check,
         reach::check,
@@ -51,6 +52,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         names::check,
         attributes::check,
         text::check,
+        words::check,
     ];
     rules.iter().flat_map(|rule| rule(tree)).collect()
 }

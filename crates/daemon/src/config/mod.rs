@@ -16,7 +16,7 @@ mod shown;
 mod acme;
 mod answer;
 mod compression;
-mod connect;
+mod connect_method;
 mod listeners;
 mod operation;
 mod policies;

@@ -17,7 +17,7 @@ use thruway_server::{FieldName, Method, StatusCode};
 
 use crate::config::answer::{RawAnswer, resolve_answer, resolve_field_line};
 use crate::config::compression::{RawCompression, resolve_compression};
-use crate::config::connect::{RawConnect, resolve_connect};
+use crate::config::connect_method::{RawConnect, resolve_connect};
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
 use crate::config::resolver::{Resolver, is_path_byte, refuse_without_upstream, resolve_some_period};

@@ -13,7 +13,7 @@ use crate::upstream::ServerSlot;
 
 /// The next step after a failed attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
+enum RetryDecision {
     /// The client gets an error.
     Fail,
     /// To the same server, on a later connection.
@@ -68,14 +68,14 @@ async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) 
         };
         let FailedAttempt { failure, ref upstream, ref server, .. } = failed;
         tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "attempt to forward a request failed");
-        match decide(forwarding, &failed, tried.len()) {
-            Next::Fail => return Err(failure),
-            Next::SameServer => {
+        match decide_retry(forwarding, &failed, tried.len()) {
+            RetryDecision::Fail => return Err(failure),
+            RetryDecision::SameServer => {
                 let (worker, key) = (&forwarding.worker, &forwarding.key);
                 let slot = ServerSlot::again(upstream, worker, key, server.clone());
                 again = slot.map(|slot| (Box::new(slot), failed.connection));
             }
-            Next::OtherServer => tried.push(server.number),
+            RetryDecision::OtherServer => tried.push(server.number),
         }
         upstream.statistics.count_retry();
         if let Some(timeline) = timeline {
@@ -94,15 +94,17 @@ async fn select_server(forwarding: &Forwarding, tried: &[usize]) -> Result<Box<S
 
 /// Decides where the request is sent after `failed`, when so many servers have failed before. An attempt at
 /// another server is one of the retry budget; an attempt on another connection is not.
-fn decide(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -> Next {
+fn decide_retry(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -> RetryDecision {
     let is_allowed = forwarding.left() != Some(Duration::ZERO)
         && forwarding.body.as_ref().is_none_or(|body| body.can_begin_again())
         && failed.failure.retry().allows(forwarding.request.is_idempotent);
     match failed.blame {
-        _ if !is_allowed => Next::Fail,
-        Blame::Connection => Next::SameServer,
-        Blame::Server if failed.upstream.allows_retry(tried, forwarding.worker.clock()) => Next::OtherServer,
-        Blame::Server => Next::Fail,
+        _ if !is_allowed => RetryDecision::Fail,
+        Blame::Connection => RetryDecision::SameServer,
+        Blame::Server if failed.upstream.allows_retry(tried, forwarding.worker.clock()) => {
+            RetryDecision::OtherServer
+        }
+        Blame::Server => RetryDecision::Fail,
     }
 }
 

@@ -14,7 +14,7 @@ use super::connections::queue::QueueConfig;
 use super::health::checks::config::CheckConfig;
 use super::health::ejection::EjectionConfig;
 use super::retry_budget::RetryBudget;
-use super::selection::balance::Balance;
+use super::selection::balance_config::Balance;
 use super::selection::sticky::Sticky;
 
 /// An upstream, as it is wanted.

@@ -14,7 +14,8 @@
 // an upstream, its config and its parts
 mod config;
 mod address;
-mod parts;
+#[expect(clippy::module_inception, reason = "the file of the type `Upstream`")]
+mod upstream;
 mod membership;
 mod health;
 mod selection;
@@ -46,13 +47,13 @@ pub use health::checks::config::{CheckConfig, CheckKind};
 pub use health::ejection::EjectionConfig;
 pub use health::status_range::{InvalidStatusRange, StatusRange};
 pub use membership::dns::{FirstLookup, ServerLookup, look_up_servers};
-pub use parts::Upstream;
 pub(crate) use request_key::RequestKey;
 pub use retry_budget::RetryBudget;
-pub(crate) use selection::balance::mix;
-pub use selection::balance::{Balance, HashBy};
+pub(crate) use selection::balance_config::mix;
+pub use selection::balance_config::{Balance, HashBy};
 pub use selection::sticky::Sticky;
 pub(crate) use server::Server;
 pub(crate) use server_slot::ServerSlot;
 pub use statistics::ResponseCounts;
 pub use status::{ServerState, ServerStatus};
+pub use upstream::Upstream;

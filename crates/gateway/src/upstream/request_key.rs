@@ -8,7 +8,7 @@ use thruway_net::{ClientAddr, ProxyHeader};
 use thruway_server::{ConnectionInfo, Request};
 
 use super::config::UpstreamConfig;
-use super::selection::balance::{HashBy, hash_of_client};
+use super::selection::balance_config::{HashBy, hash_of_client};
 
 /// Properties of a request that decide about its server, besides the health of the servers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

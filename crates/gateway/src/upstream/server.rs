@@ -9,7 +9,7 @@ use super::config::{ServerConfig, UpstreamConfig};
 use super::health::admin_state::AdminState;
 use super::health::ejection::{Admission, EjectionConfig, milliseconds};
 use super::health::server_health::ServerHealth;
-use super::selection::balance::hash;
+use super::selection::balance_config::hash;
 use super::selection::sticky::SetCookie;
 use super::statistics::ServerStatistics;
 

@@ -14,10 +14,10 @@ use super::connections::pool::read_buffers;
 use super::connections::queue::Unavailable;
 use super::health::ejection::{Admission, milliseconds};
 use super::health::monitor::HealthMonitor;
-use super::parts::Upstream;
 use super::request_key::RequestKey;
 use super::selection::select::Selected;
 use super::server::Server;
+use super::upstream::Upstream;
 use crate::Failure;
 
 /// A request that a server is answering, until this is dropped.

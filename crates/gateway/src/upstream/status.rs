@@ -8,9 +8,9 @@ use thruway_net::Clock;
 use super::connections::queue::WaitingCounts;
 use super::health::admin_state::AdminState;
 use super::health::ejection::milliseconds;
-use super::parts::Upstream;
 use super::server::Server;
 use super::statistics::ResponseCounts;
+use super::upstream::Upstream;
 use crate::{ClientAttributes, RequestDurations};
 
 /// Status of a server.

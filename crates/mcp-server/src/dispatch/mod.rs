@@ -12,7 +12,7 @@ mod local;
 
 // answers of both eras
 mod answering;
-mod methods;
+mod call_method;
 
 // calls that continue after their answer
 mod tasks;

@@ -133,7 +133,7 @@ pub(crate) async fn acquire_within_limit(
     tried: &[usize],
 ) -> Result<Option<Connection>, Failure> {
     let (upstream, worker) = (&slot.upstream, &slot.worker);
-    let attempt = || way(slot, is_new, tried);
+    let attempt = || find_connection(slot, is_new, tried);
     match upstream.connections.wait_for_connection(worker, upstream.config.queue, until, attempt).await? {
         Way::Again(connection) => return Ok(Some(connection)),
         Way::Open(permit) => drop(slot.permit.replace(Some(permit))),
@@ -148,7 +148,7 @@ pub(crate) async fn acquire_within_limit(
 
 /// Returns the way to a connection now. A request that shares a connection notifies the next waiting
 /// requests, because there may be capacity for more.
-fn way(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Way> {
+fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Way> {
     let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
     if let Some(connection) = waiting {
         return Some(Way::Again(connection));
@@ -156,7 +156,7 @@ fn way(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Way> {
     if may_share(slot) {
         return Some(Way::Share);
     }
-    slot.upstream.permit(&slot.worker).map(Way::Open).or_else(|| elsewhere(slot, tried))
+    slot.upstream.permit(&slot.worker).map(Way::Open).or_else(|| server_with_free_stream(slot, tried))
 }
 
 /// `true` if there is a stream for the request, or will be one of a connection that is being opened.
@@ -168,7 +168,7 @@ fn may_share(slot: &ServerSlot) -> bool {
 
 /// Another server that has a stream, if any will do: rather than waiting for a connection to this one, while
 /// others are used all the time.
-fn elsewhere(slot: &ServerSlot, tried: &[usize]) -> Option<Way> {
+fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Way> {
     if !slot.shares_connections() {
         return None;
     }

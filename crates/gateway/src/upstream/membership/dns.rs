@@ -19,7 +19,7 @@ use crate::upstream::background;
 use crate::upstream::config::UpstreamConfig;
 use crate::upstream::health::checks;
 use crate::upstream::health::ejection::milliseconds;
-use crate::upstream::parts::Upstream;
+use crate::upstream::upstream::Upstream;
 
 /// The first lookup of the names of an upstream.
 #[derive(Debug)]

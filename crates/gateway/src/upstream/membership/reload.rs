@@ -11,8 +11,8 @@ use crate::upstream::background;
 use crate::upstream::config::UpstreamConfig;
 use crate::upstream::health::checks;
 use crate::upstream::health::server_health::Checked;
-use crate::upstream::parts::Upstream;
 use crate::upstream::request_key::RequestKey;
+use crate::upstream::upstream::Upstream;
 
 impl Upstream {
     /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they

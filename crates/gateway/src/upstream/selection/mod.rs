@@ -1,9 +1,9 @@
 //! Selection: which server gets the next request.
 
-pub(crate) mod balance;
+pub(crate) mod balance_config;
 pub(crate) mod sticky;
 pub(crate) mod candidates;
-pub(crate) mod pick;
+pub(crate) mod balance_methods;
 pub(crate) mod select;
 
 #[cfg(test)]

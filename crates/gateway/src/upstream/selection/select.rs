@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use super::balance::Balance;
+use super::balance_config::Balance;
+use super::balance_methods::pick;
 use super::candidates::{Candidates, TIERS};
-use super::pick::pick;
 use crate::upstream::health::admin_state::AdminState;
 use crate::upstream::health::ejection::Admission;
 use crate::upstream::membership::server_list::ServerList;

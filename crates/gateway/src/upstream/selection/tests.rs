@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
 
-use super::balance::{HashBy, hash};
+use super::balance_config::{HashBy, hash};
 use crate::upstream::scene::{Scene, address};
 use crate::upstream::{Balance, RequestKey, ServerConfig, Sticky, UpstreamConfig};
 

@@ -16,8 +16,8 @@ use thruway_net::Clock;
 use crate::upstream::background;
 use crate::upstream::health::ejection::milliseconds;
 use crate::upstream::health::server_health::Checked;
-use crate::upstream::parts::Upstream;
 use crate::upstream::server::Server;
+use crate::upstream::upstream::Upstream;
 
 use probe::{ProbeFailure, ToProbe, probe};
 use tally::Tally;

@@ -12,7 +12,7 @@ use super::health::ejection::milliseconds;
 use super::health::monitor::HealthMonitor;
 use super::membership::members::Membership;
 use super::retry_budget::BudgetBalance;
-use super::selection::balance::Balance;
+use super::selection::balance_config::Balance;
 use super::selection::select::Selection;
 use super::server::Server;
 use super::statistics::UpstreamStatistics;

@@ -7,7 +7,7 @@
 use std::cmp;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::balance::{Balance, mix};
+use super::balance_config::{Balance, mix};
 use super::candidates::Candidates;
 use crate::upstream::server::Server;
 
