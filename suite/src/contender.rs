@@ -14,9 +14,9 @@ use crate::results::CandidateResult;
 use crate::soak;
 use serde_json::json;
 use thruway_bench::{
-    ChildServer, Endpoint, Era, Expected, HttpRequest, HttpRequests, Limit, Load, LoadOptions, LoadUrl,
-    Manner, McpRequests, McpServerFacts, Pace, ProcessGroups, Report, Requests, Revision, SessionUse,
-    StopFlag, TlsOptions, probe_child, probe_http, usage,
+    ChildServer, ConnectionOptions, Endpoint, Era, Expected, HttpRequest, HttpRequests, Limit, Load,
+    LoadOptions, LoadUrl, McpRequests, McpServerFacts, Pace, ProcessGroups, Report, Requests, Revision,
+    SessionUse, StopFlag, TlsOptions, probe_child, probe_http, usage,
 };
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
@@ -377,8 +377,8 @@ fn http_load(
         .tls(&url(server, scheme, "/")?, if cell.case.is_http2 { "h2" } else { "http/1.1" })
         .map_err(|error| error.to_string())?;
     let load = options.load(requests, vec![address], cell.ground.stop);
-    let manner = Manner { is_http2: cell.case.is_http2, ..load.manner };
-    Ok(Load { server: Some(server.id()), tls, manner, ..with_rate(load, cell.case) })
+    let connection_options = ConnectionOptions { is_http2: cell.case.is_http2, ..load.connection_options };
+    Ok(Load { server: Some(server.id()), tls, connection_options, ..with_rate(load, cell.case) })
 }
 
 fn child(found: &Found, cell: Cell<'_>) -> Result<Subject, String> {

@@ -82,4 +82,6 @@ pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
 pub use thruway_mcp::{Era, Revision};
 pub use times::Times;
-pub use worker::{Connect, Handshake, LoadTls, Manner, OpenError, Opened, Share, Worker, WorkerUse};
+pub use worker::{
+    Connect, ConnectionOptions, Handshake, LoadTls, OpenError, Opened, Share, Worker, WorkerUse,
+};

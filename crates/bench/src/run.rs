@@ -20,7 +20,7 @@ use crate::schedule::Pace;
 use crate::stdio::ChildServer;
 use crate::stop::{Limit, StopFlag, share};
 use crate::times::Times;
-use crate::worker::{LoadTls, Manner, OpenError, Share, ThreadPlan, WorkerThread, WorkerUse};
+use crate::worker::{ConnectionOptions, LoadTls, OpenError, Share, ThreadPlan, WorkerThread, WorkerUse};
 
 /// A load.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ pub struct Load {
     /// Duration of the warm-up.
     pub warm_up: Duration,
     /// Use of the connections.
-    pub manner: Manner,
+    pub connection_options: ConnectionOptions,
     /// Ends the load from outside.
     pub stop: StopFlag,
     /// Process id of the server, to measure its resource use.
@@ -204,7 +204,7 @@ impl Load {
             requests: self.requests.clone(),
             addresses: addresses.into(),
             tls: self.tls.clone(),
-            manner: self.manner,
+            connection_options: self.connection_options,
             share: Share {
                 pace: self.pace,
                 limit: self.limit,

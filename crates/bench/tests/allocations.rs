@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use thruway_bench::{
-    Connect, Endpoint, HttpRequest, HttpRequests, Limit, LoadUrl, Manner, McpOperation, McpRequests,
-    OpenError, Opened, Pace, Requests, Revision, SessionUse, Share, StopFlag, Worker,
+    Connect, ConnectionOptions, Endpoint, HttpRequest, HttpRequests, Limit, LoadUrl, McpOperation,
+    McpRequests, OpenError, Opened, Pace, Requests, Revision, SessionUse, Share, StopFlag, Worker,
 };
 use thruway_net::{Clock, ManualTime, Transport};
 use thruway_testkit::heap::{CountingAllocator, allocations};
@@ -103,7 +103,7 @@ fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u
         interval: Duration::from_hours(1),
         stop: StopFlag::default(),
     };
-    let manner = Manner {
+    let connection_options = ConnectionOptions {
         is_http2: false,
         pipeline,
         is_persistent: true,
@@ -113,7 +113,7 @@ fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u
     let next_id = all.conversation().map(|_| Rc::new(Cell::new(1)));
     let server = Line { time: time.clone(), unanswered: Rc::default(), next_id };
     let before = allocations();
-    let worker = Worker::new(clock, all, manner, share, Duration::ZERO, None);
+    let worker = Worker::new(clock, all, connection_options, share, Duration::ZERO, None);
     let mut lane = pin!(worker.clone().lane(0, server.clone(), Some(server)));
     let mut cx = Context::from_waker(Waker::noop());
     while lane.as_mut().poll(&mut cx).is_pending() {

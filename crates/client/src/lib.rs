@@ -30,7 +30,7 @@
 //! let mut exchange =
 //!     connection.start(request, clock.now(), |head| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
 //! poll_fn(|cx| {
-//!     // To send a body, call `poll_room`, `poll_send` and `finish_content` here.
+//!     // To send a body, call `poll_write_capacity`, `poll_send` and `finish_content` here.
 //!     let mut turn = exchange.turn(buffers);
 //!     loop {
 //!         match ready!(turn.poll_event(cx, clock.now()))? {

@@ -19,7 +19,7 @@ use crate::present::Present;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
 use crate::streams::Streams;
-use crate::tls::Secured;
+use crate::tls::TlsManager;
 
 /// A running service. It accepts connections from the moment it is made. Dropping it does not stop it: call
 /// [`drain`](Self::drain) and [`join`](Self::join), or [`run`](Self::run).
@@ -104,7 +104,7 @@ impl Daemon {
     }
 
     fn start(config: Config, source: Option<ConfigSource>) -> Result<Self, Failure> {
-        let secured = Secured::default();
+        let tls_manager = TlsManager::default();
         raise_descriptor_limit();
         let (routes, mut parts) = routes::build(&config, &Parts::default())?;
         let routes = LiveRoutes::new(routes);
@@ -114,8 +114,8 @@ impl Daemon {
         let streams = Streams::new(&config, &parts, &Streams::default());
         let present = Present::new(&config, &parts, &streams);
         let server = start_server(&config, routes.clone(), &streams, access_log.as_ref())?;
-        secured.follow(&config, &parts);
-        secured.watch();
+        tls_manager.follow(&config, &parts);
+        tls_manager.watch();
         let admin_config = config.admin.clone();
         let has_file = source.as_ref().is_some_and(ConfigSource::has_file);
         let reloader = SharedReloader::new(Reloader {
@@ -128,9 +128,9 @@ impl Daemon {
             parts,
             streams,
             present: present.clone(),
-            secured: secured.clone(),
+            tls_manager: tls_manager.clone(),
         });
-        let state = Arc::new(ServiceState::new(&server, present, reloader, secured));
+        let state = Arc::new(ServiceState::new(&server, present, reloader, tls_manager));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
             Ok(admin_server) => admin_server,
             // The server accepts connections already: a caller that gets an error must not be left with it.

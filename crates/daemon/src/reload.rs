@@ -12,7 +12,7 @@ use crate::config::{Config, ConfigSource, Failure};
 use crate::present::Present;
 use crate::routes::{self, Parts};
 use crate::streams::Streams;
-use crate::tls::Secured;
+use crate::tls::TlsManager;
 
 /// The running config, and everything a reload needs.
 pub(crate) struct Reloader {
@@ -30,7 +30,7 @@ pub(crate) struct Reloader {
     /// State that the admin listener reads.
     pub(crate) present: Present,
     /// TLS acceptors and connectors.
-    pub(crate) secured: Secured,
+    pub(crate) tls_manager: TlsManager,
 }
 
 /// A reloader that several callers share. Reloads run one after the other.
@@ -97,7 +97,7 @@ impl Reloader {
     }
 
     fn replace(&mut self, mut config: Config) -> Result<(), Failure> {
-        self.secured.kept_in(&mut config);
+        self.tls_manager.kept_in(&mut config);
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         let streams = Streams::new(&config, &parts, &self.streams);
         let log = self.log.open(&config)?;
@@ -113,7 +113,7 @@ impl Reloader {
         self.routes.replace(routes);
         self.server.set_connections_max(config.connections_max);
         self.present.replace(&config, &parts, &streams);
-        self.secured.follow(&config, &parts);
+        self.tls_manager.follow(&config, &parts);
         (self.parts, self.streams) = (parts, streams);
         for key in self.started.fixed_changes(&config) {
             tracing::warn!("`{key}` has changed: restart the process to apply it");

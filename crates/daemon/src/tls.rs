@@ -16,7 +16,7 @@ use crate::routes::Parts;
 
 /// Watched certificate files and ACME orders. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Secured {
+pub(crate) struct TlsManager {
     present: Arc<Mutex<Present>>,
     acme: Acme,
     stapler: Stapler,
@@ -28,7 +28,7 @@ pub(crate) struct Shown {
     pub(crate) certificate: ServedCertificate,
 }
 
-impl Default for Secured {
+impl Default for TlsManager {
     fn default() -> Self {
         let acme = Acme::new(Challenges::clone(&challenges()));
         Self { present: Arc::default(), acme, stapler: Stapler::default() }
@@ -44,7 +44,7 @@ struct Present {
     told: Vec<CertificateError>,
 }
 
-impl Secured {
+impl TlsManager {
     /// Keeps the TLS acceptor of each listener with unchanged TLS settings, so that clients can resume
     /// sessions.
     pub(crate) fn kept_in(&self, config: &mut Config) {

@@ -77,7 +77,7 @@ impl McpClient {
     }
 
     /// Returns this client with a timeout of at most `timeout`.
-    pub fn hurried(self, timeout: Duration) -> Self {
+    pub fn with_short_timeout(self, timeout: Duration) -> Self {
         let timeout = self.options.patience.timeout.min(timeout);
         self.with_timeout(timeout)
     }
@@ -149,7 +149,7 @@ impl McpClient {
     }
 
     /// Returns this client with `timeout_max` as its timeout, with or without progress.
-    pub fn unhurried(self) -> Self {
+    pub fn with_full_timeout(self) -> Self {
         let timeout = self.options.patience.timeout_max;
         self.with_timeout(timeout)
     }
@@ -221,7 +221,7 @@ impl McpClient {
         if !may_be_again(&outcome) {
             return outcome;
         }
-        if conversation.is_stranded() {
+        if conversation.is_runtime_gone() {
             return Err(McpClientError::RuntimeEnded);
         }
         match Box::pin(self.again(spoken, call.method, call.name, &outcome)).await? {

@@ -126,7 +126,7 @@ impl Conversation {
         let agreed = pin!(async {
             let agreed = negotiation.wait_for(Option::is_some).await.ok();
             let gone =
-                || if self.is_stranded() { McpClientError::RuntimeEnded } else { McpClientError::Closed };
+                || if self.is_runtime_gone() { McpClientError::RuntimeEnded } else { McpClientError::Closed };
             agreed.and_then(|agreed| agreed.clone()).unwrap_or_else(|| Err(gone()))
         });
         patience.wait(None, || false, || self.binding.waited_until(), agreed).await
@@ -195,15 +195,15 @@ impl Conversation {
     }
 
     /// `true` if the runtime of the stream to the server has ended.
-    pub(super) fn is_stranded(&self) -> bool {
+    pub(super) fn is_runtime_gone(&self) -> bool {
         if let Binding::Http(_) = self.binding {
             return false;
         }
         // A runtime that has ended finishes a new task at once.
         let task = self.runtime.spawn(std::future::pending::<()>());
-        let is_stranded = task.is_finished();
+        let is_runtime_gone = task.is_finished();
         task.abort();
-        is_stranded
+        is_runtime_gone
     }
 
     /// Discards the negotiated protocol if it is still `spoken`.

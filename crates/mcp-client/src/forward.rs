@@ -28,7 +28,7 @@ use super::reading::Answer;
 
 /// A request of another client, to be forwarded.
 #[derive(Debug)]
-pub struct Onward {
+pub struct ForwardedCall {
     /// The method.
     pub method: Box<str>,
     /// The tool, prompt, resource or task that the request names.
@@ -80,7 +80,7 @@ impl McpClient {
     ///
     /// # Errors
     /// A header is missing or contradicts its argument, or there is one and the tools cannot be listed.
-    pub async fn check_param_headers(&self, onward: &Onward) -> Result<(), McpClientError> {
+    pub async fn check_param_headers(&self, onward: &ForwardedCall) -> Result<(), McpClientError> {
         let (Some(received), Some(tool)) = (&onward.param_headers, &onward.name) else { return Ok(()) };
         let listed = match self.known_param_headers() {
             Some(listed) => listed,
@@ -168,7 +168,7 @@ impl McpClient {
     ///
     /// # Errors
     /// The same errors as the methods of [`McpClient`] that call the server.
-    pub async fn forward(&self, onward: &Onward) -> Result<Answer, McpClientError> {
+    pub async fn forward(&self, onward: &ForwardedCall) -> Result<Answer, McpClientError> {
         if onward.param_headers.is_some() {
             // Boxed, so that requests without such headers do not carry the state of the check.
             Box::pin(self.check_param_headers(onward)).await?;
@@ -187,7 +187,11 @@ impl McpClient {
         outcome
     }
 
-    async fn forward_with(&self, onward: &Onward, mirrored: FieldLinesBuf) -> Result<Answer, McpClientError> {
+    async fn forward_with(
+        &self,
+        onward: &ForwardedCall,
+        mirrored: FieldLinesBuf,
+    ) -> Result<Answer, McpClientError> {
         let spoken = self.spoken().await?;
         let outcome = self.forward_once(onward, &mirrored, &spoken).await;
         let is_lost = onward.is_of_process && matches!(outcome, Err(McpClientError::Closed));
@@ -202,7 +206,7 @@ impl McpClient {
 
     async fn forward_once(
         &self,
-        onward: &Onward,
+        onward: &ForwardedCall,
         mirrored: &FieldLinesBuf,
         spoken: &Spoken,
     ) -> Result<Answer, McpClientError> {
@@ -225,7 +229,7 @@ impl McpClient {
     }
 
     /// Returns the headers that mirror arguments.
-    fn mirrored_onward(&self, onward: &Onward) -> Result<FieldLinesBuf, McpClientError> {
+    fn mirrored_onward(&self, onward: &ForwardedCall) -> Result<FieldLinesBuf, McpClientError> {
         let tools = &self.conversation.tools;
         let Some(tool) = onward.name.as_deref().filter(|tool| tools.are_mirrored(tool)) else {
             return Ok(FieldLinesBuf::new());
@@ -235,7 +239,7 @@ impl McpClient {
     }
 }
 
-impl Onward {
+impl ForwardedCall {
     /// Writes the parameters for a server with `revision`, as request `id`.
     fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NoObject> {
         let is_to_be_said = revision.era() == Era::Modern && self.sender.is_some();
@@ -319,7 +323,7 @@ impl Sender {
 /// Estimated size of a request without its parameters, in bytes.
 const ENVELOPE_BYTES: usize = 256;
 
-impl Onward {
+impl ForwardedCall {
     /// Returns `true` if a header may mirror an argument: a string, a number or a boolean that is reachable
     /// through objects (2026-07-28, `x-mcp-header`).
     fn may_be_mirrored(&self) -> bool {

@@ -53,7 +53,7 @@ pub mod forwarding {
     pub use crate::cache::is_cacheable;
     pub use crate::deadline::{OnProgress, Progress};
     pub use crate::eras::{is_refusal_of_era, may_ask};
-    pub use crate::forward::{Onward, Sender, reporting};
+    pub use crate::forward::{ForwardedCall, Sender, reporting};
     pub use crate::handlers::{LogOrigin, OnLog, OnTask};
     pub use crate::param_headers::ReceivedParamHeaders;
     pub use crate::party::{Party, RawAnswer};

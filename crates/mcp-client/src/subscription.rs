@@ -156,7 +156,7 @@ fn can_resume(client: &McpClient, error: &McpClientError) -> bool {
 /// Cancels the subscriptions to resources that no other queue includes. New subscriptions to such a resource
 /// wait until the server has answered, or [`UNSUBSCRIBE_WAIT`] has passed.
 async fn unsubscribe(client: McpClient, uris: Vec<String>) {
-    let client = client.hurried(UNSUBSCRIBE_WAIT);
+    let client = client.with_short_timeout(UNSUBSCRIBE_WAIT);
     let conversation = &client.conversation;
     let is_wanted = |uri: &String| {
         let queues = conversation.incoming.queues();

@@ -23,7 +23,7 @@ pub use crate::authorization::Caller;
 pub use crate::dispatch::{Exchange, Reply, Said, Status, require_tasks};
 
 pub use crate::server::{Change, ServerCore, Subscription, Tellable};
-pub use crate::session::{Asides, BackendSession, DroppedMessages, LogInbox, Session};
+pub use crate::session::{BackendSession, DroppedMessages, LogInbox, OutOfBandMessages, Session};
 pub use crate::shares::{Holder, NoShare, Share, Shares, check_share};
 
 /// Answers the requests of the clients of one server, in both eras.

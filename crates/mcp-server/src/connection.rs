@@ -233,7 +233,7 @@ async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     loop {
         let message = tokio::select! {
             change = session.subscription.next() => change_notification(&change, None),
-            message = session.next_aside() => message,
+            message = session.next_out_of_band() => message,
         };
         let Some(outbox) = outbox.upgrade() else { return };
         if outbox.send(message).await.is_err() {

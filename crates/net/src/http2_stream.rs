@@ -27,7 +27,7 @@ impl<H> Http2Stream<H> {
     }
 
     /// Waits for flow-control capacity. Returns the number of bytes that may be written, at most `wanted`.
-    fn poll_room(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
+    fn poll_write_capacity(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
         self.to.reserve_capacity(wanted);
         let mut room = self.to.capacity();
         while room == 0 && wanted > 0 {
@@ -57,7 +57,7 @@ impl<H: 'static> Transport for Http2Stream<H> {
 
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let Some(first) = slices.iter().find(|slice| !slice.is_empty()) else { return Poll::Ready(Ok(0)) };
-        let room = ready!(self.poll_room(cx, first.len()))?;
+        let room = ready!(self.poll_write_capacity(cx, first.len()))?;
         let sent = self.to.send_data(Bytes::copy_from_slice(&first[..room]), false);
         Poll::Ready(sent.map(|()| room).map_err(|error| broken(&error)))
     }
@@ -69,7 +69,7 @@ impl<H: 'static> Transport for Http2Stream<H> {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut bytes = vec![0; ready!(self.poll_room(cx, length.min(FILE_BYTES)))?];
+        let mut bytes = vec![0; ready!(self.poll_write_capacity(cx, length.min(FILE_BYTES)))?];
         let read = file.read_at(&mut bytes, offset)?;
         self.poll_write(cx, &[IoSlice::new(&bytes[..read])])
     }

@@ -17,8 +17,8 @@ use crate::handler::Handler;
 use crate::listener::{Listener, ListenerTls, ProxyProtocol, Speaks};
 use crate::live::Serving;
 use crate::pre_handler::PreHandlers;
+use crate::protocol::HttpProtocol;
 use crate::record::StreamRecords;
-use crate::spoken::Spoken;
 use crate::streams::ClientStream;
 
 /// The drivers for the connections of one worker.
@@ -199,7 +199,7 @@ fn spawn_http(
     match (tls, speaks) {
         (None, Speaks::Http1) => spawn(http.drive_from(stream, early, info, guard)),
         (None, Speaks::Http2) => {
-            spawn(async move { http.drive_as(Spoken::Http2, stream, early, info, guard).await });
+            spawn(async move { http.drive_as(HttpProtocol::Http2, stream, early, info, guard).await });
         }
         (None, Speaks::Both) => {
             spawn(async move { http.drive_recognised(stream, early, info, guard).await });
@@ -231,7 +231,7 @@ async fn shake_hands(
                 Some(Arc::new(ConnectionTls { info: info_of_tls, strict_transport_security, elsewhere }));
             if is_http2 {
                 let early = PooledBuffer::default();
-                spawn(async move { http.drive_as(Spoken::Http2, stream, early, info, guard).await });
+                spawn(async move { http.drive_as(HttpProtocol::Http2, stream, early, info, guard).await });
             } else {
                 spawn(http.drive(stream, info, guard));
             }

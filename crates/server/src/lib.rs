@@ -33,7 +33,7 @@ mod trusted;
 mod connection_info;
 mod connection;
 mod http2;
-mod spoken;
+mod protocol;
 mod record;
 mod access_log;
 mod listener;
@@ -53,6 +53,7 @@ pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, wi
 pub use http2::Http2Limits;
 pub use listener::{AnswerFirst, Listener, ProxyProtocol};
 pub use live::{BoundListeners, LiveServer};
+pub use protocol::HttpProtocol;
 pub use record::{Record, Recorder, StreamRecord, TakeRecord, TakeStreamRecord};
 pub use request::{
     CONTENT_BYTES_MAX, ContentError, OwnedRequest, Parameters, Rejection, Request, RequestContent,
@@ -64,7 +65,6 @@ pub use response::{
 };
 pub use router::{RouteError, Router};
 pub use server::{RunningServer, Server, ServerError};
-pub use spoken::Spoken;
 pub use streams::{ClientStream, ServeStream};
 pub use tower::Tower;
 pub use trusted::{ProxyFields, TrustedProxies};

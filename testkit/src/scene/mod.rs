@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_net::{Clock, ManualTime, Peer, PooledBuffer, Worker};
-use thruway_server::{ClientAddr, Config, ConnectionDriver, ConnectionInfo, IntoHandler, Spoken, TakeRecord};
+use thruway_server::{
+    ClientAddr, Config, ConnectionDriver, ConnectionInfo, HttpProtocol, IntoHandler, TakeRecord,
+};
 
 pub use client::Client;
 
@@ -63,7 +65,7 @@ impl Scene {
     }
 
     /// A client that has just connected, and has negotiated what is spoken.
-    pub fn connect_as(&self, spoken: Spoken) -> Client {
+    pub fn connect_as(&self, spoken: HttpProtocol) -> Client {
         let (near, far) = crate::pipe();
         let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
         let info = client_info();

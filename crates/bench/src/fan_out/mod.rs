@@ -100,7 +100,7 @@ impl FanOut {
     fn client(&self, load: &Load) -> McpClient {
         let options = McpClientOptions {
             era: EraChoice::Revision(self.revision),
-            timeout: load.manner.timeout,
+            timeout: load.connection_options.timeout,
             ..McpClientOptions::default()
         };
         let tls = load.tls.as_ref().map(|tls| tls.connector.clone());
@@ -187,7 +187,7 @@ impl<'a> Rounds<'a> {
         };
         self.hearing.begin(self.clock.now_exact(), false);
         answer.await?;
-        let told = timeout(self.load.manner.timeout, self.hearing.all_told()).await;
+        let told = timeout(self.load.connection_options.timeout, self.hearing.all_told()).await;
         told.map(drop).map_err(|_| FanOutError::Told(self.hearing.told()))
     }
 
@@ -247,7 +247,7 @@ impl<'a> Rounds<'a> {
         };
         let told = async { Ok(self.hearing.all_told().await) };
         let both = async { tokio::try_join!(published, told) };
-        let both = timeout(self.load.manner.timeout, both).await;
+        let both = timeout(self.load.connection_options.timeout, both).await;
         let ((), last) = both.unwrap_or_else(|_| Err(Failure::of(FailureKind::TimedOut)))?;
         Ok(last.saturating_sub(started))
     }

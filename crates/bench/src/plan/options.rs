@@ -14,7 +14,7 @@ use crate::requests::{LoadUrl, Origin, Requests};
 use crate::run::Load;
 use crate::schedule::Pace;
 use crate::stop::{Limit, StopFlag};
-use crate::worker::{LoadTls, Manner};
+use crate::worker::{ConnectionOptions, LoadTls};
 
 /// Options of a load.
 #[derive(Clone, PartialEq, Debug)]
@@ -132,7 +132,7 @@ impl LoadOptions {
             pace: self.pace,
             limit: self.limit,
             warm_up: self.warm_up,
-            manner: Manner {
+            connection_options: ConnectionOptions {
                 is_http2: false,
                 pipeline: self.pipeline.into(),
                 is_persistent: self.is_persistent,

@@ -10,7 +10,7 @@ use super::reach::resolve_origin;
 use crate::requests::{Expected, HttpRequest, HttpRequests, LoadUrl, RequestLine, read_lines};
 use crate::run::Load;
 use crate::stop::StopFlag;
-use crate::worker::Manner;
+use crate::worker::ConnectionOptions;
 
 /// Options of HTTP requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -44,9 +44,9 @@ impl HttpOptions {
         let is_http2 = self.http2_streams.is_some();
         let tls = options.tls(&url, if is_http2 { "h2" } else { "http/1.1" })?;
         let load = options.load(Arc::new(requests), resolve_origin(&url.origin)?, stop);
-        let pipeline = self.http2_streams.map_or(load.manner.pipeline, usize::from);
-        let manner = Manner { is_http2, pipeline, ..load.manner };
-        Ok(Load { tls, manner, ..load })
+        let pipeline = self.http2_streams.map_or(load.connection_options.pipeline, usize::from);
+        let connection_options = ConnectionOptions { is_http2, pipeline, ..load.connection_options };
+        Ok(Load { tls, connection_options, ..load })
     }
 
     /// Returns the requests for `targets`, and one of their URLs.

@@ -15,7 +15,7 @@ use crate::compare::verdict::{Metric, Pair, Verdict};
 #[derive(Serialize)]
 struct Shown {
     target: String,
-    manner: String,
+    connection_options: String,
     overview: Vec<[String; 2]>,
     errors: Vec<[String; 2]>,
     warnings: Vec<String>,
@@ -78,7 +78,7 @@ fn shown(report: &Report) -> Shown {
     });
     Shown {
         target: report.target.clone(),
-        manner: text::manner(report),
+        connection_options: text::connection_options(report),
         overview: text::overview(report),
         errors: text::errors(report),
         warnings: report.warnings.clone(),

@@ -59,7 +59,8 @@ impl Report {
             },
             connections: Connections {
                 opened: record.connections_opened,
-                streams_max: Some(record.streams_max).filter(|most| *most < load.manner.pipeline as u64),
+                streams_max: Some(record.streams_max)
+                    .filter(|most| *most < load.connection_options.pipeline as u64),
                 missing: outcome.missing.map_or(0, |(missing, _)| missing as u64),
                 missing_because: outcome.missing.map(|(_, error)| error.to_string()),
             },
@@ -95,13 +96,13 @@ impl Settings {
             seed,
             connections: load.connections as u64,
             workers: load.workers as u64,
-            http_version: Some(if load.manner.is_http2 { "2" } else { "1.1" }.to_owned()),
-            pipeline: load.manner.pipeline as u64,
-            is_persistent: load.manner.is_persistent,
+            http_version: Some(if load.connection_options.is_http2 { "2" } else { "1.1" }.to_owned()),
+            pipeline: load.connection_options.pipeline as u64,
+            is_persistent: load.connection_options.is_persistent,
             duration_seconds,
             requests,
             warm_up_seconds: load.warm_up.as_secs_f64(),
-            timeout_seconds: load.manner.timeout.as_secs_f64(),
+            timeout_seconds: load.connection_options.timeout.as_secs_f64(),
         }
     }
 }

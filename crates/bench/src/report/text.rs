@@ -8,7 +8,7 @@ use super::times::TimesReport;
 
 /// The report as plain text.
 pub(super) fn report(report: &Report) -> String {
-    let mut text = format!("{}\n{}\n\n", report.target, manner(report));
+    let mut text = format!("{}\n{}\n\n", report.target, connection_options(report));
     rows(&mut text, &overview(report));
     times(&mut text, report);
     if !report.errors.is_empty() {
@@ -23,7 +23,7 @@ pub(super) fn report(report: &Report) -> String {
 
 /// The report as Markdown.
 pub(super) fn markdown(report: &Report) -> String {
-    let mut markdown = format!("# {}\n\n{}\n\n", escaped(&report.target), manner(report));
+    let mut markdown = format!("# {}\n\n{}\n\n", escaped(&report.target), connection_options(report));
     markdown_table(&mut markdown, ["", ""], &overview(report));
     markdown.push_str("\n| time | p50 | p90 | p99 | p99.9 | max |\n|---|--:|--:|--:|--:|--:|\n");
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
@@ -57,21 +57,21 @@ fn escaped(text: &str) -> String {
 }
 
 /// Describes the settings of the load in a line.
-pub(super) fn manner(report: &Report) -> String {
+pub(super) fn connection_options(report: &Report) -> String {
     let settings = &report.settings;
     let connections = match report.deliveries {
         // The publisher has one too.
         Some(_) => plural(settings.connections.saturating_sub(1), "subscriber"),
         None => plural(settings.connections, "connection"),
     };
-    let mut manner = format!("{connections}, {}", plural(settings.workers, "worker"));
+    let mut connection_options = format!("{connections}, {}", plural(settings.workers, "worker"));
     if settings.http_version.as_deref() == Some("2") {
-        let _ = write!(manner, ", HTTP/2, {} each", plural(settings.pipeline, "stream"));
+        let _ = write!(connection_options, ", HTTP/2, {} each", plural(settings.pipeline, "stream"));
     } else if settings.pipeline > 1 {
-        let _ = write!(manner, ", pipelines of {}", settings.pipeline);
+        let _ = write!(connection_options, ", pipelines of {}", settings.pipeline);
     }
     if !settings.is_persistent {
-        manner.push_str(", a connection for each request");
+        connection_options.push_str(", a connection for each request");
     }
     let pace = match (settings.pace.as_str(), settings.seed) {
         ("poisson", Some(seed)) => format!("open loop (Poisson, seed {seed})"),
@@ -79,11 +79,11 @@ pub(super) fn manner(report: &Report) -> String {
         ("constant", _) => "open loop".to_owned(),
         _ => "closed loop".to_owned(),
     };
-    let _ = write!(manner, ", {pace}, {} s", three_digits(report.elapsed_seconds));
+    let _ = write!(connection_options, ", {pace}, {} s", three_digits(report.elapsed_seconds));
     if report.is_interrupted {
-        manner.push_str(", interrupted");
+        connection_options.push_str(", interrupted");
     }
-    manner
+    connection_options
 }
 
 /// The figures besides times and errors.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::TE;
 use http::uri::Scheme;
-use thruway_client::http2::Spoken;
+use thruway_client::http2::ConvertedRequest;
 use thruway_http1::ResponseTo;
 
 use super::expected::Expected;
@@ -43,7 +43,7 @@ impl Http2Request {
     /// if the user set it: a search in the header section costs both sides more than an absent header.
     pub(super) fn of_bytes(bytes: &[u8], is_secured: bool, has_te: bool) -> Option<Self> {
         let scheme = if is_secured { Scheme::HTTPS } else { Scheme::HTTP };
-        let Spoken { mut head, used, .. } = Spoken::of(bytes, scheme, false)?;
+        let ConvertedRequest { mut head, used, .. } = ConvertedRequest::of(bytes, scheme, false)?;
         if !has_te {
             head.headers_mut().remove(TE);
         }

@@ -114,7 +114,7 @@ impl From<OpenError> for Failure {
 }
 
 /// A connection with the requests on it, in the version of HTTP that is spoken.
-pub(super) trait Spoken<T> {
+pub(super) trait WireProtocol<T> {
     /// Creates a connection over `transport`, which must be unused.
     fn new(transport: T, worker: &Worker) -> Self;
 

@@ -11,7 +11,7 @@ use thruway_http1::HeadIndex;
 use thruway_net::{Clock, Deadlines};
 
 use super::parking::Parking;
-use super::plan::{Manner, Phase, Share, Taken, Ticket};
+use super::plan::{ConnectionOptions, Phase, Share, Taken, Ticket};
 use super::streams::SpareBuffer;
 use crate::failure::{Failure, FailureKind};
 use crate::lateness::Lateness;
@@ -24,7 +24,7 @@ use crate::stop::{Budget, Limit};
 pub struct Worker {
     pub(super) clock: Clock,
     pub(super) requests: Arc<dyn Requests>,
-    pub(super) manner: Manner,
+    pub(super) connection_options: ConnectionOptions,
     pub(super) share: Share,
     plan: RefCell<Plan>,
     /// Start of the measured time.
@@ -67,7 +67,7 @@ impl Worker {
     pub fn new(
         clock: Clock,
         requests: Arc<dyn Requests>,
-        manner: Manner,
+        connection_options: ConnectionOptions,
         share: Share,
         begin: Duration,
         to: Option<Sender<Interval>>,
@@ -78,7 +78,7 @@ impl Worker {
         Rc::new(Self {
             clock,
             requests,
-            manner,
+            connection_options,
             plan: RefCell::new(Plan { schedule, budget, taken: 0, parking: Parking::default() }),
             measured_from: begin + share.warm_up,
             phase: Cell::new(Phase::Running),
@@ -163,7 +163,7 @@ impl Worker {
 
     /// Runs ten times a second, or more often with short request timeouts.
     fn tick(&self, now: Duration) {
-        let tick = (self.manner.timeout / 10).clamp(TICK_MIN, TICK_MAX);
+        let tick = (self.connection_options.timeout / 10).clamp(TICK_MIN, TICK_MAX);
         // One tick is exactly at the start of the measured time, so that its values are correct.
         let until_measured = self.measured_from.checked_sub(now).filter(|left| !left.is_zero());
         self.next_tick.set(now + until_measured.map_or(tick, |left| left.min(tick)));
@@ -203,9 +203,9 @@ impl Worker {
         // A closed loop that ended by the clock waits for no response; a fixed number of requests is waited
         // for.
         let patience = match (is_counted, self.is_open()) {
-            (true, _) => self.manner.timeout + TICK_MAX * 2,
-            (false, true) if self.share.stop.is_set() => self.manner.drain.min(DRAIN_OF_STOPPED),
-            (false, true) => self.manner.drain,
+            (true, _) => self.connection_options.timeout + TICK_MAX * 2,
+            (false, true) if self.share.stop.is_set() => self.connection_options.drain.min(DRAIN_OF_STOPPED),
+            (false, true) => self.connection_options.drain,
             (false, false) => Duration::ZERO,
         };
         // It may be known before the end that nothing more will start.

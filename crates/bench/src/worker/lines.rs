@@ -46,7 +46,7 @@ struct Pending {
 pub(super) async fn drive_lines<T: Transport>(worker: Rc<Worker>, transport: T, conversation: Conversation) {
     let deadline = worker.deadlines.register();
     worker.record.borrow_mut().connections_opened += 1;
-    let pending = VecDeque::with_capacity(worker.manner.pipeline);
+    let pending = VecDeque::with_capacity(worker.connection_options.pipeline);
     let mut lines = Lines {
         worker: &worker,
         transport,
@@ -70,7 +70,7 @@ pub(super) async fn drive_lines<T: Transport>(worker: Rc<Worker>, transport: T, 
 impl<T: Transport> Lines<'_, T> {
     fn deadline(&self) -> Option<Duration> {
         // Responses arrive in any order, but the remaining requests stay in the order of their start.
-        self.pending.front().map(|oldest| oldest.ticket.started + self.worker.manner.timeout)
+        self.pending.front().map(|oldest| oldest.ticket.started + self.worker.connection_options.timeout)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -103,7 +103,7 @@ impl<T: Transport> Lines<'_, T> {
 
     /// Takes requests that may start, until there are as many as allowed; whether all is over.
     fn refill(&mut self, cx: &Context<'_>, now: Duration) -> bool {
-        while self.pending.len() < self.worker.manner.pipeline {
+        while self.pending.len() < self.worker.connection_options.pipeline {
             match self.worker.take(0, now, cx) {
                 Taken::Start(ticket) => self.ask(ticket),
                 Taken::Wait => return false,
@@ -228,7 +228,7 @@ impl<T: Transport> Lines<'_, T> {
             return;
         }
         self.silences += 1;
-        let started_after = now.saturating_sub(self.worker.manner.timeout);
+        let started_after = now.saturating_sub(self.worker.connection_options.timeout);
         let (overdue, others): (VecDeque<_>, VecDeque<_>) =
             self.pending.drain(..).partition(|pending| pending.ticket.started <= started_after);
         self.pending = others;

@@ -20,7 +20,7 @@ mod connection;
 mod wire;
 mod streams;
 mod lines;
-mod lane;
+mod connection_slot;
 
 // a thread
 mod timer;
@@ -28,6 +28,6 @@ mod thread;
 
 pub use connection::{Connect, Handshake, OpenError, Opened};
 pub use dispatch::Worker;
-pub use plan::{Manner, Share};
+pub use plan::{ConnectionOptions, Share};
 pub use thread::{LoadTls, WorkerUse};
 pub(crate) use thread::{ThreadPlan, WorkerThread, thread_use};

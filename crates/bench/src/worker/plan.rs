@@ -7,7 +7,7 @@ use crate::stop::{Limit, StopFlag};
 
 /// Use of the connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Manner {
+pub struct ConnectionOptions {
     /// `true` for HTTP/2, with prior knowledge or by ALPN; otherwise HTTP/1.1.
     pub is_http2: bool,
     /// Number of concurrent requests on a connection, at least 1. In a closed loop over HTTP/1.1, the worker

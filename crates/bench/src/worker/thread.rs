@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use super::connection::{Connect, Handshake, OpenError, Opened};
 use super::dispatch::Worker;
 use super::lines::drive_lines;
-use super::plan::{Manner, Share};
+use super::plan::{ConnectionOptions, Share};
 use super::timer::Timer;
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
@@ -52,7 +52,7 @@ pub(crate) struct ThreadPlan {
     pub(crate) requests: Arc<dyn Requests>,
     pub(crate) addresses: Arc<[UpstreamAddr]>,
     pub(crate) tls: Option<LoadTls>,
-    pub(crate) manner: Manner,
+    pub(crate) connection_options: ConnectionOptions,
     pub(crate) share: Share,
     /// Connections of this worker.
     pub(crate) connections: usize,
@@ -97,19 +97,19 @@ struct Connector {
     addresses: Arc<[UpstreamAddr]>,
     tls: Option<LoadTls>,
     lane: usize,
-    manner: Manner,
+    connection_options: ConnectionOptions,
 }
 
 impl Connect for Connector {
     type Transport = UpstreamStream;
 
     async fn connect(&self) -> Result<Opened<UpstreamStream>, OpenError> {
-        let within = self.manner.timeout;
+        let within = self.connection_options.timeout;
         let stream = connect(&self.addresses[self.lane % self.addresses.len()], within).await?;
         let Some(tls) = &self.tls else { return Ok(UpstreamStream::from(stream).into()) };
         let transport = secure(stream, &tls.connector, &tls.server_name, within).await.map_err(refused)?;
         let UpstreamStream::Tls(secured) = &transport else { return Ok(transport.into()) };
-        if self.manner.is_http2 && secured.alpn() != Some(b"h2") {
+        if self.connection_options.is_http2 && secured.alpn() != Some(b"h2") {
             return Err(OpenError::NotHttp2);
         }
         let handshake = if secured.is_resumed() { Handshake::Resumed } else { Handshake::Full };
@@ -179,7 +179,7 @@ fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> i
 /// The connections that are open before the start; without persistence there is no use for any.
 async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready) {
     let first = RefCell::new(First::of(plan.connections));
-    if plan.manner.is_persistent && plan.pipes.is_none() {
+    if plan.connection_options.is_persistent && plan.pipes.is_none() {
         let connecting = stream::iter(0..plan.connections)
             .for_each_concurrent(CONNECTING_MAX, |lane| connect_lane(plan, lane, &first));
         tokio::select! {
@@ -223,7 +223,12 @@ impl First {
 }
 
 fn connector(plan: &ThreadPlan, lane: usize) -> Connector {
-    Connector { addresses: plan.addresses.clone(), tls: plan.tls.clone(), lane, manner: plan.manner }
+    Connector {
+        addresses: plan.addresses.clone(),
+        tls: plan.tls.clone(),
+        lane,
+        connection_options: plan.connection_options,
+    }
 }
 
 async fn drive(
@@ -236,7 +241,7 @@ async fn drive(
     let mut timer = Timer::new()?;
     let requests = plan.requests.clone();
     let to = Some(plan.intervals.clone());
-    let worker = Worker::new(clock.clone(), requests, plan.manner, plan.share.clone(), begin, to);
+    let worker = Worker::new(clock.clone(), requests, plan.connection_options, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
     let lanes = start_lanes(&plan, &worker, first)?;
     // A short load ends before the first measurement.

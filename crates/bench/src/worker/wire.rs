@@ -9,7 +9,7 @@ use std::time::Duration;
 use thruway_http1::{self as http1, ClientConnection, ClientEvent, Limits};
 use thruway_net::Transport;
 
-use super::connection::{Ended, Spoken, poll_flush};
+use super::connection::{Ended, WireProtocol, poll_flush};
 use super::dispatch::{Hot, Worker};
 use super::plan::{Answered, Phase, Taken, Ticket};
 use crate::failure::{Detail, Failure, FailureKind};
@@ -45,7 +45,7 @@ struct Pending {
     received_bytes: u64,
 }
 
-impl<T: Transport> Spoken<T> for Wire<T> {
+impl<T: Transport> WireProtocol<T> for Wire<T> {
     fn new(transport: T, worker: &Worker) -> Self {
         Self {
             transport,
@@ -53,7 +53,7 @@ impl<T: Transport> Spoken<T> for Wire<T> {
             output: Vec::new(),
             written: 0,
             kept: Vec::new(),
-            pending: VecDeque::with_capacity(worker.manner.pipeline),
+            pending: VecDeque::with_capacity(worker.connection_options.pipeline),
             answer: None,
             answer_bytes: 0,
             conversation: worker.requests.conversation(),
@@ -63,7 +63,7 @@ impl<T: Transport> Spoken<T> for Wire<T> {
     }
 
     fn deadline(&self, worker: &Worker) -> Option<Duration> {
-        let timeout = worker.manner.timeout;
+        let timeout = worker.connection_options.timeout;
         self.pending.front().map(|pending| pending.ticket.started + timeout).or(self.closes_until)
     }
 
@@ -109,12 +109,12 @@ impl<T: Transport> Spoken<T> for Wire<T> {
 impl<T: Transport> Wire<T> {
     /// Takes requests that may start, until there are as many as allowed.
     fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
-        let manner = worker.manner;
-        let may_ask = manner.is_persistent || self.requests == 0;
+        let connection_options = worker.connection_options;
+        let may_ask = connection_options.is_persistent || self.requests == 0;
         // Writes a batch at once, as long as this delays no response.
         let is_fresh = self.requests == self.pending.len() as u64;
         let is_time = self.pending.is_empty() || is_fresh || worker.is_open();
-        while may_ask && is_time && self.pending.len() < manner.pipeline {
+        while may_ask && is_time && self.pending.len() < connection_options.pipeline {
             match worker.take(lane, now, cx) {
                 Taken::Start(ticket) => self.ask(worker, ticket),
                 Taken::Wait => return None,
@@ -169,7 +169,7 @@ impl<T: Transport> Wire<T> {
                     return Poll::Ready(self.fail(worker, now, &failure, FailureKind::Abandoned));
                 }
             }
-            if self.pending.is_empty() && !worker.manner.is_persistent {
+            if self.pending.is_empty() && !worker.connection_options.is_persistent {
                 let now = *now.get_or_insert_with(|| worker.clock.now_exact());
                 self.closes_until.get_or_insert(now + CLOSE_TIMEOUT);
             } else if !self.http1.is_persistent() && self.answer.is_none() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thruway_bench::{Expected, FailureKind, Limit, Manner, Pace, Record};
+use thruway_bench::{ConnectionOptions, Expected, FailureKind, Limit, Pace, Record};
 
 use crate::scene::{PROPER, Reaction, Scene, Then};
 
@@ -80,8 +80,8 @@ fn bytes_behind_an_answer_are_counted_besides_it() {
 
 #[test]
 fn a_short_answer_behind_a_complete_one_is_incomplete() {
-    let manner = Manner { pipeline: 2, ..Scene::default().manner };
-    let scene = Scene { manner, limit: Limit::Requests(2), ..Scene::default() };
+    let connection_options = ConnectionOptions { pipeline: 2, ..Scene::default().connection_options };
+    let scene = Scene { connection_options, limit: Limit::Requests(2), ..Scene::default() };
     // One read returns both responses.
     let react = |number, _| match number {
         0 => Reaction::with(PROPER, Then::GoOn),
@@ -126,8 +126,9 @@ fn a_load_of_counted_requests_gives_up_when_nothing_can_be_connected_to() {
 
 #[test]
 fn what_times_out_counts_as_waited() {
-    let manner = Manner { timeout: Duration::from_secs(1), ..Scene::default().manner };
-    let record = failing(Scene { manner, ..Scene::default() }, "", Then::GoOn);
+    let connection_options =
+        ConnectionOptions { timeout: Duration::from_secs(1), ..Scene::default().connection_options };
+    let record = failing(Scene { connection_options, ..Scene::default() }, "", Then::GoOn);
     assert_only(&record, FailureKind::TimedOut, REQUESTS / 4);
     assert!(record.response.percentile(90.0) >= Duration::from_millis(999));
 }
@@ -151,8 +152,10 @@ fn what_is_not_answered_after_the_end_of_an_open_loop_has_failed() {
 
 #[test]
 fn without_persistence_each_request_has_a_connection() {
-    let manner = Manner { is_persistent: false, ..Scene::default().manner };
-    let scene = Scene { manner, limit: Limit::Requests(REQUESTS), connections: 2, ..Scene::default() };
+    let connection_options =
+        ConnectionOptions { is_persistent: false, ..Scene::default().connection_options };
+    let scene =
+        Scene { connection_options, limit: Limit::Requests(REQUESTS), connections: 2, ..Scene::default() };
     let closes = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
     let record = scene.run(move |_, _| Reaction::with(closes, Then::Finish)).record;
     assert_eq!((record.answered, record.failed(), record.connections_opened), (REQUESTS, 0, REQUESTS));

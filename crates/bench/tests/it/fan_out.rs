@@ -77,7 +77,7 @@ fn a_publication_that_fails_is_over_when_it_has_failed() {
     let requests =
         McpRequests::new(revision, SessionUse::None, &[call_of_echo()], Some(&endpoint())).unwrap();
     let mut load = Load { limit: Limit::Requests(3), ..load(requests, Vec::new()) };
-    load.manner.timeout = Duration::from_mins(1);
+    load.connection_options.timeout = Duration::from_mins(1);
     let outcome = fan_out.run(&load, &mut |_| {}).unwrap();
     assert_eq!(outcome.record.failed_as(FailureKind::ToolError), 3);
     assert!(outcome.elapsed < Duration::from_secs(50), "{:?}", outcome.elapsed);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use thruway_bench::{
-    FailureKind, Limit, Load, Manner, McpRequests, ProbeError, Record, Revision, SessionUse, probe_http,
+    ConnectionOptions, FailureKind, Limit, Load, McpRequests, ProbeError, Record, Revision, SessionUse,
+    probe_http,
 };
 use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{HandlerError, McpServer, Structured};
@@ -54,7 +55,7 @@ fn every_era_and_use_of_sessions_is_answered() {
         assert_eq!(record.connections_opened, 2);
     }
     let mut pipelined = http(Revision::R20260728, SessionUse::None, address);
-    pipelined.manner.pipeline = 8;
+    pipelined.connection_options.pipeline = 8;
     assert_answered(&run(&pipelined), 40);
 }
 
@@ -230,7 +231,8 @@ fn an_event_stream_without_end_times_out() {
         format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{event}\r\n").into()
     });
     let mut load = http(Revision::R20260728, SessionUse::None, odd.address);
-    load.manner = Manner { timeout: Duration::from_millis(50), ..load.manner };
+    load.connection_options =
+        ConnectionOptions { timeout: Duration::from_millis(50), ..load.connection_options };
     load.limit = Limit::Requests(4);
     assert_all(&run(&load), FailureKind::TimedOut);
 }
@@ -242,7 +244,8 @@ fn content_without_end_does_not_hold_up_the_end() {
         format!("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{filler}").into()
     });
     let mut load = http(Revision::R20260728, SessionUse::None, odd.address);
-    load.manner = Manner { timeout: Duration::from_millis(200), ..load.manner };
+    load.connection_options =
+        ConnectionOptions { timeout: Duration::from_millis(200), ..load.connection_options };
     load.limit = Limit::Requests(2);
     assert_all(&run(&load), FailureKind::TimedOut);
 }

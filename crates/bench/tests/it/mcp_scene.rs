@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_bench::{
-    Endpoint, FailureKind, Limit, Load, LoadUrl, Manner, McpOperation, McpRequests, Pace, Record, Revision,
-    SessionUse, StopFlag,
+    ConnectionOptions, Endpoint, FailureKind, Limit, Load, LoadUrl, McpOperation, McpRequests, Pace, Record,
+    Revision, SessionUse, StopFlag,
 };
 use thruway_client::UpstreamAddr;
 
@@ -37,7 +37,7 @@ pub(crate) fn load(requests: McpRequests, addresses: Vec<UpstreamAddr>) -> Load 
         pace: Pace::Closed,
         limit: Limit::Requests(40),
         warm_up: Duration::ZERO,
-        manner: Manner {
+        connection_options: ConnectionOptions {
             is_http2: false,
             pipeline: 1,
             is_persistent: true,

@@ -25,7 +25,7 @@ fn window() -> Load {
     let list = operation("tools/list", json!({}), 1);
     let requests = McpRequests::new(Revision::R20250618, SessionUse::None, &[list], None).unwrap();
     let mut load = load(requests, Vec::new());
-    load.manner.pipeline = 4;
+    load.connection_options.pipeline = 4;
     load
 }
 
@@ -38,7 +38,7 @@ fn every_request_is_answered_whatever_the_window_and_the_pace() {
     let good = answering(r#"{"jsonrpc":"2.0","id":\1,"result":{}}"#);
     for (pipeline, pace) in [(1, Pace::Closed), (32, Pace::Closed), (4, Pace::Constant { rate: 400.0 })] {
         let mut load = Load { pace, ..window() };
-        load.manner.pipeline = pipeline;
+        load.connection_options.pipeline = pipeline;
         load.server = Some(good.id());
         let outcome = run(&good, &load);
         let failures: Vec<_> = outcome.record.failures().collect();
@@ -68,7 +68,7 @@ fn bad_answers_are_counted_as_what_they_are() {
         let mut load = window();
         // With ten requests or more, an id with one more digit could belong to another request.
         load.limit = Limit::Requests(9);
-        load.manner.pipeline = 1;
+        load.connection_options.pipeline = 1;
         assert_all(&run(&answering(answer), &load).record, kind);
     }
 }
@@ -101,7 +101,7 @@ fn a_child_that_dies_ends_the_load() {
 #[test]
 fn a_child_that_says_nothing_is_given_up() {
     let mut load = Load { limit: Limit::Requests(1_000_000), ..window() };
-    load.manner.timeout = Duration::from_millis(30);
+    load.connection_options.timeout = Duration::from_millis(30);
     // The second child does not even read.
     for script in ["exec sed -n d", "exec sleep 60"] {
         let record = run(&shell(script), &load).record;
@@ -114,7 +114,7 @@ fn a_child_that_says_nothing_is_given_up() {
 #[test]
 fn a_child_that_never_stops_talking_is_given_up() {
     let mut load = Load { limit: Limit::Requests(1_000_000), ..window() };
-    load.manner.timeout = Duration::from_millis(100);
+    load.connection_options.timeout = Duration::from_millis(100);
     let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
     assert!(run(&shell(&format!("exec yes '{note}'")), &load).record.is_given_up);
     // An endless line.

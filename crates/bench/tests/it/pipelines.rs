@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use thruway_bench::{FailureKind, Limit, Manner};
+use thruway_bench::{ConnectionOptions, FailureKind, Limit};
 
 use crate::scene::{PROPER, Reaction, Scene, Then};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn pipelined(depth: usize, requests: u64) -> Scene {
-    let manner = Manner { pipeline: depth, ..Scene::default().manner };
-    Scene { manner, limit: Limit::Requests(requests), ..Scene::default() }
+    let connection_options = ConnectionOptions { pipeline: depth, ..Scene::default().connection_options };
+    Scene { connection_options, limit: Limit::Requests(requests), ..Scene::default() }
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use thruway_bench::compare::{Candidate, Comparison, Sample};
 use thruway_bench::ramp::{Step, StepOutcome};
 use thruway_bench::{
-    ErrorCount, FailureKind, HttpRequest, HttpRequests, Limit, ListenQueue, Load, LoadUrl, Manner, Outcome,
-    OverTime, Pace, Record, Report, StopFlag, WorkerUse,
+    ConnectionOptions, ErrorCount, FailureKind, HttpRequest, HttpRequests, Limit, ListenQueue, Load, LoadUrl,
+    Outcome, OverTime, Pace, Record, Report, StopFlag, WorkerUse,
 };
 use thruway_testkit::upstream;
 
@@ -34,7 +34,7 @@ fn load(address: SocketAddr, status: Option<u16>, pace: Pace) -> Load {
         pace,
         limit: Limit::Duration(Duration::from_millis(350)),
         warm_up: Duration::ZERO,
-        manner: Manner {
+        connection_options: ConnectionOptions {
             is_http2: false,
             pipeline: 1,
             is_persistent: true,

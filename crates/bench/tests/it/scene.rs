@@ -14,8 +14,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use thruway_bench::{
-    Connect, Expected, HttpRequest, HttpRequests, Limit, LoadUrl, Manner, OpenError, Opened, Pace, Record,
-    Share, StopFlag, Worker,
+    Connect, ConnectionOptions, Expected, HttpRequest, HttpRequests, Limit, LoadUrl, OpenError, Opened, Pace,
+    Record, Share, StopFlag, Worker,
 };
 use thruway_client::ConnectError;
 use thruway_net::{Clock, ManualTime};
@@ -69,7 +69,7 @@ pub(crate) struct Scene {
     pub(crate) pace: Pace,
     pub(crate) limit: Limit,
     pub(crate) warm_up: Duration,
-    pub(crate) manner: Manner,
+    pub(crate) connection_options: ConnectionOptions,
     pub(crate) connections: usize,
     pub(crate) expected: Expected,
     pub(crate) stop: StopFlag,
@@ -97,7 +97,7 @@ impl Default for Scene {
             pace: Pace::Closed,
             limit: Limit::Requests(1),
             warm_up: Duration::ZERO,
-            manner: Manner {
+            connection_options: ConnectionOptions {
                 is_http2: false,
                 pipeline: 1,
                 is_persistent: true,
@@ -127,7 +127,10 @@ impl Scene {
         greeting: Vec<u8>,
         react: impl FnMut(Asked) -> Reaction + 'static,
     ) -> Outcome {
-        let scene = Self { manner: Manner { is_http2: true, ..self.manner }, ..self };
+        let scene = Self {
+            connection_options: ConnectionOptions { is_http2: true, ..self.connection_options },
+            ..self
+        };
         scene.run_with(&Server::new(Box::new(react), false, Some(greeting)))
     }
 
@@ -136,11 +139,12 @@ impl Scene {
         let clock = Clock::manual(time.clone());
         let request = HttpRequest {
             expected: self.expected,
-            is_persistent: self.manner.is_persistent,
+            is_persistent: self.connection_options.is_persistent,
             ..HttpRequest::get(LoadUrl::parse("http://a.example/{n}").unwrap())
         };
         let requests = HttpRequests::new(&[request]).unwrap();
-        let requests = Arc::new(if self.manner.is_http2 { requests.for_http2().unwrap() } else { requests });
+        let requests =
+            Arc::new(if self.connection_options.is_http2 { requests.for_http2().unwrap() } else { requests });
         let share = Share {
             pace: self.pace,
             limit: self.limit,
@@ -150,10 +154,11 @@ impl Scene {
             interval: Duration::from_secs(1),
             stop: self.stop.clone(),
         };
-        let worker = Worker::new(clock.clone(), requests, self.manner, share, Duration::ZERO, None);
+        let worker =
+            Worker::new(clock.clone(), requests, self.connection_options, share, Duration::ZERO, None);
         let lanes: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>> = (0..self.connections)
             .map(|lane| {
-                let open = self.manner.is_persistent && !self.refuses;
+                let open = self.connection_options.is_persistent && !self.refuses;
                 let first = open.then(|| server.borrow_mut().accept());
                 let lane = worker.clone().lane(lane, Connector(server.clone()), first);
                 Box::pin(lane) as Pin<Box<dyn Future<Output = ()>>>

@@ -9,8 +9,8 @@ use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
 use thruway_bench::ramp::Step;
 use thruway_bench::{
-    FailureKind, HttpRequest, HttpRequests, Limit, Load, LoadTls, LoadUrl, Manner, OpenError, Outcome, Pace,
-    Report, RunError, Stage, StopFlag,
+    ConnectionOptions, FailureKind, HttpRequest, HttpRequests, Limit, Load, LoadTls, LoadUrl, OpenError,
+    Outcome, Pace, Report, RunError, Stage, StopFlag,
 };
 use thruway_client::{ConnectError, UpstreamAddr};
 use thruway_message::StatusCode;
@@ -30,7 +30,7 @@ fn load(address: impl Into<UpstreamAddr>) -> Load {
         pace: Pace::Closed,
         limit: Limit::Requests(1000),
         warm_up: Duration::ZERO,
-        manner: Manner {
+        connection_options: ConnectionOptions {
             is_http2: false,
             pipeline: 1,
             is_persistent: true,
@@ -57,7 +57,7 @@ fn every_request_is_answered_whatever_the_manner() {
     let (_server, address) = serve();
     for (pipeline, is_persistent) in [(1, true), (16, true), (1, false)] {
         let mut load = load(address);
-        load.manner = Manner { pipeline, is_persistent, ..load.manner };
+        load.connection_options = ConnectionOptions { pipeline, is_persistent, ..load.connection_options };
         let request =
             HttpRequest { is_persistent, ..HttpRequest::get(LoadUrl::parse("http://a.example/").unwrap()) };
         load.requests = Arc::new(HttpRequests::new(&[request]).unwrap());
@@ -149,7 +149,7 @@ fn servers_that_misbehave_are_counted() {
 fn a_server_that_says_nothing_times_out() {
     let server = upstream::accepts_and_says_nothing().listen();
     let mut load = load(server.address);
-    load.manner.timeout = Duration::from_millis(50);
+    load.connection_options.timeout = Duration::from_millis(50);
     load.limit = Limit::Requests(8);
     let record = run(&load).record;
     assert_eq!((record.failed_as(FailureKind::TimedOut), record.failed()), (8, 8));
@@ -229,8 +229,8 @@ fn load_that_waits_for_handshakes(server: SocketAddr, timeout: Duration) -> Load
         server_name: TlsServerName::new("a.example").unwrap(),
     };
     let load = load(server);
-    let manner = Manner { timeout, ..load.manner };
-    Load { tls: Some(tls), connections: 640, workers: 1, manner, ..load }
+    let connection_options = ConnectionOptions { timeout, ..load.connection_options };
+    Load { tls: Some(tls), connections: 640, workers: 1, connection_options, ..load }
 }
 
 /// Regression test: the load waited for each of ten thousand connections, 64 at a time, which took 26
@@ -307,7 +307,7 @@ fn connections_for_which_a_listener_has_no_room_are_counted() {
     let listener = TcpListener::from(listener);
     // No thread accepts connections.
     let mut load = load(listener.local_addr().unwrap());
-    load.manner.timeout = Duration::from_millis(200);
+    load.connection_options.timeout = Duration::from_millis(200);
     (load.connections, load.limit) = (16, Limit::Duration(Duration::from_millis(100)));
     let outcome = run(&load);
     let found = outcome.listen_queue.unwrap();

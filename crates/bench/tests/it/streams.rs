@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use thruway_bench::{FailureKind, Limit, Manner, Pace, Record};
+use thruway_bench::{ConnectionOptions, FailureKind, Limit, Pace, Record};
 
 use crate::http2_scene::{DATA, END_STREAM, HEADERS, frame, go_away, head, proper, reset, settings};
 use crate::scene::{Asked, Reaction, Scene, Then};
@@ -13,8 +13,8 @@ const REQUESTS: u64 = 20;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn scene(streams: usize) -> Scene {
-    let manner = Manner { pipeline: streams, ..Scene::default().manner };
-    Scene { manner, limit: Limit::Requests(REQUESTS), ..Scene::default() }
+    let connection_options = ConnectionOptions { pipeline: streams, ..Scene::default().connection_options };
+    Scene { connection_options, limit: Limit::Requests(REQUESTS), ..Scene::default() }
 }
 
 fn answer(asked: Asked) -> Reaction {
@@ -192,14 +192,14 @@ fn what_is_not_http2_is_told_as_that() {
 #[test]
 fn what_times_out_ends_its_stream_and_no_other() {
     let scene = scene(3);
-    let manner = Manner { timeout: MILLISECOND * 500, ..scene.manner };
+    let connection_options = ConnectionOptions { timeout: MILLISECOND * 500, ..scene.connection_options };
     let react = |asked: Asked| match asked.number {
         1 | 5 => Reaction::with("", Then::GoOn),
         // The response arrives after the timeout and is ignored.
         9 => Reaction { after: MILLISECOND * 800, ..answer(asked) },
         _ => Reaction { after: MILLISECOND * 90, ..answer(asked) },
     };
-    let outcome = Scene { manner, ..scene }.run_http2(settings(None), react);
+    let outcome = Scene { connection_options, ..scene }.run_http2(settings(None), react);
     assert_only(&outcome.record, FailureKind::TimedOut, 3);
     assert_eq!(outcome.record.connections_opened, 1);
 }

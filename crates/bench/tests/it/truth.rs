@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thruway_bench::{FailureKind, Limit, Manner, Pace, Times};
+use thruway_bench::{ConnectionOptions, FailureKind, Limit, Pace, Times};
 use thruway_testkit::Random;
 
 use crate::scene::{Reaction, Scene};
@@ -106,8 +106,9 @@ fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
     for latency in [MILLISECOND, 100 * MILLISECOND, 3 * SECOND] {
         for pace in [Pace::Constant { rate: 1000.0 }, Pace::Poisson { rate: 1000.0, seed: 5 }] {
             for limit in [Limit::Duration(2 * SECOND), Limit::Requests(2000)] {
-                let manner = Manner { drain: 5 * SECOND, ..Scene::default().manner };
-                let scene = Scene { pace, limit, manner, connections: 3500, ..Scene::default() };
+                let connection_options =
+                    ConnectionOptions { drain: 5 * SECOND, ..Scene::default().connection_options };
+                let scene = Scene { pace, limit, connection_options, connections: 3500, ..Scene::default() };
                 let record = scene.run(move |number, _| {
                     let straggles = if number == 1500 { 900 * MILLISECOND } else { Duration::ZERO };
                     Reaction::proper(latency + straggles)
@@ -126,9 +127,15 @@ fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
 fn a_server_that_falls_behind_achieves_what_it_can_however_many_connections_hide_it() {
     for (connections, rate) in [(1, 1000.0), (4, 1000.0), (3000, 1000.0), (3000, 520.0)] {
         let pace = Pace::Constant { rate };
-        let manner = Manner { drain: 5 * SECOND, ..Scene::default().manner };
-        let scene =
-            Scene { pace, limit: Limit::Duration(2 * SECOND), manner, connections, ..Scene::default() };
+        let connection_options =
+            ConnectionOptions { drain: 5 * SECOND, ..Scene::default().connection_options };
+        let scene = Scene {
+            pace,
+            limit: Limit::Duration(2 * SECOND),
+            connection_options,
+            connections,
+            ..Scene::default()
+        };
         // The server answers one request after the other, 500 per second.
         let mut free_at = Duration::ZERO;
         let record = scene.run(move |_, now| {
@@ -145,9 +152,13 @@ fn a_stop_cuts_the_wait_for_the_last_answers_short() {
     for (pace, limit) in
         [(Pace::Constant { rate: 10.0 }, Limit::Duration(SECOND)), (Pace::Closed, Limit::Requests(5))]
     {
-        let manner = Manner { timeout: 60 * SECOND, drain: 60 * SECOND, ..Scene::default().manner };
+        let connection_options = ConnectionOptions {
+            timeout: 60 * SECOND,
+            drain: 60 * SECOND,
+            ..Scene::default().connection_options
+        };
         let stops_at = Some(2 * SECOND);
-        let scene = Scene { pace, limit, manner, stops_at, connections: 5, ..Scene::default() };
+        let scene = Scene { pace, limit, connection_options, stops_at, connections: 5, ..Scene::default() };
         let outcome = scene.run(|_, _| Reaction::proper(50 * SECOND));
         assert_eq!(outcome.record.answered, 0);
         assert!(outcome.ended < 3200 * MILLISECOND, "{:?}", outcome.ended);

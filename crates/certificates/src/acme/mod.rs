@@ -22,10 +22,10 @@ mod challenges;
 mod material;
 mod order;
 mod store;
-mod desk;
+mod acme_client;
 
 // all of it
-mod keeper;
+mod renewer;
 mod status;
 mod run;
 mod error;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use super::desk::Desk;
-use super::keeper::Keeper;
+use super::acme_client::AcmeClient;
+use super::renewer::Renewer;
 use super::status::Statuses;
 use super::{AcmeConfig, CertificateStatus, Challenges, OrderedNames};
 
@@ -34,7 +34,7 @@ pub struct Wanted {
 /// Certificates that are renewed now.
 #[derive(Default)]
 struct Present {
-    desk: Option<Arc<Desk>>,
+    acme_client: Option<Arc<AcmeClient>>,
     keepers: BTreeMap<OrderedNames, JoinHandle<()>>,
 }
 
@@ -91,22 +91,24 @@ impl Present {
     async fn follow(&mut self, wanted: Option<Wanted>, challenges: &Challenges, statuses: &Statuses) {
         let (config, certificates) = wanted.map(|wanted| (wanted.config, wanted.certificates)).unzip();
         let certificates = certificates.unwrap_or_default();
-        let is_same = self.desk.as_ref().is_some_and(|desk| Some(&desk.config) == config.as_ref());
+        let is_same =
+            self.acme_client.as_ref().is_some_and(|acme_client| Some(&acme_client.config) == config.as_ref());
         let is_wanted = |names: &OrderedNames| is_same && certificates.contains(names);
         let over: Vec<_> = self.keepers.extract_if(.., |names, _| !is_wanted(names)).collect();
-        for (_, keeper) in over {
-            keeper.abort();
+        for (_, renewer) in over {
+            renewer.abort();
             // Only when it has ended has it given everything back.
-            let _ = keeper.await;
+            let _ = renewer.await;
         }
         statuses.keep_only(&certificates);
-        let desk = self.desk.take().filter(|_| is_same);
-        let fresh = || config.map(|config| Arc::new(Desk::new(config, challenges.clone())));
-        self.desk = desk.or_else(fresh);
-        let Some(desk) = &self.desk else { return };
+        let acme_client = self.acme_client.take().filter(|_| is_same);
+        let fresh = || config.map(|config| Arc::new(AcmeClient::new(config, challenges.clone())));
+        self.acme_client = acme_client.or_else(fresh);
+        let Some(acme_client) = &self.acme_client else { return };
         for names in certificates {
-            let keeper = || tokio::spawn(Keeper::new(desk.clone(), names.clone(), statuses.clone()).run());
-            self.keepers.entry(names.clone()).or_insert_with(keeper);
+            let renewer =
+                || tokio::spawn(Renewer::new(acme_client.clone(), names.clone(), statuses.clone()).run());
+            self.keepers.entry(names.clone()).or_insert_with(renewer);
         }
     }
 }

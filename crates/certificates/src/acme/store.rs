@@ -80,7 +80,7 @@ impl Store {
     }
 
     /// Checks that a certificate can be stored.
-    pub(super) fn check_room(&self) -> Result<(), AcmeError> {
+    pub(super) fn check_capacity(&self) -> Result<(), AcmeError> {
         let path = self.directory.join("room");
         let written = write_beside(&path, &vec![0; CERTIFICATE_BYTES]);
         // The next check removes a file that stays.
@@ -194,10 +194,10 @@ mod tests {
     fn that_there_is_no_room_is_known_before() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
-        store.check_room().unwrap();
+        store.check_capacity().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the lock file remains");
         fs::create_dir(directory.path().join("room.new")).unwrap();
-        assert!(matches!(store.check_room(), Err(AcmeError::Store(..))));
+        assert!(matches!(store.check_capacity(), Err(AcmeError::Store(..))));
     }
 
     #[test]

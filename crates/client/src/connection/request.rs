@@ -24,7 +24,7 @@ impl<T: Transport> Exchange<T> {
     ///
     /// # Errors
     /// A timeout has expired.
-    pub fn poll_room(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
+    pub fn poll_write_capacity(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         if self.0.must_wait(now) {
             return Poll::Pending;
         }
@@ -63,7 +63,7 @@ impl<T: Transport> Exchange<T> {
         if content.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        ready!(self.poll_room(cx, now))?;
+        ready!(self.poll_write_capacity(cx, now))?;
         let state = &mut *self.0;
         match state.sending {
             Sending::Bytes { remaining } if content.len() <= COPY_BYTES_MAX => {

@@ -52,7 +52,7 @@ impl<T: Transport> ByteStream<T> {
     }
 
     /// Ready when the buffer can take more data.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_write_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.output.is_full() { self.poll_written(cx) } else { Poll::Ready(Ok(())) }
     }
 
@@ -81,7 +81,7 @@ impl<T: Transport> AsyncRead for ByteStream<T> {
 
 impl<T: Transport> AsyncWrite for ByteStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.poll_room(cx))?;
+        ready!(self.poll_write_capacity(cx))?;
         self.output.push(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -91,7 +91,7 @@ impl<T: Transport> AsyncWrite for ByteStream<T> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_room(cx))?;
+        ready!(self.poll_write_capacity(cx))?;
         for slice in slices {
             self.output.push(slice);
         }

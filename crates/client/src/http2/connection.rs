@@ -16,7 +16,7 @@ use thruway_net::{Clock, Deadline, Deadlines, Transport};
 
 use super::byte_stream::ByteStream;
 use super::exchange::{Exchange, Parts, Sending};
-use super::head::Spoken;
+use super::head::ConvertedRequest;
 use super::state::{Counted, State};
 use crate::{Config, Error, RequestToSend};
 
@@ -134,7 +134,7 @@ impl Connection {
     }
 
     /// Returns `true` if another exchange can start now.
-    pub fn has_room(&mut self) -> bool {
+    pub fn has_capacity(&mut self) -> bool {
         let is_ready = self.send.poll_ready(&mut Context::from_waker(Waker::noop()));
         !self.state.is_over.get()
             && matches!(is_ready, Poll::Ready(Ok(())))
@@ -194,8 +194,8 @@ impl Connection {
     ) -> Result<Exchange, Error> {
         let mut bytes = thruway_net::PooledBuffer::take();
         write_head(&mut bytes);
-        let spoken = Spoken::of(&bytes, self.scheme.clone(), request.asks_for_upgrade);
-        let Spoken { head, used, upgrade } = spoken.ok_or(Error::RequestUnspeakable)?;
+        let spoken = ConvertedRequest::of(&bytes, self.scheme.clone(), request.asks_for_upgrade);
+        let ConvertedRequest { head, used, upgrade } = spoken.ok_or(Error::RequestUnspeakable)?;
         let content = Bytes::copy_from_slice(&bytes[used..]);
         let sending = match request.body_length {
             BodyLength::NONE => Sending::Complete,

@@ -131,7 +131,7 @@ impl Exchange {
     ///
     /// # Errors
     /// A timeout has expired.
-    pub fn poll_room(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
+    pub fn poll_write_capacity(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         if self.poll_first(cx, now)?.is_pending() {
             return Poll::Pending;
         }

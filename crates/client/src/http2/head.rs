@@ -13,7 +13,7 @@ use thruway_message::{
 use crate::upgrade::Upgrade;
 
 /// A request for the h2 library, converted from an HTTP/1.1 request.
-pub struct Spoken {
+pub struct ConvertedRequest {
     /// The head of the request.
     pub head: http::Request<()>,
     /// Number of bytes in the HTTP/1.1 head. The body follows them.
@@ -22,7 +22,7 @@ pub struct Spoken {
     pub(super) upgrade: Option<Upgrade>,
 }
 
-impl Spoken {
+impl ConvertedRequest {
     /// Converts `bytes`. Returns `None` if they are not a request, or not one that HTTP/2 can express. That
     /// is an error of the caller.
     pub fn of(bytes: &[u8], scheme: Scheme, asks_for_upgrade: bool) -> Option<Self> {

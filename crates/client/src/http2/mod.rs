@@ -47,5 +47,5 @@ mod connection;
 pub use byte_stream::{ByteStream, Heard};
 pub use connection::{Connection, Doubt, Driver, Http2Config};
 pub use exchange::{Exchange, Tunnel};
-pub use head::Spoken;
+pub use head::ConvertedRequest;
 pub use state::Counted;

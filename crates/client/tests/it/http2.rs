@@ -148,12 +148,12 @@ fn a_malformed_response_fails_its_exchange_and_no_other() {
 #[test]
 fn no_more_exchanges_begin_than_the_upstream_allows() {
     let mut scene = Scene::allowing(1);
-    assert!(scene.connection.has_room());
+    assert!(scene.connection.has_capacity());
     let exchange = scene.get();
-    assert!(!scene.connection.has_room() && !scene.connection.is_over());
+    assert!(!scene.connection.has_capacity() && !scene.connection.is_over());
     drop(exchange);
     assert!(scene.drive().is_pending());
-    assert!(scene.connection.has_room());
+    assert!(scene.connection.has_capacity());
 }
 
 /// The number of exchanges was once limited only by the upstream server. Exchanges with unread bodies then
@@ -163,7 +163,7 @@ fn no_more_exchanges_begin_than_have_windows_in_that_of_the_connection() {
     let mut scene = Scene::new();
     scene.say(&[NO_LIMIT]);
     let mut exchanges = Vec::new();
-    while exchanges.len() < 200 && scene.connection.has_room() {
+    while exchanges.len() < 200 && scene.connection.has_capacity() {
         exchanges.push(scene.get());
     }
     assert_eq!(exchanges.len(), 100);
@@ -306,9 +306,9 @@ fn after_many_exchanges_that_were_given_up_another_connection_is_to_be_opened() 
         drop(scene.get());
         assert!(scene.drive().is_pending());
     }
-    assert!(scene.connection.has_room() && !scene.connection.is_over());
+    assert!(scene.connection.has_capacity() && !scene.connection.is_over());
     drop(scene.get());
-    assert!(scene.connection.is_over() && !scene.connection.has_room());
+    assert!(scene.connection.is_over() && !scene.connection.has_capacity());
     scene.say(&[OK, b"\0\0\x02\0\x01\0\0\0\x01ok"]);
     for expected in ["final 200 Chunked", "content ok", "end {}"] {
         assert_eq!(event(&mut other, Duration::ZERO), Poll::Ready(Ok(expected.to_owned())));
@@ -449,7 +449,7 @@ fn content_that_an_upstream_does_not_want_is_given_up_and_the_response_is_not() 
     // The complete response, and then `NO_ERROR`: the server does not need the rest of the request.
     scene.say(&[b"\0\0\x03\0\x01\0\0\0\x01why", b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\0"]);
     let mut cx = Context::from_waker(Waker::noop());
-    assert_eq!(exchange.poll_room(&mut cx, Duration::ZERO), Poll::Ready(Ok(())));
+    assert_eq!(exchange.poll_write_capacity(&mut cx, Duration::ZERO), Poll::Ready(Ok(())));
     assert!(!exchange.wants_content());
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("content why".to_owned())));
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("end {}".to_owned())));

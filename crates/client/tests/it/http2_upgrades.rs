@@ -98,7 +98,7 @@ fn a_success_is_told_as_in_http11() {
 fn a_tunnel_is_an_exchange_until_it_ends() {
     let mut scene = scene();
     let mut tunnel = tunnel(&mut scene);
-    assert!(!scene.connection.has_room(), "the server allows only one stream");
+    assert!(!scene.connection.has_capacity(), "the server allows only one stream");
     let mut cx = Context::from_waker(Waker::noop());
     assert!(matches!(tunnel.poll_write(&mut cx, &[IoSlice::new(b"said")]), Poll::Ready(Ok(4))));
     assert!(scene.drive().is_pending());
@@ -111,7 +111,7 @@ fn a_tunnel_is_an_exchange_until_it_ends() {
     drop(tunnel);
     assert!(scene.drive().is_pending());
     assert_eq!(scene.kinds(), [DATA], "and no reset");
-    assert!(scene.connection.has_room());
+    assert!(scene.connection.has_capacity());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_tunnel_that_is_dropped_before_its_end_is_reset() {
     let mut scene = scene();
     let tunnel = tunnel(&mut scene);
     // The h2 library frees the stream when it is polled again.
-    assert!(!scene.connection.has_room());
+    assert!(!scene.connection.has_capacity());
     drop(tunnel);
     assert!(scene.drive().is_pending());
     assert_eq!(scene.kinds(), [RST_STREAM]);

@@ -53,7 +53,7 @@ fn an_upstream_that_does_not_read_stops_the_source() {
                 taken += more;
                 assert!(taken < 250_000, "{length:?} {piece}: more is taken than sent");
             }
-            let room = line.exchange.poll_room(&mut context(), line.now);
+            let room = line.exchange.poll_write_capacity(&mut context(), line.now);
             assert!(room.is_pending() || piece > 16 << 10, "large pieces are not buffered");
             line.peer.take_more(usize::MAX);
             assert!(matches!(line.send(&content), Poll::Ready(Ok(1..))));

@@ -9,7 +9,7 @@ use thruway_server::{Request, Response, StatusCode, Version};
 use super::exposition::{Exposition, Family, Kind};
 use super::state::ServiceState;
 use crate::present::Running;
-use crate::tls::{Secured, Shown};
+use crate::tls::{Shown, TlsManager};
 
 pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
     Response::text(metrics(admin)).with_field("Content-Type", Exposition::CONTENT_TYPE)
@@ -27,8 +27,8 @@ pub(crate) fn metrics(admin: &ServiceState) -> String {
     write_streams(&mut exposition, admin, &running);
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
-    write_certificates(&mut exposition, &admin.secured);
-    write_staples(&mut exposition, &admin.secured);
+    write_certificates(&mut exposition, &admin.tls_manager);
+    write_staples(&mut exposition, &admin.tls_manager);
     exposition.into_text()
 }
 
@@ -321,15 +321,15 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
     );
 }
 
-fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
+fn write_certificates(exposition: &mut Exposition, tls_manager: &TlsManager) {
     let help = "Expiry of a certificate, in seconds since 1970.";
     let mut ends = exposition.family("thruway_certificate_not_after_timestamp_seconds", Kind::Gauge, help);
-    for Shown { listener, certificate } in secured.shown() {
+    for Shown { listener, certificate } in tls_manager.shown() {
         let (listener, file) = (listener.to_string(), certificate.path.to_string_lossy());
         let labels = [("listener", &*listener), ("file", &*file)];
         ends.sample(&labels, since_epoch(certificate.contents.validity.not_after));
     }
-    let orders = secured.ordered();
+    let orders = tls_manager.ordered();
     let help = "Consecutive failed orders of a certificate.";
     let mut failures = exposition.family("thruway_acme_consecutive_failures", Kind::Gauge, help);
     for order in &orders {
@@ -342,8 +342,8 @@ fn write_certificates(exposition: &mut Exposition, secured: &Secured) {
     }
 }
 
-fn write_staples(exposition: &mut Exposition, secured: &Secured) {
-    let staples = secured.stapled();
+fn write_staples(exposition: &mut Exposition, tls_manager: &TlsManager) {
+    let staples = tls_manager.stapled();
     let help = "Expiry of the stapled OCSP response, in seconds since 1970.";
     let mut ends = exposition.family("thruway_ocsp_next_update_timestamp_seconds", Kind::Gauge, help);
     for staple in &staples {

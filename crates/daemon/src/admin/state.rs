@@ -8,7 +8,7 @@ use thruway_server::{DrainHandle, ListenAddr, LiveServer, RunningServer};
 use crate::present::{Present, Running};
 use crate::reload::SharedReloader;
 use crate::streams::Listening;
-use crate::tls::Secured;
+use crate::tls::TlsManager;
 
 /// The running service, as the admin listener and [`DaemonHandle`](crate::DaemonHandle) see it.
 pub(crate) struct ServiceState {
@@ -18,7 +18,7 @@ pub(crate) struct ServiceState {
     pub(super) server: DrainHandle,
     pub(super) present: Present,
     pub(super) reloader: SharedReloader,
-    pub(super) secured: Secured,
+    pub(super) tls_manager: TlsManager,
 }
 
 impl ServiceState {
@@ -26,7 +26,7 @@ impl ServiceState {
         server: &RunningServer,
         present: Present,
         reloader: SharedReloader,
-        secured: Secured,
+        tls_manager: TlsManager,
     ) -> Self {
         Self {
             started: Clock::system().now_exact(),
@@ -34,7 +34,7 @@ impl ServiceState {
             server: server.drain_handle(),
             present,
             reloader,
-            secured,
+            tls_manager,
         }
     }
 

@@ -130,9 +130,9 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
         routes: running.routes.iter().map(RouteStatus::of).collect(),
         streams: admin.tcp_listeners(&running).map(StreamsStatus::of).collect(),
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
-        certificates: admin.secured.shown().into_iter().map(ShownJson::from).collect(),
-        orders: admin.secured.ordered().into_iter().map(OrderJson::from).collect(),
-        staples: admin.secured.stapled().into_iter().map(StapleJson::from).collect(),
+        certificates: admin.tls_manager.shown().into_iter().map(ShownJson::from).collect(),
+        orders: admin.tls_manager.ordered().into_iter().map(OrderJson::from).collect(),
+        staples: admin.tls_manager.stapled().into_iter().map(StapleJson::from).collect(),
     })
 }
 

@@ -160,7 +160,7 @@ impl Relay {
             // It goes back before another is taken.
             self.unsent_pipe = None;
             if self.unsent.is_empty() {
-                if exchange.poll_room(cx, now)?.is_pending() {
+                if exchange.poll_write_capacity(cx, now)?.is_pending() {
                     break;
                 }
                 match body.poll_next_piece(cx, exchange.takes_pipes()) {

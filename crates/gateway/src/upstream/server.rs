@@ -131,7 +131,7 @@ impl Server {
 
     /// Returns `true` if it has capacity for one more request.
     #[inline]
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_capacity(&self) -> bool {
         self.state.in_flight.load(Ordering::SeqCst) < self.requests_max
     }
 

@@ -11,7 +11,7 @@ use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward};
+use thruway_mcp_client::forwarding::{Answer, ForwardedCall};
 use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, StateKey};
 
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
@@ -42,7 +42,7 @@ impl CallerBound {
     /// # Errors
     /// This caller did not receive them, or received the `requestState` for another request. Or the server
     /// process of the task has ended.
-    pub(super) fn open(&self, onward: &mut Onward, run: &str) -> Result<(), McpClientError> {
+    pub(super) fn open(&self, onward: &mut ForwardedCall, run: &str) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
             let id = self.key.open_text(sealed, &self.task_binding(run)).ok_or_else(unknown_task)?;
             onward.params = replaced(&onward.params, TASK_ID, &id).ok_or_else(unknown_task)?;
@@ -65,7 +65,7 @@ impl CallerBound {
     pub(super) fn seal(
         &self,
         answer: Answer,
-        onward: &Onward,
+        onward: &ForwardedCall,
         run: &str,
         upstream: &Upstream,
     ) -> Result<Answer, McpClientError> {
@@ -85,7 +85,7 @@ impl CallerBound {
         }
     }
 
-    fn seal_state(&self, answer: Answer, onward: &Onward) -> Result<Answer, McpClientError> {
+    fn seal_state(&self, answer: Answer, onward: &ForwardedCall) -> Result<Answer, McpClientError> {
         let Some(state) = string_at(&answer, REQUEST_STATE) else { return Ok(answer) };
         let sealed = self.key.seal(State::relayed(state), &self.binding(onward)?);
         let sealed = sealed.map_err(McpClientError::Server)?;
@@ -103,7 +103,7 @@ impl CallerBound {
 
     /// Returns the binding of the `requestState` of a request. Computed on demand, because most requests have
     /// no `requestState`.
-    fn binding(&self, onward: &Onward) -> Result<RequestBinding, McpClientError> {
+    fn binding(&self, onward: &ForwardedCall) -> Result<RequestBinding, McpClientError> {
         let params = Params::parse(Some(&onward.params)).map_err(McpClientError::Server)?;
         Ok(BoundRequest::new(&self.caller, &onward.method, &params).binding())
     }

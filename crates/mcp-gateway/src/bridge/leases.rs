@@ -8,7 +8,7 @@ use serde_json::value::to_raw_value;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{ElicitAction, ElicitResult, LoggingLevel, methods};
 use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward, Party, required_pages};
+use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Party, required_pages};
 use thruway_mcp_server::backend::Holder;
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use super::upstream::Upstream;
 /// The client that a server process serves. The server knows the client's capabilities, and in the legacy era
 /// also its answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Lessee {
+pub(super) struct PoolKey {
     /// The authenticated caller, if known. Other callers never receive messages of this server.
     pub(super) owner: Option<Arc<str>>,
     /// The capabilities of the client, as JSON.
@@ -34,7 +34,7 @@ pub(super) struct Leases {
 #[derive(Debug)]
 struct Idle {
     upstream: Arc<Upstream>,
-    lessee: Lessee,
+    pool_key: PoolKey,
     since: Instant,
 }
 
@@ -42,7 +42,7 @@ struct Idle {
 #[derive(Debug)]
 pub(super) struct Lease {
     upstream: Arc<Upstream>,
-    lessee: Lessee,
+    pool_key: PoolKey,
     leases: Arc<Leases>,
     is_over: bool,
 }
@@ -53,17 +53,17 @@ impl Leases {
     }
 
     /// Takes an idle server of `lessee`, and counts it against `holder` from now on.
-    pub(super) fn take(self: &Arc<Self>, lessee: &Lessee, holder: &Holder) -> Option<Lease> {
+    pub(super) fn take(self: &Arc<Self>, pool_key: &PoolKey, holder: &Holder) -> Option<Lease> {
         self.sweep();
         let mut idle = self.idle();
         let place =
-            idle.iter().rposition(|one| one.lessee == *lessee && one.upstream.give_place_to(holder))?;
-        let Idle { upstream, lessee, .. } = idle.swap_remove(place);
-        Some(Lease { upstream, lessee, leases: self.clone(), is_over: false })
+            idle.iter().rposition(|one| one.pool_key == *pool_key && one.upstream.give_place_to(holder))?;
+        let Idle { upstream, pool_key, .. } = idle.swap_remove(place);
+        Some(Lease { upstream, pool_key, leases: self.clone(), is_over: false })
     }
 
-    pub(super) fn lease(self: &Arc<Self>, lessee: Lessee, upstream: Arc<Upstream>) -> Lease {
-        Lease { upstream, lessee, leases: self.clone(), is_over: false }
+    pub(super) fn lease(self: &Arc<Self>, pool_key: PoolKey, upstream: Arc<Upstream>) -> Lease {
+        Lease { upstream, pool_key, leases: self.clone(), is_over: false }
     }
 
     /// Ends servers that were idle for too long. The others no longer count against a caller, unless
@@ -123,7 +123,7 @@ impl Lease {
     /// Forwards the call. If the server requires visits to pages and the user accepts, forwards it once more.
     /// After a completed call, the server becomes idle. After a canceled call it does not, because it may
     /// still ask questions about that call.
-    pub(super) async fn forward(mut self, onward: &Onward) -> Result<Answer, McpClientError> {
+    pub(super) async fn forward(mut self, onward: &ForwardedCall) -> Result<Answer, McpClientError> {
         let mut outcome = self.upstream.client.forward(onward).await;
         if let (Err(McpClientError::Server(error)), Some(party)) = (&outcome, &onward.party)
             && has_visited(&**party, error).await
@@ -154,8 +154,8 @@ async fn has_visited(party: &dyn Party, error: &Error) -> bool {
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.is_over && !self.upstream.is_closed() {
-            let (upstream, lessee) = (self.upstream.clone(), self.lessee.clone());
-            self.leases.idle().push(Idle { upstream, lessee, since: Instant::now() });
+            let (upstream, pool_key) = (self.upstream.clone(), self.pool_key.clone());
+            self.leases.idle().push(Idle { upstream, pool_key, since: Instant::now() });
         }
     }
 }

@@ -12,7 +12,7 @@ use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{LoggingLevel, RequestId, SetLevelRequestParams, methods};
 use thruway_mcp::{Era, Revision, dual_era};
 use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward, Sender, empty_object, reporting};
+use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Sender, empty_object, reporting};
 use thruway_mcp_server::backend::{
     Change, Exchange, Holder, LegacyRequest, Reply, Said, ServerCore, Session, Status,
 };
@@ -164,7 +164,7 @@ impl Speaking {
         Arc::new(SessionParty { session, outbox, wait, names, reserved })
     }
 
-    pub(super) fn speak_for(&self, onward: &mut Onward, names: Option<Names>) {
+    pub(super) fn speak_for(&self, onward: &mut ForwardedCall, names: Option<Names>) {
         if let Some(token) = self.progress_token.clone() {
             let outbox = self.outbox.clone();
             let report = move |params| messages::report(&outbox, &token, params);
@@ -185,7 +185,7 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    async fn forward(self, mut onward: Onward, speaking: Option<Speaking>) -> (Vec<u8>, Status) {
+    async fn forward(self, mut onward: ForwardedCall, speaking: Option<Speaking>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
             Ok(upstream) => {
                 if let Some(speaking) = speaking {
@@ -213,7 +213,7 @@ impl Forwarding {
     async fn exchange(
         &self,
         upstream: &Arc<Upstream>,
-        onward: &mut Onward,
+        onward: &mut ForwardedCall,
     ) -> Result<Answer, McpClientError> {
         for _ in 0..=ROUNDS_MAX {
             let answer = upstream.client.forward(onward).await?;
@@ -325,7 +325,7 @@ struct EmbeddedRequest {
 }
 
 /// Asks the client the questions in `answer`, one after another. Returns the members for the next round.
-async fn round(onward: &Onward, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
+async fn round(onward: &ForwardedCall, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
     let questions: Questions =
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
     let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");

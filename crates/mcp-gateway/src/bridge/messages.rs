@@ -5,7 +5,7 @@ use thruway_mcp::json_rpc::{Notification, Request, write_notification};
 use thruway_mcp::members;
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{LoggingLevel, ProgressNotificationParams, RequestId, methods};
-use thruway_mcp_client::forwarding::{Onward, Unsent, empty_object};
+use thruway_mcp_client::forwarding::{ForwardedCall, Unsent, empty_object};
 
 use super::outbox::Outbox;
 use super::tasks::stripped;
@@ -55,7 +55,7 @@ pub(super) fn one_line(json: &RawValue) -> Box<RawValue> {
 }
 
 /// Converts a request of a client for forwarding. Removes a request for a task.
-pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
+pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> ForwardedCall {
     let meta = &params.meta;
     let has_meta = meta.progress_token.is_some()
         || meta.protocol_version.is_some()
@@ -66,7 +66,7 @@ pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> Onward {
     let said = request.params.map_or_else(empty_object, ToOwned::to_owned);
     let is_task = request.method == methods::TOOLS_CALL && params.task.is_some();
     let stripped = if is_task { stripped(&said, "task") } else { None };
-    Onward {
+    ForwardedCall {
         method: request.method.as_ref().into(),
         name: name(&request.method, params).map(Into::into),
         params: stripped.unwrap_or(said),

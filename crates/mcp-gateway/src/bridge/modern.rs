@@ -11,7 +11,7 @@ use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, RequestId, SubscriptionFilter, methods};
 use thruway_mcp::{Era, Revision, dual_era};
 use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward, ReceivedParamHeaders, may_ask};
+use thruway_mcp_client::forwarding::{Answer, ForwardedCall, ReceivedParamHeaders, may_ask};
 use thruway_mcp_server::backend::{
     Accepted, BoundRequest, Caller, Exchange, Holder, Listening, LogInbox, ModernRequest, Reply, ServerCore,
     Share, Status, WantedNotifications, require_tasks,
@@ -20,7 +20,7 @@ use thruway_mcp_server::backend::{
 use super::answer::{self, Way};
 use super::bridge_core::BridgeCore;
 use super::caller_bound::{self, CallerBound};
-use super::leases::{Lease, Lessee};
+use super::leases::{Lease, PoolKey};
 use super::messages::onward;
 use super::ongoing::{Listener, ModernParty, Ongoing, Step};
 use super::suspended::CallInFlight;
@@ -75,15 +75,15 @@ pub(super) fn handle_request(
         let answer = forwarding.plain(onward, listener, bound);
         return Reply::Later(Exchange::new(answer, messages));
     };
-    let lessee = lessee(caller, capabilities);
+    let pool_key = pool_key(caller, capabilities);
     if !may_ask(&request.method) {
-        let answer = forwarding.apart(lessee, onward, listener);
+        let answer = forwarding.apart(pool_key, onward, listener);
         return Reply::Later(Exchange::new(answer, messages));
     }
     let bound = BoundRequest::new(caller, &request.method, params);
     match &params.request_state {
         None => {
-            let answer = forwarding.asking(lessee, onward, listener, bound);
+            let answer = forwarding.asking(pool_key, onward, listener, bound);
             Reply::Later(Exchange::new(answer, messages))
         }
         Some(state) => match resume(bridge, state, &bound, params, listener) {
@@ -107,8 +107,8 @@ fn asked<'p>(bridge: &BridgeCore, params: &Params<'p>) -> Result<Option<&'p str>
     Ok(raw.map(RawValue::get))
 }
 
-fn lessee(caller: &Caller, capabilities: &str) -> Lessee {
-    Lessee { owner: caller.principal().map(Into::into), capabilities: capabilities.into() }
+fn pool_key(caller: &Caller, capabilities: &str) -> PoolKey {
+    PoolKey { owner: caller.principal().map(Into::into), capabilities: capabilities.into() }
 }
 
 fn resume(
@@ -138,7 +138,12 @@ struct Forwarding {
 impl Forwarding {
     /// Forwards the request to the shared server. A modern server asks questions in its answer. The bridge
     /// forwards the answer unchanged, except for the values bound to the caller.
-    async fn plain(self, mut onward: Onward, listener: Listener, bound: CallerBound) -> (Vec<u8>, Status) {
+    async fn plain(
+        self,
+        mut onward: ForwardedCall,
+        listener: Listener,
+        bound: CallerBound,
+    ) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
         if !listener.is_deaf() {
             ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
@@ -149,7 +154,7 @@ impl Forwarding {
 
     async fn forward_bound(
         &self,
-        onward: &mut Onward,
+        onward: &mut ForwardedCall,
         log_level: Option<LoggingLevel>,
         bound: &CallerBound,
     ) -> Result<Answer, McpClientError> {
@@ -167,10 +172,15 @@ impl Forwarding {
 
     /// Forwards the request to a server that knows the client's capabilities. This method permits no
     /// questions.
-    async fn apart(self, lessee: Lessee, mut onward: Onward, listener: Listener) -> (Vec<u8>, Status) {
+    async fn apart(
+        self,
+        pool_key: PoolKey,
+        mut onward: ForwardedCall,
+        listener: Listener,
+    ) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
         ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
-        let outcome = match self.lease(lessee, log_level).await {
+        let outcome = match self.lease(pool_key, log_level).await {
             Ok(lease) => lease.forward(&onward).await,
             Err(error) => Err(error),
         };
@@ -180,12 +190,12 @@ impl Forwarding {
     /// Forwards the request to a server that may ask questions.
     async fn asking(
         self,
-        lessee: Lessee,
-        onward: Onward,
+        pool_key: PoolKey,
+        onward: ForwardedCall,
         listener: Listener,
         bound: BoundRequest,
     ) -> (Vec<u8>, Status) {
-        match self.lease(lessee, self.log_level(&listener)).await {
+        match self.lease(pool_key, self.log_level(&listener)).await {
             Ok(lease) => {
                 let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener, self.bytes.clone());
                 self.drive(ongoing, bound).await
@@ -196,7 +206,12 @@ impl Forwarding {
 
     /// Continues a call after the client has answered questions. The headers of this request must match the
     /// arguments too; otherwise the call is canceled.
-    async fn drive_on(self, ongoing: Ongoing, onward: Onward, bound: BoundRequest) -> (Vec<u8>, Status) {
+    async fn drive_on(
+        self,
+        ongoing: Ongoing,
+        onward: ForwardedCall,
+        bound: BoundRequest,
+    ) -> (Vec<u8>, Status) {
         if onward.param_headers.is_none() {
             return self.drive(ongoing, bound).await;
         }
@@ -246,8 +261,12 @@ impl Forwarding {
     }
 
     /// Returns a server for one call, and requests log messages from `log_level` upward.
-    async fn lease(&self, lessee: Lessee, log_level: Option<LoggingLevel>) -> Result<Lease, McpClientError> {
-        let lease = self.bridge.far_side.upstreams.lease(lessee, &self.holder).await?;
+    async fn lease(
+        &self,
+        pool_key: PoolKey,
+        log_level: Option<LoggingLevel>,
+    ) -> Result<Lease, McpClientError> {
+        let lease = self.bridge.far_side.upstreams.lease(pool_key, &self.holder).await?;
         if let Some(level) = log_level {
             lease.log_from(level).await;
         }
@@ -351,7 +370,7 @@ async fn upstream_of_subscription(
     let Subscriber { caller, capabilities, .. } = subscriber;
     match capabilities.as_deref().filter(|_| !bridge.shares_subscriptions) {
         None => upstreams.plain().await,
-        Some(capabilities) => upstreams.next_leased(lessee(caller, capabilities), &caller.holder()).await,
+        Some(capabilities) => upstreams.next_leased(pool_key(caller, capabilities), &caller.holder()).await,
     }
 }
 

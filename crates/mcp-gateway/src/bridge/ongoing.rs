@@ -14,7 +14,7 @@ use thruway_mcp::json_rpc::{Error, ErrorCode, Notification};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, RequestId};
 use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward, Party, RawAnswer, Unsent, reporting};
+use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Party, RawAnswer, Unsent, reporting};
 use thruway_mcp_server::backend::{DroppedMessages, Said, Share};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -120,7 +120,7 @@ impl ModernParty {
     }
 
     /// Makes this party receive the progress and messages of `onward`.
-    pub(super) fn speak_for(self: &Arc<Self>, onward: &mut Onward) {
+    pub(super) fn speak_for(self: &Arc<Self>, onward: &mut ForwardedCall) {
         let party = self.clone();
         onward.progress = Some(reporting(Arc::new(move |params| {
             let listener = party.listener();
@@ -182,7 +182,7 @@ impl Ongoing {
     pub(super) fn begin(
         key: u64,
         lease: Lease,
-        mut onward: Onward,
+        mut onward: ForwardedCall,
         listener: Listener,
         bytes: Option<Arc<Share>>,
     ) -> Self {

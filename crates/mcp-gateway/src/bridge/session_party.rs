@@ -91,7 +91,7 @@ impl Party for SessionParty {
 
 /// The client of a session, for questions outside of its requests. They go to the event stream of the
 /// session.
-pub(super) struct AbsentParty {
+pub(super) struct OriginClient {
     pub(super) session: Weak<Session>,
     /// Time to wait for an answer of the client.
     pub(super) wait: Duration,
@@ -99,7 +99,7 @@ pub(super) struct AbsentParty {
     pub(super) names: Option<Names>,
 }
 
-impl Party for AbsentParty {
+impl Party for OriginClient {
     fn key(&self) -> u64 {
         self.session.as_ptr().addr() as u64
     }
@@ -110,13 +110,14 @@ impl Party for AbsentParty {
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
         let session = self.session.upgrade();
-        let Some((session, asides)) = session.as_ref().and_then(|session| Some((session, session.asides()?)))
+        let Some((session, out_of_band)) =
+            session.as_ref().and_then(|session| Some((session, session.out_of_band()?)))
         else {
             return Box::pin(async { Err(Error::internal("the session has ended")) });
         };
         let question = question(method, params, self.names.as_ref());
         let (pending, names) = (session.pending.clone(), self.names.clone());
-        Box::pin(ask(question, pending, asides.outbox(), self.wait, names))
+        Box::pin(ask(question, pending, out_of_band.outbox(), self.wait, names))
     }
 
     /// Log messages outside of requests go to the log inbox of the session.
@@ -128,14 +129,19 @@ impl Party for AbsentParty {
 /// Notifies the client of a session that the user has completed a page
 /// (`notifications/elicitation/complete`). Only 2025-11-25 has this notification. The bridge forwards no
 /// other notifications here.
-pub(super) fn tell_aside(session: &Session, method: &str, params: &JsonObject, dropped: &DroppedMessages) {
+pub(super) fn send_out_of_band(
+    session: &Session,
+    method: &str,
+    params: &JsonObject,
+    dropped: &DroppedMessages,
+) {
     if method != methods::NOTIFICATIONS_ELICITATION_COMPLETE || session.revision != Revision::R20251125 {
         return;
     }
-    if let Some(asides) = session.asides() {
+    if let Some(out_of_band) = session.out_of_band() {
         let mut message = Vec::new();
         write_notification(&mut message, method, params);
-        if asides.outbox().try_send(Said::Message(message)).is_err() {
+        if out_of_band.outbox().try_send(Said::Message(message)).is_err() {
             dropped.note(1, "the client opens no stream for messages outside of its requests");
         }
     }

@@ -188,7 +188,7 @@ impl Upstream {
         asked: &mut Option<LoggingLevel>,
         level: LoggingLevel,
     ) -> Result<(), McpClientError> {
-        self.client.clone().hurried(LOGS_WAIT).set_logging_level(level).await?;
+        self.client.clone().with_short_timeout(LOGS_WAIT).set_logging_level(level).await?;
         *asked = Some(level);
         Ok(())
     }

@@ -15,10 +15,10 @@ use thruway_mcp_server::backend::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::leases::{Lease, Leases, Lessee};
+use super::leases::{Lease, Leases, PoolKey};
 use super::logs::{self, LogListeners};
 use super::options::BridgeOptions;
-use super::session_party::{self, AbsentParty};
+use super::session_party::{self, OriginClient};
 use super::tasks::{Names, Owner, Tasks, TasksMax, TasksOfSession};
 use super::upstream::{Upstream, Watch};
 
@@ -220,7 +220,7 @@ impl Upstreams {
         let number = self.next_party();
         let names = self.names(state, number);
         let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
-        let party = AbsentParty { session: Arc::downgrade(session), wait: self.question_wait, names };
+        let party = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, names };
         let builder = McpClient::builder().on_notification(tell_session(session, &self.dropped));
         let builder = builder.on_log(on_log).answers_by(Arc::new(party));
         let client = self.client(number, info, Some(capabilities), builder)?;
@@ -248,17 +248,17 @@ impl Upstreams {
     /// Returns the server for the next call of `lessee`. The server counts against `holder`.
     pub(super) async fn next_leased(
         &self,
-        lessee: Lessee,
+        pool_key: PoolKey,
         holder: &Holder,
     ) -> Result<Arc<Upstream>, McpClientError> {
-        Ok(self.lease(lessee, holder).await?.give_back())
+        Ok(self.lease(pool_key, holder).await?.give_back())
     }
 
     /// Returns a server for one call of `lessee`. The server counts against `holder`.
-    pub(super) async fn lease(&self, lessee: Lessee, holder: &Holder) -> Result<Lease, McpClientError> {
+    pub(super) async fn lease(&self, pool_key: PoolKey, holder: &Holder) -> Result<Lease, McpClientError> {
         let until = Instant::now() + LEASE_WAIT;
         let place = loop {
-            if let Some(lease) = self.leases.take(&lessee, holder) {
+            if let Some(lease) = self.leases.take(&pool_key, holder) {
                 return Ok(lease);
             }
             let refusal = match self.place_for(holder) {
@@ -271,13 +271,13 @@ impl Upstreams {
             // A server that becomes idle keeps its share and sends no notification, so poll.
             let _ = timeout(LEASE_LOOK, self.places.released()).await;
         };
-        let said = serde_json::from_str(&lessee.capabilities);
+        let said = serde_json::from_str(&pool_key.capabilities);
         let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
         let number = self.next_party();
         let listeners = Arc::<LogListeners>::default();
         let client = self.client(number, None, Some(said), self.telling_all(number, &listeners))?;
         self.sweep_from_now_on();
-        Ok(self.leases.lease(lessee, Upstream::new(client, number, Some(place), listeners)))
+        Ok(self.leases.lease(pool_key, Upstream::new(client, number, Some(place), listeners)))
     }
 
     /// Returns `true` if sessions and subscriptions occupy all servers that serve only one client, or all
@@ -404,7 +404,7 @@ fn tell_session(
         let Some(session) = session.upgrade() else { return };
         match told {
             ServerNotification::Other { method, params } => {
-                session_party::tell_aside(&session, &method, &params, &dropped);
+                session_party::send_out_of_band(&session, &method, &params, &dropped);
             }
             told => {
                 if let Some(change) = change(told) {

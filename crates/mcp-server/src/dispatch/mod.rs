@@ -28,4 +28,4 @@ pub(crate) use outgoing::Outgoing;
 pub use outgoing::{Said, Status};
 pub use reply::Reply;
 pub use tasks::require_tasks;
-pub(crate) use telling::{Farewell, change_notification};
+pub(crate) use telling::{CloseMessage, change_notification};

@@ -45,12 +45,12 @@ pub(super) struct TasksTold {
 }
 
 /// The message that ends a subscription when the server ends it: the result of the request.
-pub(crate) struct Farewell {
+pub(crate) struct CloseMessage {
     core: Arc<ServerCore>,
     id: RequestId,
 }
 
-impl Farewell {
+impl CloseMessage {
     pub(crate) const fn new(core: Arc<ServerCore>, id: RequestId) -> Self {
         Self { core, id }
     }

@@ -60,7 +60,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Messages that wait for an event stream of their session. Each message goes to one stream only: the first
 /// that asks. The queue skips a question if no handler waits for its answer.
 #[derive(Default, Debug)]
-pub struct Asides(OnceLock<Queue>);
+pub struct OutOfBandMessages(OnceLock<Queue>);
 
 #[derive(Debug)]
 struct Queue {
@@ -68,7 +68,7 @@ struct Queue {
     messages: tokio::sync::Mutex<mpsc::Receiver<Said>>,
 }
 
-impl Asides {
+impl OutOfBandMessages {
     /// Returns the sender for such messages.
     pub fn outbox(&self) -> mpsc::Sender<Said> {
         self.queue().outbox.clone()

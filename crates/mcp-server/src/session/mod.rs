@@ -27,7 +27,7 @@ use crate::authorization::Caller;
 use crate::server::Subscription;
 use crate::shares::{Holder, Shares};
 
-pub use backend_session::{Asides, BackendSession, DroppedMessages};
+pub use backend_session::{BackendSession, DroppedMessages, OutOfBandMessages};
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
 pub use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
@@ -57,7 +57,7 @@ pub struct Session {
     /// Requests of the client in progress.
     pub(crate) in_flight: InFlight,
     /// Requests of the backend to the client that belong to no request of the client.
-    asides: Option<Asides>,
+    out_of_band: Option<OutOfBandMessages>,
     /// Log messages of the backend that belong to no request of the client.
     logs: LogInbox,
     /// Event streams that the client can resume.
@@ -93,7 +93,7 @@ impl Session {
             pending: Arc::default(),
             subscription,
             in_flight: InFlight::default(),
-            asides: None,
+            out_of_band: None,
             logs: LogInbox::default(),
             streams: Streams::default(),
             last_used: AtomicU64::new(nanoseconds(now())),
@@ -107,7 +107,7 @@ impl Session {
     /// Adds the state of a backend to the session. The backend may then send messages outside of requests.
     pub(crate) fn with_backend(self, state: Box<dyn BackendSession>) -> Self {
         let streams = Streams::counting_dropped(state.dropped().clone());
-        Self { asides: Some(Asides::default()), backend: Some(state), streams, ..self }
+        Self { out_of_band: Some(OutOfBandMessages::default()), backend: Some(state), streams, ..self }
     }
 
     /// Returns the state of the backend, if it is of type `T`.
@@ -130,19 +130,19 @@ impl Session {
 
     /// Returns the queue for messages of the backend that belong to no request, if the session has backend
     /// state.
-    pub fn asides(&self) -> Option<&Asides> {
-        self.asides.as_ref()
+    pub fn out_of_band(&self) -> Option<&OutOfBandMessages> {
+        self.out_of_band.as_ref()
     }
 
     /// Returns the next message of the backend that belongs to no request: a question or a log message.
     ///
     /// # Cancel safety
     /// No message is lost.
-    pub(crate) async fn next_aside(&self) -> Vec<u8> {
-        let Some(asides) = &self.asides else { return std::future::pending().await };
+    pub(crate) async fn next_out_of_band(&self) -> Vec<u8> {
+        let Some(out_of_band) = &self.out_of_band else { return std::future::pending().await };
         loop {
             let message = tokio::select! {
-                message = asides.next() => message,
+                message = out_of_band.next() => message,
                 params = self.logs.next() => {
                     let mut message = Vec::new();
                     write_notification(&mut message, methods::NOTIFICATIONS_MESSAGE, &&*params);

@@ -14,7 +14,7 @@ use thruway_server::{ContentError, EventSender, IntoResponse, Rejection, Respons
 
 use super::events::Events;
 use crate::authorization::Caller;
-use crate::dispatch::{Farewell, Status};
+use crate::dispatch::{CloseMessage, Status};
 use crate::http_response::{BodyBytes, WholeResponse, event};
 use crate::server::McpServer;
 
@@ -101,8 +101,8 @@ impl From<Answered> for Response {
 /// own, and sends a final result to subscriptions.
 fn response_of(mut events: Events) -> Response {
     let is_finite = events.is_finite();
-    if let Some(farewell) = events.take_farewell() {
-        return subscription(events, farewell);
+    if let Some(close_message) = events.take_close_message() {
+        return subscription(events, close_message);
     }
     let send = async move |mut sender: EventSender| {
         while let Some(event) = events.next().await {
@@ -114,11 +114,11 @@ fn response_of(mut events: Events) -> Response {
 }
 
 /// Returns the response for a subscription. The final result is sent only after the acknowledgment.
-fn subscription(mut events: Events, farewell: Farewell) -> Response {
+fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
     let is_acknowledged = Rc::new(Cell::new(false));
     let result = {
         let is_acknowledged = is_acknowledged.clone();
-        move || is_acknowledged.get().then(|| event(&farewell.to_message()))
+        move || is_acknowledged.get().then(|| event(&close_message.to_message()))
     };
     Response::events_with_farewell(SILENCE_MAX, result, async move |mut sender: EventSender| {
         while let Some(event) = events.next().await {

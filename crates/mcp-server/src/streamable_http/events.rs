@@ -2,7 +2,7 @@
 
 use thruway_server::Event;
 
-use crate::dispatch::{Exchange, Farewell, Outgoing, change_notification};
+use crate::dispatch::{CloseMessage, Exchange, Outgoing, change_notification};
 use crate::http_response::event;
 use crate::session::{EventId, EventKind, InUse, StreamReader};
 
@@ -14,7 +14,7 @@ pub(super) enum Events {
         first: Option<Outgoing>,
         exchange: Exchange,
         /// The final result of a subscription, which has no end otherwise.
-        farewell: Option<Farewell>,
+        close_message: Option<CloseMessage>,
     },
     /// The remaining events of a stream that the client can resume.
     Replay(Replay),
@@ -63,7 +63,7 @@ impl Events {
                 }
                 tokio::select! {
                     () = session.ended() => None,
-                    message = session.next_aside() => Some(event(&message)),
+                    message = session.next_out_of_band() => Some(event(&message)),
                     change = session.subscription.next() => Some(event(&change_notification(&change, None))),
                 }
             }
@@ -71,14 +71,14 @@ impl Events {
     }
 
     /// Takes the final result, if the events are a subscription.
-    pub(super) const fn take_farewell(&mut self) -> Option<Farewell> {
-        if let Self::Exchange { farewell, .. } = self { farewell.take() } else { None }
+    pub(super) const fn take_close_message(&mut self) -> Option<CloseMessage> {
+        if let Self::Exchange { close_message, .. } = self { close_message.take() } else { None }
     }
 
     /// Returns `true` if the events end on their own.
     pub(super) const fn is_finite(&self) -> bool {
         match self {
-            Self::Exchange { farewell, .. } => farewell.is_none(),
+            Self::Exchange { close_message, .. } => close_message.is_none(),
             Self::Replay(_) => true,
             Self::Standalone { .. } => false,
         }

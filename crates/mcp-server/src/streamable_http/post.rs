@@ -12,7 +12,7 @@ use thruway_server::StatusCode;
 use super::answer::{Answer, Incoming, json, json_error, json_of, too_large};
 use super::events::Events;
 use super::{batches, sessions};
-use crate::dispatch::{Exchange, Farewell, Outgoing, Reply, Status, modern};
+use crate::dispatch::{CloseMessage, Exchange, Outgoing, Reply, Status, modern};
 use crate::http_response::WholeResponse;
 
 pub(super) fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
@@ -94,25 +94,25 @@ fn dispatch(
         ) {
             Reply::Now(status) => Answer::now(json(status, output)),
             Reply::Forbidden(scopes) => Answer::now(incoming.forbid(output, &scopes)),
-            Reply::Later(exchange) => later(exchange, farewell(incoming, request)),
+            Reply::Later(exchange) => later(exchange, close_message(incoming, request)),
         },
         Era::Legacy => sessions::handle_request(incoming, version, request, params, output),
     }
 }
 
 /// Returns the final result of a subscription, if the request begins one.
-fn farewell(incoming: &Incoming<'_>, request: &Request<'_>) -> Option<Farewell> {
+fn close_message(incoming: &Incoming<'_>, request: &Request<'_>) -> Option<CloseMessage> {
     (request.method == methods::SUBSCRIPTIONS_LISTEN)
-        .then(|| Farewell::new(incoming.server.core.clone(), request.id.to_owned()))
+        .then(|| CloseMessage::new(incoming.server.core.clone(), request.id.to_owned()))
 }
 
 /// Returns the answer of an exchange. If messages precede the answer, it is an event stream. If the client
 /// disconnects, the exchange is dropped.
-fn later(mut exchange: Exchange, farewell: Option<Farewell>) -> Answer {
+fn later(mut exchange: Exchange, close_message: Option<CloseMessage>) -> Answer {
     Answer::later(async move {
         match exchange.next().await {
             Some(Outgoing::Answer(message, status)) => json_of(status, message).into(),
-            Some(said) => Events::Exchange { first: Some(said), exchange, farewell }.into(),
+            Some(said) => Events::Exchange { first: Some(said), exchange, close_message }.into(),
             None => {
                 json_error(StatusCode::INTERNAL_SERVER_ERROR, "the handler ended without an answer").into()
             }

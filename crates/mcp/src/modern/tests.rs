@@ -178,7 +178,7 @@ fn arguments_are_mirrored_where_the_tool_says_so() {
     let schema = json!({"type": "object", "properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},
         "depth": {"type": "integer", "x-mcp-header": "Depth"},
-        "is_dry": {"type": "boolean", "x-mcp-header": "Dry"},
+        "would_block": {"type": "boolean", "x-mcp-header": "Dry"},
     }});
     let found: Vec<ParamHeader> = param_headers::find(schema.as_object().unwrap()).unwrap();
     let check = |lines: &[(&str, &str)], arguments: Value| -> Result<(), String> {
@@ -190,7 +190,7 @@ fn arguments_are_mirrored_where_the_tool_says_so() {
         )
     };
     let all = [("Mcp-Param-Region", "=?base64?w7w=?="), ("mcp-param-depth", "-5"), ("Mcp-Param-Dry", "true")];
-    assert_eq!(check(&all, json!({"region": "ü", "depth": -5, "is_dry": true, "other": 1})), Ok(()));
+    assert_eq!(check(&all, json!({"region": "ü", "depth": -5, "would_block": true, "other": 1})), Ok(()));
     assert_eq!(check(&[], json!({})), Ok(()));
     assert_eq!(check(&[], json!({"region": null})), Ok(()), "null is as absent");
     assert_eq!(check(&[], json!(null)), Ok(()), "no arguments at all");
@@ -205,7 +205,7 @@ fn arguments_are_mirrored_where_the_tool_says_so() {
         (&[("Mcp-Param-Region", "eu")], json!({}), "does not match the argument"),
         (&[("Mcp-Param-Region", "EU")], json!({"region": "eu"}), "does not match the argument"),
         (&[("Mcp-Param-Region", "05")], json!({"region": "5"}), "does not match the argument"),
-        (&[("Mcp-Param-Dry", "True")], json!({"is_dry": true}), "does not match the argument"),
+        (&[("Mcp-Param-Dry", "True")], json!({"would_block": true}), "does not match the argument"),
         (&[("Mcp-Param-Depth", "")], json!({"depth": 0}), "does not match the argument"),
         (&[("Mcp-Param-Region", "=?base64?!?=")], json!({"region": "eu"}), "is malformed"),
         (

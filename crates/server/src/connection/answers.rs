@@ -25,7 +25,7 @@ impl<T: Transport> Connection<T> {
     #[inline]
     pub(super) fn poll_answers(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         let mut step = Step::Waits;
-        if std::mem::take(&mut self.is_news_to_handlers) {
+        if std::mem::take(&mut self.handlers_need_poll) {
             self.exchanges.iter_mut().for_each(|exchange| exchange.poll(&self.service.interim_slot, cx));
         }
         while self.poll_answer(cx, now) == Step::Moved {
@@ -43,7 +43,7 @@ impl<T: Transport> Connection<T> {
         if self.ending.is_due() {
             return Step::Waits;
         }
-        if !self.output.has_room(self.service.config.output_bytes) {
+        if !self.output.has_capacity(self.service.config.output_bytes) {
             self.stream_meanwhile(cx);
             return Step::Waits;
         }
@@ -118,7 +118,7 @@ impl<T: Transport> Connection<T> {
         match response.take_content() {
             Source::Stream(content) if body.has_content() => {
                 let log = logged.map(Logged::keep);
-                let record = StreamRecord { log, told: response.take_told() };
+                let record = StreamRecord { log, told: response.take_metadata() };
                 self.output.ends_with_connection = body == ResponseBody::UntilClose;
                 self.streaming =
                     Some(Box::new(Streaming::new(content, body, response.status(), after, record)));

@@ -14,8 +14,8 @@ use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::handler::Handler;
 use crate::http2;
+use crate::protocol::{HttpProtocol, recognise};
 use crate::record::TakeRecord;
-use crate::spoken::{Spoken, recognise};
 
 /// Drives the accepted connections of one worker over any transport.
 #[derive(Clone)]
@@ -58,15 +58,15 @@ impl ConnectionDriver {
     /// not negotiated, use [`drive_recognised`](Self::drive_recognised).
     pub async fn drive_as<T: Transport>(
         &self,
-        spoken: Spoken,
+        protocol: HttpProtocol,
         transport: T,
         early: PooledBuffer,
         info: ConnectionInfo,
         guard: ConnectionGuard,
     ) {
-        match spoken {
-            Spoken::Http1 => Box::pin(self.drive_from(transport, early, info, guard)).await,
-            Spoken::Http2 => {
+        match protocol {
+            HttpProtocol::Http1 => Box::pin(self.drive_from(transport, early, info, guard)).await,
+            HttpProtocol::Http2 => {
                 Box::pin(http2::drive(self.service.clone(), transport, early, info, guard)).await;
             }
         }
@@ -81,8 +81,8 @@ impl ConnectionDriver {
         guard: ConnectionGuard,
     ) {
         let timeouts = self.service.config.timeouts;
-        if let Some(spoken) = recognise(&mut transport, &mut early, &guard, timeouts).await {
-            self.drive_as(spoken, transport, early, info, guard).await;
+        if let Some(protocol) = recognise(&mut transport, &mut early, &guard, timeouts).await {
+            self.drive_as(protocol, transport, early, info, guard).await;
         }
     }
 

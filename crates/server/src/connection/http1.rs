@@ -44,7 +44,7 @@ pub(super) struct Connection<T> {
     /// Requests without a response, in order.
     pub(super) exchanges: VecDeque<Exchange>,
     /// The handlers must be polled again, because they may have waited for one of the latest events.
-    pub(super) is_news_to_handlers: bool,
+    pub(super) handlers_need_poll: bool,
     /// The response that is being streamed.
     pub(super) streaming: Option<Box<Streaming>>,
     pub(super) output: Output,
@@ -99,7 +99,7 @@ impl<T: Transport> Connection<T> {
             is_abandoned: false,
             incoming: None,
             exchanges: VecDeque::new(),
-            is_news_to_handlers: false,
+            handlers_need_poll: false,
             streaming: None,
             output: Output::default(),
             tail_record: None,
@@ -120,7 +120,7 @@ impl<T: Transport> Connection<T> {
         now: Duration,
     ) -> Poll<io::Result<Option<Box<HandOver>>>> {
         // The wakeup may have been for any of the handlers.
-        self.is_news_to_handlers = true;
+        self.handlers_need_poll = true;
         for _ in 0..TURNS_MAX {
             let answered = self.poll_answers(cx, now);
             let read = self.poll_input(cx, buffers, now)?;
@@ -167,7 +167,7 @@ impl<T: Transport> Connection<T> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<HandOver>>> {
         self.deadline.set_waker(cx.waker());
         let service = self.service.clone();
-        let now = service.begin_turn();
+        let now = service.begin_poll();
         let buffers = &mut *service.buffers.borrow_mut();
         self.take_buffers(buffers);
         self.handle_deadline(cx, now);

@@ -122,14 +122,14 @@ impl IncomingContent {
     }
 
     /// Returns the number of bytes that may be read. If it is 0, the task is woken when that changes.
-    pub(crate) fn poll_room(
+    pub(crate) fn poll_write_capacity(
         &mut self,
         window_bytes: usize,
         now: Duration,
         cx: &mut Context<'_>,
     ) -> Poll<usize> {
         let room = match &self.target {
-            Target::Handler(sender) => sender.poll_room(window_bytes, cx),
+            Target::Handler(sender) => sender.poll_write_capacity(window_bytes, cx),
             Target::Nobody { .. } => Poll::Ready(usize::MAX),
         };
         match room {

@@ -25,7 +25,7 @@ impl<T: Transport> Connection<T> {
     #[inline]
     pub(super) fn take_buffers(&mut self, buffers: &mut Buffers) {
         buffers.parsed = 0;
-        buffers.is_dry = self.input == Input::Awaited && !self.transport.may_have_arrived();
+        buffers.would_block = self.input == Input::Awaited && !self.transport.may_have_arrived();
         buffers.filled = self.unparsed.len();
         buffers.input[..buffers.filled].copy_from_slice(&self.unparsed);
         self.output.take_buffer(&mut buffers.output);
@@ -62,7 +62,8 @@ impl<T: Transport> Connection<T> {
         buffers: &mut Buffers,
         now: Duration,
     ) -> io::Result<Step> {
-        let is_there_nothing = buffers.is_dry && buffers.unparsed().is_empty() && self.incoming.is_none();
+        let is_there_nothing =
+            buffers.would_block && buffers.unparsed().is_empty() && self.incoming.is_none();
         if is_there_nothing || self.ending.is_due() {
             return Ok(Step::Waits);
         }
@@ -75,7 +76,7 @@ impl<T: Transport> Connection<T> {
             return Ok(Step::Moved);
         }
         let Some(room) = self.room_to_read(buffers, parsed) else { return Ok(Step::Waits) };
-        if buffers.is_dry {
+        if buffers.would_block {
             return Ok(Step::Waits);
         }
         self.input = Input::Unknown;
@@ -86,7 +87,7 @@ impl<T: Transport> Connection<T> {
         let end = buffers.input.len().min(buffers.filled.saturating_add(room));
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
             Poll::Pending => {
-                buffers.is_dry = true;
+                buffers.would_block = true;
                 // Without a budget, tokio wakes the task again and does not register the socket.
                 if has_budget_remaining() {
                     self.input = Input::Awaited;
@@ -169,10 +170,10 @@ impl<T: Transport> Connection<T> {
     fn may_parse(&mut self, cx: &mut Context<'_>, buffers: &Buffers, now: Duration) -> bool {
         let config = &self.service.config;
         if let Some(incoming) = &mut self.incoming {
-            return incoming.poll_room(config.content_window_bytes, now, cx).is_ready();
+            return incoming.poll_write_capacity(config.content_window_bytes, now, cx).is_ready();
         }
         let is_closed = self.ending.is_due() || self.http1.is_finished() || self.http1.awaits_verdict();
-        if is_closed || !self.output.has_room(config.output_bytes) {
+        if is_closed || !self.output.has_capacity(config.output_bytes) {
             return false;
         }
         if self.exchanges.is_empty() && self.streaming.is_none() {
@@ -206,7 +207,7 @@ impl<T: Transport> Connection<T> {
             }
             Some(ServerEvent::Content(content)) => self.handle_content(content, now),
             Some(ServerEvent::EndOfContent) => {
-                self.is_news_to_handlers = true;
+                self.handlers_need_poll = true;
                 if let Some(sender) = self.incoming.take().as_ref().and_then(IncomingContent::sender) {
                     sender.finish(index.field_lines(bytes));
                 }
@@ -316,7 +317,7 @@ impl<T: Transport> Connection<T> {
 
     /// Notes that a part of the body has arrived. The client makes progress, even if it does not read.
     fn note_content(&mut self) {
-        self.is_news_to_handlers = true;
+        self.handlers_need_poll = true;
         self.timers.stalled_since = None;
     }
 
@@ -347,7 +348,7 @@ impl<T: Transport> Connection<T> {
         if let Some(incoming) = self.incoming.take() {
             self.service.worker.count_client_fault();
             incoming.fail(error);
-            self.is_news_to_handlers = true;
+            self.handlers_need_poll = true;
         }
         self.abandon();
         if self.exchanges.is_empty() && self.streaming.is_none() {

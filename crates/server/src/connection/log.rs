@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thruway_message::{OwnedRequestHead, RequestHead, StatusCode};
 
-use crate::response::{Response, Told};
+use crate::response::{Response, ResponseMetadata};
 
 /// Data of a request that is not recorded yet.
 pub(crate) struct Log {
@@ -43,13 +43,13 @@ pub(crate) struct Outcome {
     pub(crate) content_bytes: u64,
     pub(crate) received_bytes: Option<u64>,
     pub(crate) is_complete: bool,
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<ResponseMetadata>,
 }
 
 impl Outcome {
     /// Returns the outcome of a response with a complete body of this length.
     pub(crate) fn of(response: &mut Response, content_bytes: u64) -> Self {
-        let (status, told) = (response.status(), response.take_told());
+        let (status, told) = (response.status(), response.take_metadata());
         Self { status, content_bytes, received_bytes: None, is_complete: true, told }
     }
 }

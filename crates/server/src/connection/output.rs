@@ -51,7 +51,7 @@ impl Output {
 
     /// Returns `true` if more may be added: there is no tail, and fewer than `bytes_max` bytes wait.
     #[inline]
-    pub(super) fn has_room(&self, bytes_max: usize) -> bool {
+    pub(super) fn has_capacity(&self, bytes_max: usize) -> bool {
         !self.has_tail() && self.bytes.len() - self.written < bytes_max
     }
 

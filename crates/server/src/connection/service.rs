@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::handler::Handler;
 use crate::record::{Record, TakeRecord};
-use crate::response::{InterimSlot, Told};
+use crate::response::{InterimSlot, ResponseMetadata};
 
 /// The handler, its settings, and the buffers of one worker.
 pub(crate) struct Service {
@@ -37,7 +37,7 @@ pub(super) struct Buffers {
     pub(super) parsed: usize,
     pub(super) filled: usize,
     /// `true` if the socket has no more data. A read makes sense only after the next wakeup.
-    pub(super) is_dry: bool,
+    pub(super) would_block: bool,
     /// Positions of the field lines of the current request.
     pub(super) index: HeadIndex,
     /// Bytes to write.
@@ -72,7 +72,7 @@ impl Service {
 
     /// Starts a poll iteration and returns its time.
     #[inline]
-    pub(crate) fn begin_turn(&self) -> Duration {
+    pub(crate) fn begin_poll(&self) -> Duration {
         let clock = self.worker.clock();
         let now = clock.now();
         self.origin_fields.borrow_mut().renew(clock, now);
@@ -119,9 +119,9 @@ impl Service {
             content_bytes,
             received_bytes,
             duration,
-            forwarded: told.as_ref().and_then(Told::forwarded),
-            refused: told.as_ref().and_then(Told::refused),
-            user: told.as_ref().and_then(Told::user),
+            forwarded: told.as_ref().and_then(ResponseMetadata::forwarded),
+            refused: told.as_ref().and_then(ResponseMetadata::refused),
+            user: told.as_ref().and_then(ResponseMetadata::user),
             is_complete,
             is_cut_off: !is_complete && self.worker.is_cut_off(),
         });
@@ -139,7 +139,7 @@ impl Buffers {
             input: vec![0; input_bytes].into_boxed_slice(),
             parsed: 0,
             filled: 0,
-            is_dry: false,
+            would_block: false,
             index: HeadIndex::with_capacity(limits.field_lines as usize),
             output: PooledBuffer::default(),
         }

@@ -14,7 +14,7 @@ use super::ending::AfterAnswer;
 use super::log::Log;
 use super::output::{COPY_BYTES_MAX, Output, Tail};
 use crate::request::ContentError;
-use crate::response::{AtDrain, BoxError, ContentStream, Piece, Told};
+use crate::response::{AtDrain, BoxError, ContentStream, Piece, ResponseMetadata};
 
 /// The response that is being written.
 pub(super) struct Streaming {
@@ -33,7 +33,7 @@ pub(super) struct Streaming {
 /// The record of a streamed answer.
 pub(super) struct StreamRecord {
     pub(super) log: Option<Box<Log>>,
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<ResponseMetadata>,
 }
 
 enum Framing {

@@ -105,8 +105,8 @@ impl<T: Transport> Connection<T> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.deadline.set_waker(cx.waker());
-        let now = self.connected.service.begin_turn();
-        self.wire.begin_turn(now);
+        let now = self.connected.service.begin_poll();
+        self.wire.begin_poll(now);
         if self.deadline().is_some_and(|at| at <= now) && self.handle_overdue(now).is_ready() {
             self.break_off_streams();
             return Poll::Ready(());

@@ -48,7 +48,7 @@ impl Incoming {
             if self.content.is_abandoned() {
                 return Reading::IsOver;
             }
-            if self.content.poll_room(config.content_window_bytes, now, cx).is_pending() {
+            if self.content.poll_write_capacity(config.content_window_bytes, now, cx).is_pending() {
                 return Reading::GoesOn;
             }
             match self.from.poll_data(cx) {

@@ -32,7 +32,7 @@ pub struct Http2Limits {
     /// the client sends or causes costs 10 points. An empty frame or new settings cost 5. Any other frame
     /// that moves no message costs 1. A response returns 5 points, body data 1 or 2, and ten seconds return
     /// all.
-    pub oddities: u32,
+    pub flood_guard: u32,
 }
 
 impl Default for Http2Limits {
@@ -42,7 +42,7 @@ impl Default for Http2Limits {
             stream_window_bytes: 64 << 10,
             frame_bytes: FRAME_BYTES_MIN,
             send_buffer_bytes: 64 << 10,
-            oddities: 2000,
+            flood_guard: 2000,
         }
     }
 }

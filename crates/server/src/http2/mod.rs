@@ -15,7 +15,7 @@ mod limits;
 
 // bytes and frames
 mod frames;
-mod oddities;
+mod flood_guard;
 mod wire;
 
 // requests

@@ -15,7 +15,7 @@ use thruway_net::PooledBuffer;
 
 use super::response_head::field_map;
 use crate::connection::{log_failure, poll_meanwhile, poll_piece};
-use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source, Told};
+use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, ResponseMetadata, Source};
 
 /// A response in progress. Its body is sent as the client's windows allow, and is fetched only on demand.
 pub(super) struct Sending {
@@ -32,7 +32,7 @@ pub(super) struct Sending {
     pub(super) stalled_since: Option<Duration>,
     pub(super) status: StatusCode,
     pub(super) sent_bytes: u64,
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<ResponseMetadata>,
 }
 
 /// Source of the body.
@@ -58,7 +58,7 @@ impl Sending {
         source: Source,
         length: Option<u64>,
         status: StatusCode,
-        told: Option<Told>,
+        told: Option<ResponseMetadata>,
     ) -> Self {
         let (from, piece) = match source {
             Source::Static(bytes) => (From::Nowhere, Bytes::from_static(bytes)),

@@ -28,7 +28,7 @@ use super::tunnel::HandedOver;
 use crate::connection::{Log, Logged, Outcome, Service, poll_later, settle};
 use crate::connection_info::ConnectionInfo;
 use crate::handler::{Answer, Later};
-use crate::response::{Response, Source, Told};
+use crate::response::{Response, ResponseMetadata, Source};
 
 /// State that the streams of a connection share.
 pub(super) struct Connected {
@@ -169,7 +169,7 @@ impl Stream {
         let body = ResponseBody::for_response(&self.facts, status, response.content().length());
         let head = response_head(&response, body, &self.connected.service.origin_fields.borrow());
         self.connected.note_moved(true);
-        let told = response.take_told();
+        let told = response.take_metadata();
         let source = if body.has_content() { response.take_content() } else { Source::Empty };
         let Ok(to) = respond.send_response(head, !body.has_content()) else {
             return self.record_unanswered(told);
@@ -188,7 +188,7 @@ impl Stream {
     /// Makes the stream a tunnel. It is recorded at its end.
     fn hand_over(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         let head = tunnel_head(&response, &self.connected.service.origin_fields.borrow());
-        let (told, from) = (response.take_told(), self.to_tunnel.take());
+        let (told, from) = (response.take_metadata(), self.to_tunnel.take());
         self.connected.note_moved(true);
         match (response.take_content(), from, respond.send_response(head, false)) {
             (Source::Tunnel(handler), Some(from), Ok(to)) => {
@@ -262,11 +262,17 @@ impl Stream {
         self.end(false);
     }
 
-    fn record(&mut self, status: StatusCode, content_bytes: u64, is_complete: bool, told: Option<Told>) {
+    fn record(
+        &mut self,
+        status: StatusCode,
+        content_bytes: u64,
+        is_complete: bool,
+        told: Option<ResponseMetadata>,
+    ) {
         self.record_as(Outcome { status, content_bytes, received_bytes: None, is_complete, told });
     }
 
-    fn record_unanswered(&mut self, told: Option<Told>) {
+    fn record_unanswered(&mut self, told: Option<ResponseMetadata>) {
         self.record(self.connected.service.unanswered(), 0, false, told);
     }
 

@@ -8,18 +8,18 @@ use std::task::{Context, Poll, ready};
 
 use thruway_net::{Http2Stream, PooledBuffer};
 
-use crate::response::{Told, Tunnel, TunnelHandler, TunnelTrace};
+use crate::response::{ResponseMetadata, Tunnel, TunnelHandler, TunnelTrace};
 
 /// A stream that has become a tunnel, and its record.
 pub(super) struct HandedOver {
     running: Pin<Box<dyn Future<Output = ()>>>,
     trace: Rc<TunnelTrace>,
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<ResponseMetadata>,
 }
 
 impl HandedOver {
     /// Starts the tunnel on the stream `bytes`.
-    pub(super) fn new(handler: TunnelHandler, bytes: Http2Stream, told: Option<Told>) -> Self {
+    pub(super) fn new(handler: TunnelHandler, bytes: Http2Stream, told: Option<ResponseMetadata>) -> Self {
         let trace = Rc::<TunnelTrace>::default();
         let tunnel = Tunnel::traced(Box::new(bytes), PooledBuffer::default(), trace.clone());
         // The handler runs only inside of a poll, where a panic is caught.

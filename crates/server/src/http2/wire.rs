@@ -11,8 +11,8 @@ use std::time::Duration;
 use thruway_net::{Gathered, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::flood_guard::FloodGuard;
 use super::frames::{Frame, FrameScan};
-use super::oddities::Oddities;
 use crate::connection::Service;
 
 /// The transport, shared by the library and the connection.
@@ -34,7 +34,7 @@ struct State<T> {
     is_content: bool,
     has_input_ended: bool,
     /// `true` if there is nothing to read until the task is woken.
-    is_dry: bool,
+    would_block: bool,
     /// Number of bytes that this poll iteration may still read.
     turn_left: usize,
 
@@ -45,7 +45,7 @@ struct State<T> {
     sent: FrameScan,
     is_shut_down: bool,
 
-    oddities: Oddities,
+    flood_guard: FloodGuard,
     times: Times,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Times {
 
 impl<T: Transport> Wire<T> {
     pub(super) fn new(service: Rc<Service>, transport: T, early: PooledBuffer, now: Duration) -> Self {
-        let oddities = Oddities::new(service.config.http2.oddities, now);
+        let flood_guard = FloodGuard::new(service.config.http2.flood_guard, now);
         Self(Rc::new(RefCell::new(State {
             service,
             transport,
@@ -73,13 +73,13 @@ impl<T: Transport> Wire<T> {
             is_section_open: false,
             is_content: false,
             has_input_ended: false,
-            is_dry: false,
+            would_block: false,
             turn_left: TURN_BYTES,
             output: Gathered::default(),
             is_gathering: false,
             sent: FrameScan::behind(0),
             is_shut_down: false,
-            oddities,
+            flood_guard,
             times: Times { now, written_at: now, ..Times::default() },
         })))
     }
@@ -90,12 +90,12 @@ impl<T: Transport> Wire<T> {
     }
 
     /// Starts a poll iteration: allows further reads and returns points of the flood guard.
-    pub(super) fn begin_turn(&self, now: Duration) {
+    pub(super) fn begin_poll(&self, now: Duration) {
         let state = &mut *self.0.borrow_mut();
         state.turn_left = TURN_BYTES;
-        state.is_dry = false;
+        state.would_block = false;
         state.times.now = now;
-        state.oddities.refill(now);
+        state.flood_guard.refill(now);
     }
 
     pub(super) fn times(&self) -> Times {
@@ -117,7 +117,7 @@ impl<T: Transport> Wire<T> {
 
     /// Returns `true` if the flood guard has no points left. Then nothing more is read.
     pub(super) fn is_too_odd(&self) -> bool {
-        self.0.borrow().oddities.is_too_many()
+        self.0.borrow().flood_guard.is_too_many()
     }
 
     /// Discards data that the peer has not read.
@@ -145,7 +145,7 @@ impl<T: Transport> Wire<T> {
 
 impl<T: Transport> State<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.oddities.is_too_many() {
+        if self.flood_guard.is_too_many() {
             // The connection checks this next.
             return Poll::Pending;
         }
@@ -168,15 +168,15 @@ impl<T: Transport> State<T> {
     /// Reads available bytes through the buffer of the worker. Filling `buffer` with zeros first, as a direct
     /// read requires, costs more than copying the usual few bytes.
     fn poll_transport(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        let Self { transport, service, turn_left, is_dry, .. } = self;
-        if *is_dry {
+        let Self { transport, service, turn_left, would_block, .. } = self;
+        if *would_block {
             return Poll::Pending;
         }
         let room = buffer.remaining().min(*turn_left);
         service.with_input(|input| {
             let room = room.min(input.len());
             let polled = transport.poll_read(cx, &mut input[..room]);
-            *is_dry = polled.is_pending();
+            *would_block = polled.is_pending();
             let read = ready!(polled)?;
             buffer.put_slice(&input[..read]);
             Poll::Ready(Ok(read))
@@ -195,9 +195,9 @@ impl<T: Transport> State<T> {
     }
 
     fn note_received(&mut self, bytes: &[u8]) {
-        let Self { received, oddities, is_section_open, is_content, times, .. } = self;
+        let Self { received, flood_guard, is_section_open, is_content, times, .. } = self;
         received.pass(bytes, |frame: Frame| {
-            oddities.received(frame);
+            flood_guard.received(frame);
             *is_section_open = frame.leaves_section_open();
             *is_content = frame.is_content();
         });
@@ -207,13 +207,13 @@ impl<T: Transport> State<T> {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let Self { sent, oddities, .. } = self;
-        sent.pass(bytes, |frame| oddities.sent(frame));
+        let Self { sent, flood_guard, .. } = self;
+        sent.pass(bytes, |frame| flood_guard.sent(frame));
         self.output.push(bytes);
     }
 
     /// Ready when more data can be buffered.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_write_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.output.is_full() { self.poll_written(cx) } else { Poll::Ready(Ok(())) }
     }
 
@@ -256,7 +256,7 @@ impl<T: Transport> AsyncRead for Wire<T> {
 impl<T: Transport> AsyncWrite for Wire<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let state = &mut *self.0.borrow_mut();
-        ready!(state.poll_room(cx))?;
+        ready!(state.poll_write_capacity(cx))?;
         state.keep(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -267,7 +267,7 @@ impl<T: Transport> AsyncWrite for Wire<T> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let state = &mut *self.0.borrow_mut();
-        ready!(state.poll_room(cx))?;
+        ready!(state.poll_write_capacity(cx))?;
         for slice in slices {
             state.keep(slice);
         }
@@ -280,7 +280,7 @@ impl<T: Transport> AsyncWrite for Wire<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = &mut *self.0.borrow_mut();
-        if state.is_gathering { state.poll_room(cx) } else { state.poll_written(cx) }
+        if state.is_gathering { state.poll_write_capacity(cx) } else { state.poll_written(cx) }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

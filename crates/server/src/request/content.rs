@@ -399,7 +399,7 @@ impl ContentSender {
     }
 
     /// Returns the number of bytes that may be sent. If it is 0, the connection is woken when that changes.
-    pub(crate) fn poll_room(&self, window_bytes: usize, cx: &mut Context<'_>) -> Poll<usize> {
+    pub(crate) fn poll_write_capacity(&self, window_bytes: usize, cx: &mut Context<'_>) -> Poll<usize> {
         let mut state = self.0.lock();
         match window_bytes.saturating_sub(state.queued_bytes) {
             0 => {

@@ -37,14 +37,14 @@ pub struct Refused {
 
 /// Metadata from a handler about a request, for the record.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum ResponseMetadata {
     Forwarded(Box<Forwarded>),
     Refused(Box<Refused>),
     /// User authenticated by a layer, with metadata from the handler behind it.
-    User(Box<(Box<str>, Option<Told>)>),
+    User(Box<(Box<str>, Option<ResponseMetadata>)>),
 }
 
-impl Told {
+impl ResponseMetadata {
     pub(crate) fn forwarded(&self) -> Option<&Forwarded> {
         match self {
             Self::Forwarded(forwarded) => Some(forwarded),

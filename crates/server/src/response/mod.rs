@@ -30,7 +30,7 @@ pub use writer::ContentWriter;
 
 pub(crate) use content::{FileRange, Source};
 pub(crate) use interim::{InterimResponse, InterimSlot};
-pub(crate) use metadata::Told;
+pub(crate) use metadata::ResponseMetadata;
 pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 
 /// A response. The server sets the headers that frame it: `Content-Length`, `Transfer-Encoding` and
@@ -43,7 +43,7 @@ pub struct Response {
     /// Headers with a meaning for the server, as set so far.
     marks: Marks,
     /// Metadata for the record.
-    told: Option<Told>,
+    told: Option<ResponseMetadata>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -321,12 +321,12 @@ impl Response {
 
     /// Sets data about the forwarding of the request, for the record.
     pub fn set_forwarded(&mut self, forwarded: Box<Forwarded>) {
-        self.told = Some(Told::Forwarded(forwarded));
+        self.told = Some(ResponseMetadata::Forwarded(forwarded));
     }
 
     /// Sets the policy that has rejected the request, for the record.
     pub fn set_refused(&mut self, refused: Refused) {
-        self.told = Some(Told::Refused(Box::new(refused)));
+        self.told = Some(ResponseMetadata::Refused(Box::new(refused)));
     }
 
     /// Sets the name of the authenticated user, for the record. For layers in front of a handler. Set it
@@ -335,14 +335,14 @@ impl Response {
     pub fn set_user(&mut self, user: impl Into<Box<str>>) {
         let told = match self.told.take() {
             // The first policy of a route determines the user. Its `set_user` runs last.
-            Some(Told::User(both)) => both.1,
+            Some(ResponseMetadata::User(both)) => both.1,
             other => other,
         };
-        self.told = Some(Told::User(Box::new((user.into(), told))));
+        self.told = Some(ResponseMetadata::User(Box::new((user.into(), told))));
     }
 
     #[inline]
-    pub(crate) const fn take_told(&mut self) -> Option<Told> {
+    pub(crate) const fn take_metadata(&mut self) -> Option<ResponseMetadata> {
         self.told.take()
     }
 

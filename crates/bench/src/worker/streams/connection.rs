@@ -22,7 +22,7 @@ use super::exchange::{Exchange, Finished, Verdict, verdict};
 use super::watched::{Sight, Watched};
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Answer, Http2Request};
-use crate::worker::connection::{Ended, Spoken};
+use crate::worker::connection::{Ended, WireProtocol};
 use crate::worker::dispatch::Worker;
 use crate::worker::plan::{Answered, Phase, Taken, Ticket};
 
@@ -60,7 +60,7 @@ impl Wake for Flag {
     }
 }
 
-impl<T: Transport> Spoken<T> for Streams<T> {
+impl<T: Transport> WireProtocol<T> for Streams<T> {
     fn new(transport: T, worker: &Worker) -> Self {
         let sight = Rc::new(Sight::default());
         let stream =
@@ -84,7 +84,7 @@ impl<T: Transport> Spoken<T> for Streams<T> {
             sight,
             flag_waker: flag.clone().into(),
             flag,
-            queued: VecDeque::with_capacity(worker.manner.pipeline.min(1)),
+            queued: VecDeque::with_capacity(worker.connection_options.pipeline.min(1)),
             exchanges: FuturesUnordered::new(),
             oldest: Duration::ZERO,
             answered: 0,
@@ -94,7 +94,7 @@ impl<T: Transport> Spoken<T> for Streams<T> {
     }
 
     fn deadline(&self, worker: &Worker) -> Option<Duration> {
-        (!self.is_idle()).then(|| self.oldest + worker.manner.timeout)
+        (!self.is_idle()).then(|| self.oldest + worker.connection_options.timeout)
     }
 
     fn ask(&mut self, _: &Worker, ticket: Ticket) {
@@ -136,7 +136,7 @@ impl<T: Transport> Streams<T> {
         let polled = self.library.poll_unpin(&mut Context::from_waker(&self.flag_waker));
         let error = match polled {
             Poll::Pending => return,
-            Poll::Ready(Ok(())) => self.poll_room().err(),
+            Poll::Ready(Ok(())) => self.poll_write_capacity().err(),
             Poll::Ready(Err(error)) => Some(error),
         };
         self.end = Some(match error.map(|error| self.judge(&error, false)) {
@@ -148,7 +148,7 @@ impl<T: Transport> Streams<T> {
 
     /// Checks if another request can be sent now. The error is the reason why none can be sent on this
     /// connection.
-    fn poll_room(&mut self) -> Result<bool, h2::Error> {
+    fn poll_write_capacity(&mut self) -> Result<bool, h2::Error> {
         match self.send.poll_ready(&mut Context::from_waker(&self.flag_waker)) {
             Poll::Pending => Ok(false),
             Poll::Ready(ready) => ready.map(|()| true),
@@ -217,7 +217,7 @@ impl<T: Transport> Streams<T> {
     /// Ends the connection if the load is over, and resets the streams of requests that timed out. The other
     /// streams continue.
     fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
-        let timeout = worker.manner.timeout;
+        let timeout = worker.connection_options.timeout;
         if worker.phase.get() == Phase::Over {
             self.take_tickets().for_each(|ticket| worker.give_up(ticket, now));
             return Some(Ended::Over);
@@ -244,9 +244,9 @@ impl<T: Transport> Streams<T> {
 
     /// Sends what may start, on as many streams as are allowed.
     fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
-        let room = worker.manner.pipeline.min(self.send.current_max_send_streams());
+        let room = worker.connection_options.pipeline.min(self.send.current_max_send_streams());
         while self.exchanges.len() < room {
-            match self.poll_room() {
+            match self.poll_write_capacity() {
                 Ok(true) => {}
                 Ok(false) => return None,
                 // The connection accepts no more requests. Those in progress may complete.

@@ -41,10 +41,14 @@ impl Exchange {
     }
 
     /// Ready when there is room for content of the request.
-    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
+    pub(crate) fn poll_write_capacity(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> Poll<Result<(), Error>> {
         match self {
-            Self::Http1(exchange) => exchange.poll_room(cx, now),
-            Self::Http2(exchange) => exchange.poll_room(cx, now),
+            Self::Http1(exchange) => exchange.poll_write_capacity(cx, now),
+            Self::Http2(exchange) => exchange.poll_write_capacity(cx, now),
         }
     }
 

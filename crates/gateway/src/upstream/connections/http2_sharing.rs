@@ -170,8 +170,8 @@ pub(crate) fn close_idle(worker: &Worker, connections: u64) -> bool {
 }
 
 impl Open {
-    fn has_room(&mut self) -> bool {
-        self.connection.has_room()
+    fn has_capacity(&mut self) -> bool {
+        self.connection.has_capacity()
     }
 
     /// `true` if it may get requests: its server was well ever since, or there may be no other before those
@@ -190,8 +190,9 @@ impl Open {
 pub(crate) fn with_room(worker: &Worker, upstream: u64) -> Vec<usize> {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let of_upstream = servers.iter_mut().filter(|((id, _), _)| *id == upstream);
-    let with_room = of_upstream
-        .filter_map(|((_, server), shared)| shared.open.iter_mut().any(Open::has_room).then_some(*server));
+    let with_room = of_upstream.filter_map(|((_, server), shared)| {
+        shared.open.iter_mut().any(Open::has_capacity).then_some(*server)
+    });
     with_room.collect()
 }
 
@@ -205,7 +206,7 @@ pub(crate) fn find(
     with_shared(worker, wanted.key, |shared| {
         shared.open.retain_mut(|open| !open.connection.is_over() && open.is_trusted(wanted));
         let mut later = shared.open.iter_mut().filter(|open| Some(open.number) > later_than);
-        let open = later.find_map(|open| open.has_room().then(|| (open.number, open.connection.clone())));
+        let open = later.find_map(|open| open.has_capacity().then(|| (open.number, open.connection.clone())));
         open.map(Ok).or_else(|| shared.opening.clone().filter(|_| wanted.awaits_opening).map(Err))
     })
 }

@@ -66,11 +66,11 @@ impl Connections {
             return true;
         }
         // This counter and the queue are updated in one total order.
-        let has_room = self.in_flight.fetch_add(1, Ordering::SeqCst) < requests_max;
-        if !has_room {
+        let has_capacity = self.in_flight.fetch_add(1, Ordering::SeqCst) < requests_max;
+        if !has_capacity {
             self.end_request(requests_max);
         }
-        has_room
+        has_capacity
     }
 
     /// Ends a request that was counted under the limit `requests_max`.

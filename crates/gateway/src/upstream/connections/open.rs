@@ -65,7 +65,7 @@ async fn open_for(slot: &ServerSlot, purpose: Purpose) -> Result<Acquired, NotOp
             break;
         }
         // Others may have waited for the same settings, and taken the room.
-        if !shared.is_reused || shared.connection.has_room() {
+        if !shared.is_reused || shared.connection.has_capacity() {
             return Ok(acquired);
         }
     }

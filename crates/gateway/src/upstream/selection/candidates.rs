@@ -37,7 +37,7 @@ impl<'s> Candidates<'s> {
     #[inline]
     pub(crate) fn include(&self, place: usize) -> bool {
         let server = &self.servers.list[place];
-        self.would_include(server) && server.has_room()
+        self.would_include(server) && server.has_capacity()
     }
 
     /// Returns `true` if a server would be a candidate but has no capacity.

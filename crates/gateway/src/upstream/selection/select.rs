@@ -77,7 +77,7 @@ fn sticky_server<'s>(
     let server = servers.list.iter().find(|server| server.token == token)?;
     let may_be = server.health().admin_state() != AdminState::Disabled
         && server.is_available(now)
-        && server.has_room()
+        && server.has_capacity()
         && !tried.contains(&server.number);
     may_be.then_some(server)
 }

@@ -6,7 +6,7 @@ use thruway_mcp::json_rpc::Error;
 use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::schema::methods;
 use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, Onward};
+use thruway_mcp_client::forwarding::{Answer, ForwardedCall};
 use thruway_mcp_server::backend::Status;
 
 use super::json::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
@@ -24,14 +24,18 @@ impl Forwarding {
     /// Forwards a call that requests a task.
     pub(in crate::bridge) async fn forward_as_task(
         self,
-        mut onward: Onward,
+        mut onward: ForwardedCall,
         speaking: Speaking,
     ) -> (Vec<u8>, Status) {
         let outcome = self.begin_task(&mut onward, &speaking).await;
         self.write(&onward.method, outcome)
     }
 
-    async fn begin_task(&self, onward: &mut Onward, speaking: &Speaking) -> Result<Answer, McpClientError> {
+    async fn begin_task(
+        &self,
+        onward: &mut ForwardedCall,
+        speaking: &Speaking,
+    ) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
         let owner = speaking.owner().ok_or_else(no_task)?;
         let whose = (owner.clone(), speaking.holder());
@@ -52,7 +56,7 @@ impl Forwarding {
     /// Forwards a request about the task `id`, or a list request.
     pub(in crate::bridge) async fn forward_about_tasks(
         self,
-        mut onward: Onward,
+        mut onward: ForwardedCall,
         speaking: Speaking,
         id: Option<Box<str>>,
     ) -> (Vec<u8>, Status) {
@@ -66,7 +70,7 @@ impl Forwarding {
 
     async fn ask_about_task(
         &self,
-        onward: &mut Onward,
+        onward: &mut ForwardedCall,
         speaking: &Speaking,
         id: &str,
     ) -> Result<Answer, McpClientError> {
@@ -79,7 +83,7 @@ impl Forwarding {
             return self.ask_how_task_stands(onward, &found, id).await;
         }
         self.tasks().listen(id, |listener| speaking.listen(listener));
-        let outcome = found.upstream.client.clone().unhurried().forward(onward).await;
+        let outcome = found.upstream.client.clone().with_full_timeout().forward(onward).await;
         found.check()?;
         if matches!(outcome, Ok(_) | Err(McpClientError::Server(_))) {
             self.tasks().note_end(id);
@@ -89,7 +93,7 @@ impl Forwarding {
 
     async fn ask_how_task_stands(
         &self,
-        onward: &Onward,
+        onward: &ForwardedCall,
         found: &Found,
         id: &str,
     ) -> Result<Answer, McpClientError> {
@@ -106,7 +110,11 @@ impl Forwarding {
     }
 
     /// Forwards a list request, and keeps only the tasks of this client.
-    async fn list_tasks(&self, onward: &mut Onward, speaking: &Speaking) -> Result<Answer, McpClientError> {
+    async fn list_tasks(
+        &self,
+        onward: &mut ForwardedCall,
+        speaking: &Speaking,
+    ) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
         let names = self.names(speaking, upstream.number()).ok_or_else(no_task)?;
         speaking.speak_for(onward, Some(names.clone()));

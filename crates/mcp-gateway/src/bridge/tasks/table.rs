@@ -428,7 +428,7 @@ impl Listener {
             return outbox.send(message);
         }
         let session = self.session.upgrade()?;
-        if session.asides()?.outbox().try_send(Said::Message(message)).is_err() {
+        if session.out_of_band()?.outbox().try_send(Said::Message(message)).is_err() {
             self.outbox.dropped().note(1, "the client opens no stream for messages outside of its requests");
         }
         None

@@ -73,11 +73,11 @@ struct Pool {
 impl Pool {
     /// Counts one more compressor. Returns `false` if the limit is reached.
     const fn count_one_more(&mut self, in_use_max: usize) -> bool {
-        let has_room = self.in_use < in_use_max;
-        if has_room {
+        let has_capacity = self.in_use < in_use_max;
+        if has_capacity {
             self.in_use += 1;
         }
-        has_room
+        has_capacity
     }
 
     /// Takes an unused compressor of the pool, if any.

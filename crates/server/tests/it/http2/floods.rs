@@ -190,7 +190,7 @@ fn a_client_that_behaves_is_never_too_odd() {
 /// in memory.
 #[test]
 fn resets_that_pile_up_before_a_client_that_takes_nothing_come_to_an_end() {
-    let (scene, ..) = scene(Http2Limits { oddities: u32::MAX, ..Http2Limits::default() });
+    let (scene, ..) = scene(Http2Limits { flood_guard: u32::MAX, ..Http2Limits::default() });
     let mut client = greeted(&scene);
     client.take_only(0);
     let piece = |n: u32| {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thruway_server::{
-    AtDrain, BoxError, Config, Content, ContentStream, Limits, OwnedRequest, Piece, Request, Response, Spoken,
+    AtDrain, BoxError, Config, Content, ContentStream, HttpProtocol, Limits, OwnedRequest, Piece, Request,
+    Response,
 };
 use thruway_testkit::scene::Scene;
 
@@ -70,7 +71,7 @@ fn http11_is_spoken_where_http2_is() {
 #[test]
 fn what_is_no_preface_is_closed_at_once_where_nothing_else_is_spoken() {
     let scene = Scene::new(|| "ok");
-    let mut client = scene.connect_as(Spoken::Http2);
+    let mut client = scene.connect_as(HttpProtocol::Http2);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.is_finished());
     client.finish();

@@ -15,7 +15,7 @@ use super::store::Store;
 use super::{AcmeConfig, AcmeError, Challenges, OrderedNames};
 
 /// Orders certificates for one config.
-pub(super) struct Desk {
+pub(super) struct AcmeClient {
     pub(super) config: AcmeConfig,
     challenges: Challenges,
     patience: Patience,
@@ -31,7 +31,7 @@ struct Opened {
     account: Option<Account>,
 }
 
-impl Desk {
+impl AcmeClient {
     pub(super) fn new(config: AcmeConfig, challenges: Challenges) -> Self {
         let (patience, opened, turn) = (Patience::default(), Mutex::default(), Mutex::default());
         Self { config, challenges, patience, opened, turn }
@@ -43,7 +43,7 @@ impl Desk {
     }
 
     /// Returns the `Retry-After` of the last order.
-    pub(super) fn told_to_wait(&self) -> Option<Duration> {
+    pub(super) fn retry_after(&self) -> Option<Duration> {
         self.patience.take()
     }
 
@@ -73,7 +73,7 @@ impl Desk {
         // The roots may have changed. If they cannot be read, the old ones stay.
         let _ = self.config.connector.refresh();
         // A certificate that cannot be stored would still count towards the server's weekly limit.
-        self.opened.lock().await.store(&self.config)?.check_room()?;
+        self.opened.lock().await.store(&self.config)?.check_capacity()?;
         let account = self.account().await?;
         let pem = order(&account, &self.config, &self.challenges, names, replaced).await?;
         let mut opened = self.opened.lock().await;

@@ -8,15 +8,15 @@ use thruway_net::tls::CertificateContents;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::desk::Desk;
+use super::acme_client::AcmeClient;
 use super::due::retry_after;
 use super::renewal::Renewal;
 use super::status::Statuses;
 use super::{AcmeError, CertificateStatus, OrderedNames};
 
 /// Looks after one certificate.
-pub(super) struct Keeper {
-    desk: Arc<Desk>,
+pub(super) struct Renewer {
+    acme_client: Arc<AcmeClient>,
     names: OrderedNames,
     statuses: Statuses,
     renewal: Option<Renewal>,
@@ -33,17 +33,17 @@ struct Failures {
     next: Option<Instant>,
 }
 
-impl Keeper {
-    pub(super) fn new(desk: Arc<Desk>, names: OrderedNames, statuses: Statuses) -> Self {
+impl Renewer {
+    pub(super) fn new(acme_client: Arc<AcmeClient>, names: OrderedNames, statuses: Statuses) -> Self {
         let (renewal, failures) = (None, Failures::default());
-        Self { desk, names, statuses, renewal, failures, chance: fastrand::f64() }
+        Self { acme_client, names, statuses, renewal, failures, chance: fastrand::f64() }
     }
 
     /// Never returns.
     pub(super) async fn run(mut self) {
         loop {
             // Another process may have renewed the certificate, or an operator may have removed it.
-            let present = self.desk.present(&self.names);
+            let present = self.acme_client.present(&self.names);
             let wait = self.wait(present.as_ref()).await;
             self.tell(present.as_ref(), wait);
             if wait.is_zero() {
@@ -73,14 +73,14 @@ impl Keeper {
         let held = self.renewal.take().filter(|renewal| renewal.holds_for(present));
         let renewal = match held {
             Some(renewal) => renewal,
-            None => Renewal::of(present, self.desk.suggested(present).await.as_ref(), self.chance),
+            None => Renewal::of(present, self.acme_client.suggested(present).await.as_ref(), self.chance),
         };
         self.renewal.insert(renewal).at
     }
 
     async fn order(&mut self, present: Option<CertificateContents>) {
         let ordered = self.ordered(present).await;
-        let issued = self.desk.present(&self.names);
+        let issued = self.acme_client.present(&self.names);
         let outcome = match ordered {
             // Else there would be one order after the other.
             Ok(()) if self.until_due(issued.as_ref()).await.is_zero() => Err(AcmeError::CertificateTooOld),
@@ -97,9 +97,9 @@ impl Keeper {
 
     /// Orders in a separate task, so that a panic does not stop the renewals.
     async fn ordered(&self, present: Option<CertificateContents>) -> Result<(), AcmeError> {
-        let (desk, names) = (self.desk.clone(), self.names.clone());
+        let (acme_client, names) = (self.acme_client.clone(), self.names.clone());
         let mut order = JoinSet::new();
-        order.spawn(async move { desk.order(&names, present.as_ref()).await });
+        order.spawn(async move { acme_client.order(&names, present.as_ref()).await });
         match order.join_next().await {
             Some(Ok(ordered)) => ordered,
             _ => Err(AcmeError::Panicked),
@@ -108,8 +108,8 @@ impl Keeper {
 
     fn failed(&mut self, error: &AcmeError) {
         let count = self.failures.count.saturating_add(1);
-        let told = self.desk.told_to_wait();
-        let wait = retry_after(count, told, &self.desk.config.pace, fastrand::f64());
+        let told = self.acme_client.retry_after();
+        let wait = retry_after(count, told, &self.acme_client.config.pace, fastrand::f64());
         let name = self.names.first();
         tracing::warn!(name, failures = count, again_in = ?wait, "cannot get a certificate: {error}");
         self.failures = Failures { count, last: Some(error.to_string()), next: Some(Instant::now() + wait) };
@@ -118,7 +118,7 @@ impl Keeper {
     fn tell(&self, present: Option<&CertificateContents>, wait: Duration) {
         self.statuses.tell(CertificateStatus {
             names: self.names.clone(),
-            path: self.desk.config.files(&self.names).chain,
+            path: self.acme_client.config.files(&self.names).chain,
             not_after: present.map(|present| present.validity.not_after),
             next_at: now() + wait,
             failures: self.failures.count,

@@ -10,13 +10,13 @@ use super::frames::{Frame, FrameKind};
 
 /// The points of one connection.
 #[derive(Debug)]
-pub(super) struct Oddities {
+pub(super) struct FloodGuard {
     left: u32,
     max: u32,
     refilled_at: Duration,
 }
 
-impl Oddities {
+impl FloodGuard {
     pub(super) const fn new(max: u32, now: Duration) -> Self {
         Self { left: max, max, refilled_at: now }
     }
@@ -105,8 +105,8 @@ mod tests {
 
     /// Returns the number of such frames that are within the limit.
     fn forgiven(frame: Frame) -> usize {
-        let mut oddities = Oddities::new(1000, Duration::ZERO);
-        (0..10_000).take_while(|_| (oddities.received(frame), !oddities.is_too_many()).1).count()
+        let mut flood_guard = FloodGuard::new(1000, Duration::ZERO);
+        (0..10_000).take_while(|_| (flood_guard.received(frame), !flood_guard.is_too_many()).1).count()
     }
 
     #[test]
@@ -136,29 +136,29 @@ mod tests {
 
     #[test]
     fn resets_that_we_are_made_to_send_count_and_our_own_do_not() {
-        let mut oddities = Oddities::new(1000, Duration::ZERO);
+        let mut flood_guard = FloodGuard::new(1000, Duration::ZERO);
         for code in [b"\0\0\0\0", b"\0\0\0\x02", b"\0\0\0\x08"] {
-            (0..1000).for_each(|_| oddities.sent(frame(3, 0, code)));
+            (0..1000).for_each(|_| flood_guard.sent(frame(3, 0, code)));
         }
-        assert!(!oddities.is_too_many());
-        (0..100).for_each(|_| oddities.sent(frame(3, 0, b"\0\0\0\x01")));
-        assert!(oddities.is_too_many());
+        assert!(!flood_guard.is_too_many());
+        (0..100).for_each(|_| flood_guard.sent(frame(3, 0, b"\0\0\0\x01")));
+        assert!(flood_guard.is_too_many());
     }
 
     #[test]
     fn answers_and_time_give_points_back() {
-        let mut oddities = Oddities::new(1000, Duration::ZERO);
+        let mut flood_guard = FloodGuard::new(1000, Duration::ZERO);
         let (reset, answer) = (frame(3, 0, b"\0\0\0\x08"), frame(0, 1, b"ok"));
         for _ in 0..10_000 {
-            oddities.received(reset);
-            (0..2).for_each(|_| oddities.sent(answer));
+            flood_guard.received(reset);
+            (0..2).for_each(|_| flood_guard.sent(answer));
         }
-        assert!(!oddities.is_too_many(), "one in three requests may be given up");
-        (0..100).for_each(|_| oddities.received(reset));
-        assert!(oddities.is_too_many());
-        oddities.refill(Duration::from_secs(1));
-        assert_eq!(oddities.left, 100);
-        oddities.refill(Duration::from_hours(1));
-        assert_eq!(oddities.left, 1000);
+        assert!(!flood_guard.is_too_many(), "one in three requests may be given up");
+        (0..100).for_each(|_| flood_guard.received(reset));
+        assert!(flood_guard.is_too_many());
+        flood_guard.refill(Duration::from_secs(1));
+        assert_eq!(flood_guard.left, 100);
+        flood_guard.refill(Duration::from_hours(1));
+        assert_eq!(flood_guard.left, 1000);
     }
 }

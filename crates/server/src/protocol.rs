@@ -11,7 +11,7 @@ use crate::http2::PREFACE;
 
 /// Protocol of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Spoken {
+pub enum HttpProtocol {
     /// HTTP/1.0 and HTTP/1.1.
     Http1,
     /// HTTP/2.
@@ -25,19 +25,19 @@ pub(crate) async fn recognise<T: Transport>(
     early: &mut PooledBuffer,
     guard: &ConnectionGuard,
     timeouts: Timeouts,
-) -> Option<Spoken> {
+) -> Option<HttpProtocol> {
     let worker = guard.worker();
     let deadline = worker.deadlines().register();
     let mut since = worker.clock().now();
     poll_fn(|cx| {
         deadline.set_waker(cx.waker());
         loop {
-            if let Some(spoken) = spoken_with(early) {
-                return Poll::Ready(Some(spoken));
+            if let Some(protocol) = spoken_with(early) {
+                return Poll::Ready(Some(protocol));
             }
             // A silent connection is treated like any other idle one.
             if early.is_empty() && guard.is_draining() {
-                return Poll::Ready(Some(Spoken::Http1));
+                return Poll::Ready(Some(HttpProtocol::Http1));
             }
             let patience = match early.is_empty() {
                 true if guard.is_over_limit() => OVER_LIMIT_PATIENCE.min(timeouts.idle),
@@ -51,7 +51,7 @@ pub(crate) async fn recognise<T: Transport>(
             deadline.set(Some(since + patience));
             let is_first = early.is_empty();
             match ready!(poll_append(transport, early, cx)) {
-                Some(0) => return Poll::Ready(Some(Spoken::Http1)),
+                Some(0) => return Poll::Ready(Some(HttpProtocol::Http1)),
                 Some(_) if is_first => since = now,
                 Some(_) => {}
                 None => return Poll::Ready(None),
@@ -62,12 +62,12 @@ pub(crate) async fn recognise<T: Transport>(
 }
 
 /// Returns the protocol that begins with `bytes`, if they are long enough.
-fn spoken_with(bytes: &[u8]) -> Option<Spoken> {
+fn spoken_with(bytes: &[u8]) -> Option<HttpProtocol> {
     let common = bytes.len().min(PREFACE.len());
     match bytes[..common] == PREFACE[..common] {
-        true if common == PREFACE.len() => Some(Spoken::Http2),
+        true if common == PREFACE.len() => Some(HttpProtocol::Http2),
         true => None,
-        false => Some(Spoken::Http1),
+        false => Some(HttpProtocol::Http1),
     }
 }
 
@@ -100,9 +100,9 @@ mod tests {
         assert_eq!(spoken_with(b""), None);
         assert_eq!(spoken_with(b"PR"), None);
         assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"), None);
-        assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0"), Some(Spoken::Http2));
+        assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0"), Some(HttpProtocol::Http2));
         for other in ["GET", "POST", "PRI * HTTP/1.1\r\n", "PROPFIND", "\0"] {
-            assert_eq!(spoken_with(other.as_bytes()), Some(Spoken::Http1), "{other:?}");
+            assert_eq!(spoken_with(other.as_bytes()), Some(HttpProtocol::Http1), "{other:?}");
         }
     }
 }

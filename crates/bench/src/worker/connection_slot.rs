@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use thruway_net::Deadline;
 
-use super::connection::{Connect, Ended, Opened, Spoken};
+use super::connection::{Connect, Ended, Opened, WireProtocol};
 use super::dispatch::Worker;
 use super::plan::{Phase, Taken, Ticket};
 use super::streams::Streams;
 use super::wire::Wire;
 use crate::failure::{Failure, FailureKind};
 
-struct Lane {
+struct ConnectionSlot {
     worker: Rc<Worker>,
     number: usize,
     deadline: Deadline,
@@ -31,21 +31,22 @@ impl Worker {
     /// The future of one connection, the `number`th of this worker; it ends with the load. `first` is open
     /// already.
     pub async fn lane<C: Connect>(self: Rc<Self>, number: usize, connect: C, first: Option<C::Transport>) {
-        if self.manner.is_http2 {
+        if self.connection_options.is_http2 {
             self.lane_of::<C, Streams<C::Transport>>(number, connect, first).await;
         } else {
             self.lane_of::<C, Wire<C::Transport>>(number, connect, first).await;
         }
     }
 
-    async fn lane_of<C: Connect, S: Spoken<C::Transport>>(
+    async fn lane_of<C: Connect, S: WireProtocol<C::Transport>>(
         self: Rc<Self>,
         number: usize,
         connect: C,
         first: Option<C::Transport>,
     ) {
         let deadline = self.deadlines.register();
-        let mut lane = Lane { worker: self, number, deadline, again: VecDeque::new(), failed_attempts: 0 };
+        let mut lane =
+            ConnectionSlot { worker: self, number, deadline, again: VecDeque::new(), failed_attempts: 0 };
         let mut open = first.map(|transport| {
             lane.worker.record.borrow_mut().connections_opened += 1;
             S::new(transport, &lane.worker)
@@ -75,7 +76,7 @@ impl Worker {
     }
 }
 
-impl Lane {
+impl ConnectionSlot {
     /// The next request to send on a new connection; `None` at the end of the load.
     async fn next_ticket(&mut self) -> Option<Ticket> {
         if let Some(ticket) = self.again.pop_front() {
@@ -98,7 +99,11 @@ impl Lane {
 
     /// A new connection, on which `ticket` and what must be sent again are to be sent. Without one, the
     /// request has failed.
-    async fn open<C: Connect, S: Spoken<C::Transport>>(&mut self, connect: &C, ticket: Ticket) -> Option<S> {
+    async fn open<C: Connect, S: WireProtocol<C::Transport>>(
+        &mut self,
+        connect: &C,
+        ticket: Ticket,
+    ) -> Option<S> {
         let Some(outcome) = self.connect(connect, ticket).await else {
             let now = self.worker.clock.now_exact();
             self.worker.give_up(ticket, now);
@@ -131,7 +136,7 @@ impl Lane {
         connect: &C,
         ticket: Ticket,
     ) -> Option<Result<Opened<C::Transport>, Failure>> {
-        let end = ticket.started.max(self.worker.clock.now_exact()) + self.worker.manner.timeout;
+        let end = ticket.started.max(self.worker.clock.now_exact()) + self.worker.connection_options.timeout;
         self.deadline.set(Some(end));
         let mut connecting = pin!(connect.connect());
         poll_fn(|cx| {
