@@ -52,6 +52,7 @@ pub(crate) struct Figures {
 
 /// Times of requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "JSON members carry units")]
 pub(crate) struct SpreadOfTimes {
     /// The shortest.
     pub(crate) min_us: f64,

@@ -88,7 +88,8 @@ impl Daemon {
     /// Starts the service of a config that was made in code. [`reload`](Self::reload) is refused; use
     /// [`reload_with`](Self::reload_with).
     ///
-    /// # Errors The config lacks a listener or a route, repeats an address, names an unknown upstream or
+    /// # Errors
+    /// The config lacks a listener or a route, repeats an address, names an unknown upstream or
     /// policy, or has an upstream without servers. Or an address is in use.
     pub fn from_config(config: Config) -> Result<Self, Failure> {
         check_references(&config)?;

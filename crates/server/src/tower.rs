@@ -30,7 +30,7 @@ use crate::response::{BoxError, Content, ContentStream, Piece, Response};
 /// ```
 ///
 /// Below a mount prefix, the service sees the path without it. Its futures run on the connection's thread.
-/// The `OnUpgrade` extension of hyper, and so axum's `WebSocketUpgrade`, is not supported. For WebSockets,
+/// The `OnUpgrade` extension of hyper, and so axum's `WebSocketUpgrade`, is not supported. For web sockets,
 /// add a route with [`Response::upgrade`] next to the application.
 #[derive(Clone)]
 pub struct Tower<S> {

@@ -71,16 +71,13 @@ fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
         let line = line.trim();
         let (body, is_doc) = if has_extension(path, "rs") {
             let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
-            match doc.or_else(|| line.strip_prefix("//")) {
-                Some(body) => (body.trim(), doc.is_some()),
-                None => {
-                    (is_code, is_open) = (false, false);
-                    let messages =
-                        messages(line).map(|text| Paragraph { line: index + 1, is_doc: false, text });
-                    paragraphs.extend(messages);
-                    continue;
-                }
-            }
+            let Some(body) = doc.or_else(|| line.strip_prefix("//")) else {
+                (is_code, is_open) = (false, false);
+                let found = messages(line).map(|text| Paragraph { line: index + 1, is_doc: false, text });
+                paragraphs.extend(found);
+                continue;
+            };
+            (body.trim(), doc.is_some())
         } else if has_extension(path, "toml") {
             (line.strip_prefix('#').unwrap_or_default().trim(), false)
         } else {
@@ -94,15 +91,13 @@ fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
             continue;
         }
         let item = body.strip_prefix("- ").or_else(|| body.strip_prefix("* "));
-        match paragraphs.last_mut().filter(|last| is_open && item.is_none() && last.is_doc == is_doc) {
-            Some(last) => {
-                last.text.push(' ');
-                last.text.push_str(body);
-            }
-            None => {
-                let text = item.unwrap_or(body).to_owned();
-                paragraphs.push(Paragraph { line: index + 1, is_doc, text });
-            }
+        let is_continued = |last: &&mut Paragraph| is_open && item.is_none() && last.is_doc == is_doc;
+        if let Some(last) = paragraphs.last_mut().filter(is_continued) {
+            last.text.push(' ');
+            last.text.push_str(body);
+        } else {
+            let text = item.unwrap_or(body).to_owned();
+            paragraphs.push(Paragraph { line: index + 1, is_doc, text });
         }
         is_open = true;
     }

@@ -22,7 +22,7 @@ struct Place {
 }
 
 impl Parking {
-    /// ConnectionSlot `lane` waits.
+    /// The slot `lane` waits.
     pub(super) fn park(&mut self, lane: usize, waker: &Waker) {
         if self.places.len() <= lane {
             self.places.resize(lane + 1, Place::default());
@@ -41,7 +41,7 @@ impl Parking {
         }
     }
 
-    /// ConnectionSlot `lane` has looked: it waits no longer, unless it parks again.
+    /// The slot `lane` has looked: it waits no longer, unless it parks again.
     pub(super) fn leave(&mut self, lane: usize) {
         self.is_woken = false;
         if let Some(place) = self.places.get_mut(lane)

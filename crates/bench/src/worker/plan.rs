@@ -14,7 +14,7 @@ pub struct ConnectionOptions {
     /// sends the next batch in one write when all requests are answered. Over HTTP/2, each request has a
     /// stream, and the worker sends the next one after each response.
     pub pipeline: usize,
-    /// `true` if a connection carries more than one request. [`Requests`] sets the header.
+    /// `true` if a connection carries more than one request. `Requests` sets the header.
     pub is_persistent: bool,
     /// Timeout of a request, from its actual start.
     pub timeout: Duration,
@@ -36,7 +36,7 @@ pub struct Share {
     pub worker: usize,
     /// Number of workers.
     pub workers: usize,
-    /// Duration of each [`Interval`].
+    /// Duration of each `Interval`.
     pub interval: Duration,
     /// Ends the load from outside.
     pub stop: StopFlag,

@@ -259,6 +259,7 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             })
         })
         .collect();
+    write_server_durations(exposition, &servers);
     let mut write = |name, kind, help, sample: &dyn Fn(&Server<'_>, &mut Family<'_>)| {
         let mut family = exposition.family(name, kind, help);
         for server in &servers {
@@ -293,21 +294,6 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             family.sample(&[&server.labels()[..], &[("error_type", *reason)]].concat(), count);
         }
     });
-    // `http.client.request.duration` of the OpenTelemetry semantic conventions.
-    let help = "Duration of requests to servers: from the end of the request to the response header. For requests \
-                without a body, it includes the time to connect.";
-    write("http_client_request_duration_seconds", Kind::Histogram, help, &|server, family| {
-        for durations in &server.status.durations {
-            let status = durations.attributes.map(|attributes| StatusLabels::of(attributes.status));
-            let mut labels = server.labels();
-            labels.push(match &durations.attributes {
-                Some(attributes) => ("http_request_method", attributes.method),
-                None => OVERFLOW,
-            });
-            labels.extend(status.iter().flat_map(StatusLabels::pairs));
-            write_histogram(family, &labels, &RouteMeter::BOUNDS, &durations.buckets, durations.sum);
-        }
-    });
     write(
         "thruway_server_state",
         Kind::Gauge,
@@ -319,6 +305,25 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
             }
         },
     );
+}
+
+/// Writes `http.client.request.duration` of the OpenTelemetry semantic conventions.
+fn write_server_durations(exposition: &mut Exposition, servers: &[Server<'_>]) {
+    let help = "Duration of requests to servers: from the end of the request to the response header. For requests \
+                without a body, it includes the time to connect.";
+    let mut family = exposition.family("http_client_request_duration_seconds", Kind::Histogram, help);
+    for server in servers {
+        for durations in &server.status.durations {
+            let status = durations.attributes.map(|attributes| StatusLabels::of(attributes.status));
+            let mut labels = server.labels();
+            labels.push(match &durations.attributes {
+                Some(attributes) => ("http_request_method", attributes.method),
+                None => OVERFLOW,
+            });
+            labels.extend(status.iter().flat_map(StatusLabels::pairs));
+            write_histogram(&mut family, &labels, &RouteMeter::BOUNDS, &durations.buckets, durations.sum);
+        }
+    }
 }
 
 fn write_certificates(exposition: &mut Exposition, tls_manager: &TlsManager) {

@@ -189,7 +189,8 @@ impl Config {
     /// Replaces the addresses of the listeners. The settings of a single listener, such as TLS, hold at each
     /// of `addresses`.
     ///
-    /// # Errors An address is invalid, or there are several listeners and one of them has settings. It would
+    /// # Errors
+    /// An address is invalid, or there are several listeners and one of them has settings. It would
     /// be unclear which address gets the settings, and an address without them could serve plain HTTP instead
     /// of TLS.
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {

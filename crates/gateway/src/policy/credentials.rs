@@ -61,7 +61,8 @@ pub fn is_user_name(name: &str) -> bool {
 
 /// Parses the lines `NAME:VALUE` of `text`. Skips lines that are empty or begin with `#`.
 ///
-/// # Errors Returns the first line that has another form or a value that `parse` refuses.
+/// # Errors
+/// Returns the first line that has another form or a value that `parse` refuses.
 pub fn lines_of<T, E>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, E>,

@@ -138,7 +138,7 @@ const HEAD_AND_CODE_BYTES: usize = HEAD_BYTES + 4;
 mod tests {
     use super::*;
 
-    /// The last three bytes of a preface, a DATA frame that ends its stream, RST_STREAM, a PING
+    /// The last three bytes of a preface, a DATA frame that ends its stream, `RST_STREAM`, a PING
     /// acknowledgment, and the start of HEADERS.
     const BYTES: &[u8] = b"PRI\0\0\x02\0\x01\0\0\0\x01ok\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x08\x06\x01\0\0\0\x0012345678\0\0\x01\x01\0\0\0\0\x03";
 

@@ -206,7 +206,7 @@ fn resets_that_pile_up_before_a_client_that_takes_nothing_come_to_an_end() {
     assert!((4000..5000).contains(&begun), "{begun} were begun");
 }
 
-/// PRIORITY_UPDATE frames (RFC 9218 §7.1) may refer to streams that are open, closed or not yet opened.
+/// `PRIORITY_UPDATE` frames (RFC 9218 §7.1) may refer to streams that are open, closed or not yet opened.
 #[test]
 fn a_client_may_say_in_which_order_it_likes_its_answers() {
     let (scene, gates, calls) = scene(Http2Limits::default());

@@ -42,7 +42,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Returns the error code of RST_STREAM or GOAWAY.
+    /// Returns the error code of `RST_STREAM` or GOAWAY.
     pub(crate) fn code(&self) -> u32 {
         let at = if self.kind == GOAWAY { 4 } else { 0 };
         u32::from_be_bytes(self.content[at..at + 4].try_into().unwrap())
