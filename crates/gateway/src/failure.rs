@@ -7,17 +7,17 @@ use thruway_client::{ConnectError, Error, Retry, Side};
 use thruway_net::tls::TlsFailure;
 use thruway_server::{ContentError, Response, StatusCode};
 
-/// Why there is no response of an upstream.
+/// Reason why there is no response of an upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// A tunnel would lead to an address that is not of the whole internet, and the config does not name it.
+    /// The tunnel would lead to an address that is not global, and the config does not allow it.
     AddressRefused,
     /// There is no connection to the server.
     Connect(ConnectError),
-    /// CONNECT was asked for where no tunnels are made.
+    /// The route does not allow CONNECT.
     ConnectRefused,
-    /// A tunnel was asked for to where the config lets none lead.
+    /// The config does not allow the destination of the tunnel.
     DestinationRefused,
     /// The exchange with the server failed.
     Exchange(Error),
@@ -25,26 +25,26 @@ pub enum Failure {
     Loop,
     /// The name of the requested host could not be resolved.
     NameNotLookedUp,
-    /// The name of a host that a tunnel was asked for to has no address.
+    /// The host of a tunnel has no address.
     NameUnresolved,
     /// There is no server.
     NoServer,
-    /// No server has room, and too many requests wait for one already.
+    /// No server has capacity, and the queue is full.
     QueueFull,
-    /// No server had room in time.
+    /// No server had capacity in time.
     QueueTimedOut,
-    /// The client's content was not complete.
+    /// The request body of the client was incomplete.
     RequestContent(ContentError),
-    /// The time of the whole request was over before a server had it.
+    /// The total timeout was over before a server had the request.
     TimedOut,
     /// The server accepted a WebSocket without proving that it has read the request (RFC 6455 §4.1).
     UpgradeUnproven,
-    /// An upgrade was asked for, and the server speaks HTTP/2 and takes none there (RFC 8441 §3).
+    /// The request asks for an upgrade, and its server uses HTTP/2 without upgrades (RFC 8441 §3).
     UpgradeUnsupported,
 }
 
 impl Failure {
-    /// Returns the party that caused it.
+    /// Returns the side that caused the failure.
     pub const fn side(self) -> Side {
         match self {
             Self::Connect(error) => error.side(),
@@ -82,9 +82,9 @@ impl Failure {
         }
     }
 
-    /// The status that tells the client (RFC 9110 §15.6.3 to §15.6.5). RFC 9209 §2.3 recommends 502 for a
-    /// loop; 508 (RFC 5842 §7.2) differs from the failure of one server, which balancers in front of a
-    /// gateway answer with a retry.
+    /// Returns the status for the client (RFC 9110 §15.6.3 to §15.6.5). RFC 9209 §2.3 recommends 502 for a
+    /// loop. 508 (RFC 5842 §7.2) differs from the failure of a server, after which load balancers in front of
+    /// a gateway retry.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,
@@ -107,7 +107,7 @@ impl Failure {
         }
     }
 
-    /// All that failures are [called](Self::proxy_error).
+    /// All [names](Self::proxy_error) of failures.
     pub const PROXY_ERRORS: [&str; 21] = [
         "connection_limit_reached",
         "connection_read_timeout",
@@ -167,7 +167,7 @@ impl Failure {
         }
     }
 
-    /// The response that tells the client.
+    /// Returns the response for the client.
     pub fn to_response(self) -> Response {
         let status = self.status();
         let proxy_status = format!("thruway; error={}", self.proxy_error());

@@ -5,28 +5,28 @@
 //! messages; this crate does not.
 #![forbid(unsafe_code)]
 
-// which handler a request is for
+// selection of a handler
 mod routes;
 mod redirect;
 mod split;
 
-// which requests may go on
+// checks before a request is handled
 mod policy;
 
-// where requests go
+// servers
 mod upstream;
 
-// a request on its way
+// forwarding of requests
 mod forward;
 
 // tunnels to where clients name
 mod connect_method;
 
-// streams that are no requests
+// TCP forwarding
 mod tcp;
 mod tunnel;
 
-// outcomes
+// failures and counters
 mod failure;
 mod meter;
 

@@ -1,11 +1,11 @@
-//! Redirects: the answer names another URL for the request.
+//! Redirects to another URL.
 
 use std::fmt;
 
 use thruway_message::{RequestHead, StatusCode};
 use thruway_server::{Answer, Handler, Request, Response};
 
-/// Answers every request with another place to ask at.
+/// Responds with a redirect to each request.
 #[derive(Clone, Debug)]
 pub struct Redirect {
     status: StatusCode,
@@ -36,7 +36,7 @@ pub enum InvalidRedirect {
     Braces,
     /// A character is not allowed in a URI.
     Bytes,
-    /// A place has another name than those there are.
+    /// The name of a placeholder is unknown.
     Place,
     /// The target begins neither with a scheme and a host nor with a path, or a request could choose the
     /// host.
@@ -51,7 +51,7 @@ impl Redirect {
     /// and is empty without a query. `{rest}` is the part of the path behind the prefix of the route.
     ///
     /// # Errors
-    /// The broken rule.
+    /// Returns the rule that the template breaks.
     pub fn new(to: &str, status: StatusCode) -> Result<Self, InvalidRedirect> {
         if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Err(InvalidRedirect::Status);
@@ -94,7 +94,7 @@ impl Redirect {
     /// slash.
     fn is_safe_behind_slash(&self) -> bool {
         let queries = self.parts.iter().take_while(|(_, place)| *place == Place::Query).count();
-        // The text before the first place is the slash itself.
+        // The text before the first placeholder is the slash itself.
         let before = self.parts.iter().take(queries + 1).skip(1).map(|(before, _)| before.as_str());
         let is_last = queries == self.parts.len();
         match before.chain(is_last.then_some(self.end.as_str())).find(|text| !text.is_empty()) {
@@ -146,7 +146,7 @@ pub(crate) fn has_hidden_host(location: &str) -> bool {
 /// Length of `https://` and one more byte.
 const LONGEST_START: usize = 9;
 
-/// `text`, if no brace is left in it.
+/// Returns `text` if it contains no brace.
 fn literal(text: &str) -> Result<String, InvalidRedirect> {
     if text.contains('}') { Err(InvalidRedirect::Braces) } else { Ok(text.to_owned()) }
 }
@@ -176,7 +176,7 @@ impl Handler for Redirect {
     }
 }
 
-/// Writes the template as it was given.
+/// Writes the template as configured.
 impl fmt::Display for Redirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (before, place) in &self.parts {

@@ -1,4 +1,4 @@
-//! Config of tunnels, and the destinations that it allows.
+//! Settings of tunnels, and the destinations that they allow.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,15 +8,14 @@ use thruway_server::Networks;
 
 use crate::HostMatch;
 
-/// Which tunnels are made, and how long they are waited for.
+/// Allowed tunnels and their timeouts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectConfig {
-    /// The hosts that may be named: names, or addresses.
+    /// Hosts that clients may name: names or addresses.
     pub hosts: Vec<HostMatch>,
-    /// The ports that may be named. Default 443.
+    /// Ports that clients may name. Default 443.
     pub ports: Vec<u16>,
-    /// Addresses that may be reached although they are not of the whole internet, or are this machine's.
-    /// Default none.
+    /// Networks that tunnels may reach although they are private, or belong to this machine. Default none.
     pub private: Networks,
     /// `true` allows tunnels to listeners of this process, if their addresses are allowed. Default `false`:
     /// the clients of tunnels are not those of the listeners.
@@ -28,7 +27,7 @@ pub struct ConnectConfig {
 }
 
 impl ConnectConfig {
-    /// Tunnels to these hosts, and otherwise the defaults.
+    /// Returns settings that allow tunnels to `hosts`, with the defaults.
     pub fn to(hosts: Vec<HostMatch>) -> Self {
         Self {
             hosts,
@@ -55,7 +54,7 @@ impl fmt::Display for ConnectConfig {
     }
 }
 
-/// A host and a port that may be named.
+/// A host and a port that the client named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Destination {
     /// A name or an address; IPv6 addresses have brackets.

@@ -25,7 +25,7 @@ pub use config::ConnectConfig;
 use config::Destination;
 use open::open;
 
-/// Makes tunnels.
+/// The handler of CONNECT requests.
 #[derive(Clone, Debug)]
 pub struct Connect {
     config: Arc<ConnectConfig>,
@@ -34,8 +34,8 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Makes tunnels as `config` says. Names are looked up without the system's library: a thread of that
-    /// stays with its question however long that takes, and clients choose the names.
+    /// Returns a handler with the settings in `config`. It resolves names without the system's library, which
+    /// would block a thread for each lookup, because clients choose the names.
     pub fn new(config: ConnectConfig) -> Self {
         Self::with_resolver(config, Arc::new(DnsResolver::default()))
     }

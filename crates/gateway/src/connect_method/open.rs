@@ -14,7 +14,7 @@ use super::config::{ConnectConfig, Destination};
 use crate::Failure;
 use crate::tunnel::{TunnelConfig, tunnel};
 
-/// The answer to a client that wants a tunnel to `destination`.
+/// Returns the response to a client that asks for a tunnel to `destination`.
 pub(super) async fn open(
     config: Arc<ConnectConfig>,
     resolver: Arc<dyn Resolve>,
@@ -59,7 +59,7 @@ pub(super) async fn open(
     response
 }
 
-/// A connection to one of the addresses of `destination` that may be reached.
+/// Connects to one of the addresses of `destination` that tunnels may reach.
 async fn reach(
     config: &ConnectConfig,
     resolver: &dyn Resolve,

@@ -27,8 +27,8 @@ struct Connected {
     is_late: bool,
 }
 
-/// Tries the server of `slot`, or one of the others than those `tried` if it has no connection; on a
-/// connection that was opened `later_than` another if that is there.
+/// Tries the server of `slot`. If that server has no connection, another server except those in `tried` may
+/// take its place. With `later_than`, uses a connection that is newer than that number, if there is one.
 pub(super) async fn attempt(
     forwarding: &mut Forwarding,
     mut slot: Box<ServerSlot>,
@@ -72,8 +72,8 @@ pub(super) async fn attempt(
     }
 }
 
-/// `AcquireConnection`: one that waits to be used again, if it need not be later than another, or else a new
-/// one or one to share.
+/// `AcquireConnection`: reuses an idle connection if the request does not need a newer one. Otherwise opens
+/// or shares a connection.
 async fn acquire_connection(
     forwarding: &Forwarding,
     slot: &mut Box<ServerSlot>,
@@ -87,7 +87,7 @@ async fn acquire_connection(
             let waiting = acquire_within_limit(slot, forwarding.until, later_than.is_some(), tried);
             let waiting = Box::pin(waiting).await;
             let waiting = waiting.map_err(|failure| NotOpened { failure, is_counted: false })?;
-            // Its wait was not for the server.
+            // The wait for a connection does not count as time of the server.
             slot.begins();
             if let Some(timeline) = timeline {
                 timeline.selected(&slot.server);
@@ -102,18 +102,19 @@ async fn acquire_connection(
     if let Some(connection) = waiting {
         return Ok(Connected { connection: Acquired::Http1(connection), now: slot.since(), asked, is_late });
     }
-    // Where there may be no later one, one that has refused it will do, which has said meanwhile how many
-    // streams it has.
+    // At the connection limit there is no newer connection, so an older one that refused the request is used
+    // again. It now knows how many streams the server allows.
     let later_than = later_than.filter(|_| !limits_connections);
     let purpose = Purpose { later_than, is_upgrade: forwarding.request.is_upgrade };
-    // Boxed, so that requests on connections that are there have no room for it.
+    // Boxed, so that requests that reuse a connection do not reserve this memory.
     match Box::pin(open_within(forwarding.left(), slot, purpose)).await {
         Ok(connection) => Ok(Connected { connection, now: slot.clock().now(), asked, is_late }),
         Err(not) => Err(NotOpened { failure: fair(not.failure, is_late), ..not }),
     }
 }
 
-/// `SendHead`: begins the exchange with the head of the request, and the content that was there with it.
+/// `SendHead`: begins the exchange with the head of the request and the part of the body that arrived with
+/// it.
 #[inline]
 fn send_head(
     forwarding: &mut Forwarding,
@@ -124,7 +125,7 @@ fn send_head(
     let request = &forwarding.request;
     let write = |output: &mut Vec<u8>| request.write(output, || slot.upstream.host_of(&slot.server));
     let mut exchange = connection.start(request.to_send(), now, write)?;
-    // A connection that was used before has those of another request.
+    // A reused connection still has the timeouts of its previous request.
     exchange.set_timeouts(forwarding.timeouts.of_exchange(&slot.upstream.config, forwarding.left()));
     if let Some(body) = &mut forwarding.body {
         body.begin_again();
@@ -132,8 +133,8 @@ fn send_head(
     Ok(exchange)
 }
 
-/// `Report`: tells the health of the server and the statistics of the response, and completes its headers. By
-/// reference: to move the relay and the response costs more than the rest.
+/// `Report`: reports the response to health and statistics, and completes its headers. Takes references,
+/// because moving the relay and the response would cost more than the rest of the function.
 #[inline]
 fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: Option<Duration>) {
     forwarding.record_time(&relay.slot, asked, begun.response.status());
@@ -141,12 +142,12 @@ fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: 
     if !is_complete && is_event_stream(&begun.response) {
         relay.expect_events(forwarding.timeouts.of_event_stream(&relay.slot.upstream.config));
     }
-    // Before the gateway adds fields of its own.
+    // Before the gateway adds its own headers.
     forwarding.request.rewrite_response(&mut begun.response);
     relay.slot.responded(&mut begun.response, is_complete, &forwarding.key);
 }
 
-/// `failure` as it is held against the server: one that got the request late is not slow.
+/// Returns `failure` as it counts against the server. A server that got the request late is not slow.
 const fn fair(failure: Failure, is_late: bool) -> Failure {
     match failure {
         Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,

@@ -1,12 +1,12 @@
-//! Config of forwarding.
+//! Settings of forwarding.
 
 use super::rewrite::Rewrite;
 use super::timeouts::ForwardTimeouts;
 
-/// Changes of requests and responses on their way.
+/// Changes of requests and responses.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
-    /// Which fields tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
+    /// Headers that tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
     pub forwarded: ForwardedFields,
     /// Adds `X-Forwarded-Port`, the port that the client used, to the other headers of this kind. Default
     /// `false`.
@@ -44,7 +44,7 @@ pub enum HostRewrite {
     Preserve,
     /// The name of the server in the config: its address, or its name and port.
     Server,
-    /// This.
+    /// This host.
     Fixed(String),
 }
 

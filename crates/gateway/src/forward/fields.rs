@@ -1,11 +1,11 @@
-//! Which fields concern one connection only and are not passed on (RFC 9110 §7.6.1).
+//! Fields that belong to one connection and are not forwarded (RFC 9110 §7.6.1).
 
 use thruway_message::{FieldLine, FieldLines, FieldLinesBuf, FieldName, list};
 
-/// The connection options of a message: the fields that they name belong to the connection too.
+/// The connection options of a message. The fields that they name belong to the connection.
 pub(super) struct ConnectionOptions<'a> {
     field_lines: FieldLines<'a>,
-    /// Options beyond those that name no field. Most messages have none.
+    /// `true` if an option names a field. Most messages have no such option.
     has_names: bool,
 }
 
@@ -55,7 +55,7 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
 #[inline]
 pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
-    // All of them are looked at: they are few, and to look at several at a time is faster than to stop early.
+    // Compares all bytes: names are short, and comparing several bytes at once is faster than stopping early.
     name.iter().zip(known).fold(true, |is_same, (byte, known)| is_same & (folded(*byte) == folded(*known)))
 }
 
@@ -69,9 +69,9 @@ const fn folded(byte: u8) -> u8 {
     if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
 }
 
-/// `true` for fields that affect the recipient's decisions. A connection option must not remove them: with
-/// `Connection: Host`, or the name of a field that a gateway adds, a client could have the field dropped.
-/// Trailers must not contain them either (RFC 9110 §6.5.1).
+/// `true` for fields that affect the decisions of the recipient. A connection option must not remove them:
+/// with `Connection: Host`, a client could remove the host. Trailers must not contain them either (RFC 9110
+/// §6.5.1).
 fn is_decided_by(name: &[u8]) -> bool {
     const NAMES: [&str; 7] =
         ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
@@ -85,7 +85,7 @@ pub(super) fn x_forwarded(name: &[u8]) -> Option<&[u8]> {
     (start[0] | 0x20 == b'x' && reads_as(start, b"x-forwarded-")).then_some(rest)
 }
 
-/// The fields of a trailer section that are passed on.
+/// Returns the trailers that are forwarded.
 pub(super) fn trailers<'a>(lines: impl Iterator<Item = FieldLine<'a>>) -> FieldLinesBuf {
     let is_passed_on =
         |line: &FieldLine<'_>| !is_connection_field(line.name) && !is_decided_by(line.name.as_bytes());

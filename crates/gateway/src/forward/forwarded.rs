@@ -71,14 +71,14 @@ fn write_chain(lines: &mut Vec<u8>, request: &Request<'_>) {
     }
 }
 
-/// The client, if that is not the other end of the connection.
+/// Returns the client if a trusted proxy named one.
 fn client_behind(request: &Request<'_>) -> Option<ClientAddr> {
     let client = request.client();
     (client != request.connection().client).then_some(client)
 }
 
-/// The host that the client asked for, as far as that is known: `host`, which the request itself is for,
-/// unless a proxy says another.
+/// Returns the host that the client asked for: `host`, the host of the request, unless a trusted proxy names
+/// another one.
 fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     match request.proxy_fields() {
         None => host,

@@ -14,8 +14,8 @@ use super::timeouts::ForwardTimeouts;
 use crate::ClientAttributes;
 use crate::upstream::{RequestKey, ServerSlot, Upstream};
 
-/// A request on its way. It is lent to the futures that forward it: each that took it along would have room
-/// for it twice.
+/// A forwarded request. The futures of the attempts borrow it: each future would otherwise reserve memory for
+/// it twice.
 pub(super) struct Forwarding {
     pub(super) worker: Rc<Worker>,
     pub(super) upstream: Arc<Upstream>,
@@ -26,7 +26,7 @@ pub(super) struct Forwarding {
     /// The request id, if the access log records the forwarding.
     pub(super) recorded: Option<RequestId>,
     pub(super) timeouts: ForwardTimeouts,
-    /// When its time is over; known when it sets out.
+    /// Time at which the request times out. Set when forwarding starts.
     pub(super) until: Option<Duration>,
     /// Facts for the recorded response times. `None` if they are not recorded.
     pub(super) timed: Option<TimedRequest>,
@@ -48,15 +48,16 @@ impl Forwarding {
         self.until.map(|until| until.saturating_sub(self.worker.clock().now()))
     }
 
-    /// Returns `true` if less than half of its time is left for the server of `slot`, which is not slow then.
+    /// Returns `true` if the server of `slot` has less than half of the total time left. A timeout then does
+    /// not mean that the server is slow.
     #[inline]
     pub(super) fn is_late(&self, slot: &ServerSlot) -> bool {
         let total = self.timeouts.total(&slot.upstream.config);
         self.left().zip(total).is_some_and(|(left, total)| left < total / 2)
     }
 
-    /// Returns `true` if this process has sent the request to itself before and would do so again. Known once
-    /// there is a connection to the server of `slot`.
+    /// Returns `true` if the request would pass this process for the third time. Known after the connection
+    /// to the server of `slot` is open.
     #[inline]
     pub(super) fn is_loop(&self, slot: &ServerSlot) -> bool {
         let is_loop = self.request.is_own && slot.server.leads_back();
@@ -66,7 +67,7 @@ impl Forwarding {
         is_loop
     }
 
-    /// Takes the rest of the content, which is not sent again.
+    /// Takes the rest of the body. It cannot be sent again.
     #[inline]
     pub(super) fn take_body(&mut self) -> Option<Box<RequestBody>> {
         let mut body = self.body.take();

@@ -1,4 +1,4 @@
-//! The handler that forwards requests: it writes each one as the upstream gets it, and answers later.
+//! The handler that forwards requests: it writes each request for the upstream and responds later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,15 +30,15 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Forwards to `upstream`.
+    /// Returns a handler that forwards to `upstream`.
     pub fn new(upstream: Arc<Upstream>) -> Self {
         Self::with_config(upstream, ForwardConfig::default())
     }
 
-    /// Forwards to `upstream` with these changes.
+    /// Returns a handler that forwards to `upstream` with the changes of `config`.
     ///
     /// # Panics
-    /// A fixed host cannot be the value of a field.
+    /// `config` has a fixed host that is not a valid header value.
     pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
         if let HostRewrite::Fixed(host) = &config.host {
             assert!(
@@ -57,7 +57,7 @@ impl Forward {
         }
     }
 
-    /// Lets `meter` count the requests. Response times end with the head of the response.
+    /// Sets the meter that counts the requests. Response times end with the head of the response.
     #[must_use]
     pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
         Self { meter: Some(meter), ..self }
@@ -70,13 +70,14 @@ impl Forward {
         Self { is_timed, ..self }
     }
 
-    /// Lets `mirror` copy some requests.
+    /// Sets the mirror that gets copies of some requests.
     #[must_use]
     pub fn mirrored_by(self, mirror: Arc<Mirror>) -> Self {
         Self { mirror: Some(mirror), ..self }
     }
 
-    /// Sets whether responses carry their [way](thruway_server::Forwarded) for access logs. Default `false`.
+    /// Sets whether responses carry the [times and server of their request](thruway_server::Forwarded) for
+    /// access logs. Default `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }

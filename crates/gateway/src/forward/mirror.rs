@@ -1,7 +1,7 @@
-//! Mirrors: some requests are sent to another upstream too, and what that answers is thrown away.
+//! Mirrors: copies of some requests go to another upstream, and its responses are discarded.
 //!
-//! Clients notice nothing of it: a copy is a task of its own, and is not made at all where that would take
-//! long or much.
+//! Clients do not notice mirrors. A copy is a separate task, and is not made if it would take much time or
+//! memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -39,11 +39,11 @@ pub struct MirrorConfig {
 /// Counters of a mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MirrorCounts {
-    /// A copy was sent, or at least tried to.
+    /// Requests that were copied, even if sending the copy failed.
     pub mirrored: u64,
-    /// There were too many copies under way.
+    /// Requests that were not copied because too many copies were in flight.
     pub busy: u64,
-    /// Not all of the content was there when the request came: it is not kept for the sake of a copy.
+    /// Requests that were not copied because their body had not arrived completely.
     pub arriving: u64,
 }
 
@@ -61,7 +61,7 @@ impl Default for MirrorConfig {
 }
 
 impl Mirror {
-    /// Sends copies to `upstream`, changed as `forward` says.
+    /// Returns a mirror that sends copies to `upstream`, with the changes of `forward`.
     pub fn new(upstream: Arc<Upstream>, forward: ForwardConfig, config: MirrorConfig) -> Self {
         Self {
             upstream,
@@ -88,7 +88,8 @@ impl Mirror {
         }
     }
 
-    /// Sends a copy of `request` if it is one of those, under the same name. To be called on a worker.
+    /// Sends a copy of `request` to the mirror, if it is selected. The copy has the same request id. Must be
+    /// called on a worker.
     pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>, id: &RequestId) {
         if request.wants_tunnel() || fastrand::u32(..MILLION) >= self.config.share_millionths {
             return;
@@ -102,7 +103,7 @@ impl Mirror {
             return;
         };
         let key = RequestKey::new(self.upstream.config(), request);
-        // One that cannot be sent is refused where it is forwarded.
+        // The handler that forwards the request reports the error.
         let Ok(outgoing) = OutgoingRequest::new(request, &self.forward, id) else { return };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
@@ -118,18 +119,18 @@ impl Mirror {
             timed: None,
         };
         spawn(async move {
-            // Content that did not come with the head is not waited for: its connection ends here.
+            // The rest of the response body is not read: the connection closes here.
             drop(forward(&mut forwarding).await);
             drop(copy);
         });
     }
 }
 
-/// A copy that is under way, until this is dropped.
+/// Counts a copy in flight until it is dropped.
 struct UnderWay(Arc<Mirror>);
 
 impl UnderWay {
-    /// `None` if there are as many as there may be.
+    /// Returns `None` at the maximum number of copies.
     fn new(mirror: &Arc<Mirror>) -> Option<Self> {
         let copy = Self(mirror.clone());
         (mirror.in_flight.fetch_add(1, Ordering::Relaxed) < mirror.config.requests_max).then_some(copy)

@@ -1,4 +1,4 @@
-//! A request on its way to an upstream and back.
+//! The way of a request to an upstream and back.
 //!
 //! ```text
 //! Forward ─▶ OutgoingRequest ─▶ retry: SelectServer ─▶ attempt: AcquireConnection ─▶ SendHead ─▶ Relay ─▶ Report ─▶ Response
@@ -7,7 +7,7 @@
 //!            as it is kept)       └─────────────────────────────────────────────────────────────────┘
 //! ```
 
-// the handler, and the request as the upstream gets it
+// the handler, and the request to the upstream
 mod config;
 mod handler;
 mod request;
@@ -25,7 +25,7 @@ mod relay;
 mod timeouts;
 mod timeline;
 
-// the response as the client gets it
+// the response to the client
 mod response;
 mod response_body;
 

@@ -21,7 +21,7 @@ pub(super) struct FailedAttempt {
     pub(super) blame: Blame,
     /// Number of the connection, if it is shared.
     pub(super) connection: u64,
-    /// The upstream of the server: another than the request was for, if that has its place.
+    /// The upstream of the server. It differs from the upstream of the request if a reload replaced that.
     pub(super) upstream: Arc<Upstream>,
     pub(super) server: Arc<Server>,
 }
@@ -29,19 +29,19 @@ pub(super) struct FailedAttempt {
 /// The party that a failure counts against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Blame {
-    /// The server, or the request: the failure counts, and another server may do better.
+    /// The server or the request. The failure counts, and another server may succeed.
     Server,
-    /// The connection alone: it had waited, and its server may close it at any time. The same server may be
-    /// asked again.
+    /// Only the connection: it was idle, and the server may close an idle connection at any time. The same
+    /// server may get the request again.
     Connection,
 }
 
-/// The connection of an attempt, as far as it matters to blame.
+/// Facts about the connection of an attempt that decide about the blame.
 #[derive(Clone, Copy)]
 pub(super) struct UsedConnection {
     /// Number of the connection, if it is shared.
     pub(super) number: u64,
-    /// `true` if it had been used before, and another was not asked for.
+    /// `true` if the connection was used before and the request did not require a new one.
     pub(super) may_be_stale: bool,
 }
 
@@ -52,7 +52,7 @@ impl Blame {
 }
 
 impl AttemptOutcome {
-    /// The exchange has failed on a connection. Reports that to the health of the server.
+    /// Reports a failed exchange to the health of the server.
     #[cold]
     pub(super) fn failed(slot: &ServerSlot, failure: Failure, used: UsedConnection) -> Self {
         let UsedConnection { number, may_be_stale } = used;
@@ -64,7 +64,7 @@ impl AttemptOutcome {
         Self::of(slot, failure, blame, number)
     }
 
-    /// There was no connection. Reports that to the health of the server, unless another request has.
+    /// Reports a failed connection to the health of the server, unless another request has reported it.
     #[cold]
     pub(super) fn not_opened(slot: &ServerSlot, not_opened: NotOpened) -> Self {
         let NotOpened { failure, is_counted } = not_opened;

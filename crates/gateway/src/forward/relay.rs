@@ -1,4 +1,4 @@
-//! One exchange with an upstream: the client's content goes there while the response comes back.
+//! One exchange with an upstream: sends the body of the client while the response arrives.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,19 +20,19 @@ pub(super) struct Relay {
     /// The exchange. `None` when it is over.
     exchange: Option<Exchange>,
     pub(super) slot: Box<ServerSlot>,
-    /// Wakes the task when the upstream has had its time. There once something was waited for.
+    /// Wakes the task when a timeout of the upstream is over. Set after the first wait.
     deadline: Option<Deadline>,
     /// Bytes of the request body that are taken from the client and not sent yet.
     unsent: Bytes,
-    /// The same bytes in a pipe; `unsent` is empty then.
+    /// Unsent bytes of the request body in a pipe. `unsent` is empty then.
     unsent_pipe: Option<Pipe>,
-    /// Trailers that must still be passed on after the body.
+    /// Trailers to forward after the body.
     trailers: Option<FieldLinesBuf>,
-    /// When the last piece of the response's content was passed on.
+    /// Time when the last piece of the response body was forwarded.
     last_piece: Duration,
-    /// When the time of the request is over.
+    /// Time at which the request times out.
     pub(super) until: Option<Duration>,
-    /// `true` if silence of the server is expected.
+    /// `true` if the server may be silent for long, as in an event stream.
     may_be_silent: bool,
 }
 
@@ -51,12 +51,13 @@ impl Relay {
         }
     }
 
-    /// The upstream's connection, when the response has made it a tunnel, and what counts it.
+    /// Returns the connection to the upstream if the response has made it a tunnel, and the slot that counts
+    /// it.
     pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<ServerSlot>) {
         (self.exchange, self.slot)
     }
 
-    /// The content of the response are events, the next of which may come after this time only.
+    /// Sets the maximum pause of an event stream.
     pub(super) fn expect_events(&mut self, idle: Duration) {
         let Some(exchange) = &mut self.exchange else { return };
         let timeouts = Timeouts { content_idle: idle, ..exchange.timeouts() };
@@ -78,7 +79,7 @@ impl Relay {
         self.exchange.as_ref().is_some_and(Exchange::wants_content)
     }
 
-    /// The response, as soon as its head is there; with all of its content, if that came along.
+    /// Ready when the head of the response has arrived. A small body that arrives with the head is included.
     pub(super) fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
@@ -139,8 +140,8 @@ impl Relay {
         Poll::Ready(Ok(Begun { response, body: Body::Stream { first, length } }))
     }
 
-    /// Sends what there is of the client's content, as far as the upstream takes it. Whether that was
-    /// anything.
+    /// Sends the available part of the request body, as far as the upstream accepts it. Returns `true` if
+    /// anything was sent.
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -157,7 +158,7 @@ impl Relay {
                 has_sent = true;
                 continue;
             }
-            // It goes back before another is taken.
+            // The empty pipe returns to the pool before another one is taken.
             self.unsent_pipe = None;
             if self.unsent.is_empty() {
                 if exchange.poll_write_capacity(cx, now)?.is_pending() {
@@ -216,7 +217,7 @@ impl Relay {
         }))
     }
 
-    /// Some of the content in a pipe, under the same conditions.
+    /// Reads a part of the body into a pipe, under the same conditions as `poll_large_piece`.
     pub(super) fn poll_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -243,7 +244,7 @@ impl Relay {
         Some(moved.map_ok(|_| pipe))
     }
 
-    /// The next piece of the response's content.
+    /// Returns the next piece of the response body.
     pub(super) fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -289,7 +290,7 @@ impl Relay {
         Poll::Ready(Ok(piece))
     }
 
-    /// The response is complete: the connection may be used again.
+    /// Ends a complete exchange, so that the connection can be reused.
     fn finish(&mut self, now: Duration) {
         self.deadline = None;
         if !self.exchange.as_ref().is_some_and(Exchange::is_complete) {
@@ -302,13 +303,13 @@ impl Relay {
         }
     }
 
-    /// Reports that the content is incomplete. It is too late for a status.
+    /// Returns the error for a body that breaks off. The status was already sent.
     #[cold]
     pub(super) fn failed(&self, failure: Failure) -> BoxError {
         self.slot.server.statistics().count_failure(failure);
         let is_fault = match failure {
             Failure::Exchange(Error::ContentTimedOut) => !self.may_be_silent,
-            // It may be the client that is slow.
+            // The client may be the slow side.
             Failure::Exchange(Error::TimedOut) => false,
             _ => true,
         };
@@ -331,8 +332,8 @@ impl Relay {
     }
 }
 
-/// Takes into `first` what has come of content of this `length`, if that is known, as far as it is little;
-/// and the trailer section behind it. Whether nothing is still to be passed on but `first`.
+/// Reads the available part of a small body into `first`, and the trailers behind it. `length` is the length
+/// of the body, if known. Returns `true` if the body is complete.
 fn take_first(
     turn: &mut Turn<'_>,
     cx: &mut Context<'_>,
@@ -351,7 +352,7 @@ fn take_first(
             }
             Poll::Ready(_) | Poll::Pending => return Ok(false),
         }
-        // Large content is read separately, past the buffer into which this would be copied.
+        // A large body is read separately, because here it would be copied.
         let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
         if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
             return Ok(false);
@@ -359,14 +360,14 @@ fn take_first(
     }
 }
 
-/// Content that comes with the head is answered as a whole up to this; beyond, it is streamed.
+/// Maximum size of a body that is sent together with its head. Larger bodies are streamed.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
 
-/// A client that has taken a piece within this time is given a large one next: a slow one would keep the
-/// buffer.
+/// Maximum time in which a client must read a piece to get a large buffer for the next one. A slower client
+/// would occupy the buffer.
 const FAST_CLIENT: Duration = Duration::from_millis(50);
 
-/// Content of which less is left is not worth a large buffer.
+/// Minimum number of remaining bytes for a large buffer.
 const LARGE_CONTENT_BYTES: u64 = 64 << 10;
 
 /// Number of bytes of streamed content in one read, the size of reusable buffers.

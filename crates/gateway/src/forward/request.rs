@@ -1,4 +1,4 @@
-//! The request as the upstream gets it.
+//! The request to the upstream.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -16,18 +16,18 @@ use super::forwarded;
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
 
-/// A request to be sent, as often as needed.
+/// A request that can be sent several times.
 pub(super) struct OutgoingRequest {
-    /// The head, and the content behind it if that was all there.
+    /// The head, and the body if it had arrived completely.
     bytes: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
     /// `true` if the request is useless unless the protocol changes. Servers may handle other methods than
     /// GET without an upgrade.
     pub(super) is_upgrade: bool,
-    /// `true` if this process has sent the request to one of its own listeners: it must not go to one again.
+    /// `true` if the request came from this process. It must not go to a listener of this process again.
     pub(super) is_own: bool,
-    /// The proof that the server must give for a WebSocket. `None` if the client checks it.
+    /// The expected `Sec-WebSocket-Accept`. `None` if the client checks it.
     pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
     /// Position of the line `Host`, if it depends on the server.
     host_at: Option<usize>,
@@ -45,10 +45,10 @@ pub(super) enum Unsendable {
 }
 
 impl OutgoingRequest {
-    /// The request for the upstream. Its content is left alone unless it is all there.
+    /// Returns the request for the upstream. Takes the body only if it has arrived completely.
     ///
     /// # Errors
-    /// Its path cannot be rewritten, or it has passed too many gateways.
+    /// The path cannot be rewritten, or the request has passed too many gateways.
     pub(super) fn new(
         request: &Request<'_>,
         config: &Arc<ForwardConfig>,
@@ -87,7 +87,7 @@ impl OutgoingRequest {
         self.to_send
     }
 
-    /// Changes a response as the config says.
+    /// Applies the configured changes to a response.
     pub(super) fn rewrite_response(&self, response: &mut Response) {
         if let Some(rewrite) = &self.response_rewrite {
             rewrite.apply(response);
@@ -179,7 +179,7 @@ fn write_field_lines(
     Ok(())
 }
 
-/// Number of gateways of this kind in a value of `Via` (RFC 9110 §7.6.3).
+/// Returns the number of these gateways in a value of `Via` (RFC 9110 §7.6.3).
 fn gateways_in(via: &[u8]) -> usize {
     let is_one = |member: &&[u8]| {
         let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
@@ -188,8 +188,8 @@ fn gateways_in(via: &[u8]) -> usize {
     list::members(via).filter(is_one).count()
 }
 
-/// Returns the proof that a server must give for a WebSocket, if this gateway made the key: a client of
-/// HTTP/2 sends none and sees no proof (RFC 8441 §5).
+/// Returns the expected `Sec-WebSocket-Accept` if the gateway created the key. HTTP/2 clients neither send a
+/// key nor see the result (RFC 8441 §5).
 fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
     let is_translated = request.version() == Version::Http2 && request.wants_upgrade_to("websocket");
     is_translated.then(|| websocket_accept(request.field_lines()).map(Box::new)).flatten()
@@ -205,8 +205,8 @@ pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     request.field("max-forwards")?.as_str()?.parse().ok()
 }
 
-/// Fields that are written anew: `Host`, `Expect`, which was dealt with here, and those that tell about the
-/// client.
+/// Returns `true` for fields that the gateway writes itself: `Host`, headers about the client, and `Expect`,
+/// which the gateway has handled.
 #[inline]
 fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) -> bool {
     let name = line.name.as_bytes();
@@ -232,12 +232,12 @@ fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> b
         || request.proxy_fields() != Some(ProxyFields::XForwarded)
 }
 
-/// Says which host the request is for.
+/// Writes `Host`.
 fn write_host(lines: &mut Vec<u8>, host: &[u8], rewrite: &HostRewrite) {
     match rewrite {
         HostRewrite::Fixed(host) => write_host_line(lines, host.as_bytes()),
         HostRewrite::Preserve => write_host_line(lines, host),
-        // It is written when it is known which server that is.
+        // `write` adds it when the server is known.
         HostRewrite::Server => {}
     }
 }
@@ -248,7 +248,8 @@ fn write_host_line(lines: &mut Vec<u8>, host: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// The host that the request is for: that of an absolute target comes before the field (RFC 9112 §3.2.2).
+/// Returns the host of the request. The host of an absolute target has priority over `Host` (RFC 9112
+/// §3.2.2).
 fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     match request.target().authority() {
         Some(authority) => authority.as_str().as_bytes(),
@@ -266,21 +267,21 @@ fn asks_for_upgrade(request: &Request<'_>) -> bool {
         && !request.field_lines().all("upgrade").any(|value| list::members(value.as_bytes()).any(is_http))
 }
 
-/// Returns `true` if a protocol of any version is HTTP (RFC 9110 §7.8).
+/// Returns `true` if `protocol` is a version of HTTP (RFC 9110 §7.8).
 fn is_http(protocol: &[u8]) -> bool {
     let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
     [b"h2c".as_slice(), b"h2", b"http"].iter().any(|http| name.eq_ignore_ascii_case(http))
 }
 
-/// The protocols that the client asks for (RFC 9110 §7.8).
+/// Writes the protocols that the client asks for (RFC 9110 §7.8).
 fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
     lines.extend_from_slice(b"Connection: upgrade\r\n");
     request.field_lines().write_kept(lines, |line| line.name.is("upgrade"));
 }
 
-/// Says in which version the request came here (RFC 9110 §7.6.3).
+/// Writes `Via` with the version of the client's request (RFC 9110 §7.6.3).
 ///
-/// The name is [`PSEUDONYM`].
+/// The gateway is named [`PSEUDONYM`].
 fn write_via(lines: &mut Vec<u8>, received: Version) {
     lines.extend_from_slice(match received {
         Version::Http10 => b"Via: 1.0 thruway\r\n",
@@ -289,8 +290,7 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
     });
 }
 
-/// The name of this gateway in `Via`. All gateways of this kind have the same, so that it says nothing about
-/// a machine.
+/// The name of this gateway in `Via`. All gateways use the same name, so it reveals nothing about a machine.
 const PSEUDONYM: &[u8] = b"thruway";
 
 /// Maximum number of gateways of this kind before this one. A request that has passed more of them is in a

@@ -1,5 +1,4 @@
-//! Content of a request that comes while it is passed on, and what of it is kept so that it can be sent
-//! again.
+//! The body of a request while it is forwarded, and the part that is kept for retries.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,23 +11,23 @@ use thruway_server::{ContentError, RequestContent, RequestPiece};
 use super::config::ForwardConfig;
 use super::fields;
 
-/// Content that was not all there when its request came.
+/// A body that had not arrived completely with its request.
 pub(super) struct RequestBody {
     content: RequestContent,
-    /// All that was taken of it so far; `None` if that is too much to be kept.
+    /// The bytes so far. `None` if they are too many to keep.
     kept: Option<PooledBuffer>,
     /// Maximum number of bytes to keep.
     kept_bytes_max: usize,
-    /// Number of kept bytes that the current attempt has got.
+    /// Number of kept bytes that the current attempt has read.
     given: usize,
-    /// All of it was taken; the trailer section.
+    /// The trailers, after the end of the body.
     trailers: Option<FieldLinesBuf>,
     config: Arc<ForwardConfig>,
 }
 
 impl RequestBody {
-    /// `content`, of which up to `kept_bytes_max` are kept. If it is known to be longer, nothing is kept, and
-    /// copied, in vain.
+    /// Returns a body that keeps up to `kept_bytes_max` bytes of `content`. Keeps nothing if the body is
+    /// known to be longer, to avoid useless copies.
     pub(super) fn new(content: RequestContent, kept_bytes_max: usize, config: Arc<ForwardConfig>) -> Self {
         let is_too_long = content.length().is_some_and(|length| length > kept_bytes_max as u64);
         Self {
@@ -46,20 +45,20 @@ impl RequestBody {
         self.kept.is_some()
     }
 
-    /// Gives all that was given before once more.
+    /// Starts again with the kept bytes.
     pub(super) const fn begin_again(&mut self) {
         self.given = 0;
     }
 
-    /// It will not be sent again.
+    /// Drops the kept bytes. The body cannot be sent again.
     pub(super) fn forget(&mut self) {
         if self.kept.as_ref().is_some_and(|kept| self.given == kept.len()) {
             self.kept = None;
         }
     }
 
-    /// The next piece; `None` at the end. In a pipe, where that is worth it and one is taken, and it is not
-    /// to be kept.
+    /// Returns the next piece, or `None` at the end. Uses a pipe if that saves a copy, the caller takes
+    /// pipes, and the bytes need not be kept.
     pub(super) fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -84,7 +83,7 @@ impl RequestBody {
         Poll::Ready(piece)
     }
 
-    /// The trailer section as it is passed on, when the end was reached.
+    /// Returns the trailers to forward, after the end of the body.
     pub(super) fn trailers(&self) -> &FieldLinesBuf {
         self.trailers.as_ref().unwrap_or(const { &FieldLinesBuf::new() })
     }
@@ -102,7 +101,7 @@ impl RequestBody {
         self.given = kept.len();
     }
 
-    /// A field that is set in the header section is not to come in here.
+    /// Removes headers that the gateway sets: a client must not add them as trailers.
     fn taken_trailers(&mut self) -> FieldLinesBuf {
         let trailers = self.content.take_trailers();
         let is_kept = |line: &FieldLine<'_>| !self.config.rewrite.request.drops(line.name);

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use thruway_server::Request;
 
-/// The id of one request, made at its first use.
+/// The id of a request, created on first use.
 #[derive(Default)]
 pub(crate) struct RequestId(OnceCell<Box<str>>);
 
@@ -22,7 +22,7 @@ impl RequestId {
     }
 }
 
-/// Clients could make theirs like those of others.
+/// Returns `X-Request-Id` of a trusted proxy. Other clients could copy the ids of other requests.
 fn given(request: &Request<'_>) -> Option<Box<str>> {
     request.proxy_fields()?;
     let id = request.field("x-request-id")?.as_str()?;
@@ -31,7 +31,7 @@ fn given(request: &Request<'_>) -> Option<Box<str>> {
     is_sensible.then(|| id.into())
 }
 
-/// State of a worker: its keys, and how many ids it has made with them.
+/// State of a worker: the keys of ids and a counter.
 #[derive(Default)]
 struct RequestIds {
     keys: RandomState,
@@ -39,7 +39,7 @@ struct RequestIds {
 }
 
 impl RequestIds {
-    /// Returns 128 bits that no other request has, and that do not tell how many there were before.
+    /// Returns 128 bits that are unique and do not reveal the number of requests.
     fn next(&self) -> Box<str> {
         let count = self.count.get().wrapping_add(1);
         self.count.set(count);
@@ -55,7 +55,7 @@ impl RequestIds {
     }
 }
 
-/// Enough for what others make.
+/// Maximum length of an accepted id. Other software uses shorter ids.
 const ID_BYTES_MAX: usize = 128;
 
 #[cfg(test)]

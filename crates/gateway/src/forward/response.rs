@@ -1,4 +1,4 @@
-//! The response as the client gets it.
+//! The response to the client.
 
 use thruway_client::WebSocketAccept;
 use thruway_http1::BodyLength;
@@ -16,7 +16,7 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Returns the response unless it opens a WebSocket without the proof `accept`, or without naming the
+    /// Returns the response, unless it opens a WebSocket without the expected `accept` or without naming the
     /// protocol (RFC 6455 §4.1).
     ///
     /// # Errors
@@ -47,9 +47,9 @@ pub(super) enum Body {
     /// No content, because the request was HEAD or the status has none; the length that it would have, if
     /// known.
     LeftOut(Option<u64>),
-    /// This.
+    /// A complete body.
     Whole(PooledBuffer),
-    /// This, and what still comes; the length of it all, if that is known.
+    /// The first part of a body, and its length if known. The rest is still to come.
     Stream { first: PooledBuffer, length: Option<u64> },
     /// Another protocol.
     Tunnel,
@@ -61,8 +61,8 @@ impl Body {
         if body_length != BodyLength::NONE {
             return Self::Stream { first: PooledBuffer::default(), length: body_length.bytes() };
         }
-        // A length that was said of nothing is that of what was left out; if none was said, none may be made
-        // up (RFC 9110 §8.6).
+        // For a response without a body, `Content-Length` is the length that the body would have. The gateway
+        // must not invent one (RFC 9110 §8.6).
         let length = head.field("content-length").and_then(|value| value.as_str()?.parse().ok());
         match length {
             Some(0) if head.status != StatusCode::NOT_MODIFIED => Self::None,
@@ -71,14 +71,14 @@ impl Body {
     }
 }
 
-/// The response that makes the connection another protocol, which it names.
+/// Returns the response that switches the protocol, with the name of the protocol.
 pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
     append_upgrade(head, &mut response);
     response
 }
 
-/// The response without content. The server writes the fields that frame it.
+/// Returns the response without a body. The server writes the fields that frame it.
 pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
     // A client must ask for the protocols of the upstream (RFC 9110 §15.5.22), and the gateway forwards such
@@ -89,7 +89,7 @@ pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
     response
 }
 
-/// Appends the protocols that the upstream names, if there are any.
+/// Appends `Upgrade` with the protocols of the upstream. Returns `false` if it names none.
 fn append_upgrade(head: &ResponseHead<'_>, response: &mut Response) -> bool {
     let lines = head.field_lines.iter().filter(|line| line.name.is("upgrade"));
     lines.map(|line| response.append_line(line)).count() > 0

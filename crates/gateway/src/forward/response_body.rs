@@ -1,4 +1,4 @@
-//! The rest of a response after its head: content that is still arriving, or a tunnel.
+//! The rest of a response after its head: an incomplete body, or a tunnel.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,7 +15,7 @@ use super::response::{Begun, Body};
 use crate::tunnel::{TunnelConfig, tunnel};
 use crate::upstream::{Exchange, ServerSlot, Upgraded};
 
-/// A response with content that is still arriving, and the rest of its request.
+/// A response with an incomplete body, and the rest of its request.
 struct Streamed {
     relay: Relay,
     request_body: Option<Box<RequestBody>>,
@@ -25,10 +25,10 @@ struct Streamed {
 }
 
 impl Streamed {
-    /// Sends what there is of the request, on which the rest of the response may depend, if it still has
-    /// time.
+    /// Sends the available part of the request, because the rest of the response may depend on it. Fails if
+    /// the time of the request is over.
     fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
-        // While content flows, nothing is waited for that would tell.
+        // Checked here, because no timer runs while bytes arrive.
         if self.relay.until.is_some_and(|until| until <= now) {
             return Err(self.relay.failed(Error::TimedOut.into()));
         }
@@ -95,8 +95,8 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
     }
 }
 
-/// The answer that makes the client's connection a tunnel to the upstream's. Either may be a stream of HTTP/2
-/// instead.
+/// Returns the response that connects the client and the upstream by a tunnel. Each side is a connection or
+/// an HTTP/2 stream.
 fn open_tunnel(response: Response, relay: Relay) -> Response {
     let (exchange, slot) = relay.into_exchange();
     let Some(upstream) = exchange.and_then(Exchange::into_tunnel) else {
@@ -110,7 +110,7 @@ fn open_tunnel(response: Response, relay: Relay) -> Response {
     })
 }
 
-/// The server has to do with it until its end.
+/// The slot counts the tunnel at its server until the end.
 async fn run_tunnel(
     client: &mut Tunnel,
     server: impl Transport,

@@ -1,4 +1,4 @@
-//! From a request to its response, at one server or, when that fails, at another: the retry decision.
+//! Sends a request and decides about retries.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use crate::upstream::ServerSlot;
 enum RetryDecision {
     /// The client gets an error.
     Fail,
-    /// To the same server, on a later connection.
+    /// A retry at the same server on a newer connection.
     SameServer,
     /// To another server, if there is one.
     OtherServer,
 }
 
-/// Forwards a request; its response, whatever comes of it.
+/// Forwards a request and returns its response, or the response to its failure.
 pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     let worker = forwarding.worker.clone();
     let now = worker.clock().now();
@@ -84,16 +84,16 @@ async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) 
     }
 }
 
-/// `SelectServer`: a server for the next attempt, none of those `tried` if there is another. In a box,
-/// because it passes through many hands: each would have room for it.
+/// `SelectServer`: selects a server for the next attempt, except those in `tried` if another one is
+/// available. Boxed, because several futures would otherwise reserve its memory.
 async fn select_server(forwarding: &Forwarding, tried: &[usize]) -> Result<Box<ServerSlot>, Failure> {
     let Forwarding { upstream, worker, key, until, .. } = forwarding;
     let slot = ServerSlot::select(upstream, worker, key, tried, *until).await;
     slot.map(Box::new).inspect_err(|failure| upstream.statistics.count_failure(*failure))
 }
 
-/// Decides where the request is sent after `failed`, when so many servers have failed before. An attempt at
-/// another server is one of the retry budget; an attempt on another connection is not.
+/// Decides about a retry after `failed`. `tried` is the number of servers that have failed. A retry at
+/// another server uses the retry budget; one on a newer connection does not.
 fn decide_retry(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -> RetryDecision {
     let is_allowed = forwarding.left() != Some(Duration::ZERO)
         && forwarding.body.as_ref().is_none_or(|body| body.can_begin_again())

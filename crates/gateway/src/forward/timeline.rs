@@ -1,4 +1,4 @@
-//! Times of a request on its way, for access logs. Without one, there is no timeline.
+//! Times of the steps of a request, for access logs. They are recorded only if a log needs them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::upstream::{Server, Upstream};
 pub(super) struct Timeline<'c> {
     clock: &'c Clock,
     forwarded: Box<Forwarded>,
-    /// When the last step ended.
+    /// End of the last step.
     since: Duration,
 }
 
@@ -24,7 +24,7 @@ impl<'c> Timeline<'c> {
         Self { clock, forwarded: Box::new(forwarded), since: clock.now_exact() }
     }
 
-    /// There is a server that may be asked.
+    /// Records that a server was selected.
     pub(super) fn selected(&mut self, server: &Arc<Server>) {
         self.note(|forwarded, elapsed| {
             forwarded.queue += elapsed;
@@ -33,32 +33,32 @@ impl<'c> Timeline<'c> {
         });
     }
 
-    /// There is a connection to it.
+    /// Records that a connection is open.
     pub(super) fn connected(&mut self, is_reused: bool) {
         self.note(|forwarded, elapsed| forwarded.connect = (!is_reused).then_some(elapsed));
     }
 
-    /// The head of its response is there.
+    /// Records that the response head arrived.
     pub(super) fn responded(&mut self) {
         self.note(|forwarded, elapsed| forwarded.head = Some(elapsed));
     }
 
-    /// It is asked again, or another one.
+    /// Records a retry.
     pub(super) fn retries(&mut self) {
         self.note(|forwarded, _| forwarded.retries += 1);
     }
 
-    /// There will be no response.
+    /// Records that there is no response.
     pub(super) fn failed(&mut self, failure: Failure) {
         self.note(|forwarded, _| forwarded.failure = Some(failure.proxy_error()));
     }
 
-    /// Gives the timeline to the access log, with `response`.
+    /// Adds the times to `response`, for the access log.
     pub(super) fn finish(self, response: &mut Response) {
         response.set_forwarded(self.forwarded);
     }
 
-    /// Lets `note` record a step that ends now, with its duration.
+    /// Calls `note` with the duration of the step that ends now.
     fn note(&mut self, note: impl FnOnce(&mut Forwarded, Duration)) {
         let now = self.clock.now_exact();
         note(&mut self.forwarded, now.saturating_sub(self.since));

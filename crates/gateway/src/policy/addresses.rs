@@ -1,4 +1,4 @@
-//! Clients that may ask, or may not, by their addresses.
+//! Allows or refuses clients by their addresses.
 //!
 //! `deny` refuses its clients; then `allow`, if set, refuses all clients that it does not list. Smaller
 //! networks have no priority. The policy looks at [`Request::client`].
@@ -11,12 +11,12 @@ use thruway_server::Request;
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
-/// Which clients may ask.
+/// Networks of allowed and refused clients.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AddressesConfig {
-    /// Only these; all if `None`.
+    /// Allows only these networks. `None` allows all.
     pub allow: Option<Networks>,
-    /// Not these, whatever `allow` says.
+    /// Refuses these networks, with priority over `allow`.
     pub deny: Networks,
 }
 

@@ -13,16 +13,16 @@ use thruway_server::FieldValue;
 pub(super) enum Presented<'r> {
     /// No credentials of this kind.
     None,
-    /// These.
+    /// One value.
     One(&'r [u8]),
-    /// Several, of which this server might believe one and another server another.
+    /// Several values. This server could accept one value and another server a different one.
     Several,
 }
 
-/// A line of a file that cannot be used, counted from 1.
+/// An invalid line of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidLine<E> {
-    /// Which line.
+    /// Number of the line, from 1.
     pub line: usize,
     /// The error in the line. `None` if it is not `NAME:VALUE`.
     pub error: Option<E>,
@@ -44,7 +44,7 @@ pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> Present
     }
 }
 
-/// The value of the only field line of this name.
+/// Returns the value of the field `name`, if there is exactly one line.
 pub(super) fn only<'r>(field_lines: FieldLines<'r>, name: &str) -> Presented<'r> {
     let mut values = field_lines.all(name);
     match (values.next(), values.next()) {
@@ -83,7 +83,7 @@ pub fn lines_of<T, E>(
     Ok(all)
 }
 
-/// A secret key for digests: without it, the time of comparisons reveals nothing.
+/// A secret key for digests. Because the key is secret, the time of a comparison reveals nothing.
 pub(super) struct DigestKey(Hmac<Sha256>);
 
 /// A digest.
@@ -93,7 +93,7 @@ impl DigestKey {
     /// Returns a new key.
     ///
     /// # Panics
-    /// As [`random_bytes`] does.
+    /// The same errors as [`random_bytes`].
     pub(super) fn random() -> Self {
         Self(Hmac::new(&random_bytes::<64>().into()))
     }

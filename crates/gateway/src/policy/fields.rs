@@ -18,14 +18,14 @@ pub(super) struct Told<'p> {
 /// A field that a policy owns, and its value. Without a value, the field is removed.
 pub(super) type OwnedField<'p> = (&'p str, Option<Cow<'p, str>>);
 
-/// A header section in which something was changed.
+/// A changed header section.
 pub(super) struct EditedFields {
     bytes: Vec<u8>,
     spans: Vec<FieldLineSpan>,
 }
 
 impl EditedFields {
-    /// `field_lines` with what is `told`; `None` if nothing is to be changed.
+    /// Returns `field_lines` with the verified facts in `told`. `None` if nothing changes.
     pub(super) fn of(field_lines: FieldLines<'_>, told: &Told<'_>) -> Option<Self> {
         let is_told = told.fields.iter().any(|(_, value)| value.is_some());
         if !is_told && !field_lines.iter().any(|line| told.owns(line.name.as_bytes())) {
@@ -45,7 +45,7 @@ impl EditedFields {
         Some(edited)
     }
 
-    /// `head` with these fields.
+    /// Returns `head` with the changed fields.
     pub(super) fn head<'e>(&'e self, head: RequestHead<'e>) -> RequestHead<'e> {
         RequestHead { field_lines: FieldLines::from_parsed(&self.bytes, &self.spans), ..head }
     }

@@ -1,4 +1,4 @@
-//! A handler, and a policy before it.
+//! A handler behind a policy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use super::verdict::Verdict;
 #[derive(Clone)]
 pub struct Guarded {
     policy: Arc<Policy>,
-    /// Distinguishes the routes that share the policy.
+    /// Name of the route. It distinguishes routes with the same policy.
     route: Arc<str>,
     handler: Arc<dyn Handler>,
     refusals: Arc<RefusalCount>,
@@ -32,19 +32,19 @@ impl RefusalCount {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// One more.
+    /// Counts a refused request.
     pub(crate) fn note(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Guarded {
-    /// Puts `policy` before `handler`, which answers a route of this name.
+    /// Returns a handler that applies `policy` before `handler`. `route` is the name of the route.
     pub fn new(policy: Arc<Policy>, route: impl Into<Arc<str>>, handler: Arc<dyn Handler>) -> Self {
         Self { policy, route: route.into(), handler, refusals: Arc::default(), is_recorded: false }
     }
 
-    /// Lets `refusals` count the refused requests.
+    /// Counts refused requests in `refusals`.
     #[must_use]
     pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
         Self { refusals, ..self }
@@ -57,7 +57,7 @@ impl Guarded {
         Self { is_recorded, ..self }
     }
 
-    /// Passes the request on with the fields that the policy owns, and names the user to the access log.
+    /// Passes the request on with the headers of the policy, and records the user for the access log.
     fn tell<'a>(&'a self, request: &mut Request<'a>, told: Told<'_>) -> Answer {
         let answer = self.pass_on(request, &told);
         let Some(user) = told.user.filter(|_| self.is_recorded) else { return answer };
@@ -72,8 +72,8 @@ impl Guarded {
         if told.fields.is_empty() {
             return self.handler.handle(request);
         }
-        // A recipient may merge trailers into the header section (RFC 9110 §6.5.2), where the policy has the
-        // word.
+        // A recipient may merge trailers into the header section (RFC 9110 §6.5.2), where they could replace
+        // the headers of the policy.
         request.drop_trailers();
         let head = *request.head();
         match EditedFields::of(head.field_lines, told) {
@@ -96,7 +96,7 @@ impl Guarded {
 }
 
 impl Guarded {
-    /// Does with the request what the policy has said.
+    /// Executes the verdict of the policy.
     #[inline]
     fn act<'a>(&'a self, request: &mut Request<'a>, verdict: Verdict<'a>) -> Answer {
         match verdict {
@@ -145,7 +145,7 @@ impl Handler for Guarded {
     }
 }
 
-/// The same handler for a request that has waited for keys, which it does once.
+/// The handler of a request that has waited for keys once.
 struct DecidedAgain(Guarded);
 
 impl Handler for DecidedAgain {

@@ -7,15 +7,15 @@ use std::net::IpAddr;
 use thruway_net::ClientAddr;
 use thruway_server::Request;
 
-/// Which requests are counted together.
+/// Grouping of requests for counting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CountBy {
-    /// One client: an IPv4 address, or an IPv6 network of 64 bits, which is the least that a customer has.
-    /// All clients of Unix sockets are one.
+    /// By client: an IPv4 address, or an IPv6 network of 64 bits, the smallest network of a customer. All
+    /// clients of Unix sockets are one.
     Address,
-    /// Requests with the same value of this header; requests without the header by address.
+    /// By the value of this header. Requests without the header count by address.
     Header(String),
-    /// Requests of one route.
+    /// By route.
     Route,
 }
 
@@ -31,7 +31,7 @@ impl Keys {
         Self { by, hasher: RandomState::new() }
     }
 
-    /// The key of `request` to the route of this name. Allocates nothing.
+    /// Returns the key of `request` for the route `route`. Allocates no memory.
     pub(super) fn key(&self, request: &Request<'_>, route: &str) -> u64 {
         match &self.by {
             CountBy::Address => self.of_client(request.client()),
@@ -40,7 +40,7 @@ impl Keys {
         }
     }
 
-    /// All lines of the name count: which of several another server would read is not known here.
+    /// Combines all lines with this name, because it is unknown which of them another server reads.
     fn of_field(&self, request: &Request<'_>, name: &str) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         let mut is_there = false;
@@ -56,7 +56,7 @@ impl Keys {
     }
 }
 
-/// The address as a number; of IPv6 the first 64 bits only.
+/// Returns the address as a number. For IPv6, only the first 64 bits.
 fn network_of(address: IpAddr) -> (bool, u64) {
     match address.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),

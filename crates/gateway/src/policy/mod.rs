@@ -1,4 +1,4 @@
-//! Policies: checks before a request is answered.
+//! Policies: checks before a request is handled.
 //!
 //! A policy has a name and looks at the head of a request. It lets the request pass, perhaps with additional
 //! headers, or responds at once. [`Guarded`] puts a policy before a handler; several policies are nested in
@@ -10,17 +10,17 @@
 //!     │ 403               │ 401              │ 429
 //! ```
 
-// A policy in front of a handler
+// a policy in front of a handler
 mod guarded;
 mod verdict;
 mod refusal;
 
-// Shared by policies
+// shared by policies
 mod key;
 mod credentials;
 mod fields;
 
-// Kinds of policies
+// kinds of policies
 mod addresses;
 mod api_keys;
 mod basic_auth;
@@ -183,7 +183,7 @@ impl Policy {
         }
     }
 
-    /// Returns the metadata about a user after the password check.
+    /// Returns the headers for an authenticated user.
     fn told_of_user<'p>(&'p self, user: &'p str) -> Told<'p> {
         let field = match &self.kind {
             Kind::BasicAuth(users) => users.user_field(),

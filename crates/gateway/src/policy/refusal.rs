@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use thruway_server::{Response, StatusCode};
 
-/// Why a request goes no further.
+/// Reason why a policy refuses a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
     /// The client's address is not allowed, or denied.
     Address,
-    /// Too many wait to be verified.
+    /// Too many password checks are waiting.
     Busy,
-    /// The client has shown no certificate, or one that is not allowed.
+    /// The client presented no certificate, or one that is not allowed.
     Certificate { is_missing: bool },
-    /// The maximum number of requests is in flight. With the status of the response.
+    /// The limit of requests in flight is reached. Contains the status of the response.
     Concurrency(StatusCode),
-    /// There is more content than allowed.
+    /// The request body is too large.
     ContentTooLarge,
-    /// Credentials are missing or wrong: the scheme to use, and what is said about it besides.
+    /// Credentials are missing or wrong. Contains the scheme and parameters of the challenge.
     Credentials { scheme: &'static str, realm: Option<String>, parameters: &'static str, is_missing: bool },
-    /// There are no keys to check tokens with: they could not be fetched yet.
+    /// The keys for tokens could not be fetched yet.
     NoKeys,
-    /// There were as many requests as allowed.
+    /// The rate limit is reached.
     Rate { status: StatusCode, burst: u32, wait: Duration },
 }
 
@@ -62,7 +62,8 @@ impl Refusal {
             _ => (self.status(), "WWW-Authenticate"),
         };
         let text = format!("{} {}\n", status.as_u16(), status.reason());
-        // Which policy that was is for the log: clients need not know what there is (RFC 9209 §2.3.26).
+        // The response does not name the policy, because clients need not know the policies (RFC 9209
+        // §2.3.26). The log has the name.
         let response = Response::text(text).with_status(status).with_field("Proxy-Status", PROXY_STATUS);
         match self {
             Self::Address | Self::Certificate { .. } | Self::ContentTooLarge => response,

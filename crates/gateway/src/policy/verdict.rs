@@ -10,25 +10,25 @@ use super::refusal::Refusal;
 
 /// Decision of a policy about a request.
 pub(super) enum Verdict<'p> {
-    /// It is decided when keys have been fetched. If that is to be waited for once more then, it is answered
-    /// with this.
+    /// Decides again after the next fetch of the keys. If that would be the second wait, refuses with
+    /// `otherwise`.
     Again { refreshed: Refreshed, otherwise: Refusal },
-    /// It goes on.
+    /// The request passes.
     Continue,
-    /// It goes on, and this is kept until its response is over.
+    /// The request passes. The permit is kept until the end of its response.
     Hold(Permit),
     /// The request passes, and its content fails after this number of bytes.
     Limit(u64),
-    /// It is answered.
+    /// The request is refused.
     Refuse(Refusal),
-    /// It goes on, with the fields in place of those of the client, and the access log names the user.
+    /// The request passes with the headers of the policy, and the access log names the user.
     Tell(Told<'p>),
-    /// This takes some time.
+    /// The password check is in progress.
     Wait(Verification),
 }
 
 impl<'p> Verdict<'p> {
-    /// The request of `user` goes on, with the name of the user in `field`, if there is one.
+    /// Returns the verdict for a request of `user`. The upstream gets the name in the header `field`, if any.
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
         Self::Tell(Told::of_user(field, user))
     }

@@ -9,32 +9,32 @@ use crate::forward::read_alike;
 /// Conditions of a route. A request must meet all of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Conditions {
-    /// One of these methods; none for any but CONNECT, which has to be named. GET includes HEAD.
+    /// Methods of the route. If empty, all methods except CONNECT. GET includes HEAD.
     pub methods: Vec<String>,
-    /// These fields. Each name in any case, and with `_` in place of `-`, since there are upstreams that read
-    /// both as one; each value as it is.
+    /// Required headers. Names ignore case, and `_` equals `-`, because some upstreams read both as one.
+    /// Values must be equal.
     pub headers: Vec<Expected>,
-    /// These parameters of the query, both names and values decoded.
+    /// Required query parameters. Names and values are compared after decoding.
     pub query: Vec<Expected>,
 }
 
-/// Something that must be there, with any value or with this one.
+/// A required header or parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expected {
     /// The name.
     pub name: String,
-    /// The value that one of this name must have; `None` for any.
+    /// The required value. `None` for any value.
     pub value: Option<String>,
 }
 
-/// The first condition that a request does not fulfil.
+/// The first condition that a request does not meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unfulfilled<'r> {
-    /// Its method is none of these.
+    /// The method is not in the list.
     Methods(&'r [String]),
-    /// There is no such field.
+    /// The header is missing or has another value.
     Header(&'r Expected),
-    /// There is no such parameter.
+    /// The parameter is missing or has another value.
     Query(&'r Expected),
 }
 
@@ -44,8 +44,8 @@ impl Conditions {
         usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
     }
 
-    /// The first that `head` does not fulfil. Methods come last: then the rest of the request is known to
-    /// fit.
+    /// Returns the first condition that `head` does not meet. Methods come last: if they fail, all other
+    /// conditions are met.
     #[inline]
     pub(super) fn unfulfilled(&self, head: &RequestHead<'_>) -> Option<Unfulfilled<'_>> {
         let header = self.headers.iter().find(|expected| !has_field(head, expected)).map(Unfulfilled::Header);
@@ -89,8 +89,7 @@ fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &st
     })
 }
 
-/// A client that writes the name so that only its upstream reads it as this one neither gets nor evades a
-/// route by that.
+/// A spelling that only the upstream reads as this name must not select or avoid a route.
 fn has_field(head: &RequestHead<'_>, expected: &Expected) -> bool {
     let name = expected.name.as_bytes();
     head.field_lines.iter().any(|line| {

@@ -7,18 +7,18 @@ use thruway_server::{Answer, Handler, Request};
 
 use super::Routes;
 
-/// Routes that can be replaced at any time. Requests that came before are answered by those before; a handler
-/// that is in both goes on as if nothing had happened. Clones are the same routes.
+/// Routes that can be replaced at any time. Requests that arrived before are handled by the previous routes.
+/// A handler in both continues with its state. Clones share the routes.
 #[derive(Clone, Debug)]
 pub struct LiveRoutes(Arc<ArcSwap<Routes>>);
 
 impl LiveRoutes {
-    /// Begins with `routes`.
+    /// Returns live routes that start with `routes`.
     pub fn new(routes: Routes) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(routes)))
     }
 
-    /// Answers with `routes` from now on.
+    /// Uses `routes` for all further requests.
     pub fn replace(&self, routes: Routes) {
         self.0.store(Arc::new(routes));
     }

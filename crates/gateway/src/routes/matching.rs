@@ -1,4 +1,4 @@
-//! Which requests a route is for.
+//! The requests that a route matches.
 
 use std::fmt;
 use std::io::Write as _;
@@ -8,54 +8,54 @@ use thruway_message::Authority;
 
 use super::{Conditions, PathPattern};
 
-/// Which requests a route is for: those for its host, at its path, that fulfil its conditions.
+/// The requests that a route matches: by host, path and further conditions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteMatch {
     /// The hosts.
     pub host: HostMatch,
-    /// The paths, [normalized](crate::normalized_path) as those of requests are: others are never reached.
+    /// The paths, [normalized](crate::normalized_path). A path in another spelling never matches.
     pub path: PathMatch,
     /// Other conditions.
     pub conditions: Conditions,
 }
 
-/// The hosts a route is for. Ports make no difference, nor does the case.
+/// Hosts of a route. Ports and case do not matter.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum HostMatch {
     /// Any host.
     #[default]
     Any,
-    /// All hosts below this one, which is not among them: `*.example.com`.
+    /// All hosts below this one, without the host itself: `*.example.com`.
     Below(String),
     /// This host only.
     Exact(String),
 }
 
-/// The paths a route is for.
+/// Paths of a route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PathMatch {
     /// This path only.
     Exact(String),
-    /// The paths of this shape.
+    /// Paths that match this pattern.
     Pattern(PathPattern),
     /// This path and all below it.
     Prefix(String),
 }
 
-/// Why a text names no hosts.
+/// Reason why a text is not a host pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidHost {
-    /// It is neither a name nor an address.
+    /// The text is neither a name nor an address.
     Host,
-    /// It has a port.
+    /// The text has a port.
     Port,
     /// `*` is not before the first dot.
     Wildcard,
 }
 
 impl RouteMatch {
-    /// Everything at `path`.
+    /// Returns a match for `path` on all hosts, without further conditions.
     pub fn at(path: PathMatch) -> Self {
         Self { host: HostMatch::Any, path, conditions: Conditions::default() }
     }
@@ -68,10 +68,10 @@ impl RouteMatch {
 }
 
 impl HostMatch {
-    /// The hosts written as `text`: `example.com`, `*.example.com`, or an address.
+    /// Parses `example.com`, `*.example.com`, or an address.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// Returns the rule that the text breaks.
     pub fn parse(text: &str) -> Result<Self, InvalidHost> {
         let (host, is_below) = text.strip_prefix("*.").map_or((text, false), |host| (host, true));
         if host.contains('*') {
@@ -133,13 +133,13 @@ pub(super) fn prefix_of(path: &str) -> &str {
     path.trim_end_matches('/')
 }
 
-/// Returns the address if `host` is an IPv6 address in brackets. It has many spellings, and a route is for
-/// all.
+/// Returns the address if `host` is an IPv6 address in brackets. Such an address has many spellings, and a
+/// route matches all of them.
 fn ipv6_of(host: &str) -> Option<Ipv6Addr> {
     host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// Puts `host` as it is compared into `buffer`; `None` if it is longer than any host of a route.
+/// Writes `host` into `buffer` in the form for comparison. `None` if it is longer than any valid host.
 pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -> Option<&'b [u8]> {
     if let Some(address) = ipv6_of(host) {
         let mut rest = &mut buffer[..];
@@ -147,7 +147,7 @@ pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -
         let length = HOST_BYTES_MAX - rest.len();
         return Some(&buffer[..length]);
     }
-    // A final dot says only that the name is complete.
+    // A final dot only marks a complete name.
     let host = host.strip_suffix('.').unwrap_or(host).as_bytes();
     let buffer = buffer.get_mut(..host.len())?;
     buffer.copy_from_slice(host);
@@ -185,7 +185,7 @@ impl fmt::Display for InvalidHost {
 
 impl std::error::Error for InvalidHost {}
 
-/// RFC 1035 §2.3.4, as a text.
+/// Maximum length of a host as text (RFC 1035 §2.3.4).
 pub(super) const HOST_BYTES_MAX: usize = 253;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct NormalPath<'p> {
     sent: &'p [u8],
-    /// `None` if it was sent so.
+    /// The normalized form. `None` if the path was sent in this form.
     changed: Option<Changed>,
 }
 
@@ -24,9 +24,10 @@ struct Changed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum UnclearPath {
-    /// It climbs above the root.
+    /// The path leads above the root.
     AboveRoot,
-    /// `..` follows an empty segment, which is a segment to some (RFC 3986 §5.2.4) and nothing to others.
+    /// `..` follows an empty segment. Some servers count the empty segment (RFC 3986 §5.2.4), others ignore
+    /// it.
     DotsAfterEmpty,
     /// The path has an encoded control character. Some servers end the path there, others remove the
     /// character.
@@ -34,17 +35,17 @@ pub enum UnclearPath {
     /// Only some servers read a segment as `.` or `..`: servers that read an encoded slash or a backslash as
     /// a slash, that ignore everything behind a semicolon, or that trim spaces.
     HiddenDots,
-    /// There is an encoded slash in it, and those are [rejected](crate::OtherReading::Reject).
+    /// The path has an encoded slash, and these are [rejected](crate::OtherReading::Reject).
     EncodedSlash,
     /// Another reading leads to a route with a policy that the request does not pass.
     OtherRoute,
-    /// There are parameters in it, and those are [rejected](crate::OtherReading::Reject).
+    /// The path has parameters, and these are [rejected](crate::OtherReading::Reject).
     Parameters,
     /// No two hexadecimal digits follow a percent sign.
     PercentEncoding,
 }
 
-/// `path`, in the spelling that [routes](crate::Routes) are compared with.
+/// Returns `path` in the spelling that [routes](crate::Routes) use.
 ///
 /// # Errors
 /// The path is ambiguous.
@@ -54,7 +55,7 @@ pub fn normalized_path(path: &str) -> Result<String, UnclearPath> {
 }
 
 impl<'p> NormalPath<'p> {
-    /// A path as it was sent, which begins with a slash.
+    /// Normalizes a path as sent. It must begin with a slash.
     #[inline]
     pub(crate) fn of(sent: &'p [u8]) -> Result<Self, UnclearPath> {
         let changed = if is_normal(sent) { None } else { Some(Changed::of(sent)?) };
@@ -66,7 +67,7 @@ impl<'p> NormalPath<'p> {
         self.changed.as_ref().map_or(self.sent, |changed| &changed.bytes)
     }
 
-    /// Returns the length of the part of the original path that its first `length` bytes stand for.
+    /// Returns the length of the original spelling of the first `length` bytes.
     #[inline]
     pub(crate) fn sent_length(&self, length: usize) -> usize {
         match &self.changed {
@@ -75,7 +76,7 @@ impl<'p> NormalPath<'p> {
         }
     }
 
-    /// Returns a range of bytes as they were sent.
+    /// Returns the original spelling of a range.
     pub(crate) fn as_sent(&self, range: Range<usize>) -> Option<&'p [u8]> {
         let Some(changed) = &self.changed else { return self.sent.get(range) };
         // Dot segments may follow the last byte.
@@ -89,7 +90,7 @@ impl<'p> NormalPath<'p> {
     }
 }
 
-/// Returns `true` if the path is normalized and unambiguous, with one look at each byte.
+/// Returns `true` if the path is normalized and unambiguous. Reads each byte once.
 #[inline]
 fn is_normal(path: &[u8]) -> bool {
     let mut before = 0;
@@ -103,7 +104,7 @@ fn is_normal(path: &[u8]) -> bool {
 impl Changed {
     fn of(sent: &[u8]) -> Result<Self, UnclearPath> {
         let mut changed = Self::default();
-        // Where each segment begins in what was put together so far; `None` for one that is empty.
+        // The start of each segment in the normalized path. `None` for an empty segment.
         let mut segments = Vec::new();
         let mut slash = 0;
         while slash < sent.len() {

@@ -18,7 +18,7 @@ pub struct PathPattern {
 enum Segment {
     Fixed(String),
     Parameter(Affixes),
-    /// All that follows.
+    /// The rest of the path.
     Rest,
 }
 
@@ -29,7 +29,7 @@ struct Affixes {
     after: String,
 }
 
-/// Why a text is no pattern.
+/// Reason why a text is not a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidPattern {
@@ -48,7 +48,7 @@ pub enum InvalidPattern {
 }
 
 impl PathPattern {
-    /// The pattern written as `text`.
+    /// Parses a pattern.
     ///
     /// # Errors
     /// The rule that it breaks.

@@ -15,7 +15,7 @@ pub enum ServerAddr {
     Name {
         /// The name.
         host: String,
-        /// The port, which the name does not tell.
+        /// The port.
         port: u16,
     },
 }

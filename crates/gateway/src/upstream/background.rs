@@ -1,7 +1,7 @@
-//! The one thread of the process that looks after upstreams beside the requests.
+//! The thread of the process that runs background tasks of upstreams: health checks and DNS lookups.
 //!
-//! Workers have requests to answer, and what is looked up or asked once is enough for all of them. A task
-//! here holds what it looks after weakly, and ends when that is gone.
+//! One lookup or check is enough for all workers, and workers must respond to requests. A task holds its
+//! upstream weakly and ends after the upstream is dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use std::thread;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Makes a task, on the thread that is to drive it.
+/// Creates a task on the background thread.
 type Start = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
 static TASKS: LazyLock<Mutex<UnboundedSender<Start>>> = LazyLock::new(|| {
@@ -26,7 +26,7 @@ static TASKS: LazyLock<Mutex<UnboundedSender<Start>>> = LazyLock::new(|| {
 pub(crate) fn spawn<F: Future<Output = ()> + 'static>(start: impl FnOnce() -> F + Send + 'static) {
     let start: Start = Box::new(|| Box::pin(start()));
     let tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Without the thread, which was logged, nothing is looked after.
+    // If the thread could not start, the log says so, and no background task runs.
     let _ = tasks.send(start);
 }
 

@@ -1,4 +1,4 @@
-//! An upstream, as it is wanted.
+//! Settings of an upstream.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use super::retry_budget::RetryBudget;
 use super::selection::balance_config::Balance;
 use super::selection::sticky::Sticky;
 
-/// An upstream, as it is wanted.
+/// Settings of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpstreamConfig {
     /// Name in logs and metrics.
     pub name: String,
-    /// Its servers; without any, every request is answered 503.
+    /// The servers. Without servers, each request gets 503.
     pub servers: Vec<ServerConfig>,
     /// Resolver for the names of servers. Default: the system.
     pub resolver: ResolverConfig,
-    /// Time after which names are resolved again if the answer has no time to live, give or take a tenth;
-    /// sooner after a failure. Default 30 s.
+    /// Interval of DNS lookups if the response has no time to live, plus or minus a tenth. Shorter after a
+    /// failed lookup. Default 30 s.
     pub resolve_interval: Duration,
     /// Balancing method. Default: round robin.
     pub balance: Balance,
     /// The cookie that keeps a client on one server. Default none.
     pub sticky: Option<Sticky>,
-    /// When a server that fails gets no more requests.
+    /// Settings for the ejection of failing servers.
     pub ejection: EjectionConfig,
     /// Health checks. Default: none.
     pub check: Option<CheckConfig>,
@@ -57,8 +57,8 @@ pub struct UpstreamConfig {
     /// Maximum time without a byte in either direction of a tunnel. Default one hour: protocols with rare
     /// messages send keep-alives more often.
     pub tunnel_idle: Duration,
-    /// Limits and timeouts of exchanges. `total` is that of a whole request: to wait for a server that has
-    /// room, to connect, and to be sent again included.
+    /// Limits and timeouts of exchanges. `total` is the time of a whole request, including queueing,
+    /// connecting and retries.
     pub exchange: Config,
     /// Maximum pause of an event stream (`text/event-stream`), in place of
     /// [`content_idle`](thruway_client::Timeouts::content_idle). Its end is not a failure of the server,
@@ -92,8 +92,7 @@ pub struct UpstreamConfig {
 pub struct UpstreamTls {
     /// Trusted roots and the client certificate.
     pub connector: Arc<TlsConnector>,
-    /// The name that certificates must have. Default what the config calls each server: its name, or its
-    /// address.
+    /// Name that certificates must have. Default: the name or address of each server in the config.
     pub server_name: Option<TlsServerName>,
 }
 
@@ -138,7 +137,7 @@ pub struct ServerConfig {
 }
 
 impl UpstreamConfig {
-    /// An upstream of servers of the same weight.
+    /// Returns an upstream whose servers have equal weights.
     pub fn new(name: impl Into<String>, servers: impl IntoIterator<Item = UpstreamAddr>) -> Self {
         Self {
             name: name.into(),
@@ -170,10 +169,10 @@ impl UpstreamConfig {
 }
 
 impl ServerConfig {
-    /// The largest weight: one round of all servers lies in memory.
+    /// The maximum weight. It bounds the memory for one round of all servers.
     pub const WEIGHT_MAX: u32 = 256;
 
-    /// The server at `address`.
+    /// Returns a server at `address` with the default settings.
     pub fn new(address: impl Into<ServerAddr>) -> Self {
         Self { address: address.into(), weight: 1, is_backup: false, requests_max: 0 }
     }

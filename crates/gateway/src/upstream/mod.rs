@@ -1,4 +1,4 @@
-//! Upstreams: servers that answer the same requests, and which of them is next.
+//! Upstreams: groups of servers that handle the same requests, and the selection of a server.
 //!
 //! ```text
 //! Upstream ─┬─ membership   its servers: names, DNS, reload, removed servers
@@ -11,7 +11,7 @@
 //! The health of servers is in atomics that all workers share, so the path of a request takes no lock.
 //! Connections belong to a worker.
 
-// an upstream, its config and its parts
+// an upstream and its config
 mod config;
 mod address;
 #[expect(clippy::module_inception, reason = "the file of the type `Upstream`")]
@@ -21,13 +21,13 @@ mod health;
 mod selection;
 mod connections;
 
-// a server, and a request that it answers
+// a server, and a request in progress
 mod server;
 mod request_key;
 mod server_slot;
 mod retry_budget;
 
-// beside the requests
+// background tasks
 mod background;
 mod statistics;
 mod status;

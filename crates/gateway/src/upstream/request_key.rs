@@ -13,8 +13,7 @@ use super::selection::balance_config::{HashBy, hash_of_client};
 /// Properties of a request that decide about its server, besides the health of the servers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RequestKey {
-    /// Requests with the same hash go to the same server; `None` if the request does not have what is looked
-    /// at.
+    /// Hash of the key. Requests with the same hash go to the same server. `None` if the request has no key.
     pub(crate) hash: Option<u64>,
     /// The server that a sticky cookie names.
     pub(crate) sticky: Option<u64>,
@@ -25,7 +24,7 @@ pub(crate) struct RequestKey {
 }
 
 impl RequestKey {
-    /// The key of `request` for an upstream. Reads nothing that the config of the upstream does not use.
+    /// Returns the key of `request`. Reads only the properties that the config of the upstream uses.
     pub(crate) fn new(config: &UpstreamConfig, request: &Request<'_>) -> Self {
         Self {
             hash: config.balance.hash_by().and_then(|by| by.hash(request)),
@@ -48,7 +47,7 @@ fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
 }
 
 impl RequestKey {
-    /// The key of a connection of which nothing is understood.
+    /// Returns the key of a TCP connection, whose content is unknown.
     pub(crate) fn of_connection(config: &UpstreamConfig, connection: &ConnectionInfo) -> Self {
         let is_hashed = config.balance.hash_by() == Some(&HashBy::ClientAddress);
         Self {

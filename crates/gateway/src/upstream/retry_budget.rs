@@ -1,8 +1,8 @@
 //! The limit for retries.
 //!
-//! Retries help against one server that fails, and make it worse when all do: then each request becomes
-//! several. So they are a share of the requests of the last ten seconds, and a few more, so that there is
-//! something to begin with (the retry budget of Finagle and linkerd).
+//! Retries help if one server fails, and do harm if all fail, because each request then becomes several. The
+//! budget is a share of the requests of the last ten seconds plus a few per second (the retry budget of
+//! Finagle and linkerd).
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct RetryBudget {
     /// Percentage of the requests of the last ten seconds. Default 20.
     pub percent: u32,
-    /// And so many a second besides. Default 10.
+    /// Additional retries per second. Default 10.
     pub per_second_min: u32,
 }
 
@@ -37,14 +37,14 @@ impl Default for BudgetBalance {
 }
 
 impl BudgetBalance {
-    /// Notes a request.
+    /// Counts a request.
     pub(crate) fn deposit(&self, budget: RetryBudget, now: u64) {
         if budget.percent > 0 {
             self.add(i32::try_from(budget.percent).unwrap_or(i32::MAX), second_of(now));
         }
     }
 
-    /// Notes that a request is sent again, if that may be.
+    /// Counts a retry. Returns `false` if the budget does not allow it.
     pub(crate) fn withdraw(&self, budget: RetryBudget, now: u64) -> bool {
         let second = second_of(now);
         let reserve = i64::from(budget.per_second_min) * i64::from(SECONDS) * i64::from(RETRY);
@@ -60,7 +60,7 @@ impl BudgetBalance {
             let before = balance_in(packed, second).unwrap_or_default();
             Some(pack(second, before.saturating_add(amount)))
         };
-        // It is always `Some`, so that it is always added.
+        // The closure always returns `Some`, so the update succeeds.
         let _ = self.seconds[(second % SECONDS) as usize].fetch_update(
             Ordering::Relaxed,
             Ordering::Relaxed,
@@ -82,7 +82,7 @@ const fn pack(second: u32, balance: i32) -> u64 {
     (second as u64) << 32 | balance.cast_unsigned() as u64
 }
 
-/// The balance of `second`; `None` if it is another one's.
+/// Returns the balance of `second`. `None` if the value belongs to another second.
 const fn balance_in(packed: u64, second: u32) -> Option<i32> {
     if packed >> 32 == second as u64 { Some(((packed & LOWER) as u32).cast_signed()) } else { None }
 }
@@ -92,7 +92,7 @@ const fn second_of(now: u64) -> u32 {
     ((now / 1_000) & LOWER) as u32
 }
 
-/// Number of seconds that count.
+/// Number of seconds in the budget.
 const SECONDS: u32 = 10;
 
 /// Cost of a retry.

@@ -87,7 +87,7 @@ impl Scene {
         self.place_of(&self.slot_for(&key, &[]).unwrap())
     }
 
-    /// A request to the server at `place`.
+    /// Returns a slot at the server with this number.
     pub(crate) fn slot_of(&self, place: usize) -> ServerSlot {
         let server = self.server(place);
         let requests_max = self.upstream.config.requests_max;

@@ -1,4 +1,4 @@
-//! One server of an upstream: its place in the config, its load, and its state.
+//! One server of an upstream: its config, load and state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -13,15 +13,15 @@ use super::selection::balance_config::hash;
 use super::selection::sticky::SetCookie;
 use super::statistics::ServerStatistics;
 
-/// A server of an upstream, as the config of that has it, and how it is doing.
+/// A server of an upstream.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Tells it from all others of the process, also from those that were there before.
+    /// Unique number in this process, also among removed servers.
     pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
-    /// The address for records of requests.
+    /// The address, for access logs.
     pub(crate) label: Arc<str>,
-    /// Which of the configured servers it comes from.
+    /// Number of the configured server.
     pub(crate) origin: usize,
     pub(crate) weight: u32,
     pub(crate) is_backup: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Server {
     /// Token of its sticky cookie.
     pub(crate) token: u64,
     pub(crate) set_cookie: Option<SetCookie>,
-    /// `usize::MAX` for any number.
+    /// Maximum number of requests in flight. `usize::MAX` for no limit.
     requests_max: usize,
     ejection_config: EjectionConfig,
     slow_start: u64,
@@ -42,8 +42,8 @@ pub(crate) struct Server {
     has_logged_loop: AtomicBool,
 }
 
-/// State of a server that stays the same from one config to the next, so that what has begun before a reload
-/// is counted to its end.
+/// State of a server that outlives reloads, so that requests from before a reload are counted until their
+/// end.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedState {
     pub(crate) health: ServerHealth,
@@ -52,11 +52,11 @@ pub(crate) struct RetainedState {
     chosen: AtomicU8,
 }
 
-/// Version of HTTP that a server chose last, if it may choose.
+/// HTTP version that the server chose last with ALPN.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub(crate) enum ChosenVersion {
-    /// No state yet.
+    /// The server has not chosen yet.
     #[default]
     NotYet,
     Http1,
@@ -64,12 +64,12 @@ pub(crate) enum ChosenVersion {
 }
 
 impl Server {
-    /// A server at `address`, which the configured server `origin` has. Nothing is known of it yet.
+    /// Returns a server at `address` for the configured server `origin`, without any state.
     pub(crate) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
         Self::known(upstream, origin, address, Arc::default())
     }
 
-    /// Returns a server with known state.
+    /// Returns a server that continues with known state.
     pub(crate) fn known(
         upstream: &UpstreamConfig,
         origin: usize,
@@ -99,20 +99,20 @@ impl Server {
         }
     }
 
-    /// Notes whether a new connection to the server ends at a listener of this process.
+    /// Records if a new connection to the server ends at a listener of this process.
     pub(crate) fn set_leads_back(&self, leads_back: bool) {
         if self.leads_back() != leads_back {
             self.leads_back.store(leads_back, Ordering::SeqCst);
         }
     }
 
-    /// Returns `true` if the server is a listener of this process. Known after the first connection to it.
+    /// Returns `true` if the server is a listener of this process. Known after the first connection.
     #[inline]
     pub(crate) fn leads_back(&self) -> bool {
         self.leads_back.load(Ordering::SeqCst)
     }
 
-    /// Logs a loop through this server, once: clients decide how many requests run into it.
+    /// Logs a loop through this server once, because clients can cause any number of looping requests.
     #[cold]
     pub(crate) fn log_loop(&self, upstream: &str) {
         if !self.has_logged_loop.swap(true, Ordering::Relaxed) {
@@ -135,7 +135,7 @@ impl Server {
         self.state.in_flight.load(Ordering::SeqCst) < self.requests_max
     }
 
-    /// Counts one more request that it is answering, until it [ends](Self::end); unless that is refused.
+    /// Counts a request in flight until [`end`](Self::end), unless the request is refused.
     pub(crate) fn begin(&self, now: u64) -> Admission {
         // This counter and the queue are updated in one total order.
         let before = self.state.in_flight.fetch_add(1, Ordering::SeqCst);
@@ -150,18 +150,18 @@ impl Server {
         admission
     }
 
-    /// One request less.
+    /// Ends a request in flight.
     pub(crate) fn end(&self) {
         self.state.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// `true` if it may get requests, as far as its health is concerned.
+    /// `true` if the health of the server allows requests.
     #[inline]
     pub(crate) fn is_available(&self, now: u64) -> bool {
         self.state.health.is_available(now)
     }
 
-    /// Returns `true` if clients without its sticky cookie may be sent there, if it is healthy.
+    /// Returns `true` if a healthy server gets requests of clients without its sticky cookie.
     #[inline]
     pub(crate) fn takes_new_clients(&self) -> bool {
         self.weight > 0 && self.state.health.admin_state() == AdminState::Enabled

@@ -1,4 +1,4 @@
-//! A slot for one request at a server: selected, used, and given back with the outcome.
+//! A slot for one request at a server. Dropping it ends the request.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,32 +20,31 @@ use super::server::Server;
 use super::upstream::Upstream;
 use crate::Failure;
 
-/// A request that a server is answering, until this is dropped.
+/// A request in flight at a server, until this is dropped.
 pub(crate) struct ServerSlot {
-    /// The worker of the request, which owns the connections that it may use.
+    /// The worker of the request. It owns the connections that the request may use.
     pub(crate) worker: Rc<Worker>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) server: Arc<Server>,
     /// The PROXY header for new connections.
     pub(crate) proxied: Option<Arc<ProxyHeader>>,
-    /// Permission to open a connection, until that is done.
+    /// Permit to open a connection, until it is used.
     pub(crate) permit: RefCell<Option<Permit>>,
     admission: Admission,
     since: Duration,
     /// Time when the last byte of the request was sent, or when it began. The time in which the client sends
     /// its request does not count for the server.
     sent: Duration,
-    /// The head was that of a success, and the content is still coming.
+    /// The response head was a success, and the body is incomplete.
     is_succeeding: bool,
 }
 
 impl ServerSlot {
-    /// Selects the server that gets the next request, none of those `tried` if there is another. If none has
-    /// room, waits until one has, but no longer than `until`: one of those that a later config has, if that
-    /// comes meanwhile.
+    /// Selects a server for the next request, except those in `tried` if another one is available. If no
+    /// server has capacity, waits until `until`. After a reload, selects from the new servers.
     ///
     /// # Errors
-    /// There is no server, or too many wait already, or none has room in time.
+    /// There is no server, too many requests wait, or the time is over.
     ///
     /// # Cancel safety
     /// Cancel safe: if the future is dropped, the next request gets its place in the queue.
@@ -105,7 +104,7 @@ impl ServerSlot {
         }
     }
 
-    /// A slot at `server`, which [counts](Server::begin) the request already, from the time `since` on.
+    /// Returns a slot at `server`, which [counts](Server::begin) the request since `since`.
     pub(crate) fn new(
         upstream: Arc<Upstream>,
         server: Arc<Server>,
@@ -129,7 +128,7 @@ impl ServerSlot {
         }
     }
 
-    /// Another server has the request, which [counts](Server::begin) it already.
+    /// Moves the request to another server, which already [counts](Server::begin) it.
     pub(crate) fn move_to(&mut self, server: Arc<Server>, admission: Admission) {
         std::mem::replace(&mut self.server, server).end();
         self.admission = admission;
@@ -147,34 +146,33 @@ impl ServerSlot {
         read_buffers(&self.worker)
     }
 
-    /// `true` if a connection may be opened for it.
+    /// `true` if the request may open a connection.
     pub(crate) fn may_connect(&self) -> bool {
         !self.upstream.limits_connections() || self.permit.borrow().is_some()
     }
 
-    /// Since when the request is with the server.
+    /// Time since when the server has the request.
     pub(crate) const fn since(&self) -> Duration {
         self.since
     }
 
-    /// From when on the server had all of the request, as far as it was sent.
+    /// Time when the last part of the request was sent to the server.
     pub(crate) const fn sent(&self) -> Duration {
         self.sent
     }
 
-    /// Notes that the request was not with the server before now.
+    /// Sets the start of the request at the server to now.
     pub(crate) fn begins(&mut self) {
         self.since = self.upstream.now(self.worker.clock());
         self.sent = self.since;
     }
 
-    /// Notes that some of the content of the request was sent just now.
+    /// Records that a part of the request body was sent now.
     pub(crate) fn content_sent(&mut self) {
         self.sent = self.clock().now_exact();
     }
 
-    /// Notes that `response` came, with all of its content or not, and has the client bring its cookie along
-    /// if it does not yet.
+    /// Records a response, complete or not. Adds the sticky cookie if the client does not have it.
     pub(crate) fn responded(&mut self, response: &mut Response, is_complete: bool, key: &RequestKey) {
         let health = &self.upstream.health;
         if health.is_failure(response.status()) {
@@ -182,7 +180,7 @@ impl ServerSlot {
         } else if is_complete {
             self.note_success();
         } else {
-            // Content may go on for ever: a server that answers is back.
+            // The body may never end. The response itself shows that the server is back.
             health.answered(&self.server, self.since, self.worker.clock());
             self.is_succeeding = true;
         }
@@ -192,21 +190,19 @@ impl ServerSlot {
         if let Some(cookie) = &self.server.set_cookie
             && key.sticky != Some(self.server.token)
         {
-            // A name that cannot be sent was refused with the config; there is no cookie then.
+            // The config rejects names that cannot be sent, so an error here only drops the cookie.
             let _ = response.append_field("Set-Cookie", cookie.value(key.is_https));
         }
     }
 
-    /// Notes that the content is complete that was still coming with the head. Of content that the client did
-    /// not wait for nothing is noted.
+    /// Records that the response body is complete. If the client leaves before the end, nothing is recorded.
     pub(crate) fn completed(&mut self) {
         if std::mem::take(&mut self.is_succeeding) {
             self.note_success();
         }
     }
 
-    /// Notes that the content will not be complete. How long it went on until then is not how slow the server
-    /// is.
+    /// Records that the response body broke off. The time until then does not count as a response time.
     pub(crate) fn broke_off(&self, failure: Failure) {
         if !is_fault(failure, false) {
             return;
@@ -218,7 +214,7 @@ impl ServerSlot {
         }
     }
 
-    /// Notes that a connection was opened, which is the only sign of health of a TCP server.
+    /// Records an open connection. For a TCP server, this is the only sign of health.
     pub(crate) fn connected(&self) {
         self.note_success();
         if self.upstream.health.measures_latency() {
@@ -227,8 +223,7 @@ impl ServerSlot {
         }
     }
 
-    /// Notes that there is no response, on a connection that was used before or not. A server that has closed
-    /// a connection which waited for long has done nothing wrong.
+    /// Records that there is no response. A server that closed an idle connection is not at fault.
     pub(crate) fn failed(&self, failure: Failure, is_reused: bool) {
         if !is_fault(failure, is_reused) {
             return;
@@ -240,8 +235,8 @@ impl ServerSlot {
         }
     }
 
-    /// Notes that there is no connection, for which another request is counted already. The request that
-    /// tries whether the server is back must be reported all the same.
+    /// Records that there is no connection, if another request has reported the failure. A test request of an
+    /// ejected server must still report its result.
     pub(crate) fn failed_with_another(&self, failure: Failure) {
         if self.admission == Admission::Trial {
             self.failed(failure, false);

@@ -1,4 +1,4 @@
-//! Statistics of servers and upstreams, for metrics: counters that only grow, and response times.
+//! Statistics of servers and upstreams for metrics: counters and response times.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +18,12 @@ pub(crate) struct ServerStatistics {
     durations: OnceLock<DurationMeter<ClientAttributes>>,
 }
 
-/// Statistics of an upstream, beside those of its servers.
+/// Statistics of an upstream, besides those of its servers.
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamStatistics {
     retries: AtomicU64,
     failures: FailureCounts,
-    /// From the arrival of a request to its response, however many servers were asked.
+    /// Times from the arrival of a request to its response, with all attempts.
     pub(crate) responses: ResponseTimes,
 }
 
@@ -110,7 +110,7 @@ impl UpstreamStatistics {
 #[derive(Debug, Default)]
 pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
 
-/// Counters of one worker. Larger than a cache line pair, so that workers do not share one.
+/// Counters of one worker. The alignment keeps the counters of two workers in different cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard(Histogram<BUCKETS>);
@@ -118,14 +118,15 @@ struct Shard(Histogram<BUCKETS>);
 /// Number of responses by the time to their head.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ResponseCounts {
-    /// For each of [`RouteMeter::BOUNDS`] the responses above the bound before it; then all others.
+    /// Number of responses for each of [`RouteMeter::BOUNDS`], above the previous bound; then all slower
+    /// ones.
     pub buckets: [u64; BUCKETS],
-    /// The sum of all times.
+    /// Sum of all times.
     pub time: Duration,
 }
 
 impl ResponseTimes {
-    /// Records that the head of a response came after `time`. `worker` is the number of the worker.
+    /// Records a response head that arrived after `time`. `worker` is the number of the worker.
     pub(crate) fn record(&self, worker: usize, time: Duration) {
         // More workers than cores share shards.
         let shards = self.0.get_or_init(|| {

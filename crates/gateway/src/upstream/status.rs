@@ -26,9 +26,9 @@ pub struct ServerStatus {
     pub state: ServerState,
     /// Number of requests in flight.
     pub in_flight: usize,
-    /// Requests that were sent on connections opened for them, so far.
+    /// Number of requests on new connections.
     pub connections_opened: u64,
-    /// Requests that were sent on connections that others had used before, so far.
+    /// Number of requests on reused connections.
     pub connections_reused: u64,
     /// Number of failed requests for each error name in `Proxy-Status`, without zeros.
     pub failures: Vec<(&'static str, u64)>,
@@ -41,22 +41,22 @@ pub struct ServerStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ServerState {
-    /// It has asked to be left alone for a while, with `Retry-After`.
+    /// The server has requested a pause with `Retry-After`.
     AsksToWait,
-    /// Checks have found it down.
+    /// Health checks fail.
     CheckFailing,
     /// It was [disabled](AdminState::Disabled).
     Disabled,
     /// It is being [drained](AdminState::Draining).
     Draining,
-    /// Too many requests have failed there, and its time is not over.
+    /// The server is ejected after failures.
     Ejected,
     /// It gets requests.
     Up,
 }
 
 impl ServerState {
-    /// Each of them.
+    /// All states.
     pub const ALL: [Self; 6] =
         [Self::AsksToWait, Self::CheckFailing, Self::Disabled, Self::Draining, Self::Ejected, Self::Up];
 
@@ -115,8 +115,8 @@ impl Upstream {
         self.members.load().list.iter().map(|server| server.status(now)).collect()
     }
 
-    /// Returns `true` if there is a server at all, whatever its health: names are resolved, and not all
-    /// servers are [disabled](AdminState::Disabled).
+    /// Returns `true` if there is a server in any state of health: a name has an address, and not all servers
+    /// are [disabled](AdminState::Disabled).
     pub fn has_server(&self) -> bool {
         self.members.load().list.iter().any(|server| server.takes_new_clients())
     }
@@ -132,8 +132,9 @@ impl Upstream {
         self.members.load().list.iter().any(is_healthy)
     }
 
-    /// Says whether the server at `address` may get requests, until it is said otherwise or its address is
-    /// gone, for ten minutes if a name has it no longer. Whether there is such a server.
+    /// Sets the admin state of the server at `address`. The state lasts until the next change, or until the
+    /// address is removed: from the config at once, from DNS after ten minutes. Returns `false` if there is
+    /// no such server.
     pub fn set_admin_state(&self, address: &UpstreamAddr, state: AdminState) -> bool {
         let servers = self.members.load();
         let mut is_there = false;

@@ -20,27 +20,28 @@ use super::statistics::UpstreamStatistics;
 /// Servers that answer the same requests. Shared by all workers.
 #[derive(Debug)]
 pub struct Upstream {
-    /// Tells the connections to this upstream from those to others, also to one of the same name before a
-    /// reload.
+    /// Distinguishes connections to this upstream from others, also from an upstream of the same name before
+    /// a reload.
     pub(crate) id: u64,
     pub(crate) config: UpstreamConfig,
-    /// Its name, for records of requests.
+    /// Its name, for access logs.
     pub(crate) label: Arc<str>,
     pub(crate) members: Membership,
     pub(crate) health: HealthMonitor,
     pub(crate) selection: Selection,
-    // The rest outlives a reload.
+    // The following fields outlive a reload.
     pub(crate) connections: Arc<Connections>,
     pub(crate) retries: Arc<BudgetBalance>,
     pub(crate) statistics: Arc<UpstreamStatistics>,
-    /// The newest upstream in the chain of reloads. Empty as long as there was only one.
+    /// The newest upstream after reloads. Empty before the first reload.
     pub(crate) successor: Arc<Mutex<Weak<Upstream>>>,
-    /// `true` if another has taken its place: it answers what it has begun, and is looked after no more.
+    /// `true` after another upstream has replaced this one. It completes its requests, and its background
+    /// tasks end.
     pub(crate) is_replaced: AtomicBool,
 }
 
 impl Upstream {
-    /// The upstream that `config` describes. Nothing is connected yet.
+    /// Returns the upstream of `config`, without connections.
     pub fn new(config: UpstreamConfig) -> Self {
         let members = Membership::new(&config);
         Self::with(config, members)
@@ -80,24 +81,25 @@ impl Upstream {
         self.config.servers.get(server.origin).map(|config| config.address.host()).unwrap_or_default()
     }
 
-    /// Notes that there is one more request.
+    /// Counts a request for the retry budget.
     pub(crate) fn count_request(&self, now: Duration) {
         self.retries.deposit(self.config.retry_budget, milliseconds(now));
     }
 
-    /// Returns `true` if a request that `tried` so many servers may try one more, and counts that.
+    /// Returns `true` if a request that has tried `tried` servers may try another one. Counts the retry.
     pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
         tried < self.config.retries_max as usize
             && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
     }
 
-    /// `true` if there is a limit to connections.
+    /// `true` if connections are limited.
     #[inline]
     pub(crate) const fn limits_connections(&self) -> bool {
         self.config.connections_max > 0
     }
 
-    /// Permission for `worker` to open a connection, if there is a limit and it is not reached.
+    /// Returns a permit to open a connection for `worker`, if connections are limited and the limit is not
+    /// reached.
     pub(crate) fn permit(&self, worker: &Worker) -> Option<Permit> {
         self.connections.permit(worker, self.config.connections_max)
     }
@@ -111,13 +113,13 @@ impl Upstream {
         }
     }
 
-    /// `true` if another is in its place.
+    /// `true` if another upstream has replaced this one.
     #[inline]
     pub(crate) fn is_replaced(&self) -> bool {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// The time, as exact as it must be: only response times must be.
+    /// Returns the time. It is exact only if response times are measured.
     pub(crate) fn now(&self, clock: &Clock) -> Duration {
         if self.health.measures_latency() { clock.now_exact() } else { clock.now() }
     }

@@ -1,4 +1,4 @@
-//! Which fields are removed, set and added.
+//! Rules that remove, set and add headers.
 
 use std::fmt;
 
@@ -19,19 +19,19 @@ use crate::forward::request_id::RequestId;
 /// `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Clone, Default, Debug)]
 pub struct FieldRewrite {
-    /// The names of those that are removed or set, in small letters.
+    /// Names of removed and set headers, in lower case.
     pub(super) dropped: Vec<String>,
-    /// The lines that are set or added.
+    /// Lines of set and added headers.
     pub(super) lines: Vec<(String, Template)>,
-    /// The configured changes in words.
+    /// The configured rules as text.
     said: Vec<String>,
 }
 
 impl FieldRewrite {
-    /// Removes all lines of the field `name`.
+    /// Removes the header `name`.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// Returns the rule that the name breaks.
     pub fn remove(&mut self, name: &str) -> Result<(), InvalidRewrite> {
         check_name(name)?;
         self.dropped.push(name.to_ascii_lowercase());
@@ -39,21 +39,20 @@ impl FieldRewrite {
         Ok(())
     }
 
-    /// Removes all lines of the field `name`, also those that are set or added: for copies that must not have
-    /// it.
+    /// Removes the header `name`, also if another rule sets or adds it. For copies that must not have it.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// Returns the rule that the name breaks.
     pub fn withhold(&mut self, name: &str) -> Result<(), InvalidRewrite> {
         self.remove(name)?;
         self.lines.retain(|(other, _)| !read_alike(other.as_bytes(), name.as_bytes()));
         Ok(())
     }
 
-    /// Sets the field `name` to this value, in a route for `paths`.
+    /// Sets the header `name` to `value`, in a route that matches `paths`.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// Returns the rule that the name or value breaks.
     pub fn set(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
         let line = line(name, value, paths)?;
         self.dropped.push(name.to_ascii_lowercase());
@@ -62,10 +61,10 @@ impl FieldRewrite {
         Ok(())
     }
 
-    /// Adds one more line to those of the field `name`, in a route for `paths`.
+    /// Adds a line to the header `name`, in a route that matches `paths`.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// Returns the rule that the name or value breaks.
     pub fn add(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
         self.lines.push(line(name, value, paths)?);
         self.said.push(format!("adds {name}"));
@@ -78,13 +77,13 @@ impl FieldRewrite {
         self.said.is_empty()
     }
 
-    /// Returns `true` if fields of this name are removed, also if only some servers read it so.
+    /// Returns `true` if headers of this name are removed. Some servers read underscores as hyphens, so such
+    /// names count too.
     pub(crate) fn drops(&self, name: FieldName<'_>) -> bool {
         self.dropped.iter().any(|dropped| read_alike(name.as_bytes(), dropped.as_bytes()))
     }
 
-    /// Appends the lines that are set and added. A value that a client has made unfit for a field is left
-    /// out.
+    /// Appends the set and added lines. Leaves out values that are invalid because of the client's text.
     pub(crate) fn write(&self, lines: &mut Vec<u8>, request: &Request<'_>, id: &RequestId) {
         for (name, value) in &self.lines {
             let value = value.fill(request, id);

@@ -1,7 +1,7 @@
 //! Changes of requests and responses on their way: path and headers.
 //!
-//! All changes are checked at their creation. Text from a client is inserted as it came, percent-encoded,
-//! without decoding. Headers of the connection and of the framing cannot be changed.
+//! All changes are checked when they are created. Text from a client is inserted percent-encoded, as the
+//! client sent it. Headers of the connection and of message framing cannot be changed.
 
 mod template;
 mod path;
@@ -20,16 +20,16 @@ pub(super) use response::ResponseRewrite;
 pub struct Rewrite {
     /// Path of the request to the upstream. The query stays.
     pub path: Option<PathRewrite>,
-    /// Fields of requests.
+    /// Headers of requests.
     pub request: FieldRewrite,
-    /// Fields of final responses, also of those that say that the upstream has failed.
+    /// Headers of final responses, also of responses of the gateway about a failed upstream.
     pub response: FieldRewrite,
     /// `true` keeps the path in `Location` as the upstream sends it, although the path of the request was
     /// changed.
     pub keeps_location: bool,
 }
 
-/// Why nothing can be rewritten so.
+/// An error in the config of a rewrite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidRewrite {
@@ -37,15 +37,15 @@ pub enum InvalidRewrite {
     Braces,
     /// `.` or `..` is a segment of the path.
     DotSegment,
-    /// A field belongs to one connection, frames messages, or is written by the gateway.
+    /// The header belongs to one connection, frames messages, or is written by the gateway.
     FieldOfGateway,
-    /// The name of a field is none.
+    /// The name is not a valid header name.
     FieldName,
-    /// The value of a field is none.
+    /// The value is not a valid header value.
     FieldValue,
     /// A byte that a path cannot contain.
     Bytes,
-    /// A place has a name that says nothing here.
+    /// The name of a placeholder is unknown here.
     Place,
     /// There is a slash before `{rest}`, which begins with one.
     Slash,

@@ -16,15 +16,15 @@ use crate::routes::has_dot_segment;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathRewrite(Template);
 
-/// A path that would not stay below what the template begins with.
+/// The error of a path that would leave the part that the template fixes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Climbs;
 
 impl PathRewrite {
-    /// The paths written as `template`, for a route for `paths`.
+    /// Parses `template` for a route that matches `paths`.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// Returns the rule that the template breaks.
     pub fn new(template: &str, paths: &PathMatch) -> Result<Self, InvalidRewrite> {
         let place = |name: &str| match Place::named(name, paths)? {
             place @ (Place::Path | Place::Rest | Place::Parameter(_)) => Some(place),
@@ -51,7 +51,7 @@ impl PathRewrite {
         Ok(Self(template))
     }
 
-    /// The target for `request`, with its query.
+    /// Returns the target for `request`, with its query.
     ///
     /// # Errors
     /// A segment of the path is `.` or `..` in some spelling, or the path has a control character. Some
@@ -64,7 +64,7 @@ impl PathRewrite {
         if has_dot_segment(path.as_bytes()) {
             return Err(Climbs);
         }
-        // Two slashes would be the start of a host to some.
+        // Some servers read two slashes as the start of a host.
         let mut target = format!("/{}", path.trim_start_matches('/'));
         if let Some(query) = request.query_string() {
             target.push('?');
@@ -94,7 +94,7 @@ fn is_part_of_path(text: &str) -> bool {
     })
 }
 
-/// Writes the template as it was given.
+/// Writes the template as configured.
 impl fmt::Display for PathRewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

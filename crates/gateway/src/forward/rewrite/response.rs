@@ -9,8 +9,8 @@ use super::super::request_id::RequestId;
 use crate::redirect::has_hidden_host;
 use crate::routes::normalized_path;
 
-/// Changes of the response to one request. The values are filled from the request, which no longer exists
-/// when the response arrives.
+/// Changes of the response to one request. The values are filled from the request when it is forwarded,
+/// because it no longer exists when the response arrives.
 #[derive(Debug)]
 pub(in super::super) struct ResponseRewrite {
     config: Arc<ForwardConfig>,
@@ -19,12 +19,12 @@ pub(in super::super) struct ResponseRewrite {
     place: Option<PlaceOfRoute>,
 }
 
-/// The place of the route for the client, for `Location`.
+/// The route as the client sees it, for `Location`.
 #[derive(PartialEq, Eq, Debug)]
 struct PlaceOfRoute {
-    /// Prefix of paths for the client.
+    /// Prefix of the client's paths.
     prefix: String,
-    /// The host that it asked for, with its port.
+    /// The host that the client asked for, with its port.
     host: String,
 }
 
@@ -54,7 +54,7 @@ impl ResponseRewrite {
         let fields = &self.config.rewrite.response;
         fields.dropped.iter().for_each(|name| response.remove_field(name));
         for ((name, _), value) in fields.lines.iter().zip(&self.values) {
-            // Values that a client has made invalid are left out.
+            // Values that are invalid because of the client's text are left out.
             let _ = response.append_field(name, value);
         }
     }

@@ -1,4 +1,4 @@
-//! Texts with places that are filled from the request.
+//! Texts with placeholders that are filled from the request.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use super::InvalidRewrite;
 use crate::routes::NormalPath;
 use crate::{PathMatch, PathPattern};
 
-/// A text with places.
+/// A text with placeholders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Template {
-    /// The template as it was given.
+    /// The template as configured.
     text: String,
     /// The placeholders, each with the text before it.
     pub(super) parts: Vec<(String, Place)>,
@@ -74,7 +74,7 @@ pub(super) struct Parameter {
 }
 
 impl Template {
-    /// The template written as `text`, with the places that `place` knows. `{{` and `}}` are braces.
+    /// Parses `text` with the placeholders that `place` knows. `{{` and `}}` are braces.
     pub(super) fn parse(text: &str, place: impl Fn(&str) -> Option<Place>) -> Result<Self, InvalidRewrite> {
         let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find(['{', '}']) {
@@ -96,7 +96,7 @@ impl Template {
         Ok(Self { text: text.to_owned(), parts, end: literal })
     }
 
-    /// The text for `request`.
+    /// Returns the text for `request`.
     pub(super) fn fill(&self, request: &Request<'_>, id: &RequestId) -> String {
         let mut text = String::new();
         for (before, place) in &self.parts {
@@ -114,7 +114,7 @@ impl Template {
 }
 
 impl Place {
-    /// The place called `name` in a route for `paths`.
+    /// Returns the placeholder `name` in a route that matches `paths`.
     pub(super) fn named(name: &str, paths: &PathMatch) -> Option<Self> {
         match (name, paths) {
             ("rest", PathMatch::Prefix(_)) => Some(Self::Rest),
@@ -145,7 +145,7 @@ impl Place {
                     text.push_str(query);
                 }
             }
-            // Not `mounted_path`, to which nothing and `/` are the same.
+            // Not `mounted_path`, which does not distinguish an empty path from `/`.
             Self::Rest => {
                 text.push_str(request.path().get(request.mount_prefix()..).unwrap_or_default());
             }

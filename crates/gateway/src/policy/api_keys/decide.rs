@@ -1,4 +1,4 @@
-//! The key that a request shows.
+//! API keys in requests.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +25,7 @@ pub enum KeyPlace {
 pub(super) enum Key<'r> {
     None,
     Shown(Cow<'r, [u8]>),
-    /// Several keys, or one that is too long to be any.
+    /// Several keys, or one that is too long.
     Unusable,
 }
 
@@ -65,8 +65,8 @@ impl<'r> From<Presented<'r>> for Key<'r> {
 }
 
 impl KeyPlace {
-    /// There is no registered scheme for keys elsewhere than in `Authorization`, but a challenge there must
-    /// be (RFC 9110 §15.5.2).
+    /// Returns the refusal. A challenge is required (RFC 9110 §15.5.2), although no scheme is registered for
+    /// keys outside of `Authorization`.
     pub(super) const fn challenge(&self, is_missing: bool) -> Refusal {
         let (scheme, parameters) = match self {
             Self::Bearer if is_missing => ("Bearer", ""),
@@ -87,5 +87,5 @@ impl fmt::Display for KeyPlace {
     }
 }
 
-/// Beyond this no key is digested.
+/// Maximum length of a key. Longer keys are refused without a digest.
 const KEY_BYTES_MAX: usize = 4096;

@@ -1,4 +1,4 @@
-//! Clients that show a key.
+//! Authentication with API keys.
 //!
 //! The policy stores only SHA-256 digests of keys. It compares digests with a secret key of the process, so
 //! the time of a comparison reveals nothing. Keys must be random: a digest of a word can be found by trying
@@ -37,7 +37,7 @@ pub struct ApiKeysConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyDigest(Digest);
 
-/// A text is not the digest of a key.
+/// The error of a text that is not a digest of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidKeyDigest;
 

@@ -13,11 +13,11 @@ pub struct PasswordHash(Box<str>);
 /// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidPasswordHash {
-    /// It would take more time or memory than a login may.
+    /// The hash would take more time or memory than a login may take.
     Cost,
-    /// It begins as a hash, but is none.
+    /// The text starts like a hash, but is not complete or valid.
     Damaged,
-    /// It is of another kind.
+    /// The kind of hash is unknown.
     Kind,
 }
 
@@ -89,9 +89,9 @@ impl fmt::Display for InvalidPasswordHash {
 
 impl std::error::Error for InvalidPasswordHash {}
 
-/// 1 GiB.
+/// Maximum memory of a hash: 1 GiB.
 const ARGON2_KIB_MAX: u32 = 1 << 20;
-/// KiB that are gone through, some seconds.
+/// Maximum memory times passes, in KiB: some seconds.
 const ARGON2_WORK_MAX: u64 = 1 << 22;
-/// Some seconds.
+/// Maximum cost: some seconds.
 const BCRYPT_COST_MAX: u32 = 16;

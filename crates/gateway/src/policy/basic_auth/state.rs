@@ -42,9 +42,9 @@ static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
 /// Checks passwords on other threads.
 #[derive(Debug)]
 pub(super) struct Checker {
-    /// One for each that is being checked.
+    /// One permit for each check in progress.
     threads: Arc<Semaphore>,
-    /// One for each that waits or is being checked.
+    /// One permit for each check that is waiting or in progress.
     places: Arc<Semaphore>,
 }
 
@@ -65,15 +65,15 @@ impl Users {
         Self { by_name, names, hasher: RandomState::new() }
     }
 
-    /// The user of this name, if these credentials were found right before.
+    /// Returns the user `name` if these credentials were verified before.
     pub(super) fn verified(&self, name: &str, digest: &Digest) -> Option<&str> {
         let (name, user) = self.by_name.get_key_value(name)?;
         let verified = user.verified.get()?;
         bool::from(verified.ct_eq(digest)).then_some(name)
     }
 
-    /// Checks a password; the name, if it is right. A name that is not known has the hash of another user,
-    /// always the same, checked in its place.
+    /// Checks a password and returns the user name if it is right. For an unknown name, checks the hash of
+    /// another user, always the same one, so that the time reveals nothing.
     pub(super) fn check(&self, job: &Job) -> Option<Arc<str>> {
         let Some((name, user)) = self.by_name.get_key_value(&*job.name) else {
             let place = self.hasher.hash_one(&job.name) % u64::try_from(self.names.len().max(1)).unwrap_or(1);
@@ -114,15 +114,15 @@ impl Job {
         Self { users, name: name.into(), password: password.into(), digest }
     }
 
-    /// Runs on a thread of its own, which keeps `permits` until it is done: a client that goes does not free
-    /// them before.
+    /// Runs the check on a separate thread. The thread keeps `permits` until its end, even if the client has
+    /// left.
     async fn run(
         self,
         permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
     ) -> Result<Arc<str>, Option<Refusal>> {
         let (sender, receiver) = oneshot::channel();
         let check = move || {
-            // The client may have gone.
+            // The receiver is gone if the client has left.
             let _ = sender.send(self.users.check(&self));
             drop(permits);
         };

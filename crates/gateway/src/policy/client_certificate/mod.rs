@@ -1,4 +1,4 @@
-//! Clients that show a certificate.
+//! Authentication with client certificates.
 //!
 //! Listeners decide which client certificates are trusted; a certificate was valid at the handshake. If
 //! certificates are optional there, this policy protects a route from clients without one, and from clients
@@ -38,7 +38,7 @@ pub enum CertificateMatch {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFingerprint(String);
 
-/// A text is not the fingerprint of a certificate.
+/// The error of a text that is not a fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidFingerprint;
 

@@ -1,5 +1,5 @@
-//! Only so many requests at a time. One is over when the last of its response is on its way, or when its
-//! client has gone.
+//! Limits requests in flight. A request ends after the last byte of its response, or when its client has
+//! left.
 
 pub(super) mod state;
 #[cfg(test)]
@@ -37,7 +37,7 @@ pub(super) struct Concurrency {
 }
 
 impl ConcurrencyConfig {
-    /// Limits the requests of each route.
+    /// Returns settings that limit the requests of each route.
     pub const fn of_route(requests_max: u32) -> Self {
         Self { requests_max, by: CountBy::Route, status: StatusCode::SERVICE_UNAVAILABLE }
     }

@@ -5,27 +5,27 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The counts of keys that have a request: there are no more keys than requests.
+/// The counts of all keys with a request in flight.
 #[derive(Default, Debug)]
 pub(super) struct Counts {
     shards: [Mutex<HashMap<u64, u32, BuildHasherDefault<AsItIs>>>; SHARDS],
 }
 
-/// A place among the requests of a key, which is free again when this is dropped.
+/// Counts a request of a key in flight. Dropping it ends the request.
 #[derive(Debug)]
 pub(crate) struct Permit {
     counts: Arc<Counts>,
     key: u64,
 }
 
-/// Keys are hashes already.
+/// A hasher that returns the key, because keys are hashes already.
 #[derive(Default)]
 pub(super) struct AsItIs(u64);
 
 type Shard<'c> = MutexGuard<'c, HashMap<u64, u32, BuildHasherDefault<AsItIs>>>;
 
 impl Counts {
-    /// A place for one more request of `key`, if there are less than `requests_max`.
+    /// Counts one more request of `key`. Returns `None` at `requests_max` requests.
     pub(super) fn enter(self: &Arc<Self>, key: u64, requests_max: u32) -> Option<Permit> {
         let mut shard = self.shard(key);
         let count = shard.entry(key).or_insert(0);

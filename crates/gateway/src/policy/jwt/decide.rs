@@ -1,4 +1,4 @@
-//! Verification of a token, and the fields that tell the upstream its claims.
+//! Verifies a token and returns the headers for its claims.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -43,9 +43,9 @@ fn told_of<'p>(claims: &Map<String, Value>, fields: &'p [(String, String)]) -> O
     Some(told)
 }
 
-/// Returns a claim as the value of a header: a list of texts with commas, anything else as it is. A single
-/// text may have commas, because many texts have, such as names of people; the documents of the setting warn
-/// of that.
+/// Returns a claim as a header value: a list of strings separated by commas, anything else unchanged. A
+/// single string may contain commas, because names of people do; the documentation of the setting warns about
+/// that.
 fn text_of(claim: &Value) -> Option<String> {
     match claim {
         Value::String(text) => Some(text.clone()),
@@ -53,7 +53,7 @@ fn text_of(claim: &Value) -> Option<String> {
         Value::Bool(is_so) => Some(is_so.to_string()),
         Value::Array(claims) => {
             let texts: Option<Vec<_>> = claims.iter().map(Value::as_str).collect();
-            // A comma would make two members of one.
+            // A string with a comma would look like two entries.
             texts.filter(|texts| !texts.iter().any(|text| text.contains(','))).map(|texts| texts.join(", "))
         }
         Value::Null | Value::Object(_) => None,

@@ -45,7 +45,7 @@ pub(super) struct Jwt {
 }
 
 impl JwtConfig {
-    /// Accepts tokens that were signed with one of `keys` and have not expired.
+    /// Returns settings that accept unexpired tokens signed with one of `keys`.
     pub fn new(keys: impl Into<JwtKeySource>) -> Self {
         Self { keys: keys.into(), rules: JwtRules::default(), fields: Vec::new(), realm: None }
     }
@@ -80,8 +80,8 @@ impl Jwt {
         }
     }
 
-    /// Has the request decided again after the next fetch of the keys, if they are fetched. Otherwise refuses
-    /// it.
+    /// Waits for the next fetch of the keys and decides again, if keys are fetched. Otherwise refuses the
+    /// request.
     fn again_or(&self, otherwise: Refusal) -> Verdict<'_> {
         match self.keys.refreshed() {
             Some(refreshed) => Verdict::Again { refreshed, otherwise },

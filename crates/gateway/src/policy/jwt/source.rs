@@ -9,14 +9,14 @@ use thruway_jwt::{InvalidJwtKeys, JwtAlgorithm, JwtKeys};
 /// Source of the keys that verify tokens.
 #[derive(Clone, PartialEq, Debug)]
 pub enum JwtKeySource {
-    /// Here.
+    /// Keys in the config.
     Given(JwtKeys),
     /// A JSON Web Key Set (RFC 7517 §5) at a URL. The policy fetches it ahead of time, and when a token names
     /// an unknown key. A set without usable keys withdraws all keys.
     Url(DocumentConfig),
 }
 
-/// Keys as there are at present.
+/// The source of the keys, with the fetched ones.
 #[derive(Debug)]
 pub(super) enum Keys {
     Given(JwtKeys),
@@ -29,7 +29,7 @@ pub(super) enum Keys {
     },
 }
 
-/// It is over when keys have been fetched, or not.
+/// Resolves after a fetch of the keys has succeeded or failed.
 pub(crate) type Refreshed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JwtKeySource {
@@ -64,7 +64,7 @@ impl Keys {
             return;
         };
         if config == other {
-            // The same document goes on to be fetched.
+            // Both policies share the document, so it is fetched once.
             document.clone_from(kept);
         }
         if config.url == other.url && config.tls == other.tls {

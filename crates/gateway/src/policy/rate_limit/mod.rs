@@ -1,7 +1,7 @@
-//! Only so many requests in a time: a bucket of tokens for each key, which are put back at a steady rate.
+//! Rate limits with a token bucket for each key.
 //!
-//! A bucket is one number: the time when it is full again. The memory has a fixed size. If there is no space
-//! for a new key, the key with the fullest bucket is forgotten, and begins with a full one.
+//! A bucket is one number: the time when it is full again. The memory has a fixed size. Without space for a
+//! new key, the key with the fullest bucket is forgotten and starts with a full bucket later.
 
 #[cfg(test)]
 mod tests;

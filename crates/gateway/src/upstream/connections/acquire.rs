@@ -1,5 +1,4 @@
-//! Connections for requests: one that waits to be used again, and permission to open one or to share one
-//! where connections are limited.
+//! Connections for requests: idle ones to reuse, and permits to open or share one if connections are limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +14,23 @@ use crate::upstream::health::ejection::{Admission, milliseconds};
 use crate::upstream::server::{ChosenVersion, Server};
 use crate::upstream::server_slot::ServerSlot;
 
-/// A connection on which an exchange can begin.
+/// A connection on which an exchange can start.
 pub(crate) enum Acquired {
-    /// One that no other request has.
+    /// A connection for this request only.
     Http1(Connection),
-    /// One that others share. In a box, so that requests on those that are not shared have no room for it.
+    /// A connection that requests share. Boxed, so that other requests do not reserve this memory.
     Http2(Box<SharedConnection>),
 }
 
-/// Way of a request to a connection.
+/// The way in which a request gets a connection.
 enum Way {
-    /// It takes one that has waited.
+    /// Reuses an idle connection.
     Again(Connection),
-    /// It shares one of its server.
+    /// Shares a connection to its server.
     Share,
-    /// It opens one.
+    /// Opens a connection.
     Open(Permit),
-    /// It shares one of this server, which counts it already.
+    /// Shares a connection to this other server, which already counts the request.
     Elsewhere(Arc<Server>, Admission),
 }
 
@@ -44,7 +43,7 @@ impl Acquired {
         }
     }
 
-    /// `true` if other requests were sent on it.
+    /// `true` if the connection has carried other requests.
     pub(crate) const fn is_reused(&self) -> bool {
         match self {
             Self::Http1(connection) => connection.exchanges() > 0,
@@ -52,8 +51,7 @@ impl Acquired {
         }
     }
 
-    /// Begins an exchange. `write` appends the bytes of the request's head, and of content that is there
-    /// already.
+    /// Begins an exchange. `write` appends the head of the request and the part of the body that has arrived.
     pub(crate) fn start(
         self,
         request: RequestToSend,
@@ -74,14 +72,14 @@ impl ServerSlot {
         PoolKey { upstream: self.upstream.id, server: self.server.number, proxied: self.proxied.as_deref() }
     }
 
-    /// A connection to the server that was used before, if one waits.
+    /// Takes an idle connection to the server, if any.
     #[inline]
     pub(crate) fn take_idle(&self, now: Duration) -> Option<Connection> {
         take_idle(&self.worker, self.pool_key(), now)
     }
 
-    /// Lets a connection to the server wait for the next request; unless the server has chosen another
-    /// version since, in which the next ones are sent.
+    /// Keeps a connection to the server for the next request, unless the server has chosen another HTTP
+    /// version since.
     pub(crate) fn put_idle(&self, connection: Connection, now: Duration) {
         let (upstream, config) = (&self.upstream, &self.upstream.config);
         if config.negotiates_http2 && self.server.chosen_version() == ChosenVersion::Http2 {
@@ -100,7 +98,7 @@ impl ServerSlot {
         (self.upstream.id, self.server.number)
     }
 
-    /// The shared connection that the request needs.
+    /// Returns the conditions for a shared connection.
     pub(crate) fn wanted(&self) -> Wanted {
         let config = &self.upstream.config;
         Wanted {
@@ -125,7 +123,7 @@ impl ServerSlot {
 /// of the slot from here on.
 ///
 /// # Errors
-/// Too many requests wait already, or there is no room in time.
+/// Too many requests wait already, or the time is over.
 pub(crate) async fn acquire_within_limit(
     slot: &mut ServerSlot,
     until: Option<Duration>,
@@ -159,15 +157,15 @@ fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<W
     slot.upstream.permit(&slot.worker).map(Way::Open).or_else(|| server_with_free_stream(slot, tried))
 }
 
-/// `true` if there is a stream for the request, or will be one of a connection that is being opened.
+/// `true` if a stream for the request is free, or a connection is being opened.
 fn may_share(slot: &ServerSlot) -> bool {
     slot.shares_connections()
         && slot.upstream.config.http2.is_some()
         && find(&slot.worker, slot.wanted(), None).is_some()
 }
 
-/// Another server that has a stream, if any will do: rather than waiting for a connection to this one, while
-/// others are used all the time.
+/// Selects another server with a free HTTP/2 stream, regardless of the balancing method. Otherwise the
+/// request would wait for a connection to its own server, which may never become free on a busy upstream.
 fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Way> {
     if !slot.shares_connections() {
         return None;
@@ -188,7 +186,7 @@ fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Way> {
     })
 }
 
-/// Waits until there is a connection to share, or one may be opened.
+/// Waits until there is a connection to share or a permit to open one.
 pub(crate) async fn wait_to_share(slot: &ServerSlot) -> Result<(), Failure> {
     let (upstream, worker) = (&slot.upstream, &slot.worker);
     let attempt = || if may_share(slot) { Some(None) } else { upstream.permit(worker).map(Some) };

@@ -11,8 +11,8 @@ use crate::upstream::address::ServerAddr;
 use crate::upstream::config::UpstreamTls;
 use crate::upstream::server_slot::ServerSlot;
 
-/// A new connection to the server of a slot, in TLS if that is wanted, with these `protocols` on offer there
-/// or those of the config.
+/// Opens a connection to the server of a slot, with TLS if configured. `protocols` replaces the ALPN
+/// protocols of the config.
 pub(crate) async fn connect_secured(
     slot: &ServerSlot,
     protocols: Option<&[&[u8]]>,
@@ -28,7 +28,7 @@ pub(crate) async fn connect_secured(
     }
 }
 
-/// Speaks TLS on `stream` with a server that the config calls `configured`.
+/// Performs the TLS handshake on `stream`. `configured` is the server's address in the config.
 pub(crate) async fn secure_as(
     stream: Stream,
     tls: &UpstreamTls,
@@ -58,7 +58,7 @@ pub(crate) async fn connect(slot: &ServerSlot) -> Result<Stream, ConnectError> {
     Ok(stream)
 }
 
-/// A new connection that begins with a header of the PROXY protocol.
+/// Opens a connection and sends a PROXY protocol header.
 pub(crate) async fn connect_and_tell(
     address: &UpstreamAddr,
     header: ProxyHeader,
@@ -70,7 +70,7 @@ pub(crate) async fn connect_and_tell(
     connect_and_write(address, &first, within).await
 }
 
-/// Permission to connect, which is waited for if there is none yet and there is a limit.
+/// Returns the permit to connect. Waits for it if connections are limited.
 async fn permit_to_connect(slot: &ServerSlot) -> Result<Permit, ConnectError> {
     if let Some(permit) = slot.permit.take() {
         return Ok(permit);
@@ -84,7 +84,7 @@ async fn permit_to_connect(slot: &ServerSlot) -> Result<Permit, ConnectError> {
     permit.map_err(|_| ConnectError::NoRoom)
 }
 
-/// `true` if the server has chosen HTTP/2 (RFC 9113 §3.2).
+/// `true` if the server has chosen HTTP/2 with ALPN (RFC 9113 §3.2).
 pub(crate) fn speaks_http2(stream: &UpstreamStream) -> bool {
     stream.alpn() == Some(b"h2")
 }

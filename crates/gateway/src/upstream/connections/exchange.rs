@@ -1,4 +1,4 @@
-//! An exchange with a server, in whatever version of HTTP that speaks.
+//! An exchange with a server over HTTP/1.1 or HTTP/2.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -11,7 +11,7 @@ use thruway_client::{
 use thruway_message::FieldLinesBuf;
 use thruway_net::Pipe;
 
-/// A request and its response, while they are exchanged.
+/// A request and its response, in progress.
 pub(crate) enum Exchange {
     Http1(client::Exchange),
     Http2(Box<http2::Exchange>),
@@ -25,14 +25,14 @@ pub(crate) enum Upgraded {
     Http2(http2::Tunnel),
 }
 
-/// A part of the reading of a response, without a pause.
+/// A sequence of reads of a response without a pause.
 pub(crate) enum Turn<'e> {
     Http1(client::Turn<'e, UpstreamStream>),
     Http2(&'e mut http2::Exchange),
 }
 
 impl Exchange {
-    /// Returns `true` if content of the request is missing.
+    /// Returns `true` if a part of the request body is still to be sent.
     pub(crate) const fn wants_content(&self) -> bool {
         match self {
             Self::Http1(exchange) => exchange.wants_content(),
@@ -40,7 +40,7 @@ impl Exchange {
         }
     }
 
-    /// Ready when there is room for content of the request.
+    /// Ready when a part of the request body can be sent.
     pub(crate) fn poll_write_capacity(
         &mut self,
         cx: &mut Context<'_>,
@@ -52,7 +52,7 @@ impl Exchange {
         }
     }
 
-    /// Sends some of `content`, which is taken from it.
+    /// Sends a part of `content` and removes that part.
     pub(crate) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -76,7 +76,7 @@ impl Exchange {
         }
     }
 
-    /// Sends some of what is in `pipe`, which is not empty.
+    /// Sends a part of `pipe`, which is not empty.
     pub(crate) fn poll_send_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -89,7 +89,7 @@ impl Exchange {
         }
     }
 
-    /// The content of the request is complete.
+    /// Ends the request body.
     pub(crate) fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
         match self {
             Self::Http1(exchange) => exchange.finish_content(trailers),
@@ -122,7 +122,7 @@ impl Exchange {
         }
     }
 
-    /// Waits for other times than the upstream's config says.
+    /// Sets timeouts that differ from the config of the upstream.
     pub(crate) const fn set_timeouts(&mut self, timeouts: Timeouts) {
         match self {
             Self::Http1(exchange) => exchange.set_timeouts(timeouts),
@@ -168,8 +168,8 @@ impl Exchange {
         }
     }
 
-    /// Ends the exchange. Returns the connection if that is to wait for the next one; one of HTTP/2 is
-    /// shared, and stays where it is.
+    /// Ends the exchange. Returns an HTTP/1.1 connection that can be reused. A shared HTTP/2 connection stays
+    /// in the pool.
     pub(crate) fn finish(self) -> Option<Connection> {
         match self {
             Self::Http1(exchange) => exchange.finish(),
@@ -177,7 +177,7 @@ impl Exchange {
         }
     }
 
-    /// The connection, or its stream, if the response has made it a tunnel.
+    /// Returns the connection or stream if the response has made it a tunnel.
     pub(crate) fn into_tunnel(self) -> Option<Upgraded> {
         match self {
             Self::Http1(exchange) => exchange.into_tunnel().map(Upgraded::Http1),
@@ -185,7 +185,7 @@ impl Exchange {
         }
     }
 
-    /// When to poll again although nothing has happened.
+    /// Time at which the exchange must be polled again.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         match self {
             Self::Http1(exchange) => exchange.deadline(),
@@ -203,8 +203,7 @@ impl Turn<'_> {
         }
     }
 
-    /// All of the content that is still to come, where that is known to have arrived: the response is
-    /// complete then.
+    /// Returns the rest of the body if all of it has arrived. The response is complete then.
     #[inline]
     pub(crate) fn take_content(&mut self) -> Option<&[u8]> {
         match self {
@@ -213,7 +212,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The next event of the response.
+    /// Returns the next event of the response.
     #[inline]
     pub(crate) fn poll_event(
         &mut self,

@@ -1,7 +1,7 @@
 //! The HTTP/2 connections of one worker: each is shared by as many requests as its server allows.
 //!
-//! A server that is found down or ejected may be back at the same address as another one. So a connection of
-//! an earlier health epoch gets no new requests, and its server is asked soon whether it is still there.
+//! After a failed check or an ejection, another server may use the address. Connections from before get no
+//! new requests, and pings check soon if their server still exists.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,11 +23,11 @@ use crate::upstream::server::RetainedState;
 #[derive(Default)]
 struct SharedConnections {
     servers: RefCell<HashMap<SharedKey, Shared>>,
-    /// The number of the connection that was opened last.
+    /// Number of the connection that was opened last.
     last: Cell<u64>,
 }
 
-/// The id of an upstream and the number of one of its servers.
+/// Id of an upstream, and number of one of its servers.
 pub(crate) type SharedKey = (u64, usize);
 
 /// The connections to one server.
@@ -39,7 +39,7 @@ struct Shared {
     opening: Option<Rc<Opening>>,
 }
 
-/// A connection that is open.
+/// An open connection.
 struct Open {
     number: u64,
     connection: Connection,
@@ -50,7 +50,7 @@ struct Open {
     epoch: usize,
 }
 
-/// The driver of a connection, until it ends.
+/// The driver of an open connection.
 struct Driving {
     driver: RefCell<Option<Driver>>,
     task: RefCell<Waker>,
@@ -68,7 +68,7 @@ pub(crate) struct Opening {
 pub(crate) enum Outcome {
     Open,
     Failed(Failure),
-    /// The request that was opening it has been canceled.
+    /// The request that opened the connection was canceled.
     GivenUp,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct SharedConnection {
     pub(crate) connection: Connection,
     /// Number of the connection. Newer ones have higher numbers.
     pub(crate) number: u64,
-    /// `true` if it was there before.
+    /// `true` if the connection existed before.
     pub(crate) is_reused: bool,
 }
 
@@ -85,11 +85,11 @@ pub(crate) struct SharedConnection {
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) key: SharedKey,
-    /// Health epoch of the server. A connection of an earlier one gets no requests.
+    /// Health epoch of the server. Connections of earlier epochs get no requests.
     pub(crate) epoch: usize,
-    /// `true` if a connection of an earlier epoch will do while it is used, because there may be no other.
+    /// `true` if a used connection of an earlier epoch may be shared, because no other connection is allowed.
     pub(crate) keeps_used: bool,
-    /// `true` if a connection that is being opened is waited for.
+    /// `true` if the request waits for a connection that is being opened.
     pub(crate) awaits_opening: bool,
 }
 
@@ -100,8 +100,7 @@ pub(crate) fn next_number(worker: &Worker) -> u64 {
     last.get()
 }
 
-/// Lets others share a connection until that has ended. `connections` is the id of the upstream's
-/// connections.
+/// Shares a connection until it ends. `connections` is the id of the upstream's connections.
 pub(crate) fn keep(
     worker: &Rc<Worker>,
     key: SharedKey,
@@ -126,7 +125,7 @@ pub(crate) fn keep(
     });
 }
 
-/// Pings the server of a connection when it was found down or was ejected, as long as the connection exists.
+/// Pings the server of a connection after a failed check or an ejection, until the connection ends.
 async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, doubt: Doubt) {
     while !doubt.is_over() {
         if state.health.epoch() != epoch {
@@ -157,8 +156,7 @@ impl Driving {
     }
 }
 
-/// Closes the unused connection that was opened first of an upstream's connections on this worker. Returns
-/// `false` if there is none.
+/// Closes the oldest unused connection of an upstream on this worker. Returns `false` if there is none.
 pub(crate) fn close_idle(worker: &Worker, connections: u64) -> bool {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let open = servers.values_mut().flat_map(|shared| &mut shared.open);
@@ -174,19 +172,19 @@ impl Open {
         self.connection.has_capacity()
     }
 
-    /// `true` if it may get requests: its server was well ever since, or there may be no other before those
-    /// on it have ended.
+    /// `true` if the connection may get requests: its server was healthy since, or no other connection is
+    /// allowed before its exchanges have ended.
     fn is_trusted(&self, wanted: Wanted) -> bool {
         self.epoch == wanted.epoch || (wanted.keeps_used && !self.connection.is_idle())
     }
 
-    /// `true` if it could be used, and is not.
+    /// `true` if the connection can be used and is not in use.
     fn is_idle(&mut self) -> bool {
         !self.connection.is_over() && self.connection.is_idle()
     }
 }
 
-/// The servers of an upstream to which there are connections that have room.
+/// Returns the servers of an upstream to which this worker has connections with free streams.
 pub(crate) fn with_room(worker: &Worker, upstream: u64) -> Vec<usize> {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let of_upstream = servers.iter_mut().filter(|((id, _), _)| *id == upstream);
@@ -196,8 +194,8 @@ pub(crate) fn with_room(worker: &Worker, upstream: u64) -> Vec<usize> {
     with_room.collect()
 }
 
-/// A connection with room that was opened later than the one of this number, or what to wait for; `None` if
-/// there is neither.
+/// Returns a connection with a free stream that is newer than `later_than`, or a connection that is being
+/// opened. `None` if there is neither.
 pub(crate) fn find(
     worker: &Worker,
     wanted: Wanted,
@@ -235,7 +233,7 @@ impl Opening {
     }
 }
 
-/// Lets others wait for a connection that is being opened, until this is dropped.
+/// Keeps an entry for a connection that is being opened. Dropping it ends the wait of other requests.
 pub(crate) struct OpeningGuard<'w> {
     worker: &'w Worker,
     key: SharedKey,

@@ -1,8 +1,7 @@
 //! Limits for requests and connections of an upstream, and the requests that wait because of them.
 //!
-//! Each worker has its share of the connections: a connection that becomes free is used by the requests that
-//! wait for it beside it. No request waits for a connection that lies idle with another worker, or has it
-//! closed.
+//! Each worker has its share of the connections. Waiting requests use the connections of their own worker.
+//! They neither wait for an idle connection of another worker nor close it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,29 +14,29 @@ use super::pool::{IdleCounts, close_oldest};
 use super::queue::{Queue, QueueConfig, Unavailable, WaitingCounts};
 use crate::Failure;
 
-/// The connections part of an upstream. Shared with the upstreams of later configs.
+/// The connections of an upstream. Later configs of the upstream share them.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    /// Identifies the connections of an upstream in the state of a worker, through all of its configs.
+    /// Identifies the connections in the state of a worker. The same for all configs of the upstream.
     pub(crate) id: u64,
     /// Requests that wait for a server.
     pub(crate) requests: Queue,
     pub(crate) idle: IdleCounts,
-    /// Requests that all servers together are answering, if there is a limit to that.
+    /// Number of requests in flight for all servers, if it is limited.
     in_flight: AtomicUsize,
     /// Unset until the first connection.
     shares: OnceLock<Box<[Share]>>,
 }
 
-/// Connections of one worker, and the requests that wait for one, or for a stream of one. Other workers only
-/// look.
+/// Connections of one worker, and the requests that wait for a connection or a stream. Other workers only
+/// read it.
 #[derive(Debug, Default)]
 struct Share {
     open: AtomicUsize,
     queue: Queue,
 }
 
-/// A connection that is open or may be opened, until this is dropped.
+/// A connection that is open or may be opened. Dropping it releases its place.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connections: Arc<Connections>,
@@ -58,8 +57,8 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Counts one more request that the servers are answering, until it [ends](Self::end_request). Returns
-    /// `false` if it would be more than `requests_max`, unless that is 0.
+    /// Counts a request in flight until [`end_request`](Self::end_request). Returns `false` if there are
+    /// already `requests_max` requests and that is not 0.
     #[inline]
     pub(crate) fn begin_request(&self, requests_max: usize) -> bool {
         if requests_max == 0 {
@@ -73,7 +72,7 @@ impl Connections {
         has_capacity
     }
 
-    /// Ends a request that was counted under the limit `requests_max`.
+    /// Ends a request that was counted with the limit `requests_max`.
     #[inline]
     pub(crate) fn end_request(&self, requests_max: usize) {
         if requests_max > 0 {
@@ -81,7 +80,7 @@ impl Connections {
         }
     }
 
-    /// Share of `worker`, and its place.
+    /// Returns the share of `worker` and its number.
     fn share(&self, worker: &Worker) -> (&Share, usize) {
         let shares =
             self.shares.get_or_init(|| (0..worker.workers().max(1)).map(|_| Share::default()).collect());
@@ -93,7 +92,7 @@ impl Connections {
         self.shares.get().map_or(&[], |shares| shares)
     }
 
-    /// Number of requests that wait, for a server or for a connection.
+    /// Returns the number of requests that wait for a server or a connection.
     pub(crate) fn waiting(&self) -> usize {
         self.requests.len() + self.shares().iter().map(|share| share.queue.len()).sum::<usize>()
     }
@@ -104,23 +103,23 @@ impl Connections {
         counts.fold(self.requests.counts(), WaitingCounts::plus)
     }
 
-    /// Number of open connections.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.shares().iter().map(|share| share.open.load(Ordering::Relaxed)).sum()
     }
 
-    /// A connection of `worker` waits to be used again, or has a stream for another request.
+    /// Notifies waiting requests that a connection of `worker` is idle or has a free stream.
     pub(crate) fn notify_free(&self, worker: &Worker) {
         self.share(worker).0.queue.notify_capacity();
     }
 
-    /// Counts one more connection, if this worker has one left of `connections_max`. An unused connection is
-    /// closed for it.
+    /// Returns a permit if this worker has fewer connections than its share of `connections_max`. Closes an
+    /// idle connection if necessary.
     pub(crate) fn permit(self: &Arc<Self>, worker: &Worker, connections_max: usize) -> Option<Permit> {
         let (share, place) = self.share(worker);
         let most = share_of(connections_max, self.shares().len(), place);
         let is_full = || share.open.load(Ordering::Relaxed) >= most;
-        // Of those that an earlier config has allowed, several may have to go.
+        // An earlier config may have allowed more connections, so several may have to close.
         while is_full() {
             if !close_oldest(worker, self.id) && !close_idle(worker, self.id) {
                 return None;
@@ -129,7 +128,7 @@ impl Connections {
         Some(self.count(worker))
     }
 
-    /// Counts one more connection, however many there are.
+    /// Counts a connection without a limit.
     pub(crate) fn count(self: &Arc<Self>, worker: &Worker) -> Permit {
         let (share, worker) = self.share(worker);
         share.open.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +138,7 @@ impl Connections {
     /// Returns the result of `attempt` as soon as there is a connection.
     ///
     /// # Errors
-    /// Too many requests wait already, or there is no connection in time.
+    /// Too many requests wait already, or the time is over.
     pub(crate) async fn wait_for_connection<T>(
         &self,
         worker: &Worker,
@@ -152,7 +151,7 @@ impl Connections {
     }
 }
 
-/// Share of one of so many `workers` of `all` connections: at least one.
+/// Returns the share of one of `workers` workers in `all` connections, at least one.
 fn share_of(all: usize, workers: usize, worker: usize) -> usize {
     (all / workers + usize::from(worker < all % workers)).max(1)
 }

@@ -1,4 +1,4 @@
-//! Opens a connection for a request, in the version that its server speaks, or shares one.
+//! Opens or shares a connection for a request, in the HTTP version of its server.
 //!
 //! If servers choose the version, a server that last chose HTTP/1.1 is expected to do so again, so that no
 //! request waits for a connection that cannot be shared. If the expectation was wrong, the request uses the
@@ -21,28 +21,27 @@ use crate::upstream::server_slot::ServerSlot;
 /// Purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Purpose {
-    /// One that is shared was opened later than the one of this number.
+    /// Requires a shared connection that is newer than the one with this number.
     pub(crate) later_than: Option<u64>,
     /// `true` if the connection, or a stream of it, becomes a tunnel.
     pub(crate) is_upgrade: bool,
 }
 
-/// There is no connection.
+/// The error of a failed connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotOpened {
     pub(crate) failure: Failure,
-    /// Another request was about to open one and is counted as failed, and this one has only waited for it.
+    /// `true` if another request opened the connection and reports the failure.
     pub(crate) is_counted: bool,
 }
 
-/// A connection of one version or the other, and what drives it.
+/// An open connection, and the driver of an HTTP/2 connection.
 enum Opened {
     Http1(Connection),
     Http2(Box<SharedConnection>, Driver),
 }
 
-/// A connection to the server of `slot`, unless there is one only when nothing is `left` of the request's
-/// time.
+/// Returns a connection to the server of `slot`. Fails when nothing is `left` of the request's time.
 pub(crate) async fn open_within(
     left: Option<Duration>,
     slot: &ServerSlot,
@@ -64,19 +63,19 @@ async fn open_for(slot: &ServerSlot, purpose: Purpose) -> Result<Acquired, NotOp
         if !takes_upgrades(slot, shared).await? {
             break;
         }
-        // Others may have waited for the same settings, and taken the room.
+        // Other requests that waited for the same settings may have taken all streams.
         if !shared.is_reused || shared.connection.has_capacity() {
             return Ok(acquired);
         }
     }
-    // Where both versions are spoken, the other one has upgrades.
+    // With both versions, the upgrade uses HTTP/1.1.
     if !config.negotiates_http2 {
         return Err(not_opened(Failure::UpgradeUnsupported));
     }
     open_http1(slot, Some(&[b"http/1.1"])).await
 }
 
-/// A new connection for this request alone, with these protocols on offer or those of the config.
+/// Opens an HTTP/1.1 connection for this request only. `protocols` replaces the ALPN protocols of the config.
 async fn open_http1(slot: &ServerSlot, protocols: Option<&[&[u8]]>) -> Result<Acquired, NotOpened> {
     match connect_secured(slot, protocols).await {
         Ok(stream) => Ok(Acquired::Http1(Connection::new(stream, &slot.upstream.config.exchange))),
@@ -147,7 +146,7 @@ async fn share(
     }
 }
 
-/// A new connection, and what drives it if it is one of HTTP/2.
+/// Opens a connection, with a driver if it uses HTTP/2.
 async fn open(slot: &ServerSlot, http2: &Http2Config) -> Result<Opened, NotOpened> {
     let (config, worker) = (&slot.upstream.config, &slot.worker);
     let stream = connect_secured(slot, None).await.map_err(not_opened)?;

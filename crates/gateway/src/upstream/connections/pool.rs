@@ -1,6 +1,6 @@
-//! Pools of the HTTP/1.1 connections of one worker that wait to be used again.
+//! Pools of the idle HTTP/1.1 connections of one worker.
 //!
-//! With the PROXY protocol, a connection belongs to one client and waits only for its requests.
+//! A connection with a PROXY header belongs to one client, and only requests of this client reuse it.
 //!
 //! A connection belongs to the worker thread that polls it, so each worker has its own pools, without locks.
 
@@ -15,8 +15,7 @@ use thruway_client::{Connection, Pool, PoolConfig, ReadBuffers, UpstreamStream};
 use thruway_net::{ProxyHeader, Worker, spawn};
 use tokio::time::sleep;
 
-/// State of a worker: its pools, whether they are swept, and the buffers that exchanges on their connections
-/// read into.
+/// State of a worker: its pools, its sweeping task, and the read buffers of all exchanges.
 #[derive(Default)]
 struct Pools {
     of_upstreams: RefCell<Vec<UpstreamPool>>,
@@ -24,9 +23,9 @@ struct Pools {
     read_buffers: ReadBuffers,
 }
 
-/// The pool of one upstream, by the numbers of its servers.
+/// The pool of one upstream, by server number.
 pub(crate) struct UpstreamPool {
-    /// Id of the upstream, which has one for each config.
+    /// Id of the upstream. Each config has its own.
     upstream: u64,
     /// Id of the connections of the upstream, the same for all configs.
     connections: u64,
@@ -37,22 +36,22 @@ pub(crate) struct UpstreamPool {
     count: IdleCount,
 }
 
-/// Place of a connection in the pools of a worker.
+/// The pool key of a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct PoolKey<'k> {
     pub(crate) upstream: u64,
     pub(crate) server: usize,
-    /// The client that the server was told about.
+    /// The PROXY header of the connection, if it has one.
     pub(crate) proxied: Option<&'k ProxyHeader>,
 }
 
-/// Hasher for server numbers, which no peer chooses.
+/// Hasher for server numbers. Peers cannot choose these numbers, so it needs no protection from collisions.
 #[derive(Default)]
 struct ByNumber(u64);
 
 impl Hasher for ByNumber {
     fn write_usize(&mut self, number: usize) {
-        // Spread over all bits, of which a table looks at the highest and at the lowest.
+        // Spreads the number over all bits, because a table uses the highest and the lowest bits.
         self.0 = (number as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -67,7 +66,7 @@ impl Hasher for ByNumber {
     }
 }
 
-/// The counts of all workers. Each writes its own, so that none waits for another.
+/// The numbers of idle connections of all workers. Each worker writes its own counter without a lock.
 #[derive(Debug, Default)]
 pub(crate) struct IdleCounts(Mutex<Vec<Weak<AtomicUsize>>>);
 
@@ -76,7 +75,7 @@ pub(crate) struct IdleCounts(Mutex<Vec<Weak<AtomicUsize>>>);
 pub(crate) struct IdleCount(Arc<AtomicUsize>);
 
 impl IdleCounts {
-    /// The count of one more worker.
+    /// Returns a counter for another worker.
     pub(crate) fn add(&self) -> IdleCount {
         let count = Arc::new(AtomicUsize::new(0));
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +103,7 @@ pub(crate) fn read_buffers(worker: &Worker) -> &ReadBuffers {
     &worker.state::<Pools>().read_buffers
 }
 
-/// Takes a connection that was used before, if one waits.
+/// Takes an idle connection, if any.
 pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Option<Connection> {
     let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
     let pool = pools.iter_mut().find(|pool| pool.upstream == key.upstream)?;
@@ -116,7 +115,7 @@ pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Opt
     connection
 }
 
-/// Lets a connection wait for the next request. `make` makes the pool of the upstream, if it has none.
+/// Keeps a connection for the next request. `make` creates the pool of the upstream if it is missing.
 pub(crate) fn put_idle(
     worker: &Rc<Worker>,
     key: PoolKey<'_>,
@@ -141,8 +140,8 @@ pub(crate) fn put_idle(
     }
 }
 
-/// Closes the connection that has waited longest of an upstream's connections on this worker. Returns `false`
-/// if there is none.
+/// Closes the connection of an upstream that has been idle longest on this worker. Returns `false` if there
+/// is none.
 pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
     // Pools of earlier configs come first.
@@ -154,12 +153,12 @@ pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     })
 }
 
-/// A task of this worker that closes idle connections which have waited too long, or which their servers have
-/// closed, whatever requests come: until this is dropped.
+/// The task of a worker that closes idle connections after their idle timeout, or after the server has closed
+/// them. Dropping it ends the task.
 struct Sweeping(Rc<Worker>);
 
 impl Sweeping {
-    /// Goes on until no connection waits.
+    /// Runs until no connection is idle.
     async fn run(self) {
         let pools = &self.0.state::<Pools>().of_upstreams;
         loop {
@@ -193,8 +192,9 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     });
 }
 
-/// A connection with a PROXY header is useless when its client is gone, which the pool does not notice. So
-/// these wait only briefly, and all together are limited like those of one server.
+/// Returns the limits for connections with a PROXY header. They are useless after their client has left,
+/// which the pool does not notice. Therefore they stay idle only briefly, and all of them have the limit of
+/// one server.
 fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     PoolConfig {
         idle_max: config.idle_max.min(config.idle_per_address_max),
@@ -203,10 +203,10 @@ fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     }
 }
 
-/// Time for which a connection waits for the next request of its client.
+/// Maximum time that a connection waits for the next request of its client.
 const PROXIED_IDLE: Duration = Duration::from_secs(5);
 
-/// Connections that wait for less are looked at no more often.
+/// Minimum time between sweeps.
 const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// Maximum time between sweeps. Connections that are added meanwhile may have a shorter idle time.

@@ -1,4 +1,4 @@
-//! Requests for which no server has room wait, first come, first served.
+//! The queue for requests that no server has capacity for, in the order of arrival.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::meter::Histogram;
 pub struct QueueConfig {
     /// Maximum length. Further requests get 503. Default 1000; with 0, no request waits.
     pub length_max: usize,
-    /// Then they are answered 503. Default 5 s.
+    /// Maximum waiting time. Then the request gets 503. Default 5 s.
     pub timeout: Duration,
 }
 
@@ -26,12 +26,12 @@ impl Default for QueueConfig {
     }
 }
 
-/// Why a request gets nothing at present.
+/// Reason why a request gets no server now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unavailable {
-    /// There is no room for it.
+    /// No server has capacity.
     Busy,
-    /// There is nothing to wait for.
+    /// There is no server.
     Nobody,
 }
 
@@ -41,24 +41,24 @@ pub(crate) struct Queue {
     waiting: AtomicUsize,
     /// Requests that take the next capacity anywhere.
     first_tries: Line,
-    /// Retries, which need capacity at other servers than those that failed.
+    /// Retries. They need capacity at other servers than those that failed.
     retries: Line,
     times: WaitingTimes,
 }
 
-/// A line of waiting requests.
+/// One of the two queues.
 #[derive(Debug, Default)]
 struct Line {
     waiting: AtomicUsize,
     room: Notify,
 }
 
-/// The place of a waiting request, until this is dropped.
+/// The place of a waiting request. Dropping it leaves the queue.
 #[derive(Debug)]
 struct Place<'q> {
     queue: &'q Queue,
     line: &'q Line,
-    /// `true` if it is first in its line.
+    /// `true` if the request is first in its queue.
     is_next: bool,
 }
 
@@ -75,7 +75,7 @@ impl Queue {
         self.times.counts()
     }
 
-    /// A server has room for one more request.
+    /// Wakes waiting requests, because a server has capacity.
     #[inline]
     pub(crate) fn notify_capacity(&self) {
         if self.len() > 0 {
@@ -85,7 +85,7 @@ impl Queue {
 
     #[cold]
     fn announce_capacity(&self) {
-        // All of these: not each can use it, and they are few, as retries have a budget.
+        // Wakes all retries, because not each can use this capacity. The retry budget keeps them few.
         self.retries.room.notify_waiters();
         if self.first_tries.waiting.load(Ordering::SeqCst) > 0 {
             self.first_tries.room.notify_one();
@@ -98,7 +98,7 @@ impl Queue {
         self.first_tries.room.notify_waiters();
     }
 
-    /// A place in the queue; `None` if it is full.
+    /// Enters the queue. Returns `None` if it is full.
     fn enter(&self, is_retry: bool, length_max: usize) -> Option<Place<'_>> {
         let enter = |waiting: usize| (waiting < length_max).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).ok()?;
@@ -118,9 +118,9 @@ impl Drop for Place<'_> {
 impl Queue {
     /// Returns the result of `attempt`. Without capacity, waits and tries again, at most until `until`.
     ///
-    /// First tries stay in order, because each of them can use any capacity. A retry may need a server that
-    /// hangs while others have capacity, so it has a line of its own and delays no first try. It has waited
-    /// longer than they have.
+    /// First attempts stay in order, because each of them can use any capacity. A retry may need a server
+    /// that hangs while others have capacity. It therefore waits in a separate queue and delays no first
+    /// attempt. It has waited longer than the others.
     ///
     /// # Errors
     /// There is no server, too many requests wait already, or there is no capacity in time.
@@ -165,7 +165,7 @@ impl Queue {
         let line = place.line;
         let mut room = pin!(line.room.notified());
         room.as_mut().enable();
-        // Capacity that was freed before this request took its place was announced to no other.
+        // Capacity that became free before this request entered the queue has woken no other request.
         let mut is_my_turn = place.is_next;
         let outcome = loop {
             if is_my_turn {
@@ -190,25 +190,25 @@ impl Queue {
     }
 }
 
-/// A server that comes back makes room without announcing it.
+/// Interval for checks without a notification: a server that becomes healthy again sends none.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Waiting times. Only waiting requests write them.
+/// Histogram of waiting times. Requests that do not wait do not write to it.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingTimes(Histogram<BUCKETS>);
 
 /// Number of requests that have waited for a server, and their waiting times.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WaitingCounts {
-    /// Number of requests by waiting time: for each of [`WaitingCounts::BOUNDS`] those above the bound before
-    /// it; then all others.
+    /// Number of requests for each of [`WaitingCounts::BOUNDS`], above the previous bound; then all longer
+    /// waits.
     pub buckets: [u64; BUCKETS],
     /// Sum of the waiting times.
     pub time: Duration,
 }
 
 impl WaitingCounts {
-    /// The bounds of the buckets.
+    /// The upper bounds of the buckets.
     pub const BOUNDS: [Duration; BUCKETS - 1] = [
         Duration::from_millis(1),
         Duration::from_millis(5),
@@ -227,7 +227,7 @@ impl WaitingCounts {
 }
 
 impl WaitingCounts {
-    /// Both together.
+    /// Returns the sum of both.
     pub(crate) fn plus(mut self, other: Self) -> Self {
         self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
         self.time += other.time;
@@ -236,7 +236,7 @@ impl WaitingCounts {
 }
 
 impl WaitingTimes {
-    /// Counts one that has waited for `time`, whatever for.
+    /// Counts a request that has waited for `time`.
     pub(crate) fn record(&self, time: Duration) {
         self.0.record(&WaitingCounts::BOUNDS, time);
     }

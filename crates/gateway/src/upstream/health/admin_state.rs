@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum AdminState {
-    /// It may.
+    /// The server gets requests.
     #[default]
     Enabled,
-    /// Only those that a sticky cookie brings, as with a weight of 0.
+    /// The server only gets requests with its sticky cookie, as with a weight of 0.
     Draining,
     /// No requests, even if no other server is available.
     Disabled,
 }
 
-/// A [`AdminState`] that workers read and others change.
+/// An [`AdminState`] that all workers share.
 #[derive(Debug, Default)]
 pub(crate) struct AdminStateCell(AtomicU8);
 

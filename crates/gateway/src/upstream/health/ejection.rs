@@ -1,4 +1,4 @@
-//! Servers that fail are left alone for a while.
+//! Ejection: failing servers get no requests for some time.
 //!
 //! ```text
 //!      failures in a row                    its time is over
@@ -17,18 +17,19 @@ use thruway_server::StatusCode;
 
 use crate::upstream::health::status_range::StatusRange;
 
-/// When a server that fails gets no more requests, and for how long.
+/// Settings of ejection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EjectionConfig {
-    /// After so many failures in a row: there was no connection, no response in time, or none that could be
-    /// understood. With 0, never. Default 5.
+    /// Number of consecutive failures before an ejection: no connection, no timely response, or an invalid
+    /// one. 0 disables ejection. Default 5.
     pub failures: u32,
-    /// Statuses that count as failures too. Default none: a 500 is about the request as often as about the
-    /// server.
+    /// Statuses that also count as failures. Default none, because a 500 is caused by the request as often as
+    /// by the server.
     pub statuses: Vec<StatusRange>,
     /// Time of the first ejection. Each further one is twice as long. Default 10 s.
     pub time: Duration,
-    /// The longest time; a server that has been back for as long begins anew. Default 1 min.
+    /// Maximum time of an ejection. A server that was healthy for this time starts again with
+    /// [`time`](Self::time). Default 1 min.
     pub time_max: Duration,
     /// Maximum percentage of unavailable servers, for any reason; at least one may be ejected, and never all.
     /// Default 70.
@@ -75,16 +76,16 @@ pub(crate) struct Ejection {
     /// Number of ejections in short succession.
     times: AtomicU32,
     since: AtomicU64,
-    /// When it may be tried again; 0 if it is in.
+    /// Time at which the server may be tested again. 0 if it is not ejected.
     until: AtomicU64,
 }
 
 /// Admission of a request at a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// One of many.
+    /// An ordinary request.
     Usual,
-    /// The one that tries whether it is back.
+    /// The request that tests an ejected server.
     Trial,
     /// Refused: another request tests the server.
     Refused,
@@ -113,29 +114,30 @@ impl Ejection {
         }
     }
 
-    /// Notes a success: failures before it and after it are not in a row.
+    /// Records a success. It ends a sequence of failures.
     #[inline]
     pub(crate) fn succeeded(&self) {
-        // Mostly there is nothing to be written, which other workers would notice.
+        // Usually there is nothing to write, and a write would slow down other workers.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Notes an answer to a request that began at `began`. Whether that brings the server back.
+    /// Records a response to a request that started at `began`. Returns `true` if it ends an ejection.
     #[inline]
     pub(crate) fn answered(&self, began: u64) -> bool {
         let is_out = self.until.load(Ordering::Relaxed) != 0;
-        // One that began before says nothing about what came after.
+        // A request from before the ejection does not end it.
         is_out && began >= self.since.load(Ordering::Relaxed) && self.until.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Lets it in again, whatever requests have found.
+    /// Ends the ejection.
     pub(crate) fn end(&self) {
         self.until.store(0, Ordering::Relaxed);
     }
 
-    /// Notes a failure. Whether that puts the server out: there have been enough in a row, or it was a trial.
+    /// Records a failure. Returns `true` if it ejects the server: there were enough failures in a row, or
+    /// this was the test request.
     pub(crate) fn failed(&self, config: &EjectionConfig, admission: Admission) -> bool {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let is_in = self.until.load(Ordering::Relaxed) == 0;
@@ -171,7 +173,7 @@ impl Ejection {
     }
 }
 
-/// Milliseconds of a time or a duration.
+/// Converts to milliseconds.
 pub(crate) fn milliseconds(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000).saturating_add(u64::from(time.subsec_millis())).min(u64::MAX / 2)
 }

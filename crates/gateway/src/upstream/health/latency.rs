@@ -38,17 +38,17 @@ impl Latency {
         });
     }
 
-    /// The average at `now` in microseconds; 0 if nothing is known.
+    /// Returns the average at `now` in microseconds, or 0 if nothing is known.
     pub(crate) fn microseconds(&self, now: u64) -> u64 {
         let average = Average::unpack(self.0.load(Ordering::Relaxed));
         let faded = average.faded(now);
-        // A known average fades, but does not become unknown.
+        // A known average decays, but never to 0, which means unknown.
         if average.microseconds == 0 { 0 } else { u64::from(faded.max(1)) }
     }
 
     fn update(&self, next: impl Fn(Average) -> Average) {
         let step = |packed| Some(next(Average::unpack(packed)).pack());
-        // It is always `Some`, so that it is always replaced.
+        // The closure always returns `Some`, so the update succeeds.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
     }
 }
@@ -62,12 +62,12 @@ impl Average {
         (self.microseconds as u64) << 32 | self.at as u64
     }
 
-    /// The average when nothing has come until `now`.
+    /// Returns the average at `now`, decayed since the last sample.
     fn faded(self, now: u64) -> u32 {
         scale(self.microseconds, self.share_left(now))
     }
 
-    /// The average with one more sample.
+    /// Returns the average with one more sample.
     fn with(self, sample: u32, now: u64) -> Self {
         let microseconds = if sample >= self.microseconds {
             sample
@@ -96,7 +96,7 @@ fn scale(microseconds: u32, share: f64) -> u32 {
     (f64::from(microseconds) * share) as u32
 }
 
-/// After so long, about a third of what was known counts.
+/// Time after which about a third of the old average is left.
 const DECAY_MILLISECONDS: f64 = 10_000.0;
 
 const FAILURE_MICROSECONDS_MIN: u32 = 100_000;

@@ -1,5 +1,4 @@
-//! Health: which servers may get requests, by checks, by failed requests, by their own wish and by the
-//! operator.
+//! Health of servers: checks, failed requests, `Retry-After`, and the admin state.
 
 pub(crate) mod status_range;
 pub(crate) mod ejection;

@@ -1,4 +1,4 @@
-//! Draws conclusions from requests: which servers are ejected, which are back, and how fast they answer.
+//! Evaluates requests: ejects servers, ends ejections, and measures response times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,15 +52,15 @@ impl HealthMonitor {
         }
     }
 
-    /// Records a failure of a request with this `admission`. Ejects the server if that is enough of them, and
-    /// `members` can spare it.
+    /// Records a failure of a request with this `admission`. Ejects the server after enough failures, unless
+    /// too many of `members` are unavailable.
     pub(crate) fn failed(&self, members: &Membership, server: &Server, admission: Admission, clock: &Clock) {
         if server.health().ejection.failed(&self.ejection, admission) {
             self.eject(members, server, admission, milliseconds(clock.now()));
         }
     }
 
-    /// Records the speed of `response`, which comes now. The server had the request since `sent`.
+    /// Records the response time of `response`, which arrives now. The server had the request since `sent`.
     pub(crate) fn responded(server: &Server, response: &Response, sent: Duration, clock: &Clock) {
         let (health, exact) = (server.health(), clock.now_exact());
         let (elapsed, now) = (exact.saturating_sub(sent), milliseconds(exact));
@@ -90,15 +90,15 @@ impl HealthMonitor {
         }
     }
 
-    /// Lets `server` have its share again.
+    /// Ends the ejection of `server`.
     fn come_back(&self, server: &Server, now: u64) {
         server.health().come_back(now);
         tracing::info!(upstream = &*self.upstream, server = %server.address, "server back after ejection");
     }
 }
 
-/// `true` if the status says that nothing could answer (RFC 9110 §15.6.3 to §15.6.5). Other failures are
-/// about the request as often as about the server.
+/// `true` if the status means that no server could respond (RFC 9110 §15.6.3 to §15.6.5). Other error
+/// statuses are caused by the request as often as by the server.
 const fn is_gateway_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }

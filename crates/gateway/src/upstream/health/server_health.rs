@@ -1,5 +1,4 @@
-//! Health of one server, as all workers see it. It stays the same from one config to the next. Times are
-//! milliseconds of the clock, which all workers read alike.
+//! Health of one server. All workers share it, and it outlives reloads. Times are milliseconds of the clock.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,9 +16,9 @@ pub(crate) struct ServerHealth {
     checked: AtomicU8,
     /// Number of failed checks and ejections.
     epoch: AtomicUsize,
-    /// When it may get requests again, by its own `Retry-After`.
+    /// End of the pause that the server requested with `Retry-After`.
     asks_to_wait_until: AtomicU64,
-    /// When it has come back; 0 if it never was away.
+    /// Time at which the server became healthy again. 0 if it was never unavailable.
     back_since: AtomicU64,
 }
 
@@ -35,7 +34,7 @@ pub(crate) enum Checked {
 }
 
 impl ServerHealth {
-    /// `true` if the server may get requests, as far as its health is concerned.
+    /// `true` if the health of the server allows requests.
     #[inline]
     pub(crate) fn is_available(&self, now: u64) -> bool {
         self.ejection.is_over(now)
@@ -90,18 +89,18 @@ impl ServerHealth {
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sends the server no requests for `time`, as it has asked.
+    /// Sends the server no requests for `time`, as its `Retry-After` says.
     pub(crate) fn asks_to_wait(&self, time: Duration, now: u64) {
         let until = now + milliseconds(time.min(WAIT_MAX));
         self.asks_to_wait_until.store(until, Ordering::Relaxed);
     }
 
-    /// Notes that the server has come back. Starts the slow start, if configured.
+    /// Records that the server is healthy again. Starts the slow start, if configured.
     pub(crate) fn come_back(&self, now: u64) {
         self.back_since.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// When the server has come back; 0 if it never was away.
+    /// Returns the time at which the server became healthy again, or 0 if it was never unavailable.
     pub(crate) fn back_since(&self) -> u64 {
         self.back_since.load(Ordering::Relaxed)
     }
@@ -118,7 +117,7 @@ impl ServerHealth {
     }
 }
 
-/// Maximum time for which a server may ask to be left alone.
+/// Maximum pause that a server may request.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 const UP: u8 = Checked::Up as u8;

@@ -1,11 +1,11 @@
-//! Statuses that are meant together: `204`, or `200-399`.
+//! Ranges of statuses: `204`, or `200-399`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thruway_server::StatusCode;
 
-/// One status, or all from one to another.
+/// One status, or a range of statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusRange {
     first: u16,
@@ -13,7 +13,7 @@ pub struct StatusRange {
 }
 
 impl StatusRange {
-    /// From `first` to `last`; nothing if that is less.
+    /// Returns the range from `first` to `last`. It is empty if `last` is less than `first`.
     pub const fn new(first: u16, last: u16) -> Self {
         Self { first, last }
     }

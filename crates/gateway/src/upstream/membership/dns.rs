@@ -1,8 +1,8 @@
-//! Names of servers to their addresses, at the start and again and again.
+//! DNS lookups of servers, at the start and at intervals.
 //!
-//! The system does not say for how long an answer holds, so the interval is configured; servers of names do,
-//! and are asked again when it does no longer. A lookup that fails changes nothing, and what stays in an
-//! answer keeps its state, or is back in one before long.
+//! The system reports no time to live, so its interval is configured. With `resolver = "dns"`, the time to
+//! live decides. A failed lookup changes nothing. Remaining addresses keep their state, and so do addresses
+//! that return soon.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -27,7 +27,7 @@ use crate::upstream::upstream::Upstream;
 pub struct FirstLookup(Option<Receiver<()>>);
 
 impl FirstLookup {
-    /// Waits until every name was looked up once, whatever came of it.
+    /// Waits until each name was looked up once, with any result.
     pub fn wait(self) {
         if let Some(done) = self.0 {
             // The end of the lookups also ends the wait.
@@ -36,9 +36,9 @@ impl FirstLookup {
     }
 }
 
-/// A name, and what is known of it.
+/// A name and the result of its last lookup.
 struct Name {
-    /// Which of the configured servers it is.
+    /// Number of the server in the config.
     origin: usize,
     host: String,
     port: u16,
@@ -80,7 +80,7 @@ pub async fn look_up_servers(config: &UpstreamConfig, within: Duration) -> Vec<S
     found
 }
 
-/// Begins to look up the names of `upstream`, until it is dropped.
+/// Starts the lookups for `upstream`. They end when the upstream is dropped.
 pub(crate) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> FirstLookup {
     let names = names_of(upstream);
     if names.is_empty() {
@@ -115,7 +115,7 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
         let lookups: Vec<_> = names.iter().map(|name| spawn_local(look_up(name, &resolver))).collect();
         for (name, lookup) in names.iter_mut().zip(lookups) {
             let answer = lookup.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-            // Nothing is kept alive only to be looked up.
+            // The task must not keep the upstream alive.
             let Some(upstream) = upstream.upgrade().filter(|upstream| !upstream.is_replaced()) else {
                 return;
             };
@@ -130,7 +130,7 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
     }
 }
 
-/// Asks for the addresses of `name`.
+/// Looks up the addresses of `name`.
 fn look_up(name: &Name, resolver: &Arc<dyn Resolve>) -> impl Future<Output = io::Result<Resolved>> + 'static {
     let (resolver, host, port) = (resolver.clone(), name.host.clone(), name.port);
     async move {
@@ -199,13 +199,13 @@ fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[Upstrea
 /// Maximum time for one name. The system may try several DNS servers.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// After a lookup that has failed, the next may be the one that is waited for.
+/// Interval after a failed lookup. Requests may be waiting for the result.
 const FAILED_INTERVAL: Duration = Duration::from_secs(2);
 
-/// An answer that holds for no time at all is asked for again after this.
+/// Minimum time between lookups for responses with a shorter time to live.
 const HOLDS_MIN: Duration = Duration::from_secs(1);
 
-/// And one that holds for longer, after this: mistakes in zones are not forever.
+/// Maximum time between lookups. It bounds the effect of a mistake in a zone.
 const HOLDS_MAX: Duration = Duration::from_hours(1);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The servers that an upstream has at present, and those that have left it.
+//! The current servers of an upstream, and recently removed ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) struct Changed {
 }
 
 impl Membership {
-    /// The servers of a new upstream. Names have none before they are looked up.
+    /// Returns the servers of a new upstream. Names have no servers before their first lookup.
     pub(crate) fn new(config: &UpstreamConfig) -> Self {
         let servers = config.servers.iter().enumerate();
         let servers = servers.filter_map(|(origin, server)| match &server.address {
@@ -39,8 +39,8 @@ impl Membership {
         Self { servers: ArcSwap::from_pointee(ServerList::new(servers)), removed: Arc::default() }
     }
 
-    /// The servers of `config`, in the place of `self`, which belongs to the config `before`. Servers that
-    /// stay keep their state, and names have the addresses that they had until they are looked up.
+    /// Returns the servers for `config`, which replaces the config `before`. Remaining servers keep their
+    /// state. Names keep their addresses until the next lookup.
     pub(crate) fn after(&self, before: &UpstreamConfig, config: &UpstreamConfig) -> Self {
         let servers_before = self.servers.load();
         let retained = |origin, address: &UpstreamAddr, state: Arc<RetainedState>| {
@@ -76,8 +76,7 @@ impl Membership {
         self.servers.load_full()
     }
 
-    /// Puts servers at `addresses` in the place of those that come from the configured server `origin`.
-    /// `None` if nothing changes.
+    /// Replaces the addresses of the configured server `origin`. Returns `None` if nothing changes.
     pub(crate) fn replace(
         &self,
         config: &UpstreamConfig,
@@ -88,7 +87,7 @@ impl Membership {
         let before = self.servers.load_full();
         let make = |address: &UpstreamAddr| {
             let state = self.removed.find(address, now).unwrap_or_default();
-            // Without checks, nothing would take back the result of an earlier one.
+            // Without checks, a former result of a check would stay forever.
             if config.check.is_none() {
                 state.health.set_checked(Checked::NotYet);
             }
@@ -107,8 +106,8 @@ impl Membership {
 /// Servers.
 type List = Vec<Arc<Server>>;
 
-/// The list in which those of `origin` are at `addresses`, in the order of their origins, and those among
-/// them that `make` made. `None` if nothing changes.
+/// Returns the list with `addresses` for `origin`, in the order of the config, and the servers that `make`
+/// created. `None` if nothing changes.
 fn replaced(
     list: &[Arc<Server>],
     origin: usize,

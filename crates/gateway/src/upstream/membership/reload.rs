@@ -1,4 +1,4 @@
-//! The start of an upstream, and its replacement when its config changes while it runs.
+//! Starts the background tasks of an upstream, and replaces an upstream on reload.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -15,9 +15,8 @@ use crate::upstream::request_key::RequestKey;
 use crate::upstream::upstream::Upstream;
 
 impl Upstream {
-    /// Begins to look after the servers, beside the requests: [checks](UpstreamConfig::check) of how they
-    /// are, and lookups of names, before the first of which there are no servers behind them. That ends when
-    /// the upstream is dropped. To be called once.
+    /// Starts [health checks](UpstreamConfig::check) and DNS lookups. A name has no servers before its first
+    /// lookup. The tasks end when the upstream is dropped. Call this once.
     pub fn start(self: &Arc<Self>) -> dns::FirstLookup {
         self.start_with(self.config.resolver.resolver())
     }

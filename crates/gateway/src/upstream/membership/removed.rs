@@ -1,7 +1,7 @@
 //! Recently removed servers: their names no longer have these addresses.
 //!
-//! Names of many servers are often answered with some of them, others each time. A server that is left out
-//! once is the same one when it is back: it was disabled, fails, or is still answering requests.
+//! DNS responses of names with many servers often contain only some of the addresses. A server that is
+//! missing once keeps its state when it returns: its admin state, its failures and its requests in flight.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::upstream::server::{RetainedState, Server};
 #[derive(Debug, Default)]
 pub(crate) struct RemovedServers(Mutex<VecDeque<Known>>);
 
-/// The kept state of a server.
+/// A removed server and its state.
 #[derive(Debug)]
 struct Known {
     address: UpstreamAddr,
@@ -24,7 +24,7 @@ struct Known {
 }
 
 impl RemovedServers {
-    /// Remembers `server`, which leaves.
+    /// Keeps the state of `server`, which is being removed.
     pub(crate) fn add(&self, server: &Server, now: Duration) {
         let (address, state) = (server.address.clone(), server.state.clone());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl Known {
     }
 }
 
-/// An address that comes back later is more likely another server's.
+/// An address that returns later likely belongs to another server.
 const KEPT: Duration = Duration::from_mins(10);
 
 /// Maximum number for one upstream.

@@ -1,14 +1,14 @@
-//! The servers of an upstream at one moment, and the order of their turns.
+//! The servers of an upstream at one time, and their round robin order.
 
 use std::sync::Arc;
 
 use crate::upstream::server::Server;
 
-/// The servers of an upstream, until its names resolve to others.
+/// The servers of an upstream until the next change of their addresses.
 #[derive(Debug)]
 pub(crate) struct ServerList {
     pub(crate) list: Box<[Arc<Server>]>,
-    /// Places in the order of one round, each as often as its weight says.
+    /// Numbers of the servers in the order of one round, each as often as its weight.
     pub(crate) round: Box<[usize]>,
 }
 

@@ -1,5 +1,4 @@
-//! Balancing methods, as the config names them, and the hashes of request keys. The methods themselves are in
-//! `pick`.
+//! Balancing methods of the config, and the hashes of request keys. `balance_methods` implements them.
 
 use std::net::IpAddr;
 
@@ -9,21 +8,21 @@ use thruway_server::Request;
 /// Balancing method.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Balance {
-    /// One after the other, each as often as its weight says, and evenly spread.
+    /// The servers in turn, each as often as its weight, evenly spread.
     #[default]
     RoundRobin,
-    /// The one that is answering the fewest requests, in relation to its weight.
+    /// The server with the fewest requests in flight relative to its weight.
     LeastConnections,
-    /// The one of two that is answering fewer requests, in relation to its weight. The two are drawn, a heavy
-    /// server more often. Nearly as even as [`LeastConnections`](Self::LeastConnections), looks at two
-    /// servers only, and several gateways do not all take the same one.
+    /// The server with fewer requests in flight, relative to its weight, of two that are drawn at random by
+    /// weight. Nearly as even as [`LeastConnections`](Self::LeastConnections). It checks only two servers,
+    /// and several gateways do not all choose the same one.
     RandomOfTwo,
-    /// The one of two that would answer sooner: by a moving average of its response times, in which failures
-    /// count as slow, and by how many requests it is answering. A server that answers 503 with `Retry-After`
-    /// gets nothing until then, for 10 s at most.
+    /// The faster one of two servers that are drawn at random: by a moving average of its response times, in
+    /// which failures count as slow, and by its requests in flight. A server that responds 503 with
+    /// `Retry-After` gets no requests for that time, for at most 10 s.
     PeakEwma,
-    /// Requests with the same key go to the same server, as long as it is there and not too busy. When a
-    /// server goes, only its keys go elsewhere.
+    /// Requests with the same key go to the same server, unless it is unavailable or overloaded. If a server
+    /// is removed, only its keys move.
     Hash {
         /// The key. Requests without it go to one of two servers, as with [`RandomOfTwo`](Self::RandomOfTwo).
         by: HashBy,
@@ -52,12 +51,11 @@ impl Balance {
 /// Key of requests that go to the same server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HashBy {
-    /// The client's IP address: that of the other end of the connection, or the one that a trusted proxy
-    /// says.
+    /// The client's IP address, or the address that a trusted proxy names.
     ClientAddress,
     /// The cookie of this name.
     Cookie(String),
-    /// The field of this name.
+    /// The header of this name.
     Field(String),
     /// The path, without the query.
     Path,
@@ -88,14 +86,14 @@ fn hash_of_address(address: IpAddr) -> u64 {
     }
 }
 
-/// FNV-1a: the same in every process, so that several gateways agree. Clients may choose what is hashed: that
-/// all of it falls to one server is what the bound on a server's load is for.
+/// FNV-1a, which is the same in every process, so that several gateways agree. Clients can choose keys that
+/// all lead to one server; the load limit protects that server.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Spreads the difference of two numbers over all of their bits (the end of `SplitMix64`).
+/// Mixes the bits of a number, so that similar numbers differ in all bits (the last step of `SplitMix64`).
 pub(crate) const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

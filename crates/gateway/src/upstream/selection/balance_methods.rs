@@ -1,8 +1,7 @@
-//! Balancing methods: which of the candidates gets the next request. To add one, extend [`Balance`] and
-//! [`pick`].
+//! Balancing methods: they select the server of the next request from the candidates. To add a method, extend
+//! [`Balance`] and [`pick`].
 //!
-//! All of them only read; nothing is changed but the turn of a round. Nothing is locked and nothing
-//! allocated.
+//! Methods only read, except for the position of round robin. They take no lock and allocate no memory.
 
 use std::cmp;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +10,8 @@ use super::balance_config::{Balance, mix};
 use super::candidates::Candidates;
 use crate::upstream::server::Server;
 
-/// Returns the place of the next candidate by `balance`; `None` if there is none. `turn` is the position of
-/// round robin, and `key` the hash of the request's key.
+/// Returns the number of the next server by `balance`, or `None` without candidates. `turn` is the position
+/// of round robin, and `key` is the hash of the request's key.
 pub(crate) fn pick(
     balance: &Balance,
     candidates: &Candidates<'_>,
@@ -28,10 +27,10 @@ pub(crate) fn pick(
     }
 }
 
-// One after the other.
+// Round robin.
 
-/// Returns the next candidate in turn. The turn of an unavailable server is skipped for good: if the next
-/// server got it, too, it would get twice as much as the others.
+/// Returns the next candidate in turn. The turn of an unavailable server is skipped. Otherwise, the next
+/// server would get twice as many requests as the others.
 fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let round = candidates.round();
     let next = || turn.fetch_add(1, Ordering::Relaxed);
@@ -39,17 +38,18 @@ fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize>
     if let Some(place) = turns.find(|&place| candidates.accept(place)) {
         return Some(place);
     }
-    // All servers are in slow start, or other workers have used the turns of the remaining ones.
+    // All servers are in slow start, or other workers have used the turns of the available ones.
     let start = next();
     let mut from_here = (0..round.len()).map(|n| round[start.wrapping_add(n) % round.len()]);
     from_here.find(|&place| candidates.include(place))
 }
 
-// The least loaded.
+// Least connections.
 
 fn least_connections(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let servers = candidates.servers();
-    // Where to begin to look, so that not all workers take the first of equals.
+    // Start of the search. It changes with each request, so that workers do not all choose the first of equal
+    // servers.
     let start = turn.fetch_add(1, Ordering::Relaxed);
     let places = (0..servers.len()).map(|n| start.wrapping_add(n) % servers.len());
     let least = |may_decline: bool| {
@@ -60,15 +60,15 @@ fn least_connections(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<
     least(true).or_else(|| least(false))
 }
 
-/// Compares requests for each unit of weight, without dividing.
+/// Compares requests in flight per unit of weight, without a division.
 fn by_requests(a: &Server, b: &Server) -> cmp::Ordering {
     let load = |of: &Server, other: &Server| of.in_flight() as u64 * u64::from(other.weight);
     load(a, b).cmp(&load(b, a))
 }
 
-// The better of two that are drawn (the power of two choices).
+// The power of two choices.
 
-/// The better one of two candidates, the lesser one `by` something.
+/// Draws two candidates and returns the one that is less in the order of `by`.
 fn best_of_two(candidates: &Candidates<'_>, by: impl Fn(&Server, &Server) -> cmp::Ordering) -> Option<usize> {
     let first = draw(candidates, None)?;
     let Some(second) = draw(candidates, Some(first)) else { return Some(first) };
@@ -77,7 +77,7 @@ fn best_of_two(candidates: &Candidates<'_>, by: impl Fn(&Server, &Server) -> cmp
     Some(if is_second_better { second } else { first })
 }
 
-/// A candidate at random, one of twice the weight twice as often; not `other`.
+/// Draws a candidate other than `other`. A server with twice the weight is drawn twice as often.
 fn draw(candidates: &Candidates<'_>, other: Option<usize>) -> Option<usize> {
     let round = candidates.round();
     if round.is_empty() {
@@ -88,14 +88,14 @@ fn draw(candidates: &Candidates<'_>, other: Option<usize>) -> Option<usize> {
     if let Some(place) = (0..DRAWS_MAX).map(|_| round[random()]).find(accepted) {
         return Some(place);
     }
-    // There are few: they are looked for, from anywhere on.
+    // Few candidates are left, so a search from a random position replaces further draws.
     let (after, before) = (&round[random()..], round);
     let mut places = after.iter().chain(before).copied();
     places.find(|place| Some(*place) != other && candidates.include(*place))
 }
 
-/// Compares how long the next request would take: the average response time, once more for each request that
-/// the server is answering for each unit of weight.
+/// Compares the expected duration of the next request: the average response time, multiplied by the requests
+/// in flight per unit of weight plus one.
 fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
     cost(a, now).cmp(&cost(b, now))
 }
@@ -103,7 +103,8 @@ fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
 fn cost(server: &Server, now: u64) -> u64 {
     let in_flight = server.in_flight() as u64;
     let microseconds = match server.health().latency.microseconds(now) {
-        // Nothing is known: one request finds out, others do not go where perhaps nothing is answered.
+        // Without a known response time, one request measures it. Further requests avoid the server until
+        // then.
         0 if in_flight > 0 => UNKNOWN_MICROSECONDS,
         known => known,
     };
@@ -111,15 +112,15 @@ fn cost(server: &Server, now: u64) -> u64 {
     microseconds.saturating_mul(in_flight + weight) / weight
 }
 
-// The same server for the same key: weighted rendezvous hashing with bounded load.
+// Weighted rendezvous hashing with bounded load: the same server for the same key.
 //
 // Each server has a score for each key, and the highest wins. A server that goes takes nothing along but its
 // own keys, and they spread over all others; there is no table that would have to be made again. Beyond its
 // bound, a server is passed over for the one with the next score, so that one popular key does not bring it
 // down.
 
-/// The candidate with the highest score for `key` among those within `load_max_percent` of their share of the
-/// load.
+/// Returns the candidate with the highest score for `key` among those below `load_max_percent` of their share
+/// of the load.
 fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> Option<usize> {
     let servers = candidates.servers();
     let places = (0..servers.len()).filter(|&place| candidates.include(place));
@@ -136,7 +137,7 @@ fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> O
         let score = |place: usize| score(&servers[place], key, servers[place].percent_wanted(candidates.now));
         places.map(|place| (score(place), place)).max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    // All are beyond it only if others were chosen since it was reckoned.
+    // Other workers may have filled all candidates meanwhile.
     let chosen = highest(&mut places.clone().filter(is_within)).or_else(|| highest(&mut places.clone()));
     chosen.map(|(_, place)| place)
 }
@@ -158,7 +159,7 @@ fn score(server: &Server, key: u64, percent: u64) -> f64 {
     -weight / uniform.ln()
 }
 
-/// Maximum number of draws. With half of the servers unavailable, one in 250 sequences finds none.
+/// Maximum number of draws. If half of the servers are unavailable, one in 250 sequences finds none.
 const DRAWS_MAX: usize = 8;
 
 const UNKNOWN_MICROSECONDS: u64 = 10_000_000;

@@ -1,21 +1,21 @@
-//! Candidates for the next request, in tiers: servers of the first tier that has any are picked.
+//! Candidates for the next request, in tiers. The server comes from the first tier that is not empty.
 
 use std::sync::Arc;
 
 use crate::upstream::membership::server_list::ServerList;
 use crate::upstream::server::Server;
 
-/// Which servers are asked before which others.
+/// The conditions of a tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tier {
     is_backup: bool,
-    /// Only those that may get requests.
+    /// Requires servers that are available.
     is_available: bool,
-    /// Only those where this request has not failed yet.
+    /// Requires servers at which this request has not failed yet.
     is_untried: bool,
 }
 
-/// The servers of one tier, from which one is picked.
+/// The candidates of one tier.
 #[derive(Debug)]
 pub(crate) struct Candidates<'s> {
     pub(crate) servers: &'s ServerList,
@@ -33,7 +33,7 @@ impl<'s> Candidates<'s> {
         &self.servers.round
     }
 
-    /// Returns `true` if the server at `place` is a candidate.
+    /// Returns `true` if the server with this number is a candidate.
     #[inline]
     pub(crate) fn include(&self, place: usize) -> bool {
         let server = &self.servers.list[place];
@@ -54,8 +54,8 @@ impl<'s> Candidates<'s> {
             && !(is_untried && self.tried.contains(&server.number))
     }
 
-    /// Returns `true` if the server at `place` is a candidate and takes this request: during a slow start, it
-    /// takes only some.
+    /// Returns `true` if the server with this number is a candidate and takes this request. During a slow
+    /// start, a server takes only a part of the requests.
     #[inline]
     pub(crate) fn accept(&self, place: usize) -> bool {
         let wants = || match self.servers.list[place].percent_wanted(self.now) {

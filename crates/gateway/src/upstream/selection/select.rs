@@ -1,5 +1,5 @@
-//! Selects the server that gets the next request: the one that a sticky cookie names, or the one that the
-//! balancing method picks from the first tier of candidates.
+//! Selects the server of the next request: the server of a sticky cookie, or the one that the balancing
+//! method selects from the first tier with candidates.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -23,7 +23,7 @@ pub(crate) struct Selection {
 /// Result of a selection.
 #[derive(Debug)]
 pub(crate) enum Selected<'s> {
-    /// This one, which counts it already.
+    /// A server, which already counts the request.
     Server(&'s Arc<Server>, Admission),
     /// The available servers have no capacity.
     Busy,
@@ -32,8 +32,8 @@ pub(crate) enum Selected<'s> {
 }
 
 impl Selection {
-    /// Selects the server of the next request and lets the request [begin](Server::begin): none of those
-    /// `tried` if there is another. `balance` picks from the first tier that is not empty.
+    /// Selects the server of the next request and counts the request at it. Servers in `tried` are selected
+    /// only if no other one is available.
     pub(crate) fn select<'s>(
         &self,
         servers: &'s ServerList,
@@ -52,7 +52,7 @@ impl Selection {
         }
         for tier in TIERS {
             let candidates = Candidates { servers, tier, tried, now };
-            // A server that refuses is no longer a candidate.
+            // A server that refuses the request is no longer a candidate.
             while let Some(place) = pick(balance, &candidates, &self.turn, key.hash) {
                 if let Some(selected) = begin(&servers.list[place]) {
                     return selected;
@@ -66,8 +66,8 @@ impl Selection {
     }
 }
 
-/// The server that a cookie names, if it may get requests. It needs no weight: to take that away lets a
-/// server end what it has begun.
+/// Returns the server of a sticky cookie, if it is available. A weight of 0 does not matter here: it lets a
+/// server complete its sessions.
 fn sticky_server<'s>(
     servers: &'s ServerList,
     token: u64,

@@ -1,4 +1,4 @@
-//! Cookies that bring a client to the same server again.
+//! Cookies that send a client to the same server each time.
 //!
 //! A cookie holds a token: a keyed hash of the server's address, which reveals the address only with the key.
 //! It proves nothing: a client with an invented token gets a server like a client without a cookie.
@@ -27,7 +27,7 @@ impl Sticky {
         Self { cookie: cookie.into(), secret: None }
     }
 
-    /// The token of the server at `address`.
+    /// Returns the token of the server at `address`.
     pub(crate) fn token_of(&self, upstream: &str, address: &UpstreamAddr) -> u64 {
         let key = self.secret.as_ref().map_or(process_key(), |secret| secret.as_bytes());
         let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of HMAC may have any length");
@@ -36,7 +36,7 @@ impl Sticky {
         bytes.iter().take(8).fold(0, |token, byte| token << 8 | u64::from(*byte))
     }
 
-    /// The token that `request` brings along.
+    /// Returns the token in the cookie of `request`.
     pub(crate) fn token_in(&self, request: &Request<'_>) -> Option<u64> {
         parse(request.cookie(&self.cookie)?.value())
     }
@@ -69,7 +69,7 @@ fn parse(value: &str) -> Option<u64> {
     is_token.then(|| u64::from_str_radix(value, 16).ok()).flatten()
 }
 
-/// A key that lives as long as the process, so that a reload keeps the cookies.
+/// Returns a key that stays the same until the process ends, so that cookies survive a reload.
 fn process_key() -> &'static [u8] {
     static KEY: OnceLock<[u8; 32]> = OnceLock::new();
     KEY.get_or_init(random_bytes)

@@ -1,16 +1,16 @@
-//! Config of health checks.
+//! Settings of health checks.
 
 use std::time::Duration;
 
 use crate::upstream::health::status_range::StatusRange;
 
-/// Health checks. A server counts as up until its first check, which decides alone.
+/// Health checks. Before its first check, a server counts as up. The first result alone decides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckConfig {
     /// Kind of the check.
     pub kind: CheckKind,
-    /// From one time to the next, a tenth more or less, so that servers and gateways are not all asked at
-    /// once. Default 5 s.
+    /// Interval of the checks, plus or minus a tenth, so that gateways do not check all servers at the same
+    /// time. Default 5 s.
     pub interval: Duration,
     /// Maximum time for a response, including the connection. Default 2 s.
     pub timeout: Duration,
@@ -29,9 +29,9 @@ pub enum CheckKind {
         path: String,
         /// `Host` of the request. Default: the server's address.
         host: Option<String>,
-        /// Statuses that are good. Default 200 to 399.
+        /// Statuses of a healthy server. Default 200 to 399.
         statuses: Vec<StatusRange>,
-        /// Text that must be in the first 64 KiB of the content. Default none.
+        /// Text that must be in the first 64 KiB of the body. Default none.
         content: Option<String>,
     },
     /// Check that the server accepts a connection.
@@ -47,10 +47,10 @@ impl CheckConfig {
 }
 
 impl CheckKind {
-    /// The statuses that are good if nothing else is said.
+    /// The default statuses of a healthy server.
     pub const STATUSES: StatusRange = StatusRange::new(200, 399);
 
-    /// `GET` of `path`, where 200 to 399 are good.
+    /// Returns a check with `GET` of `path` that accepts the statuses 200 to 399.
     pub fn http(path: impl Into<String>) -> Self {
         Self::Http { path: path.into(), host: None, statuses: vec![Self::STATUSES], content: None }
     }

@@ -1,4 +1,4 @@
-//! Servers are asked how they are, whether they have requests or not.
+//! Active health checks: requests that the gateway sends to servers at intervals.
 //!
 //! ```text
 //! start ─▶ a task for each server: probe ─▶ Tally ─▶ Server::set_down ─▶ select
@@ -36,14 +36,14 @@ async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
     let clock = Clock::system();
     while let Some(what) = what_to_check(&upstream, &server) {
         let outcome = probe(&what, &clock).await;
-        // Nothing is kept alive only to be checked.
+        // The task must not keep the upstream or the server alive.
         let (Some(upstream), Some(server)) = (upstream.upgrade(), server.upgrade()) else { return };
         if upstream.is_replaced() {
             return;
         }
         match tally.record(outcome.is_ok(), &what.check) {
             Some(is_up) => set_up(&upstream, &server, is_up, outcome.err(), &clock),
-            // The first answer, which is as expected.
+            // The first check succeeded.
             None if server.health().checked() == Checked::NotYet => {
                 server.health().set_checked(Checked::Up);
             }
@@ -70,13 +70,13 @@ fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToP
     })
 }
 
-/// A tenth more or less.
+/// Adds or subtracts up to a tenth.
 pub(crate) fn with_jitter(interval: Duration) -> Duration {
     let per_mille = fastrand::u32(900..=1_100);
     interval * per_mille / 1_000
 }
 
-/// Notes that checks have found `server` up or down.
+/// Records that checks have found `server` up or down.
 fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<ProbeFailure>, clock: &Clock) {
     let (upstream, address) = (upstream.name(), &server.address);
     server.health().set_down(!is_up);

@@ -1,4 +1,4 @@
-//! One question to one server.
+//! One health check of one server.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -23,18 +23,18 @@ use crate::upstream::connections::connect::{connect_and_tell, secure_as, speaks_
 use crate::upstream::connections::exchange::Exchange;
 use crate::upstream::health::status_range::StatusRange;
 
-/// Why an answer was not good.
+/// Reason why a check failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ProbeFailure {
-    /// There was no connection.
+    /// There is no connection.
     Connect(ConnectError),
-    /// The expected text was not in the content.
+    /// The body does not contain the expected text.
     Content,
-    /// There was no answer, or none that could be understood.
+    /// There is no response, or an invalid one.
     Exchange(Error),
-    /// The status was not one of those expected.
+    /// The status is not one of the expected ones.
     Status(StatusCode),
-    /// It took too long.
+    /// The check timed out.
     TimedOut,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct ToProbe {
     pub(crate) tls: Option<UpstreamTls>,
 }
 
-/// Asks a server.
+/// Checks a server once.
 pub(crate) async fn probe(what: &ToProbe, clock: &Clock) -> Result<(), ProbeFailure> {
     timeout(what.check.timeout, ask(what, clock)).await.unwrap_or(Err(ProbeFailure::TimedOut))
 }
@@ -77,7 +77,7 @@ impl ToProbe {
         let (address, within) = (&self.address, self.check.timeout);
         let stream = match self.proxy_protocol {
             None => connect(address, within).await?,
-            // There is no client.
+            // A check has no client.
             Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await?,
         };
         match &self.tls {
@@ -95,7 +95,7 @@ impl ToProbe {
             return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
         };
         let (mut connection, driver) = http2::Connection::new(stream, &config, http2, clock, None).await?;
-        // It ends with the exchange.
+        // The driver ends with the exchange.
         drop(tokio::task::spawn_local(driver));
         connection.start(to_send, now, write).map(Box::new).map(Exchange::Http2)
     }
@@ -108,7 +108,7 @@ struct Expected<'c> {
 }
 
 impl Expected<'_> {
-    /// Reads as much of the answer as it takes to know. `read` is what came of the content.
+    /// Reads the response until the result is known. `read` is the part of the body so far.
     fn poll(
         &self,
         cx: &mut Context<'_>,

@@ -3,11 +3,11 @@
 use super::config::CheckConfig;
 use crate::upstream::health::server_health::Checked;
 
-/// The answers of one server.
+/// The check results of one server.
 #[derive(Debug)]
 pub(crate) struct Tally {
     is_up: bool,
-    /// Answers in a row that say otherwise; `None` if there was none at all.
+    /// Number of consecutive results that contradict the current state. `None` before the first result.
     contrary: Option<u32>,
 }
 
@@ -24,14 +24,14 @@ impl Tally {
         Self { is_up: checked != Checked::Down, contrary }
     }
 
-    /// Takes one more answer. Whether the server is up now, if that is news.
+    /// Adds a result. Returns the new state of the server if it has changed.
     pub(crate) fn record(&mut self, is_good: bool, config: &CheckConfig) -> Option<bool> {
         if is_good == self.is_up {
             self.contrary = Some(0);
             return None;
         }
         let enough = match (self.contrary, is_good) {
-            // Nothing speaks for it yet.
+            // No check has succeeded yet.
             (None, _) => 1,
             (Some(_), true) => config.rise,
             (Some(_), false) => config.fall,
