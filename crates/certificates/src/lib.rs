@@ -1,4 +1,4 @@
-//! Certificates that come by themselves.
+//! Automatic certificates (ACME) and OCSP responses.
 //!
 //! [`acme`] orders certificates, renews them before they expire and stores them in files, which a
 //! [`TlsAcceptor`](thruway_net::tls::TlsAcceptor) reads again when they change. [`ocsp`] fetches OCSP

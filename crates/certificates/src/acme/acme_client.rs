@@ -1,4 +1,4 @@
-//! Shared state of the orders at one server: the account, the store, and a lock for one order at a time.
+//! Shared state of the orders at one ACME server: the account, the store, and a lock for one order at a time.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl AcmeClient {
         Self { config, challenges, patience, opened, turn }
     }
 
-    /// The certificate for `names` that there is.
+    /// Returns the existing certificate for `names`, if any.
     pub(super) fn present(&self, names: &OrderedNames) -> Option<CertificateContents> {
         self.config.files(names).contents().ok()
     }
@@ -47,7 +47,7 @@ impl AcmeClient {
         self.patience.take()
     }
 
-    /// Orders a certificate for `names`, and puts it in place of that which there is.
+    /// Orders a certificate for `names` and replaces `present`.
     pub(super) async fn order(
         &self,
         names: &OrderedNames,
@@ -70,7 +70,7 @@ impl AcmeClient {
         if !self.config.terms_of_service_agreed {
             return Err(AcmeError::TermsNotAgreed);
         }
-        // The roots may have changed. If they cannot be read, the old ones stay.
+        // The roots may have changed on disk. If they cannot be read, the loaded ones stay.
         let _ = self.config.connector.refresh();
         // A certificate that cannot be stored would still count towards the server's weekly limit.
         self.opened.lock().await.store(&self.config)?.check_capacity()?;
@@ -91,7 +91,7 @@ impl AcmeClient {
         timeout(self.config.pace.answer, asking).await.ok()?
     }
 
-    /// The account that there is, or else a new one.
+    /// Returns the stored account, or creates one.
     async fn account(&self) -> Result<Account, AcmeError> {
         let mut opened = self.opened.lock().await;
         if let Some(account) = &opened.account {
@@ -141,7 +141,7 @@ impl Opened {
     }
 }
 
-/// That what was issued is what was ordered.
+/// Checks that the issued certificate is the ordered one.
 fn check(issued: &CertificateContents, names: &OrderedNames) -> Result<(), AcmeError> {
     let problem = issued.validity.problem_at(Clock::system().time_of_day());
     match problem {

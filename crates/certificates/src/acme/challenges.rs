@@ -17,11 +17,11 @@ pub struct Challenges {
     tls_alpn: TlsAlpnChallenges,
 }
 
-/// A published response, which its drop removes.
+/// A published response. Dropping it removes the response.
 pub(super) struct Published {
     challenges: Challenges,
     kind: ChallengeKind,
-    /// The token, or the name.
+    /// The token or the name.
     key: String,
 }
 
@@ -31,7 +31,7 @@ impl Challenges {
         self.tls_alpn.clone()
     }
 
-    /// Answers the challenge `token` at a path (RFC 8555 §8.3).
+    /// Publishes the response for `token` over HTTP (RFC 8555 §8.3).
     pub(super) fn publish_path(&self, token: &str, key_authorization: &str) -> Result<Published, AcmeError> {
         // Other characters would change the path, or let another party choose the text.
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -44,7 +44,7 @@ impl Challenges {
         Ok(self.published(ChallengeKind::Http01, token))
     }
 
-    /// Answers the challenge for `name` in handshakes (RFC 8737 §3).
+    /// Publishes the response for `name` in TLS handshakes (RFC 8737 §3).
     pub(super) fn publish_handshake(&self, name: &str, digest: &[u8]) -> Result<Published, AcmeError> {
         let (certificate, key) = validation_certificate(name, digest)?;
         self.tls_alpn.show(name, certificate, key).map_err(|_| AcmeError::ChallengeUnusable)?;
@@ -57,7 +57,8 @@ impl Challenges {
 }
 
 impl AnswerFirst for Challenges {
-    /// Unknown tokens may belong to a server behind this one.
+    /// Returns the response to a challenge. Returns `None` for unknown tokens, which may belong to a server
+    /// behind this one.
     fn answer(&self, request: &Request<'_>) -> Option<Response> {
         let token = request.path().strip_prefix(WELL_KNOWN)?;
         let http = self.http.read().unwrap_or_else(PoisonError::into_inner);

@@ -21,10 +21,10 @@ pub struct AcmeConfig {
     /// Contact URLs of the operator, such as `mailto:admin@example.com`. They are sent when the account is
     /// created.
     pub contacts: Vec<String>,
-    /// An account elsewhere to which that of ACME is bound (RFC 8555 §7.3.4). Default none.
+    /// Account at the operator of the ACME server to which the ACME account is bound (RFC 8555 §7.3.4).
+    /// Default none.
     pub external_account: Option<ExternalAccount>,
-    /// The directory in which account, keys and certificates are kept. Each ACME server has a directory of
-    /// its own below it.
+    /// Directory for the account, keys and certificates. Each ACME server has its own directory below it.
     pub store: PathBuf,
     /// Challenge that validates names.
     pub challenge: ChallengeKind,
@@ -53,15 +53,15 @@ pub struct ExternalAccount {
 /// Timeouts and retry intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// After the first failure; twice as long after each further one. Default 1 min.
+    /// Delay after the first failure. It doubles after each further one. Default 1 min.
     pub retry_first: Duration,
-    /// At most. Default 6 h.
+    /// Maximum delay. Default 6 h.
     pub retry_max: Duration,
     /// Timeout of an order. Default 5 min.
     pub order: Duration,
     /// Timeout of one response. Default 30 s.
     pub answer: Duration,
-    /// Before it is asked again what became of an order; longer each time. Default 500 ms.
+    /// First interval for checking the state of an order. The interval grows. Default 500 ms.
     pub poll: Duration,
 }
 
@@ -78,7 +78,7 @@ impl Default for Pace {
 }
 
 impl AcmeConfig {
-    /// The directory in which what this server has issued is.
+    /// Returns the directory for the certificates of this server.
     pub fn directory_of_server(&self) -> PathBuf {
         let url = self.directory.strip_prefix("https://").unwrap_or(&self.directory);
         let is_kept = |c: char| c.is_ascii_alphanumeric() || c == '.';
@@ -110,7 +110,7 @@ impl fmt::Display for ChallengeKind {
     }
 }
 
-/// Without the key.
+/// Leaves out the key.
 impl fmt::Debug for ExternalAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExternalAccount").field("key_id", &self.key_id).finish_non_exhaustive()

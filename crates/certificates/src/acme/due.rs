@@ -1,4 +1,4 @@
-//! Times of renewals, and of retries after failures. Time and chance are arguments.
+//! Computes the times of renewals and retries. Time and randomness are arguments.
 
 use std::time::{Duration, SystemTime};
 

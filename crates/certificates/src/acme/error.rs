@@ -1,4 +1,4 @@
-//! Why there is no new certificate.
+//! Errors of orders.
 
 use std::fmt;
 use std::io;
@@ -13,23 +13,23 @@ use thruway_net::tls::CertificateError;
 pub enum AcmeError {
     /// The stored account is invalid.
     AccountUnreadable(PathBuf),
-    /// The server did not find that the name leads here: it, and what the server says.
+    /// The server could not validate the name. Contains the name and the server's reason.
     AuthorizationInvalid(String, String),
     /// The issued certificate is invalid.
     CertificateUnusable(CertificateError),
     /// The issued certificate has other names.
     CertificateForOtherNames,
-    /// The issued certificate has expired, or is about to, so that it would be renewed at once.
+    /// The issued certificate has expired or expires soon, so that it would be renewed at once.
     CertificateTooOld,
-    /// The server validates the name in other ways only.
+    /// The server does not offer the configured challenge for the name.
     ChallengeNotOffered(String),
     /// The challenge of the server is not supported.
     ChallengeUnusable,
-    /// No key could be made.
+    /// The key could not be created.
     KeyNotMade,
-    /// Something has panicked, which is a defect.
+    /// The order panicked, which is a bug.
     Panicked,
-    /// The server has refused: the type of its problem (RFC 8555 §6.7), and what it says.
+    /// The server refused the request. Contains the type of the problem (RFC 8555 §6.7) and its description.
     Refused(String, String),
     /// The server is unreachable, or its response is an error or invalid.
     Server(String),
@@ -37,11 +37,11 @@ pub enum AcmeError {
     Store(PathBuf, io::ErrorKind),
     /// Another process orders certificates for the same directory.
     StoreInUse(PathBuf),
-    /// The terms of service were not agreed to.
+    /// The operator has not accepted the terms of service.
     TermsNotAgreed,
-    /// It took too long.
+    /// The order timed out.
     TimedOut,
-    /// The server wants names to be validated that were not ordered.
+    /// The server asks for the validation of names that were not ordered.
     UnknownName,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn detail_of(problem: &Problem) -> String {
     quoted(&details.join("; "))
 }
 
-/// Text of others, as far as it is good for a line of a log.
+/// Returns text of the server in a form that is safe in a log line.
 fn quoted(text: &str) -> String {
     let mut quoted: String = text.chars().take(TEXT_CHARS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(TEXT_CHARS_MAX).is_some() {

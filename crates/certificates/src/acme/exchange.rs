@@ -1,4 +1,4 @@
-//! Requests to an ACME server by our own client: bounded in time and size, by `https` only.
+//! Requests to an ACME server through our own client: with limits for time and size, over `https` only.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -29,11 +29,11 @@ pub(super) struct Exchange {
 #[derive(Clone, Default)]
 pub(super) struct Patience(Arc<Mutex<Option<Duration>>>);
 
-/// Why there is no answer.
+/// Reason why there is no response.
 #[derive(Debug)]
 pub(super) enum ExchangeError {
     Client(ClientError),
-    /// The server names a URL that is not protected.
+    /// The server names a URL without `https`.
     NotHttps,
 }
 
@@ -46,7 +46,7 @@ impl Exchange {
         };
         client.exchange.timeouts =
             Timeouts { total: Some(config.pace.answer), head: config.pace.answer, ..Timeouts::default() };
-        // Servers close what waits longer, and a POST on such a connection would be lost.
+        // Servers close connections that are idle for longer, and a POST on such a connection would be lost.
         client.pool = PoolConfig { idle: IDLE, ..PoolConfig::default() };
         Self { client: Client::with_config(client), patience }
     }
@@ -93,7 +93,7 @@ impl HttpClient for Exchange {
     }
 }
 
-/// It comes in one piece.
+/// Returns the body, which is one piece.
 async fn content_of(body: &mut BodyWrapper<Bytes>) -> Bytes {
     let Some(Ok(piece)) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await else {
         return Bytes::new();
@@ -112,8 +112,8 @@ fn copy_fields(response: &thruway_client::Response, fields: &mut HeaderMap) {
 }
 
 impl Patience {
-    /// Remembers how long to wait if the server refuses, and has what it says fit into clocks: no more than a
-    /// day.
+    /// Keeps the `Retry-After` of a refusal. Reduces it to one day, because the clock cannot represent large
+    /// values.
     fn heed<B>(&self, answer: &mut http::Response<B>) {
         let value = answer.headers_mut().remove(RETRY_AFTER);
         let now = Clock::system().time_of_day();
@@ -159,10 +159,10 @@ impl fmt::Display for ExchangeError {
 
 impl std::error::Error for ExchangeError {}
 
-/// RFC 8555 §6.1.
+/// Value of `User-Agent` (RFC 8555 §6.1).
 const OURSELVES: &str = concat!("thruway/", env!("CARGO_PKG_VERSION"));
 
-/// Chains of certificates are the largest, with some kilobytes.
+/// Maximum size of a response. Certificate chains are the largest, with some kilobytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 const IDLE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Keys, and what is made with them.
+//! Keys and signing requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 
 use super::{AcmeError, OrderedNames};
 
-/// A new key, and a request to issue a certificate for it (RFC 2986).
+/// A new key, and a signing request for it (RFC 2986).
 pub(super) struct SigningRequest {
     key: KeyPair,
     pub(super) der: Vec<u8>,
@@ -16,19 +16,19 @@ impl SigningRequest {
     /// Creates a request with a new key on P-256.
     ///
     /// # Errors
-    /// No key can be made.
+    /// The key cannot be created.
     pub(super) fn new(names: &OrderedNames) -> Result<Self, AcmeError> {
         let key = KeyPair::generate().map_err(|_| AcmeError::KeyNotMade)?;
         let request = params(names.iter())?.serialize_request(&key).map_err(|_| AcmeError::KeyNotMade)?;
         Ok(Self { der: request.der().to_vec(), key })
     }
 
-    /// `chain`, which was issued for it, and the key behind it, in PEM.
+    /// Returns `chain`, which was issued for this request, followed by the key, in PEM.
     pub(super) fn with_key(&self, chain: &str) -> String {
         let key = STANDARD.encode(self.key.serialize_der());
         let mut pem = String::from(chain.trim_end());
         pem.push_str("\n-----BEGIN PRIVATE KEY-----\n");
-        // Lines as RFC 7468 §2 wants them.
+        // RFC 7468 §2 requires lines of 64 characters.
         for line in key.as_bytes().chunks(64) {
             pem.push_str(&String::from_utf8_lossy(line));
             pem.push('\n');
@@ -59,5 +59,5 @@ fn params<'n>(names: impl Iterator<Item = &'n str>) -> Result<CertificateParams,
     Ok(params)
 }
 
-/// SHA-256.
+/// Length of a SHA-256 digest.
 const DIGEST_BYTES: usize = 32;

@@ -1,4 +1,4 @@
-//! Certificates from an ACME server (RFC 8555), by `instant-acme`.
+//! Certificates from an ACME server (RFC 8555), with the crate `instant-acme`.
 //!
 //! ```text
 //! Wanted ─▶ Acme ─▶ a keeper for each certificate ─▶ order ─▶ Store ─▶ a file that listeners watch
@@ -12,11 +12,11 @@
 mod config;
 mod names;
 
-// when
+// times
 mod due;
 mod renewal;
 
-// how
+// orders
 mod exchange;
 mod challenges;
 mod material;
@@ -24,7 +24,7 @@ mod order;
 mod store;
 mod acme_client;
 
-// all of it
+// background tasks
 mod renewer;
 mod status;
 mod run;

@@ -1,37 +1,37 @@
-//! The names that a certificate is for.
+//! The names of a certificate.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use thruway_net::tls::TlsServerName;
 
-/// The names that a certificate is ordered for: of hosts, in lower case, at least one. The first tells
-/// certificates apart.
+/// Host names of a certificate to order, in lower case, at least one. The first name identifies the
+/// certificate.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct OrderedNames(Vec<String>);
 
-/// Why no certificate can be ordered for names.
+/// Reason why names are invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InvalidNames {
-    /// There is none.
+    /// There is no name.
     Empty,
-    /// It is an address, which has no name.
+    /// The name is an IP address.
     IpAddress(String),
-    /// It is no name of a host.
+    /// The text is not a host name.
     NoHost(String),
-    /// There are more than a certificate may have.
+    /// There are more names than a certificate may have.
     TooMany,
-    /// It is there twice.
+    /// The name is repeated.
     Twice(String),
-    /// A wildcard, which only the DNS challenge could validate.
+    /// The name is a wildcard, which only the DNS challenge could validate.
     Wildcard(String),
 }
 
 impl OrderedNames {
-    /// These names.
+    /// Returns the names, checked and in lower case.
     ///
     /// # Errors
-    /// No certificate can be ordered for one of them.
+    /// One of the names is invalid, or there are none or too many.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, InvalidNames> {
         let mut ordered = Vec::new();
         for name in names {
@@ -48,12 +48,12 @@ impl OrderedNames {
         }
     }
 
-    /// The first of them.
+    /// Returns the first name.
     pub fn first(&self) -> &str {
         &self.0[0]
     }
 
-    /// All of them.
+    /// Returns all names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

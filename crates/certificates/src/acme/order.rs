@@ -13,8 +13,8 @@ use super::material::SigningRequest;
 use super::renewal::identifier_of;
 use super::{AcmeConfig, AcmeError, ChallengeKind, Challenges, OrderedNames};
 
-/// Orders a certificate for `names`, and returns it with its key, in PEM. The order names the certificate
-/// that it replaces.
+/// Orders a certificate for `names` and returns it with its key, in PEM. The order names the certificate that
+/// it replaces.
 pub(super) async fn order(
     account: &Account,
     config: &AcmeConfig,
@@ -25,7 +25,7 @@ pub(super) async fn order(
     let identifiers: Vec<_> = names.iter().map(|name| Identifier::Dns(name.to_owned())).collect();
     let replaced = replaced.and_then(|contents| identifier_of(contents.chain.first()?));
     let mut order = begin(account, &identifiers, replaced).await?;
-    // Each is asked for.
+    // Checked below: each authorization must be for an ordered name.
     if order.state().authorizations.len() > identifiers.len() {
         return Err(AcmeError::UnknownName);
     }
@@ -44,7 +44,7 @@ pub(super) async fn order(
     Ok(request.with_key(&chain))
 }
 
-/// Servers that do not know what is replaced, or know better, get an order of its own.
+/// Begins an order. If the server refuses the name of the replaced certificate, begins an order without it.
 async fn begin(
     account: &Account,
     identifiers: &[Identifier],
@@ -71,8 +71,8 @@ fn is_about_replaced(error: &Error) -> bool {
     }
 }
 
-/// Shows the server what it wants to find, for all names that are not validated yet. It is shown as long as
-/// what is returned is there.
+/// Publishes the responses to all challenges of unvalidated names. They stay published until the result is
+/// dropped.
 async fn answer_all(
     order: &mut Order,
     kind: ChallengeKind,

@@ -12,14 +12,14 @@ use x509_cert::ext::pkix::AuthorityKeyIdentifier;
 
 use super::due::{moment_of, renewal_at};
 
-/// When a certificate is renewed, and how long that holds.
+/// Time of a renewal, and how long the result is valid.
 pub(super) struct Renewal {
     pub(super) at: SystemTime,
     certificate: Vec<u8>,
     ask_again: Instant,
 }
 
-/// When its issuer wants a certificate to be renewed.
+/// Renewal time that the issuer of a certificate suggests.
 pub(super) struct Suggested {
     start: SystemTime,
     end: SystemTime,
@@ -28,11 +28,11 @@ pub(super) struct Suggested {
 }
 
 impl Renewal {
-    /// That of a certificate. `chance` is from 0 to 1.
+    /// Returns the renewal time of a certificate. `chance` is from 0 to 1.
     pub(super) fn of(contents: &CertificateContents, suggested: Option<&Suggested>, chance: f64) -> Self {
         let validity = &contents.validity;
         let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
-        // However late its issuer wants it: a certificate that has expired is of no use.
+        // The issuer cannot delay the renewal beyond this: an expired certificate is useless.
         let latest = validity.not_after.checked_sub(lifetime / 10).unwrap_or(validity.not_before);
         let at = suggested.map_or_else(
             || renewal_at(validity, chance),
@@ -53,7 +53,7 @@ impl Suggested {
     pub(super) async fn of(account: &Account, contents: &CertificateContents) -> Option<Self> {
         let (info, ask_again) = account.renewal_info(&identifier_of(leaf_of(contents))?).await.ok()?;
         let window = info.suggested_window;
-        // The other way round it would be none.
+        // A window that ends before it starts is invalid.
         (window.start < window.end).then(|| Self {
             start: window.start.into(),
             end: window.end.into(),

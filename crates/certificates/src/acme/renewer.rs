@@ -14,14 +14,14 @@ use super::renewal::Renewal;
 use super::status::Statuses;
 use super::{AcmeError, CertificateStatus, OrderedNames};
 
-/// Looks after one certificate.
+/// Renews one certificate.
 pub(super) struct Renewer {
     acme_client: Arc<AcmeClient>,
     names: OrderedNames,
     statuses: Statuses,
     renewal: Option<Renewal>,
     failures: Failures,
-    /// From 0 to 1, so that not all are renewed at once.
+    /// A random number from 0 to 1, so that certificates are not all renewed at the same time.
     chance: f64,
 }
 
@@ -39,7 +39,7 @@ impl Renewer {
         Self { acme_client, names, statuses, renewal, failures, chance: fastrand::f64() }
     }
 
-    /// Never returns.
+    /// Renews the certificate forever.
     pub(super) async fn run(mut self) {
         loop {
             // Another process may have renewed the certificate, or an operator may have removed it.
@@ -49,7 +49,7 @@ impl Renewer {
             if wait.is_zero() {
                 self.order(present).await;
             } else {
-                // The time of day may be set while this sleeps.
+                // The time of day may be set while this task sleeps.
                 sleep(wait.min(LOOK_AGAIN)).await;
             }
         }
@@ -82,7 +82,7 @@ impl Renewer {
         let ordered = self.ordered(present).await;
         let issued = self.acme_client.present(&self.names);
         let outcome = match ordered {
-            // Else there would be one order after the other.
+            // Without this error, the renewer would order again and again.
             Ok(()) if self.until_due(issued.as_ref()).await.is_zero() => Err(AcmeError::CertificateTooOld),
             outcome => outcome,
         };

@@ -1,4 +1,4 @@
-//! The thread on which certificates are ordered.
+//! The thread that orders certificates.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,12 +13,12 @@ use super::renewer::Renewer;
 use super::status::Statuses;
 use super::{AcmeConfig, CertificateStatus, Challenges, OrderedNames};
 
-/// Orders certificates and renews them ahead of their expiry, on a thread of its own. Clones are the same.
+/// Orders certificates and renews them before they expire, on its own thread. Clones share the thread.
 #[derive(Clone)]
 pub struct Acme {
     challenges: Challenges,
     statuses: Statuses,
-    /// `None` as long as nothing was wanted.
+    /// The thread. `None` before the first certificate is wanted.
     thread: Arc<Mutex<Option<UnboundedSender<Option<Wanted>>>>>,
 }
 
@@ -31,7 +31,7 @@ pub struct Wanted {
     pub certificates: Vec<OrderedNames>,
 }
 
-/// Certificates that are renewed now.
+/// The renewers of the current config.
 #[derive(Default)]
 struct Present {
     acme_client: Option<Arc<AcmeClient>>,
@@ -39,20 +39,20 @@ struct Present {
 }
 
 impl Acme {
-    /// Names are validated by what listeners answer of `challenges`.
+    /// Returns a value without certificates. Listeners must respond to ACME servers with `challenges`.
     pub fn new(challenges: Challenges) -> Self {
         Self { challenges, statuses: Statuses::default(), thread: Arc::default() }
     }
 
-    /// Looks after these certificates from now on, and after no others. Orders that are under way go on if
-    /// they are still wanted, from the same server.
+    /// Orders and renews the certificates of `wanted` from now on, and no others. Orders in progress continue
+    /// if they are still wanted from the same server.
     pub fn follow(&self, wanted: Option<Wanted>) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && wanted.is_none() {
             return;
         }
         let sender = thread.get_or_insert_with(|| self.start());
-        // It ends with this.
+        // The thread ends when the sender is dropped.
         let _ = sender.send(wanted);
     }
 
@@ -61,7 +61,7 @@ impl Acme {
         self.statuses.all()
     }
 
-    /// Waits until `is_so` of what became of them, but not longer than `within`. Whether it is.
+    /// Waits until `is_so` returns `true` for the statuses, for at most `within`. Returns its last result.
     pub fn wait_until(&self, within: Duration, is_so: impl Fn(&[CertificateStatus]) -> bool) -> bool {
         self.statuses.wait_until(within, is_so)
     }
@@ -97,7 +97,7 @@ impl Present {
         let over: Vec<_> = self.keepers.extract_if(.., |names, _| !is_wanted(names)).collect();
         for (_, renewer) in over {
             renewer.abort();
-            // Only when it has ended has it given everything back.
+            // The next renewer may start only after this one has released the store and its challenges.
             let _ = renewer.await;
         }
         statuses.keep_only(&certificates);

@@ -14,13 +14,13 @@ pub struct CertificateStatus {
     pub names: OrderedNames,
     /// Path of the file, which may not exist yet.
     pub path: PathBuf,
-    /// Until when that which there is is valid.
+    /// Expiry of the existing certificate, if any.
     pub not_after: Option<SystemTime>,
-    /// When the next one is ordered.
+    /// Time of the next order.
     pub next_at: SystemTime,
     /// Number of consecutive failures.
     pub failures: u32,
-    /// Why the last one has failed, if it has.
+    /// Error of the last order, if it failed.
     pub last_error: Option<String>,
 }
 
@@ -37,18 +37,18 @@ impl Statuses {
         self.0.1.notify_all();
     }
 
-    /// Forgets those that are not among `wanted`.
+    /// Removes the statuses of certificates that are not in `wanted`.
     pub(super) fn keep_only(&self, wanted: &[OrderedNames]) {
         self.lock().retain(|names, _| wanted.contains(names));
         self.0.1.notify_all();
     }
 
-    /// The statuses of all, in the order of their names.
+    /// Returns all statuses, ordered by name.
     pub(super) fn all(&self) -> Vec<CertificateStatus> {
         self.lock().values().cloned().collect()
     }
 
-    /// Waits until `is_so`, but not longer than `within`. Whether it is.
+    /// Waits until `is_so` returns `true` for the statuses, for at most `within`. Returns its last result.
     pub(super) fn wait_until(&self, within: Duration, is_so: impl Fn(&[CertificateStatus]) -> bool) -> bool {
         let is_not = |statuses: &mut ByNames| !is_so(&statuses.values().cloned().collect::<Vec<_>>());
         let waited = self.0.1.wait_timeout_while(self.lock(), within, is_not);

@@ -13,14 +13,14 @@ use thruway_net::tls::{CertificateContents, CertificateFiles};
 
 use super::AcmeError;
 
-/// The directory of one ACME server, which no other process writes into as long as this is there.
+/// The directory of one ACME server. A lock keeps other processes from writing until this is dropped.
 pub(super) struct Store {
     directory: PathBuf,
     _lock: File,
 }
 
 impl Store {
-    /// Makes the directory if it is not there.
+    /// Opens the directory. Creates it if it is missing.
     pub(super) fn open(directory: &Path) -> Result<Self, AcmeError> {
         let failed = |error: io::Error| failure(directory, &error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -32,7 +32,7 @@ impl Store {
         }
     }
 
-    /// The account that was kept.
+    /// Returns the stored account, if any.
     pub(super) fn account(&self) -> Result<Option<AccountCredentials>, AcmeError> {
         let path = self.account_path();
         match fs::read(&path) {
@@ -52,12 +52,11 @@ impl Store {
 
     /// Removes the account and its key.
     pub(super) fn forget_account(&self) {
-        // A missing file is fine, and the server refuses an account that stays.
+        // If the removal fails, the server refuses the account again.
         let _ = fs::remove_file(self.account_path());
     }
 
-    /// Puts a certificate and its key, in PEM, in place of what is in `files`, if `check` has nothing against
-    /// it.
+    /// Stores a certificate and its key, in PEM, in place of `files`, if `check` accepts it.
     pub(super) fn keep_certificate(
         &self,
         files: &CertificateFiles,
@@ -83,7 +82,7 @@ impl Store {
     pub(super) fn check_capacity(&self) -> Result<(), AcmeError> {
         let path = self.directory.join("room");
         let written = write_beside(&path, &vec![0; CERTIFICATE_BYTES]);
-        // The next check removes a file that stays.
+        // If the removal fails, the next check removes the file.
         let _ = fs::remove_file(path.with_added_extension("new"));
         written.map(drop).map_err(|error| failure(&path, &error))
     }
@@ -93,17 +92,17 @@ impl Store {
     }
 }
 
-/// More than a certificate with those of its issuers and its key has.
+/// Size of the test file, larger than a certificate with chain and key.
 const CERTIFICATE_BYTES: usize = 64 << 10;
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     put_in_place(&write_beside(path, content)?, path)
 }
 
-/// Writes a file beside `path`, so that it is on the disk.
+/// Writes a file next to `path` and flushes it to disk.
 fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let beside = path.with_added_extension("new");
-    // A file of an earlier process may be readable for others.
+    // A file of an earlier process may have a mode that lets others read it.
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -114,7 +113,7 @@ fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     Ok(beside)
 }
 
-/// Replaces `path` by the file `beside` atomically, even if the machine stops.
+/// Replaces `path` with the file `beside` atomically, also if the machine stops.
 fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
     fs::rename(beside, path)?;
     match path.parent() {

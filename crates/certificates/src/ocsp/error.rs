@@ -1,30 +1,30 @@
-//! Why cannot fetch an OCSP response.
+//! Errors of OCSP requests.
 
 use std::fmt;
 
 use thruway_client::ClientError;
 
-/// Why cannot fetch an OCSP response.
+/// Reason why there is no OCSP response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OcspError {
-    /// It is about another certificate.
+    /// The response is for another certificate.
     ForOther,
-    /// The chain has no issuer, so that no responder is known.
+    /// The chain has no issuer, so the responder is unknown.
     IssuerMissing,
     /// The response is malformed.
     Malformed,
-    /// It is too old, or from the future.
+    /// The response has expired, or starts in the future.
     NotCurrent,
-    /// The responder has none, for the reason with this number (RFC 6960 §4.2.1).
+    /// The responder refuses, with this status (RFC 6960 §4.2.1).
     Refused(u32),
     /// The certificate is revoked.
     Revoked,
     /// The signer is not authorized.
     SignatureInvalid,
-    /// The responder answers with this status.
+    /// The responder responded with this HTTP status.
     Status(u16),
-    /// The responder cannot be asked.
+    /// The responder is unreachable.
     Unreachable(ClientError),
     /// The responder does not know the certificate.
     Unknown,

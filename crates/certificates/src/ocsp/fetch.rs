@@ -1,4 +1,4 @@
-//! When a responder is asked, and how (RFC 6960 §A.1): bounded in time and size.
+//! OCSP requests (RFC 6960 §A.1), with limits for time and size.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use super::{OcspError, Staple, Subject};
 pub(super) fn client(patience: Duration) -> Client {
     let mut config = ClientConfig { connect: patience, ..ClientConfig::default() };
     config.exchange.timeouts = Timeouts { total: Some(patience), head: patience, ..Timeouts::default() };
-    // No two requests in a row go to the same responder, so connections are not kept.
+    // Consecutive requests rarely go to the same responder, so connections are not reused.
     config.pool = PoolConfig { idle_max: 0, ..PoolConfig::default() };
     Client::with_config(config)
 }
@@ -47,7 +47,7 @@ pub(super) fn retry_after(failures: u32, first: Duration, chance: f64) -> Durati
     backoff + (backoff / 4).mul_f64(chance.clamp(0.0, 1.0))
 }
 
-/// Responders answer with the same for hours.
+/// Minimum delay. Responders return the same response for hours.
 const REFRESH_MIN: Duration = Duration::from_mins(1);
 /// Maximum delay, so that a revocation is noticed.
 const REFRESH_MAX: Duration = Duration::from_hours(48);

@@ -9,14 +9,14 @@ use super::signature::verify;
 use super::subject::SHA1;
 use super::{Named, OcspError};
 
-/// That a certificate is good.
+/// A verified OCSP response that states that a certificate is valid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staple {
-    /// The answer, as clients are given it.
+    /// The response, in DER, as sent to clients.
     pub der: Vec<u8>,
-    /// From then on.
+    /// Start of its validity.
     pub this_update: SystemTime,
-    /// Until then.
+    /// End of its validity.
     pub next_update: SystemTime,
 }
 
@@ -29,10 +29,10 @@ impl Staple {
         Self::read(der, &Named::of(chain).ok_or(OcspError::IssuerMissing)?, now)
     }
 
-    /// Reads what is said of `named`.
+    /// Reads and verifies the response for the certificate `named`.
     ///
     /// # Errors
-    /// It does not say that the certificate is good at `now`, or is not to be believed.
+    /// The response does not state that the certificate is valid at `now`, or its signature is invalid.
     pub fn read(der: &[u8], named: &Named, now: SystemTime) -> Result<Self, OcspError> {
         let whole = OcspResponse::from_der(der).map_err(|_| OcspError::Malformed)?;
         if whole.response_status != OcspResponseStatus::Successful {

@@ -1,4 +1,4 @@
-//! The thread on which answers are fetched.
+//! The thread that fetches OCSP responses.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,13 +16,12 @@ use tokio::time::{Instant, sleep};
 use super::fetch::{client, fetch, refresh_after, retry_after};
 use super::{OcspError, Staple, Subject};
 
-/// Gives clients of acceptors what the issuers of their certificates say, on a thread of its own. Clones are
-/// the same.
+/// Fetches OCSP responses and gives them to acceptors, on its own thread. Clones share the thread.
 #[derive(Clone, Default)]
 pub struct Stapler {
     pace: StaplerPace,
     told: Arc<(Mutex<Vec<StapleStatus>>, Condvar)>,
-    /// `None` as long as nothing was wanted.
+    /// The thread. `None` before the first acceptor.
     thread: Arc<Mutex<Option<UnboundedSender<Said>>>>,
 }
 
@@ -39,9 +38,9 @@ enum Said {
 struct StaplerPace {
     /// Timeout of a response.
     answer: Duration,
-    /// After the first failure; twice as long after each further one.
+    /// Delay after the first failure. It doubles after each further one.
     retry: Duration,
-    /// Before it is looked whether certificates have changed.
+    /// Interval for finding changed certificates.
     look: Duration,
 }
 
@@ -50,27 +49,27 @@ struct StaplerPace {
 pub struct StapleStatus {
     /// The file with its chain.
     pub path: PathBuf,
-    /// Until when the answer holds that clients are given; `None` if they are given none.
+    /// End of the validity of the stapled response. `None` without one.
     pub next_update: Option<SystemTime>,
     /// Number of consecutive failures.
     pub failures: u32,
-    /// Why nothing was said the last time.
+    /// Error of the last request, if it failed.
     pub last_error: Option<OcspError>,
 }
 
-/// A certificate that is looked after.
+/// A certificate whose OCSP response is kept current.
 struct Looked {
     path: PathBuf,
     /// `None` without a responder.
     subject: Option<Arc<Subject>>,
     staple: Option<Staple>,
-    /// When something is fetched.
+    /// Time of the next request.
     next: Instant,
     failures: u32,
     last_error: Option<OcspError>,
 }
 
-/// All of them, by what they are.
+/// All certificates, by their DER encoding.
 struct Looking {
     acceptors: Acceptors,
     looked: HashMap<Vec<u8>, Looked>,
@@ -80,20 +79,21 @@ struct Looking {
 }
 
 impl Stapler {
-    /// One that waits less than others do, for tests: `answer` for a responder, `retry` after a failure.
+    /// Returns a stapler with other times, for tests: `answer` is the timeout of a responder, `retry` the
+    /// delay after a failure.
     pub fn with_pace(answer: Duration, retry: Duration) -> Self {
         let pace = StaplerPace { answer, retry, look: retry };
         Self { pace, ..Self::default() }
     }
 
-    /// Looks after the certificates of these acceptors from now on, and of no others.
+    /// Staples the certificates of these acceptors from now on, and no others.
     pub fn follow(&self, acceptors: Vec<Arc<TlsAcceptor>>) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && acceptors.is_empty() {
             return;
         }
         let sender = thread.get_or_insert_with(|| self.start());
-        // It ends with this.
+        // The thread ends when the sender is dropped.
         let _ = sender.send(Said::Follow(acceptors));
     }
 
@@ -109,7 +109,7 @@ impl Stapler {
         self.told().clone()
     }
 
-    /// Waits until `is_so` of what is said, but not longer than `within`. Whether it is.
+    /// Waits until `is_so` returns `true` for the statuses, for at most `within`. Returns its last result.
     pub fn wait_until(&self, within: Duration, is_so: impl Fn(&[StapleStatus]) -> bool) -> bool {
         let waited = self.told.1.wait_timeout_while(self.told(), within, |statuses| !is_so(statuses));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -121,7 +121,7 @@ impl Stapler {
 
     fn start(&self) -> UnboundedSender<Said> {
         let (sender, receiver) = unbounded_channel();
-        // Not the sender: with the last of those the thread ends.
+        // The closure must not hold the sender: the thread ends when the last sender is dropped.
         let (pace, told) = (self.pace, self.told.clone());
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -171,7 +171,7 @@ impl Looking {
         self.acceptors = acceptors;
     }
 
-    /// Finds certificates, has answers fetched that are due, and gives them to clients.
+    /// Finds certificates, starts due requests, and gives responses to acceptors.
     fn look(&mut self) {
         let served: Vec<_> = self.acceptors.iter().flat_map(|acceptor| acceptor.served()).collect();
         let is_served = |certificate: &Vec<u8>| {
@@ -202,14 +202,14 @@ impl Looking {
             if looked.next > now {
                 continue;
             }
-            // Should nothing ever come of it.
+            // Time of the next request if this one never ends.
             looked.next = now + 2 * self.pace.answer + self.pace.retry;
             let (client, certificate) = (self.client.clone(), certificate.clone());
             self.fetches.spawn(async move { (certificate, fetch(&client, &subject).await) });
         }
     }
 
-    /// Takes what was fetched.
+    /// Applies the result of a request.
     fn take(&mut self, certificate: &[u8], outcome: Result<Staple, OcspError>) {
         let Some(looked) = self.looked.get_mut(certificate) else { return };
         let chance = fastrand::f64();

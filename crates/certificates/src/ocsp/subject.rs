@@ -10,12 +10,12 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 use x509_ocsp::{CertId, OcspRequest, Request, TbsRequest};
 
-/// A certificate of which something is to be said.
+/// A certificate, and the request for its OCSP status.
 #[derive(Clone)]
 pub struct Subject {
     /// URL of the responder.
     pub responder: String,
-    /// The question, encoded.
+    /// The request, in DER.
     pub request: Vec<u8>,
     pub(super) named: Named,
 }
@@ -52,7 +52,7 @@ impl Subject {
     }
 }
 
-/// RFC 5280 §4.2.2.1.
+/// Returns the URL of the responder in the certificate (RFC 5280 §4.2.2.1).
 fn responder_of(certificate: &Certificate) -> Option<String> {
     let (_, access) = certificate.tbs_certificate.get::<AuthorityInfoAccessSyntax>().ok()??;
     let mut places = access.0.into_iter().filter(|description| description.access_method == OCSP);
@@ -62,7 +62,7 @@ fn responder_of(certificate: &Certificate) -> Option<String> {
     })
 }
 
-/// `true` for URLs of `http`. Responders sign their answers, so that TLS is not needed.
+/// `true` for `http` URLs. Responders sign their responses, so TLS is not needed.
 fn is_http(url: &str) -> bool {
     Url::for_request(url).is_ok_and(|url| !url.is_https())
 }
