@@ -25,7 +25,7 @@ pub(super) async fn order(
     let identifiers: Vec<_> = names.iter().map(|name| Identifier::Dns(name.to_owned())).collect();
     let replaced = replaced.and_then(|contents| identifier_of(contents.chain.first()?));
     let mut order = begin(account, &identifiers, replaced).await?;
-    // Checked below: each authorization must be for an ordered name.
+    // Each authorization costs a request, so a server must not name more than were ordered.
     if order.state().authorizations.len() > identifiers.len() {
         return Err(AcmeError::UnknownName);
     }
