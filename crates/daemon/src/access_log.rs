@@ -9,8 +9,8 @@ use thruway_server::{AccessLog, AccessLogLines, AccessLogTarget, OpenTarget, Reo
 
 use crate::config::{AccessLogConfig, Config, Failure};
 
-/// The access log, if there is one. One that a config has had is kept, in case that a later one wants it
-/// again. Clones are the same.
+/// The access log, if any. It is kept when a config disables it, because a later config may enable it again.
+/// Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct LiveLog(Arc<Mutex<Option<Present>>>);
 
@@ -43,7 +43,7 @@ impl LiveLog {
         opened.map_err(|error| failure(config, wanted, &error))
     }
 
-    /// Writes what is `wanted` from now on. Returns the log, unless there is to be none.
+    /// Applies `wanted`. Returns the log, unless it is disabled.
     pub(crate) fn replace(&self, wanted: Wanted) -> Option<AccessLog> {
         let mut log = self.lock();
         match (wanted, &mut *log) {
@@ -80,7 +80,7 @@ impl LiveLog {
     }
 }
 
-/// Looks whether the access log could be started, without making a file.
+/// Checks that the access log can be written, without creating a file.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let Some(log) = &config.access_log else { return Ok(()) };
     let AccessLogTarget::File(path) = &log.target else { return Ok(()) };

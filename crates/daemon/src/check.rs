@@ -56,7 +56,7 @@ pub fn explain(path: &Path, request: &str, headers: &[String]) -> Result<String,
     Ok(mask_userinfo(&explanation).into_owned())
 }
 
-/// Looks up the names of all servers, by the names of their upstreams.
+/// Looks up the names of all servers. Returns the results with the names of their upstreams.
 ///
 /// # Errors
 /// The system refuses what a lookup needs.

@@ -277,7 +277,7 @@ fn start_server(
     server.start()
 }
 
-/// Stops what runs beside the server.
+/// Stops the parts besides the server.
 fn end(loads: &[thruway_server::WorkerLoad], admin: Option<RunningServer>, log: &LiveLog) -> Ended {
     if let Some(admin) = admin {
         admin.drain();

@@ -32,7 +32,7 @@ pub(crate) struct RunningRoute {
     pub(crate) action: String,
     pub(crate) meter: Option<Arc<RouteMeter>>,
     pub(crate) mirror: Option<Arc<Mirror>>,
-    /// Its policies in their order, and what each has refused.
+    /// The policies in order, with the number of refused requests of each.
     pub(crate) refusals: Vec<(String, Arc<RefusalCount>)>,
 }
 

@@ -36,8 +36,7 @@ pub(crate) struct Parts {
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
 
-/// The routes of `config`, and what they are made of; as far as it is the same, of what those `before` were
-/// made of.
+/// Returns the routes of `config` and their components. Unchanged components of `before` are reused.
 pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
     let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
@@ -104,8 +103,8 @@ impl Parts {
         upstream
     }
 
-    /// Starts what is new, and waits until names have been looked up for the first time. To be called when
-    /// there is no mistake left that could keep the config from being used.
+    /// Starts new components and waits for the first lookup of names. Call this when no error can occur any
+    /// more.
     pub(crate) fn start(&mut self) {
         let start = |(upstream, before): (Arc<Upstream>, Option<Arc<Upstream>>)| {
             if let Some(before) = &before {
@@ -202,7 +201,7 @@ impl Parts {
             let place = (name.to_string(), policy.clone());
             let refusals = before.refusals.get(&place).cloned().unwrap_or_default();
             self.refusals.insert(place, refusals.clone());
-            // That there is one of this name was checked with the config.
+            // The config was checked, so the policy exists.
             let policy = self.policies[policy].1.clone();
             let guarded = Guarded::new(policy, name.clone(), handler).counted_by(refusals);
             guarded.recorded(is_logged).into_handler()
@@ -343,7 +342,7 @@ fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<
     }
 }
 
-/// `handler`, counted if there is a meter.
+/// Returns `handler`, with `meter` counting its requests if there is one.
 fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
     match meter {
         Some(meter) => Measured::new(handler, meter).into_handler(),

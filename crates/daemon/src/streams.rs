@@ -15,7 +15,7 @@ pub(crate) struct Streams(Vec<Listening>);
 /// One listener.
 #[derive(Clone)]
 pub(crate) struct Listening {
-    /// Its place among all listeners.
+    /// Number of the listener in the config.
     pub(crate) listener: usize,
     /// Configured address, which identifies the listener across reloads.
     address: ListenAddr,

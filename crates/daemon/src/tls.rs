@@ -40,7 +40,7 @@ impl Default for TlsManager {
 struct Present {
     acceptors: Vec<(ListenAddr, Arc<TlsAcceptor>)>,
     connectors: Vec<Arc<TlsConnector>>,
-    /// Errors that were logged already.
+    /// Errors that are already in the log.
     told: Vec<CertificateError>,
 }
 
@@ -60,7 +60,7 @@ impl TlsManager {
         }
     }
 
-    /// Looks after what is in `config` and `parts` from now on, and reads what has changed of it.
+    /// Watches the files of `config` and `parts` from now on.
     pub(crate) fn follow(&self, config: &Config, parts: &Parts) {
         let acceptors = config
             .listeners
@@ -101,7 +101,7 @@ impl TlsManager {
         self.acme.statuses()
     }
 
-    /// Looks for changes every few seconds, until the daemon has ended.
+    /// Checks for changed files every few seconds until the daemon has ended.
     pub(crate) fn watch(&self) {
         let present = Arc::downgrade(&self.present);
         thread::spawn(move || {

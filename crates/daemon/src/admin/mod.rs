@@ -1,7 +1,7 @@
 //! The admin listener: operators ask for health, status and metrics, reload the config, and set the admin
 //! state of servers.
 //!
-//! It is a server of its own with one worker, so that it answers while the other workers are busy or drain.
+//! It is a separate server with one worker, so that it responds while the other workers are busy or drain.
 
 mod state;
 mod guard;
@@ -63,7 +63,7 @@ fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
     Response::text(reason).with_status(StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// Reads the config anew, on a thread that may wait for it.
+/// Reloads the config on a thread that may block.
 async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
     let reloader = admin.reloader.clone();
     match tokio::task::spawn_blocking(move || reloader.reload()).await {
@@ -78,5 +78,5 @@ async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
 /// Maximum number of connections: enough for monitoring, and few enough to leave descriptors to clients.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Drain time: requests complete at once, except for a reload.
+/// Drain time: requests complete immediately, except for a reload.
 const DRAIN: Duration = Duration::from_secs(1);

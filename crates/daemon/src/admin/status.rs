@@ -113,7 +113,7 @@ pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
 
 /// Returns the document of `GET /status`.
 pub(crate) fn status(admin: &ServiceState) -> serde_json::Value {
-    // Its members are numbers, texts and lists, which JSON can express.
+    // The members are numbers, strings and lists, which JSON can express.
     with_status(admin, |status| serde_json::to_value(status).unwrap_or_default())
 }
 

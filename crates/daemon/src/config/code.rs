@@ -77,7 +77,7 @@ impl Config {
         self
     }
 
-    /// Adds a route. More specific routes are tried first, whatever the order of the calls.
+    /// Adds a route. More specific routes are tried first, independent of the order of the calls.
     pub fn route(mut self, route: Route) -> Self {
         self.routes.push(route);
         self

@@ -22,14 +22,14 @@ enum Unfilled {
     Name(String),
     /// The variable is there, but is no text.
     NotText(String),
-    /// There is no such variable.
+    /// The variable is not set.
     Undefined(String),
 }
 
 /// Fills in all texts of `table`.
 ///
 /// # Errors
-/// All that cannot be filled in.
+/// Returns an error for each value that cannot be replaced.
 pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled, Failure> {
     let (mut filled, mut failures) = (Filled::default(), Failures::new());
     table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut filled, &mut failures));

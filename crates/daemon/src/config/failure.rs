@@ -243,9 +243,9 @@ impl Source {
 
 /// Returns `message` with `stand_in` in place of `value`, which the reader must not see.
 ///
-/// A short value may be a part of any word, so it is replaced only as a whole quotation in backquotes.
-/// `is_meant` says that the message is about this value: if it does not quote all of it, its parts in
-/// backquotes are replaced too.
+/// A short value may be a part of any word, so only a complete quotation in backquotes is replaced. With
+/// `is_meant`, the message is about this value. If such a message quotes only parts of it in backquotes,
+/// these are replaced too.
 pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_meant: bool) -> String {
     let value = value.trim();
     if value.is_empty() || value == stand_in {

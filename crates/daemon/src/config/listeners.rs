@@ -215,7 +215,7 @@ pub(in crate::config) fn resolve_listeners(
         }
         let http2 = match http2 {
             Some(http2) => http2.into_inner().into(),
-            // Clients of TLS say what they speak: that there are others costs nothing.
+            // TLS clients name their protocols, so offering both costs nothing.
             None if tls.is_some() && !is_without_http2 => Http2::Too,
             None => Http2::No,
         };
@@ -334,7 +334,7 @@ fn resolve_tcp_name(
     (name, raw.into_inner())
 }
 
-/// Refuses what streams do not have, and what cannot be told from a stream that is not understood.
+/// Refuses settings of upstreams that TCP streams cannot use, because they need HTTP.
 fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span) {
     let name = &upstream.name;
     let by_address = [None, Some(&HashBy::ClientAddress)];

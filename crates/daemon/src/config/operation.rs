@@ -93,7 +93,7 @@ pub(in crate::config) fn resolve_access_log(
         }
         _ => (AccessLogTarget::Stdout, 0..0),
     };
-    // Whatever the route of a request is: a client may send its key to another one.
+    // The keys of all policies, because a client may send its key to any route.
     let keys = policies.values().flatten().filter_map(PolicyConfig::key_parameter);
     let masked_parameters = keys.map(str::to_owned).collect();
     AccessLogConfig { lines: AccessLogLines { format, masked_parameters }, target, span }

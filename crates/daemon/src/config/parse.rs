@@ -1,4 +1,4 @@
-//! Reads the text of a config, and says in the words of TOML what is wrong with it.
+//! Parses the text of a config, and explains errors in terms of TOML.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,15 @@ use crate::config::failure::Source;
 use crate::config::whole_file::Raw;
 use crate::config::{Failure, environment};
 
-/// Reads the text of a config, and fills in what comes from the environment.
+/// Parses the text of a config and inserts values from the environment.
 pub(in crate::config) fn parse(source: &Source) -> Result<Raw, Failure> {
     let mut table = DeTable::parse(&source.text).map_err(|error| refusal(source, &error))?;
     let filled = source.keep_filled(environment::fill_in(table.get_mut(), source)?);
     read(table, filled, source)
 }
 
-/// Reads a table in which texts were filled in: they stay texts until something else is asked for.
+/// Parses a table. Inserted values are strings. If a key needs another type, the value is converted and the
+/// table is parsed again.
 fn read<'f>(mut table: Spanned<DeTable<'f>>, filled: &'f Filled, source: &Source) -> Result<Raw, Failure> {
     loop {
         let error = match Raw::deserialize(TomlDeserializer::from(table.clone())) {
@@ -117,7 +118,7 @@ struct Unknown<'m> {
 }
 
 impl<'m> Unknown<'m> {
-    /// Reads what serde says: ``unknown field `adress`, expected `address` or …``.
+    /// Parses an error of serde: ``unknown field `adress`, expected `address` or …``.
     fn from_message(message: &'m str) -> Option<Self> {
         let (what, rest) = match message.strip_prefix("unknown field ") {
             Some(rest) => ("key", rest),
@@ -177,5 +178,5 @@ const RENAMED_KEYS: [(&str, &str); 19] = [
 const FILLED_HINT: &str =
     "the value comes from the environment: write a number without a unit, `true` or `false`";
 
-/// One letter more, less or exchanged in a short name.
+/// Allows one missing, additional or wrong letter in a short name.
 const LIKENESS_MIN: f64 = 0.8;

@@ -43,7 +43,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A list that says nothing is not what leaving it out is.
+    /// Refuses an empty list, which differs from an absent one.
     pub(super) fn refuse_empty<T>(&mut self, list: &Spanned<Vec<T>>, message: &str, hint: &str) {
         if list.get_ref().is_empty() {
             self.refuse_with(list, message, hint);
@@ -62,7 +62,7 @@ impl Resolver<'_> {
         self.failures.push(self.source.failure(span.clone(), message));
     }
 
-    /// Relative paths start where the config is, wherever the command was called.
+    /// Returns the path relative to the directory of the config, independent of the current directory.
     pub(super) fn beside_config(&self, path: &Path) -> PathBuf {
         self.source.path.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
     }

@@ -370,7 +370,7 @@ fn resolve_method(resolver: &mut Resolver<'_>, raw: &Spanned<String>) {
     }
 }
 
-/// The action, if there is exactly one.
+/// Returns the action if there is exactly one.
 fn resolve_action(
     resolver: &mut Resolver<'_>,
     mut raw: RawRoute,

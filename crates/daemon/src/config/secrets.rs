@@ -112,7 +112,7 @@ struct Place<'s> {
 }
 
 impl<'s> Place<'s> {
-    /// All that a value may be here.
+    /// Returns all possible values.
     fn alternatives(self) -> Vec<Self> {
         let at = |schema| Self { schema, ..self };
         let referred =

@@ -1,4 +1,4 @@
-//! A config in words, as `check` and `/status` say it.
+//! Text forms of a config, for `check` and `/status`.
 
 use std::fmt;
 

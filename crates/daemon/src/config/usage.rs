@@ -107,8 +107,8 @@ impl AboutRequests {
     }
 }
 
-/// Refuses what is said in vain. To be called when there is nothing else wrong: otherwise not all routes may
-/// be here.
+/// Refuses settings without effect. Call this only if there are no other errors; otherwise routes may be
+/// missing.
 pub(in crate::config) fn check_usage(
     resolver: &mut Resolver<'_>,
     said: Vec<AboutRequests>,

@@ -101,10 +101,10 @@ pub(in crate::config) enum RawOtherReading {
     Reject,
 }
 
-/// Resolves `raw`, which `source` says.
+/// Checks `raw`, which was parsed from `source`, and returns the settings.
 ///
 /// # Errors
-/// All that is wrong, not only what comes first.
+/// Returns all errors, not only the first.
 pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let mut resolver = Resolver { source: &source, failures: Vec::new(), acme: None };
     let places = places_of(&raw);

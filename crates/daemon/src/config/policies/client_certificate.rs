@@ -110,7 +110,7 @@ pub(in crate::config) fn resolve_client_certificate(
     ClientCertificateConfig { allow: Some(allow) }
 }
 
-/// Puts what `read` makes of each text among those that are `allowed`.
+/// Parses each text with `read` and adds the results to `allowed`.
 fn resolve_each(
     resolver: &mut Resolver<'_>,
     raw: Option<Spanned<Vec<Spanned<String>>>>,

@@ -8,7 +8,7 @@ use thruway_server::{FieldName, FieldValue};
 use crate::config::resolver::Resolver;
 use crate::config::values::Spanned;
 
-/// The name of a field that a policy writes: none that gateways write, or would leave out.
+/// Returns the name of a header that a policy sets. Refuses headers that the gateway sets or removes.
 pub(in crate::config) fn resolve_told_field(
     resolver: &mut Resolver<'_>,
     raw: Option<Spanned<String>>,

@@ -451,7 +451,7 @@ fn resolve_retry_budget(resolver: &mut Resolver<'_>, raw: RawRetryBudget) -> Ret
     }
 }
 
-/// The name, if there is an upstream that is called so.
+/// Returns `name` if there is an upstream of this name.
 pub(in crate::config) fn known_upstream(
     resolver: &mut Resolver<'_>,
     name: &Spanned<String>,
@@ -464,7 +464,7 @@ pub(in crate::config) fn known_upstream(
     None
 }
 
-/// There is no upstream of this name.
+/// Refuses an unknown upstream.
 pub(in crate::config) fn refuse_upstream(
     resolver: &mut Resolver<'_>,
     name: &str,
@@ -494,7 +494,7 @@ fn has_no_weight(raw: &Spanned<TextOrTable<RawServer>>) -> bool {
 /// 16 MiB of each upload that is under way is what a gateway can have to remember.
 const REPLAY_BYTES_MAX: usize = 16 << 20;
 
-/// Timeouts and limits of exchanges, of which `raw` loses what it says.
+/// Returns the limits and timeouts of exchanges. Takes the values out of `raw`.
 pub(in crate::config) fn resolve_exchange(
     resolver: &mut Resolver<'_>,
     raw: &mut RawUpstream,
