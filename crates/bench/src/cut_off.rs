@@ -1,27 +1,31 @@
-//! Requests that a closed loop cuts off at its end. The completed requests do not show a server that stalls a
-//! second before the end: it answers all but a few requests, and quickly. Only the few requests without a
-//! response show the stall.
+//! Requests that a closed loop cuts off when it ends. The completed requests do not show a server that stalls
+//! one second before the end: until then, the server answered quickly. Only the few requests without a
+//! response
+//! show the stall.
 
 use std::time::Duration;
 
 use crate::record::Record;
 use crate::times::Times;
 
-/// Requests that were cut off.
+/// The requests that were cut off, and the response times with them included.
 pub(crate) struct CutOff {
-    /// The times of those that were answered, and of those that were cut off late, with what they had waited.
+    /// The times of the answered requests, plus the waiting times of the requests that were cut off after a
+    /// longer
+    /// wait than usual.
     pub(crate) times: Times,
-    /// From this time on, times are at least so long, and may have been longer.
+    /// Times from this one on are lower bounds: the real response times may have been longer.
     pub(crate) at_least_from: Duration,
-    /// Time since the start of the oldest request.
+    /// Waiting time of the oldest request that was cut off.
     pub(crate) longest: Duration,
     /// Number of requests that were cut off.
     count: u64,
 }
 
 impl CutOff {
-    /// Collects the requests that were cut off. Returns `None` if they would change the times by less than a
-    /// twentieth.
+    /// Collects the requests that were cut off. Returns `None` if they would change neither the 99th
+    /// percentile
+    /// nor the longest time by more than 5 %.
     pub(crate) fn of(record: &Record) -> Option<Self> {
         let answered = &record.service;
         let usual = answered.percentile(99.0);
@@ -33,11 +37,12 @@ impl CutOff {
         is_other.then_some(Self { times, at_least_from: late, longest, count })
     }
 
-    /// Returns `true` if the server likely stopped to respond. There are two signs. First, the oldest request
-    /// waited for a good part of the measured time and twice as long as any answered request. Second, the
-    /// 99th percentile doubles with the requests that were cut off. With too few responses to know the usual
-    /// time, `silence` decides: the time without a response at the end. It must be half of the measured time
-    /// and twice as long as any response took.
+    /// Returns `true` if the server has probably stalled. One of two signs is enough: the oldest request waited
+    /// at least 1/20 of the measured time and twice as long as any answered request, or the requests that were
+    /// cut off double the 99th percentile.
+    ///
+    /// With too few responses to know the usual time, the check uses `silence`, the time without a response
+    /// at the end: it must be at least half of the measured time and twice as long as the slowest response.
     pub(crate) fn is_stall(&self, answered: &Times, measured: Duration, silence: Duration) -> bool {
         if answered.count() < self.count * USUAL_MIN {
             let is_known = answered.count() > 0;
@@ -54,10 +59,11 @@ fn exceeds(time: Duration, other: Duration, factor: f64) -> bool {
     time > other.mul_f64(factor)
 }
 
-/// Shortest silence of a stall; a shorter one may come from the machine.
+/// Shortest silence that counts as a stall. The machine itself may cause shorter ones.
 const STALL_MIN: Duration = Duration::from_millis(500);
 
-/// Minimum number of responses for each request that was cut off. With fewer, the usual time is unknown.
+/// Number of responses that must exist for each request that was cut off. With fewer responses, the usual
+/// time is unknown.
 const USUAL_MIN: u64 = 10;
 
 #[cfg(test)]

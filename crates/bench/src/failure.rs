@@ -1,4 +1,4 @@
-//! Outcomes of a request other than the expected response, each with its own counter.
+//! Ways in which a request can fail. Each kind has its own counter.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use thruway_client::ConnectError;
 use thruway_net::tls::TlsFailure;
 
-/// One row for each kind: its name and the words for people.
+/// Defines the enum: one row for each kind with its name and its description.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $words:literal)*) => {
-        /// Why a request has no answer, or another than was expected.
+        /// Reason why a request has no response or an unexpected one.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum FailureKind {
@@ -18,10 +18,10 @@ macro_rules! kinds {
         }
 
         impl FailureKind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The kind in words.
+            /// Returns the description of the kind for the report.
             pub const fn words(self) -> &'static str {
                 match self {
                     $(Self::$name => $words,)*
@@ -32,65 +32,72 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The address has no listener.
+    /// The connection was refused: no server listens on the address.
     Refused "connection refused"
-    /// No way leads to the address.
+    /// No route leads to the address.
     Unreachable "unreachable"
-    /// No connection within the time for a request.
+    /// The connection could not be opened within the request timeout.
     ConnectTimedOut "no connection in time"
-    /// This process has no descriptors left.
+    /// This process has reached its limit of open file descriptors.
     DescriptorsExhausted "no descriptors left"
-    /// This machine has no port left to connect from.
+    /// This machine has no free local port for another connection.
     PortsExhausted "no local port left"
-    /// There is a connection, but none in TLS.
+    /// The TCP connection was opened, but the TLS handshake failed.
     HandshakeFailed "TLS handshake failed"
-    /// Another reason why there is no connection.
+    /// The connection could not be opened for another reason.
     ConnectFailed "cannot connect"
-    /// The connection ended before the first byte of a response.
+    /// The server closed the connection before it sent the first byte of a response.
     Closed "closed without an answer"
-    /// The connection ended within an answer: a short head or short content.
+    /// The connection ended in the middle of a response: in its head or in its body.
     Incomplete "ended within an answer"
-    /// The server broke the connection off.
+    /// The server reset the connection.
     Reset "connection reset"
-    /// The server does not speak HTTP/2: it did not agree to it, or begins with something else.
+    /// The server does not support HTTP/2: it did not select it in the TLS handshake, or did not start with
+    /// HTTP/2.
     NotHttp2 "no HTTP/2"
-    /// The server has reset the stream of the request. HTTP/2 only, as the next two.
+    /// The server reset the stream of the request. This kind and the next two occur only with HTTP/2.
     StreamReset "stream reset"
-    /// The server has refused the stream of the request (`REFUSED_STREAM`).
+    /// The server refused the stream of the request (`REFUSED_STREAM`).
     StreamRefused "stream refused"
-    /// The server has given up the connection (`GOAWAY`), or takes no request on one.
+    /// The server announced the end of the connection (`GOAWAY`), or accepts no request on a new one.
     GoneAway "server unreachable"
-    /// The response breaks a rule of HTTP.
+    /// The response violates the HTTP specification.
     Malformed "malformed answer"
-    /// Bytes after a complete response that belong to no response: more content than announced, or a response
-    /// without a request. The response before them is counted too.
+    /// The server sent bytes after a complete response that belong to no response: a body longer than
+    /// announced, or
+    /// a response without a request. The preceding response is counted too.
     Surplus "bytes after a response"
-    /// No complete answer within the time for a request.
+    /// The response was not complete within the request timeout.
     TimedOut "timed out"
-    /// Sent behind a request that failed on the same connection, which was given up for it.
+    /// The request was pipelined behind a request that failed, and the connection was closed because of that
+    /// failure.
     Abandoned "abandoned after a failed request"
-    /// Complete, with another status than was expected.
+    /// The response is complete, but has an unexpected status.
     WrongStatus "wrong status"
-    /// Complete, with content of another length than was expected.
+    /// The response is complete, but its body has an unexpected length.
     WrongLength "wrong length"
-    /// Complete, with other content than was expected.
+    /// The response is complete, but its body has an unexpected digest.
     WrongDigest "wrong content"
-    /// An answer to another request, by its id. Messages of MCP only, as the next three.
+    /// The `id` of the response belongs to another request. This kind and the next three occur only with MCP
+    /// messages.
     WrongId "wrong id"
-    /// Complete, and without a JSON-RPC response in it.
+    /// The response is complete, but contains no JSON-RPC response.
     NotAResponse "no JSON-RPC response"
-    /// A JSON-RPC error.
+    /// The response is a JSON-RPC error.
     RpcError "JSON-RPC error"
-    /// The result of a tool that says `isError`.
+    /// The tool returned a result with `isError`.
     ToolError "tool error"
-    /// Sent, and not answered when the load had ended and the time for the last answers was over.
+    /// The request was sent, and got no response until the load had ended and the time for the last responses
+    /// was
+    /// over.
     Unanswered "unanswered at the end"
-    /// Meant to be sent, and never sent, because all connections were waiting. Open loop only.
+    /// The request was scheduled but never sent, because all connections were busy. Open loop only.
     Unsent "never sent"
 }
 
 impl FailureKind {
-    /// Returns `true` if the time until the failure counts as a response time, because the true time would be
+    /// Returns `true` if the time until the failure counts as a response time. The true response time would
+    /// be
     /// longer. Without these times, a server that answers nothing would look fast.
     pub const fn counts_as_waited(self) -> bool {
         matches!(self, Self::TimedOut | Self::Unanswered | Self::Unsent)
@@ -98,8 +105,8 @@ impl FailureKind {
 }
 
 impl FailureKind {
-    /// Returns `true` if the server has failed: neither the time was over, nor was something used up on the
-    /// machine of the load generator.
+    /// Returns `true` if the server caused the failure. A timeout, or a resource that ran out on the load
+    /// generator's machine, is no failure of the server.
     pub const fn is_of_server(self) -> bool {
         !self.counts_as_waited()
             && !matches!(
@@ -129,7 +136,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// A request that failed: how, and what there is to say about the single case.
+/// A failed request: the kind of the failure, and details of this case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
@@ -142,7 +149,7 @@ pub(crate) enum Detail {
     None,
     Connect(ConnectError),
     Rule(thruway_http1::Error),
-    /// An error code of HTTP/2.
+    /// An HTTP/2 error code.
     Reason(h2::Reason),
     Status(u16),
     Length(u64),
@@ -154,12 +161,12 @@ impl Failure {
         Self { kind, detail: Detail::None }
     }
 
-    /// A JSON-RPC error with this code.
+    /// Creates the failure for a JSON-RPC error with this code.
     pub(crate) const fn code(code: i64) -> Self {
         Self { kind: FailureKind::RpcError, detail: Detail::Code(code) }
     }
 
-    /// An answer with this status, which was not expected.
+    /// Creates the failure for a response with this unexpected status.
     pub(crate) const fn status(status: u16) -> Self {
         Self { kind: FailureKind::WrongStatus, detail: Detail::Status(status) }
     }
@@ -177,7 +184,7 @@ impl fmt::Display for Detail {
             Self::None => Ok(()),
             Self::Connect(error) => error.fmt(f),
             Self::Rule(rule) => rule.fmt(f),
-            // Its name, as RFC 9113 §7 has it.
+            // `Debug` writes the name of the code as in RFC 9113 §7.
             Self::Reason(reason) => write!(f, "{reason:?}"),
             Self::Status(status) => status.fmt(f),
             Self::Length(bytes) => write!(f, "{bytes} bytes"),

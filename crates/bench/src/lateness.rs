@@ -1,13 +1,14 @@
 //! Detects a server that falls behind in an open loop: later requests wait longer than earlier ones. The
-//! waiting time itself does not matter: a server that always takes a second keeps up as well as one that
+//! length
+//! of the response times does not matter: a server that always takes one second keeps up as well as one that
 //! takes a microsecond.
 
 use std::time::Duration;
 
 use crate::times::Times;
 
-/// Response times of those requests that were meant to start in the first third of the measured time, and in
-/// the last.
+/// The response times of requests scheduled in the first third of the measured time, and of those in the last
+/// third.
 #[derive(Clone, Debug)]
 pub(crate) struct Lateness {
     window: Duration,
@@ -16,12 +17,12 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Observes requests that are due within `window`.
+    /// Observes requests that are scheduled within `window`.
     pub(crate) fn new(window: Duration) -> Self {
         Self { window, early: Times::exact(), late: Times::exact() }
     }
 
-    /// Counts a request that was meant to start at `at`, counted from the beginning of the window.
+    /// Counts a request that was scheduled at `at`, measured from the start of the window.
     #[inline]
     pub(crate) fn record(&mut self, at: Duration, response: Duration) {
         if at < self.window / 3 {
@@ -31,18 +32,19 @@ impl Lateness {
         }
     }
 
-    /// Adds what another has counted of the same window.
+    /// Adds the counts of another worker for the same window.
     pub(crate) fn add(&mut self, other: &Self) {
         self.early.add(&other.early);
         self.late.add(&other.late);
     }
 
-    /// The share of what is offered that the server gets done: 1 if it keeps up, 0.5 if each second brings
-    /// work for two.
+    /// Returns the share of the offered load that the server completes: 1 if it keeps up, 0.5 if it receives
+    /// twice as many requests as it can complete.
     ///
-    /// If the response times grow by `g` seconds each second, the requests of one second complete in `1 + g`
-    /// seconds. The function compares medians, so that a few outliers do not matter, and counts only
-    /// statistically significant growth.
+    /// If the response times grow by `g` seconds each second, the server needs `1 + g` seconds for the
+    /// requests
+    /// of one second. The function compares medians, so that outliers do not matter, and it ignores growth
+    /// that is not statistically significant.
     pub(crate) fn share_done(&self) -> f64 {
         let between = self.window.as_secs_f64() * 2.0 / 3.0;
         let grown = self.late.percentile(50.0).saturating_sub(self.early.percentile(50.0)).as_secs_f64();
@@ -53,8 +55,8 @@ impl Lateness {
         }
     }
 
-    /// Returns `true` if the intervals of both medians do not overlap, and the growth affects more than a few
-    /// requests.
+    /// Returns `true` if the confidence intervals of both medians do not overlap, and the growth affects more
+    /// than a few requests.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn has_surely_grown(&self, growth: f64) -> bool {
         let more_waiting = growth * (self.early.count() + self.late.count()) as f64;
@@ -63,17 +65,18 @@ impl Lateness {
     }
 }
 
-/// An end of the interval that holds the median with 99 %: below it for a `side` of -1, above it for 1.
+/// Returns one end of the interval that contains the median with a probability of 99 %: the lower end for a
+/// `side` of -1, the upper end for 1.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn percentile_around(times: &Times, side: f64) -> Duration {
     let distance = 50.0 * NORMAL_99 / (times.count().max(1) as f64).sqrt();
     times.percentile((50.0 + side * distance).clamp(0.0, 100.0))
 }
 
-/// Number of standard deviations to either side that leaves out 1 %.
+/// Distance from the mean, in standard deviations, that excludes 1 % of a normal distribution.
 const NORMAL_99: f64 = 2.576;
 
-/// Fewer requests that wait more at the end than at the beginning are a moment's.
+/// Minimum growth of the number of waiting requests. Smaller growth may be a random fluctuation.
 const WAITING_MIN: f64 = 10.0;
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
-//! A load generator for HTTP servers: requests start by a schedule, each one is accounted for, and the
-//! measurements become a report.
+//! A load generator for HTTP servers. It starts requests on a schedule, counts the outcome of each one, and
+//! writes a report.
 //!
-//! There is one loop, `schedule × worker × record × stop`: a [`Pace`] says when requests start, [`Requests`]
-//! what they are, a [`Worker`] drives connections, a [`Record`] remembers, a [`Limit`] ends it. [`Load::run`]
-//! does that on threads with sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] plan a load as
-//! people describe it, [`StartedServer`] starts a server for it. Nothing here prints.
+//! All loads use the same loop: a [`Pace`] schedules requests, [`Requests`] create them, a [`Worker`] drives
+//! the
+//! connections, a [`Record`] collects the results, and a [`Limit`] ends the load. [`Load::run`] runs the loop
+//! on
+//! threads with sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] create a load from the
+//! options of
+//! the user. [`StartedServer`] starts a server to measure. This crate prints nothing.
 //!
 //! ```no_run
 //! use thruway_bench::{HttpOptions, LoadOptions, Report, StopFlag};

@@ -1,5 +1,5 @@
-//! Overflows of listen queues on this machine. A client retries such a connection after a second or more, so
-//! the measurement shows the overflow instead of the server.
+//! Counts overflows of listen queues on this machine. A client retries a dropped connection after a second or
+//! more. Then the measurement shows the overflow instead of the server.
 
 use std::fs;
 use std::net::IpAddr;
@@ -8,19 +8,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thruway_client::UpstreamAddr;
 
-/// Number of overflows that the kernel counted for all listeners of a network namespace.
+/// Overflow counters of the kernel, for all listeners of a network namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListenQueue {
-    /// The queue of connections that wait for `accept` was full.
+    /// Number of connections that were dropped because the queue of connections waiting for `accept` was
+    /// full.
     pub overflows: u64,
-    /// A connection was not taken for any reason, that one included.
+    /// Number of connections that were dropped for any reason, including `overflows`.
     pub drops: u64,
 }
 
 impl ListenQueue {
-    /// Returns the counters of the server's network namespace: that of its process, or that of this process
-    /// if the server listens on a loopback address. Returns `None` for remote servers and other transports
-    /// than TCP.
+    /// Reads the counters of the server's network namespace: the namespace of the server's process if it is
+    /// known, or of this process if the server listens on a loopback address. Returns `None` for remote
+    /// servers without a known process, and for transports other than TCP.
     pub(crate) fn look(server: Option<u32>, addresses: &[UpstreamAddr]) -> Option<Self> {
         let ips: Vec<_> = addresses.iter().filter_map(|address| Some(address.tcp()?.ip())).collect();
         let network = match server {
@@ -39,7 +40,7 @@ impl ListenQueue {
         }
     }
 
-    /// Parses a line of names and a line of numbers.
+    /// Parses the two `TcpExt:` lines: one with names, one with numbers.
     fn parse(netstat: &str) -> Option<Self> {
         let mut lines = netstat.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
         let (names, values) = (lines.next()?, lines.next()?);

@@ -1,11 +1,11 @@
-//! The course of a load over time, in a bounded number of parts.
+//! The progress of a load over time, in a bounded number of parts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::record::Interval;
 
-/// The intervals of all workers, added up. When there are too many, neighbours become one.
+/// The sum of the intervals of all workers. If there are too many parts, each pair of neighbors is merged.
 #[derive(Debug)]
 pub struct OverTime {
     length: Duration,
@@ -45,7 +45,7 @@ impl OverTime {
         self.parts.iter().map(move |(index, part)| (length * u32::try_from(*index).unwrap_or(u32::MAX), part))
     }
 
-    /// The last part, and how much of its time it knows of so far.
+    /// Returns the last part, and the time that its data covers so far.
     pub(crate) fn last(&self) -> Option<(Duration, &Interval)> {
         let (index, part) = self.parts.last_key_value()?;
         let known = self.passed.saturating_sub(index * self.scale);
@@ -57,7 +57,7 @@ impl OverTime {
     }
 }
 
-/// At 30 KiB each, less than 5 MB.
+/// 128 parts of 30 KiB each use less than 5 MB.
 const PARTS_MAX: usize = 128;
 
 #[cfg(test)]

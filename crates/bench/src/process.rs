@@ -1,5 +1,5 @@
-//! Resource use of a process and its descendants, from the kernel. It includes threads that ended and
-//! children that were waited for.
+//! Reads the resource use of a process and its descendants from the kernel. The result includes threads that
+//! ended, and children that ended if their parent waited for them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,8 +11,9 @@ use nix::unistd::Pid;
 /// Resource use of a process and its descendants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// CPU time. The time of threads, including ended ones, has nanosecond precision; that of children that
-    /// ended and were waited for has the precision of clock ticks.
+    /// CPU time. The time of threads, including ended ones, has nanosecond precision. The time of ended
+    /// children that
+    /// their parent waited for has the precision of clock ticks.
     pub cpu: Duration,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
@@ -22,9 +23,9 @@ pub struct Usage {
 #[derive(Debug)]
 pub(crate) struct Meter {
     id: u32,
-    /// Processes of the last measurement.
+    /// CPU times of the processes at the last measurement.
     known: HashMap<u32, CpuTimes>,
-    /// CPU time of those that have gone without being waited for, as far as it was seen.
+    /// CPU time of processes that ended without a parent that waited for them, as of the last measurement.
     unwaited: Duration,
     is_incomplete: bool,
 }
@@ -32,13 +33,13 @@ pub(crate) struct Meter {
 /// CPU times of a process.
 #[derive(Clone, Copy, Debug)]
 struct CpuTimes {
-    /// CPU time of its threads.
+    /// CPU time of the threads of this process.
     own: Duration,
-    /// CPU time of its ended children that were waited for, and of their children.
+    /// CPU time of ended children that this process waited for, and of their descendants.
     waited_for: Duration,
 }
 
-/// Reads what process `id` has used. `None` if it is gone.
+/// Reads the resource use of process `id`. Returns `None` if the process does not exist.
 pub fn usage(id: u32) -> Option<Usage> {
     Meter::new(id).look()
 }
@@ -54,12 +55,13 @@ impl Meter {
         Self { id, known: HashMap::new(), unwaited: Duration::ZERO, is_incomplete: false }
     }
 
-    /// Measures the resource use so far. `None` if the process is gone.
+    /// Measures the total resource use so far. Returns `None` if the process has ended.
     pub(crate) fn look(&mut self) -> Option<Usage> {
         let mut now = HashMap::new();
         let mut resident_bytes = 0;
         for id in family(self.id) {
-            // A descendant may end while it is looked at, the process itself may not.
+            // A descendant may end during the measurement. If the process itself has ended, there is no
+            // result.
             let Some((times, resident)) = CpuTimes::of(id).zip(resident_of(id)) else {
                 if id == self.id {
                     return None;
@@ -74,13 +76,16 @@ impl Meter {
         Some(Usage { cpu: cpu + self.unwaited, resident_bytes })
     }
 
-    /// Returns `true` if processes ended without a parent that waited for them, so that their CPU time is
-    /// unknown.
+    /// Returns `true` if processes ended without a parent that waited for them. Then a part of their CPU time
+    /// is
+    /// missing.
     pub(crate) const fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
 
-    /// Checks that the time of ended processes was added to a process that waited for them.
+    /// Checks that the CPU time of each ended process was added to a process that waited for it. Otherwise,
+    /// adds
+    /// the last known time.
     fn note(&mut self, now: HashMap<u32, CpuTimes>) {
         let gone = self.known.iter().filter(|(id, _)| !now.contains_key(id));
         let (count, gone) = gone.fold((0, Duration::ZERO), |(count, sum), (_, times)| {
@@ -120,7 +125,7 @@ fn by_clock(id: u32) -> Option<Duration> {
     clock_getcpuclockid(id).and_then(clock_gettime).ok().map(Duration::from)
 }
 
-/// A process and all its descendants.
+/// Returns a process and all its descendants.
 fn family(id: u32) -> Vec<u32> {
     let parents = parents();
     let mut family = vec![id];
@@ -132,7 +137,7 @@ fn family(id: u32) -> Vec<u32> {
     family
 }
 
-/// The parent of every process.
+/// Returns the parent of each process on this machine.
 fn parents() -> HashMap<u32, u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -147,14 +152,14 @@ fn resident_of(id: u32) -> Option<u64> {
     Some(kibibytes.unwrap_or(0) * 1024)
 }
 
-/// The fields of `/proc/PID/stat` after the name, which may hold anything.
+/// Returns the fields of `/proc/PID/stat` after the name. The name may contain spaces and parentheses.
 fn stat_fields(id: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
     Some(fields.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Places in [`stat_fields`].
+/// Indexes into the result of [`stat_fields`].
 const PARENT: usize = 1;
 const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
@@ -162,7 +167,7 @@ const USER_TIME_WAITED_FOR: usize = 13;
 const SYSTEM_TIME_WAITED_FOR: usize = 14;
 
 /// Allowed difference between the time of an ended process and the time added to its parent: two clock ticks,
-/// plus the moment in which it counts as neither running nor waited for.
+/// plus the short time in which the kernel lists the process neither as running nor as waited for.
 const ROUNDING: Duration = Duration::from_millis(30);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The state of a load while it runs, as a value and as a line of text.
+//! Progress of a running load, as a value and as a line of text.
 
 use std::time::Duration;
 
@@ -8,36 +8,38 @@ use crate::stop::Limit;
 /// Progress of a load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
-    /// Current phase.
+    /// The current phase.
     pub stage: Stage,
-    /// Requests that were answered as expected, in the intervals that are over.
+    /// Number of requests with the expected response in all finished intervals.
     pub answered: u64,
-    /// Requests that failed, in the intervals that are over.
+    /// Number of failed requests in all finished intervals.
     pub failed: u64,
-    /// Answers a second in the last interval.
+    /// Responses per second in the last interval.
     pub rate: f64,
-    /// The 99th percentile of the response times in the last interval.
+    /// 99th percentile of the response times in the last interval.
     pub p99: Duration,
 }
 
 /// Phase of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It opens the connections that are to be there at the start.
+    /// The workers open the connections that must exist at the start.
     Connecting {
         /// Number of open connections.
         opened: usize,
         /// Total number of connections.
         connections: usize,
     },
-    /// It makes requests that are not measured.
+    /// The workers send requests that are not measured.
     WarmingUp,
-    /// It has measured for so long.
+    /// The workers have measured requests for this time.
     Measuring(Duration),
 }
 
 impl Stage {
-    /// Behind the connections; `measured` is how long it measures, if it does.
+    /// Returns the stage after the connections are open. `measured` is the time since the measurement began,
+    /// if
+    /// it has begun.
     pub(crate) const fn of(measured: Option<Duration>) -> Self {
         match measured {
             Some(measured) => Self::Measuring(measured),
@@ -52,7 +54,7 @@ impl Progress {
         Self { stage, answered: 0, failed: 0, rate: 0.0, p99: Duration::ZERO }
     }
 
-    /// Returns how far the load is, in a line with a bar.
+    /// Returns the progress as a line of text with a bar.
     pub fn describe(&self, limit: Limit) -> String {
         let measured = match self.stage {
             Stage::Connecting { opened, connections } => return connecting(opened, connections),
@@ -80,7 +82,7 @@ fn connecting(opened: usize, connections: usize) -> String {
     format!("{} connecting: {} of {}", bar(opened / connections), rate(opened), rate(connections))
 }
 
-/// The share of the load that is done.
+/// Returns the finished share of the load.
 #[expect(clippy::cast_precision_loss, reason = "below 2^52")]
 fn done(limit: Limit, measured: Duration, progress: &Progress) -> f64 {
     let done = match limit {

@@ -1,5 +1,5 @@
-//! The highest rate that a server holds: which rate to try next, and what came of those before. Nothing here
-//! makes a load.
+//! Searches the highest request rate that a server can hold: chooses the next rate from the results of the
+//! previous rates. Other modules generate the load.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,20 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Report, rate, time};
 use crate::schedule::Pace;
 
-/// A search: the rate is doubled until it does not hold, then what lies between is halved until it is known
-/// to a twentieth.
+/// A search for the highest rate. It doubles the rate until the server does not hold it. Then it tries the
+/// geometric mean of the highest held and the lowest failed rate, until the two differ by at most 5 %.
 #[derive(Clone, Debug)]
 pub struct Search {
     next: f64,
     holds: Option<f64>,
     fails: Option<f64>,
-    /// The outcome of the first try of the next rate, if that failed: a rate fails only if it does so twice,
-    /// because machines have bad seconds.
+    /// The outcome of the first try of the next rate, if that try failed. A rate counts as failed only after
+    /// two
+    /// failed tries, because any machine may be slow for a moment.
     first_try: Option<StepOutcome>,
-    /// `true` if the load generator, not the server, was the limit at `fails`, in one of both tries.
+    /// `true` if the load generator, not the server, was the bottleneck in at least one of the two tries at
+    /// the
+    /// rate `fails`.
     is_generator_limit: bool,
 }
 
@@ -30,78 +33,85 @@ pub enum StepOutcome {
     Holds,
     /// The server did not hold the rate.
     Fails,
-    /// The rate was not held, and the load generator was late or the limit: nothing is known of the server.
+    /// The rate was not held, and the load generator was late or was the bottleneck. The step shows nothing
+    /// about
+    /// the server.
     GeneratorLimit,
 }
 
 /// The result of a search.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ramp {
-    /// `thruway-bench-ramp/2`.
+    /// The version of the JSON format: `thruway-bench-ramp/2`.
     pub format: String,
-    /// Target of the load.
+    /// Target of the load, as given on the command line.
     pub target: String,
     /// Limit on the 99th percentile of the response times, in microseconds.
     pub p99_limit_us: f64,
-    /// Seed of the intervals of a Poisson process; each step uses different intervals.
+    /// Seed of the random intervals (Poisson process). Each step uses different intervals.
     #[serde(default)]
     pub seed: Option<u64>,
-    /// Steps, in the order of their execution.
+    /// All steps in the order of their execution.
     pub steps: Vec<Step>,
-    /// The highest rate that held; absent if none did. A lower bound if `is_generator_limit`.
+    /// The highest rate that the server held. Absent if it held none. A lower bound if `is_generator_limit`
+    /// is
+    /// `true`.
     pub highest_requests_per_second: Option<f64>,
-    /// `true` if the load generator, not the server, was the limit above `highest_requests_per_second`: the server may hold
-    /// more.
+    /// `true` if the load generator was the bottleneck above `highest_requests_per_second`. The server may
+    /// hold a
+    /// higher rate.
     #[serde(default)]
     pub is_generator_limit: bool,
-    /// Reasons why the result is not what it seems to be, for people.
+    /// Reasons why the result is less reliable than it seems, as text for the user.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// A rate that was tried.
+/// One tried rate with its result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// Requests a second that were meant to start.
+    /// Requests per second according to the schedule.
     pub offered_requests_per_second: f64,
-    /// Requests a second that were due in fact: see [`Report::due_requests_per_second`].
+    /// Requests per second that were actually due: see [`Report::due_requests_per_second`].
     #[serde(default)]
     pub due_requests_per_second: Option<f64>,
-    /// Requests a second that were answered as expected: see [`Report::achieved_requests_per_second`].
+    /// Requests per second with the expected response: see [`Report::achieved_requests_per_second`].
     pub achieved_requests_per_second: f64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub failed: u64,
-    /// The 99th percentile of the response times in microseconds.
+    /// 99th percentile of the response times in microseconds.
     pub response_p99_us: f64,
     /// `true` if the server held the rate.
     pub holds: bool,
-    /// `true` if it did not hold, and the load generator was late or the limit: the step shows nothing of the
-    /// server.
+    /// `true` if the rate was not held and the load generator was late or was the bottleneck. Then the step
+    /// shows
+    /// nothing about the server.
     #[serde(default)]
     pub is_generator_limit: bool,
-    /// The share of the time in which a thread of the load generator was ready to run and had no core, of the
-    /// thread of which that is most.
+    /// Share of the time in which a thread of the load generator was ready to run and had no CPU core. This
+    /// is the
+    /// value of the thread that waited most.
     #[serde(default)]
     pub generator_waiting_share: f64,
-    /// The share of its core that the busiest thread of the load generator used.
+    /// Share of a CPU core that the busiest thread of the load generator used.
     #[serde(default)]
     pub generator_busiest: f64,
 }
 
 impl Search {
-    /// Begins with `first` requests a second.
+    /// Starts the search with `first` requests per second.
     pub const fn new(first: f64) -> Self {
         Self { next: first, holds: None, fails: None, first_try: None, is_generator_limit: false }
     }
 
-    /// The rate to try next; `None` if the highest is known, or there is none.
+    /// Returns the rate to try next, or `None` if the search is complete.
     pub fn next(&self) -> Option<f64> {
         let is_found =
             matches!((self.holds, self.fails), (Some(holds), Some(fails)) if fails <= holds * PRECISION);
         (!is_found && (RATE_MIN..=RATE_MAX).contains(&self.next)).then_some(self.next)
     }
 
-    /// Takes the outcome of the next rate into account.
+    /// Records the outcome of the rate that [`next`](Self::next) returned.
     pub fn note(&mut self, outcome: StepOutcome) {
         let holds = outcome == StepOutcome::Holds;
         if !holds && self.first_try.is_none() {
@@ -123,20 +133,21 @@ impl Search {
         };
     }
 
-    /// The highest rate so far that held.
+    /// Returns the highest held rate so far.
     pub const fn highest(&self) -> Option<f64> {
         self.holds
     }
 
-    /// Returns `true` if the load generator, not the server, was the limit at the lowest rate that was not
-    /// held.
+    /// Returns `true` if the load generator, not the server, was the bottleneck at the lowest rate that
+    /// failed.
     pub const fn is_generator_limit(&self) -> bool {
         self.is_generator_limit
     }
 }
 
 impl Step {
-    /// Evaluates a load: it held the rate if its p99 is at most `p99_limit_us` microseconds.
+    /// Evaluates a load. The server held the rate if at least 99 % of the requests were achieved, the report
+    /// is [clean](Report::is_clean), and the p99 is at most `p99_limit_us` microseconds.
     pub fn of(report: &Report, p99_limit_us: f64) -> Self {
         let offered_requests_per_second = report.offered_requests_per_second.unwrap_or_default();
         let is_achieved = report.achieved_share().is_some_and(|share| share >= ACHIEVED);
@@ -149,14 +160,14 @@ impl Step {
             failed: report.requests.failed,
             response_p99_us: report.response_time.p99_us,
             holds,
-            // A wrong answer is the server's, however late the generator is.
+            // A late load generator cannot cause an unexpected response: that is a failure of the server.
             is_generator_limit: !holds && generator.is_late() && !report.has_server_failures(),
             generator_waiting_share: generator.waiting_worker_share,
             generator_busiest: generator.busiest_worker_share,
         }
     }
 
-    /// The outcome, for the search.
+    /// Returns the outcome for the search.
     pub const fn outcome(&self) -> StepOutcome {
         match (self.holds, self.is_generator_limit) {
             (true, _) => StepOutcome::Holds,
@@ -167,7 +178,7 @@ impl Step {
 }
 
 impl Ramp {
-    /// The result of a search.
+    /// Creates the result of a search.
     pub fn new(
         target: impl Into<String>,
         p99_limit_us: f64,
@@ -190,7 +201,7 @@ impl Ramp {
         }
     }
 
-    /// The JSON Schema of results.
+    /// Returns the JSON Schema of the result.
     pub fn schema() -> Schema {
         schema_for!(Ramp)
     }
@@ -291,7 +302,7 @@ impl Ramp {
     }
 }
 
-/// Returns the reason why the server may hold more than `highest`.
+/// Returns a warning that the server may hold more than `highest`, with the reason.
 fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     let limited = || steps.iter().filter(|step| step.is_generator_limit);
     let most = |share: fn(&Step) -> f64| limited().map(share).fold(0.0, f64::max) * 100.0;
@@ -304,10 +315,10 @@ fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     )
 }
 
-/// Ratio of the lowest rate that failed to the highest rate that held, at the end of the search.
+/// Ratio of the lowest failed rate to the highest held rate at which the search ends.
 const PRECISION: f64 = 1.05;
 
-/// The share of the offered rate that must be achieved.
+/// Share of the due requests that must be achieved.
 const ACHIEVED: f64 = 0.99;
 
 const RATE_MIN: f64 = 1.0;

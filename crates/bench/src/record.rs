@@ -1,4 +1,4 @@
-//! Results of requests. Their size does not grow with the number of requests.
+//! Results of requests. Their memory use does not grow with the number of requests.
 
 use std::time::Duration;
 
@@ -6,73 +6,77 @@ use crate::failure::{Detail, Failure, FailureKind};
 use crate::lateness::Lateness;
 use crate::times::Times;
 
-/// Results of the requests of a worker, or of several workers, [added](Record::add) up.
+/// Results of the requests of one worker, or the [sum](Record::add) of the results of several workers.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// From the actual start to the end of the answer.
+    /// Times from the actual start of a request to the end of its response.
     pub service: Times,
-    /// From the intended start. The same as `service` in a closed loop.
+    /// Times from the scheduled start of a request to the end of its response. The same as `service` in a
+    /// closed loop.
     pub response: Times,
-    /// Requests with a complete and expected response. In a closed loop that ends by the clock: all responses
-    /// that arrived in the measured time, including those of requests that started before; no time is
-    /// recorded for those.
+    /// Number of requests with the expected response. If a duration limits a closed loop, this includes
+    /// responses
+    /// in the measured time to requests that started earlier. The times do not include those.
     pub answered: u64,
-    /// Bytes of answered requests, headers included.
+    /// Bytes of answered requests, including header sections.
     pub sent_bytes: u64,
-    /// Bytes of complete responses, headers included.
+    /// Bytes of complete responses, including header sections.
     pub received_bytes: u64,
     /// Body bytes of complete responses.
     pub content_bytes: u64,
-    /// Complete answers that came in an event stream. Messages of MCP only.
+    /// Number of complete responses that arrived in an event stream. MCP messages only.
     pub event_streams: u64,
-    /// Connections that were opened, those before the start included.
+    /// Number of opened connections, including those opened before the start.
     pub connections_opened: u64,
-    /// Full handshakes of TLS for requests that were measured; those before the start are not among them.
+    /// Number of full TLS handshakes for measured requests. Handshakes before the start are not included.
     pub handshakes_full: u64,
-    /// Resumed ones, likewise.
+    /// Number of resumed TLS handshakes for measured requests.
     pub handshakes_resumed: u64,
-    /// The least that a server allowed of streams on a connection of HTTP/2; [`u64::MAX`] where none has said
-    /// so.
+    /// The smallest limit of concurrent HTTP/2 streams that the server announced, or [`u64::MAX`] if it
+    /// announced
+    /// none.
     pub streams_max: u64,
-    /// Requests that were sent again on another connection: they stood behind one after which the server had
-    /// announced to close. They are counted once, with their first start.
+    /// Number of requests that were sent again on another connection: they were pipelined behind a request
+    /// whose
+    /// response announced that the server closes the connection. Each counts as one request, timed from its
+    /// first start.
     pub sent_again: u64,
-    /// Requests of a closed loop that were on their way when it ended. They are not counted elsewhere.
+    /// Number of requests in progress when a closed loop ended. They are not counted elsewhere.
     pub cut_off: u64,
-    /// Times since the start of the requests that were cut off.
+    /// Waiting times of the requests that were cut off, from their start to the end of the load.
     pub cut_off_waits: Times,
     /// `true` if the load ended before all counted requests had started, because no connection could be
     /// opened.
     pub is_given_up: bool,
-    /// When the last answer was complete that was as expected.
+    /// Time of the last expected response.
     pub last_answer: Duration,
-    /// When the last request was answered or had failed.
+    /// Time of the last response or failure.
     pub last_end: Duration,
-    /// Time after which no request was due, if the load ended early.
+    /// If the load ended early: the time after which no request was due.
     pub ended_early_at: Option<Duration>,
-    /// Growth of the waiting times; in an open loop.
+    /// Growth of the waiting times. Open loop only.
     pub(crate) lateness: Option<Lateness>,
     statuses: Vec<(u16, u64)>,
     failures: Vec<u64>,
-    /// The first of each kind, as an example.
+    /// Details of the first failure of each kind, as an example.
     details: Vec<Option<Detail>>,
 }
 
-/// Events in a part of the measured time.
+/// Results in one part of the measured time.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// Which part, counted from 0.
+    /// Index of the part, counted from 0.
     pub index: u64,
-    /// Requests that were answered as expected.
+    /// Number of requests with the expected response.
     pub answered: u64,
-    /// Requests that were not.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Response times.
+    /// Response times in this part.
     pub response: Times,
 }
 
 impl Record {
-    /// Creates an interval without events.
+    /// Creates an empty record.
     pub fn new() -> Self {
         Self {
             service: Times::exact(),
@@ -100,12 +104,12 @@ impl Record {
         }
     }
 
-    /// Creates an interval that also records values of an open loop.
+    /// Creates an empty record that also collects the growth of waiting times in an open loop.
     pub(crate) fn of_open_loop(lateness: Option<Lateness>) -> Self {
         Self { lateness, ..Self::new() }
     }
 
-    /// Complete answers by status, the lowest first.
+    /// Returns the number of complete responses for each status, the lowest status first.
     pub fn statuses(&self) -> Vec<(u16, u64)> {
         let mut statuses = self.statuses.clone();
         statuses.sort_unstable();
@@ -130,9 +134,10 @@ impl Record {
         })
     }
 
-    /// Requests a second that were answered as expected, where `window` is how long requests were meant to
-    /// start. In an open loop, answers that come after it count too, since they were promised within it; but
-    /// not faster than the server keeps up with what it is offered.
+    /// Returns the number of expected responses per second. `window` is the time in which requests were
+    /// scheduled.
+    /// In an open loop, late responses count too, because their requests were due within `window`. If the
+    /// server falls behind, the result is limited to the share of the offered rate that it can process.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn achieved_requests_per_second(&self, window: Duration) -> f64 {
         let share_done = self.lateness.as_ref().map_or(1.0, Lateness::share_done);
@@ -140,7 +145,7 @@ impl Record {
         kept_up_with.min(self.answered as f64) / window.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Adds what happened to others.
+    /// Adds the results of other requests.
     pub fn add(&mut self, other: &Self) {
         self.service.add(&other.service);
         self.response.add(&other.response);
@@ -181,7 +186,7 @@ impl Record {
         self.details[place].get_or_insert(failure.detail);
     }
 
-    /// There are few statuses, and mostly one.
+    /// A linear search is fast enough, because there are few different statuses.
     #[inline]
     pub(crate) fn count_status(&mut self, status: u16, count: u64) {
         match self.statuses.iter_mut().find(|(known, _)| *known == status) {
@@ -202,7 +207,7 @@ impl Interval {
         Self { index, answered: 0, failed: 0, response: Times::coarse() }
     }
 
-    /// Adds what happened in the same time, or in the time behind it.
+    /// Adds the results of the same interval of another worker, or of the next interval.
     pub fn add(&mut self, other: &Self) {
         self.answered += other.answered;
         self.failed += other.failed;

@@ -1,35 +1,35 @@
-//! Checks that a comparison can be the baseline of another.
+//! Checks whether a comparison can serve as the baseline of another comparison.
 
 use std::fmt;
 
 use super::comparison::Comparison;
 use crate::report::Settings;
 
-/// Why a comparison cannot be the baseline of another.
+/// Reason why a comparison cannot be a baseline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BaselineError {
-    /// Requests to this candidate failed.
+    /// In the baseline, requests to this candidate failed.
     Failed(String),
-    /// It has other candidates.
+    /// The baseline has no candidate with a name of the new comparison.
     OtherCandidates,
-    /// It is of another load; these settings differ.
+    /// The baseline was measured with other settings. The strings describe the settings that differ.
     OtherLoad(Vec<String>),
-    /// There are too few rounds to tell a regression.
+    /// There are too few rounds to detect a regression.
     Rounds {
-        /// Rounds of the new comparison.
+        /// Number of rounds of the new comparison.
         rounds: usize,
-        /// Rounds of the candidate in the baseline.
+        /// Number of rounds of the candidate in the baseline.
         known: usize,
-        /// The candidate.
+        /// The name of the candidate in the baseline.
         name: String,
     },
 }
 
 impl Comparison {
-    /// Checks that so many rounds tell a regression against this baseline.
+    /// Checks that `rounds` new rounds are enough to detect a regression against this baseline.
     ///
     /// # Errors
-    /// They are too few.
+    /// Returns [`BaselineError::Rounds`] if the new comparison or the baseline has too few rounds.
     pub fn check_rounds(&self, rounds: usize) -> Result<(), BaselineError> {
         Self::can_be_told(rounds, self).map_err(|(name, known)| BaselineError::Rounds {
             rounds,
@@ -38,11 +38,11 @@ impl Comparison {
         })
     }
 
-    /// Checks that this baseline fits candidates with these names under a load with these settings. Returns
-    /// `false` if it does not say how it was loaded.
+    /// Checks that candidates with these names and these load settings can be compared with this baseline.
+    /// Returns `false` if the baseline does not contain its load settings.
     ///
     /// # Errors
-    /// A regression could not be found with it.
+    /// Returns the reason why this baseline cannot show a regression.
     pub fn check_baseline<'a>(
         &self,
         names: impl Iterator<Item = &'a str>,
@@ -62,7 +62,7 @@ impl Comparison {
 }
 
 impl BaselineError {
-    /// Returns the next step for the user of `thruway bench`.
+    /// Returns the hint that `thruway bench` prints below the error.
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Failed(_) => "use a baseline without failed requests",

@@ -1,4 +1,4 @@
-//! The comparison itself: pairs of candidates in every metric, and warnings about them.
+//! Compares pairs of candidates in every metric and adds warnings about the reliability of the result.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,25 +8,25 @@ use super::verdict::{Candidate, Metric, Pair, Sample, Verdict};
 use crate::report::{self, Report, Settings};
 use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
 
-/// The result of a comparison; written as JSON, it can be the baseline of others.
+/// The result of a comparison. Its JSON form can be the baseline of a later comparison.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// `thruway-bench-compare/2`.
+    /// The version of the JSON format: `thruway-bench-compare/2`.
     pub format: String,
-    /// Settings of the load of each candidate; absent in comparisons of older versions.
+    /// The load settings, which are the same for each candidate. Absent in comparisons of older versions.
     #[serde(default)]
     pub settings: Option<Settings>,
-    /// Candidates, in the given order.
+    /// The candidates in the order of the command line.
     pub candidates: Vec<Candidate>,
-    /// Each but the first against the first, or each against the baseline.
+    /// The compared pairs: each further candidate with the first one, or each candidate with the baseline.
     pub pairs: Vec<Pair>,
-    /// Reasons why the verdicts do not mean what they seem to, for people.
+    /// Reasons why the verdicts are less reliable than they seem, as text for the user.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
 impl Comparison {
-    /// Compares each candidate with the first, round by round.
+    /// Compares each further candidate with the first one, round by round.
     pub fn new(candidates: Vec<Candidate>) -> Self {
         let mut pairs = Vec::new();
         if let [first, others @ ..] = &candidates[..] {
@@ -38,7 +38,7 @@ impl Comparison {
         Self::of(candidates, pairs, too_few)
     }
 
-    /// A comparison with these pairs, its warnings, and `warning` behind them.
+    /// Creates a comparison of these pairs. Collects the warnings about the candidates and appends `warning`.
     fn of(candidates: Vec<Candidate>, pairs: Vec<Pair>, warning: Option<String>) -> Self {
         let mut warnings = Vec::new();
         let failed = candidates.iter().filter(|candidate| candidate.has_failed());
@@ -52,16 +52,16 @@ impl Comparison {
         Self { format: FORMAT.to_owned(), settings: None, candidates, pairs, warnings }
     }
 
-    /// Returns the same comparison with the settings of the load.
+    /// Returns this comparison with the load settings added.
     #[must_use]
     pub fn loaded_as(self, settings: Settings) -> Self {
         Self { settings: Some(settings), ..self }
     }
 
-    /// Compares each candidate with the one of the same name in `baseline`, or with the only one in it. Also
-    /// returns the names of candidates without a counterpart.
+    /// Compares each candidate with the candidate of the same name in `baseline`, or with the only candidate
+    /// of the baseline. Also returns the names of candidates without a counterpart.
     ///
-    /// The baseline is another run, so nothing is claimed with certainty: see [`Ratio::of_separate_runs`].
+    /// The baseline comes from another run, so no verdict claims certainty: see [`Ratio::of_separate_runs`].
     pub fn with_baseline(candidates: Vec<Candidate>, baseline: &Self) -> (Self, Vec<String>) {
         let (mut pairs, mut alone, mut too_few) = (Vec::new(), Vec::new(), None);
         for candidate in &candidates {
@@ -81,25 +81,29 @@ impl Comparison {
         (Self::of(candidates, pairs, warning), alone)
     }
 
-    /// Returns the candidate of this baseline that a candidate of this name is compared with.
+    /// Returns the candidate of this baseline to compare a candidate of this name with: the one with the same
+    /// name, or else the only one.
     pub fn counterpart(&self, name: &str) -> Option<&Candidate> {
         let same = self.candidates.iter().find(|known| known.name == name);
         same.or_else(|| self.candidates.first().filter(|_| self.candidates.len() == 1))
     }
 
-    /// Checks that this number of rounds, compared with `baseline`, is enough to detect a regression.
-    /// Otherwise returns the side with too few rounds and their number.
+    /// Checks that `rounds` rounds, compared with the rounds of `baseline`, are enough to detect a
+    /// regression.
     ///
     /// # Errors
-    /// The name of a candidate of the baseline, and the number of its rounds.
+    /// Returns the name of the first baseline candidate for which the numbers are too small, and the number
+    /// of
+    /// its rounds.
     pub fn can_be_told(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
         let counts = baseline.candidates.iter().map(|known| (known.name.as_str(), known.rounds.len()));
         let mut too_few = counts.filter(|(_, known)| !is_enough(rounds, *known));
         too_few.next().map_or(Ok(()), Err)
     }
 
-    /// The pairs in which all of the interval is worse than the baseline by more than `tolerance`: 0.05 are
-    /// five of a hundred.
+    /// Returns the pairs whose whole confidence interval is worse than the baseline by more than `tolerance`.
+    /// A
+    /// tolerance of 0.05 means 5 %.
     pub fn regressions(&self, tolerance: f64) -> impl Iterator<Item = &Pair> {
         let is_beyond = move |pair: &&Pair| match pair.metric {
             Metric::AchievedRate => pair.ratio.high < 1.0 - tolerance,
@@ -108,11 +112,11 @@ impl Comparison {
         self.pairs.iter().filter(|pair| pair.verdict == Verdict::LikelySlower).filter(is_beyond)
     }
 
-    /// Reads a baseline, which [`to_json`](Self::to_json) or [`Report::to_json`] wrote. The time parts of a
-    /// report count as its rounds.
+    /// Reads a baseline from JSON that [`to_json`](Self::to_json) or [`Report::to_json`] has written. In a
+    /// report, each part of the measured time counts as a round.
     ///
     /// # Errors
-    /// It is something else.
+    /// Returns a message if the text is not such JSON.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let json: Value = serde_json::from_str(text).map_err(|error| report::unreadable(&error))?;
         match json["format"].as_str() {
@@ -128,14 +132,14 @@ impl Comparison {
         }
     }
 
-    /// A single load as a baseline.
+    /// Converts the report of a single load to a baseline.
     fn of_report(report: &Report) -> Self {
         let candidate = Candidate { name: report.target.clone(), rounds: Sample::of_parts(report) };
         Self::of(vec![candidate], Vec::new(), None).loaded_as(report.settings.clone())
     }
 }
 
-/// Compares two candidates of one run, round by round.
+/// Compares two candidates of the same run, round by round.
 fn compared(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
     let has_failed = candidate.has_failed() || against.has_failed();
     let pairs = Metric::ALL.iter().filter_map(|metric| {
@@ -154,7 +158,7 @@ fn compared(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// Compares a candidate with one of another run.
+/// Compares a candidate with a candidate of an earlier run.
 fn compared_with_run(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
     let has_failed = candidate.has_failed() || against.has_failed();
     let is_enough = is_enough(candidate.rounds.len(), against.rounds.len());
@@ -180,7 +184,8 @@ fn compared_with_run(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// Returns `true` if so many rounds of two runs lie apart in one of twenty cases at most when both are alike.
+/// Returns `true` if there are enough rounds for the required confidence: if both servers are equally
+/// fast, the rounds of the two runs lie apart in at most one of twenty cases.
 fn is_enough(ours: usize, theirs: usize) -> bool {
     coverage_of_unpaired(ours, theirs) >= CERTAINTY
 }
@@ -206,7 +211,7 @@ fn late_generator(candidate: &Candidate) -> Option<String> {
     ))
 }
 
-/// Returns the difference between `candidate` and `against`, paired by round.
+/// Returns the absolute difference between `candidate` and `against`, paired by round.
 fn added(metric: Metric, candidate: &Candidate, against: &Candidate) -> Option<Ratio> {
     if metric == Metric::AchievedRate {
         return None;

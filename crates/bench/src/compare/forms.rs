@@ -1,4 +1,4 @@
-//! The forms in which comparisons are written.
+//! Output formats of a comparison.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::report::{self, Report};
 use crate::statistics::Ratio;
 
 impl Comparison {
-    /// The JSON Schema of comparisons.
+    /// Returns the JSON Schema of comparisons.
     pub fn schema() -> Schema {
         schema_for!(Comparison)
     }
@@ -87,12 +87,12 @@ impl Comparison {
         text
     }
 
-    /// Formats the comparison as CSV: one line for each candidate and round.
+    /// Formats the reports as CSV: one line for each candidate and round.
     pub fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
         report::to_csv(reports)
     }
 
-    /// Formats the comparison as an HTML page that includes the last load of each candidate.
+    /// Formats the comparison as an HTML page that includes the report of each candidate's last round.
     pub fn to_html(&self, reports: &[Report]) -> String {
         let names: Vec<_> = self.candidates.iter().map(|candidate| candidate.name.as_str()).collect();
         report::page(&names.join(" · "), reports, Some(self))

@@ -1,5 +1,5 @@
-//! Several servers under the same load, in turn: which is faster, and how sure that is. Nothing here makes
-//! the load.
+//! Compares servers that were measured in turn under the same load: computes which server is faster, and how
+//! certain that is. Other modules generate the load.
 
 mod rounds;
 pub(crate) mod verdict;

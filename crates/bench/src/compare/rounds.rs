@@ -1,11 +1,11 @@
-//! Several servers under loads in turn, in an order that is fair to all of them.
+//! Measures several servers in turn, in an order that treats all of them equally.
 
 use std::ops::ControlFlow;
 
 use thruway_net::Clock;
 
-/// Returns the order of the `candidates` in each of `rounds`: random, and reversed in every second round
-/// (ABBA), so that a steady drift over time affects all candidates equally.
+/// Returns the order of the `candidates` in each of `rounds`. The order of a pair of rounds is random, and
+/// its second round reverses the first (ABBA), so that a steady drift affects all candidates equally.
 pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut order: Vec<Vec<usize>> = Vec::new();
@@ -21,11 +21,11 @@ pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     order
 }
 
-/// Measures each of `contenders` once in each of `rounds`, or until one of them breaks. `measure` gets the
-/// contender and the round, counted from 0.
+/// Calls `measure` once for each contender in each round, until all rounds are done or `measure` returns
+/// `Break`. `measure` gets the contender and the number of the round, counted from 0.
 ///
 /// # Errors
-/// `measure` fails.
+/// Returns the first error of `measure`.
 pub fn measure_in_turn<T, E>(
     contenders: &mut [T],
     rounds: usize,

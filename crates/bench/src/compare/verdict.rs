@@ -1,4 +1,4 @@
-//! The candidates of a comparison with their figures, and the verdict about each pair.
+//! The candidates of a comparison with their measurements, and the verdict on each pair.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,20 +6,21 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Part, Report, rate, time};
 use crate::statistics::{Ratio, Summary};
 
-/// A figure that is compared.
+/// A measurement that is compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Requests with the expected response per second.
+    /// Number of requests per second that got the expected response.
     #[serde(rename = "achieved_requests_per_second")]
     AchievedRate,
-    /// The median of the response times in microseconds.
+    /// Median response time in microseconds.
     #[serde(rename = "response_p50_us")]
     ResponseP50,
-    /// The 99th percentile of the response times in microseconds.
+    /// 99th percentile of the response times in microseconds.
     #[serde(rename = "response_p99_us")]
     ResponseP99,
-    /// CPU time of the server for each response, in microseconds; only for servers with a known process.
+    /// CPU time of the server per response, in microseconds. Measured only if the process of the server is
+    /// known.
     #[serde(rename = "server_cpu_us")]
     ServerCpu,
 }
@@ -28,35 +29,37 @@ pub enum Metric {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Better, and the whole interval is, which covers 95 % at least.
+    /// The whole confidence interval shows an improvement. Its confidence level is at least 95 %.
     Faster,
-    /// Worse, and the whole interval is, which covers 95 % at least.
+    /// The whole confidence interval shows a deterioration. Its confidence level is at least 95 %.
     Slower,
-    /// Better than the baseline, and the whole interval is, which allows for some drift. Whether the server
-    /// or the machine has changed since the baseline is not certain.
+    /// The whole interval is better than the baseline, even with an allowance for drift. This is not certain:
+    /// the
+    /// machine may have changed since the baseline, not the server.
     LikelyFaster,
-    /// Worse than the baseline, and the whole interval is, which allows for some drift. Whether the server or
-    /// the machine has changed since the baseline is not certain.
+    /// The whole interval is worse than the baseline, even with an allowance for drift. This is not certain:
+    /// the
+    /// machine may have changed since the baseline, not the server.
     LikelySlower,
-    /// The interval holds both, or there were too few rounds for a claim.
+    /// The interval includes both faster and slower, or there were too few rounds for a verdict.
     NoDifferenceShown,
-    /// Against a baseline: the load generator was late or the limit in most rounds of one run, and not of the
-    /// other.
+    /// Comparison with a baseline only: in most rounds of one of the two runs, but not of the other, the load
+    /// generator was late or was the bottleneck.
     GeneratorLate,
-    /// Requests to one of them failed, so its figures are not those of the same work.
+    /// Requests to one of the two candidates failed, so both did not do the same work.
     Failed,
 }
 
-/// One of those that are compared, and its figures in each round.
+/// A compared server with its measurements in each round.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
-    /// Name.
+    /// The name of the candidate: its URL.
     pub name: String,
-    /// Its figures, by round.
+    /// The measurements, one entry for each round.
     pub rounds: Vec<Sample>,
 }
 
-/// The figures of one round.
+/// The measurements of one round.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// See [`Metric::AchievedRate`].
@@ -67,43 +70,46 @@ pub struct Sample {
     pub response_p99_us: f64,
     /// See [`Metric::ServerCpu`].
     pub server_cpu_us: Option<f64>,
-    /// Requests that failed or got no response. If there are any, the other figures do not describe the same
+    /// Number of requests that failed or got no response. If it is not 0, the other figures describe
+    /// different
     /// work.
     #[serde(default)]
     pub failed: u64,
-    /// `true` if the load generator was late or the limit: then the other figures are its own too. Absent of
-    /// rounds that do not say it.
+    /// `true` if the load generator was late or was the bottleneck. Then the other figures also depend on the
+    /// generator. Absent if the source does not contain this information.
     #[serde(default)]
     pub is_generator_late: Option<bool>,
-    /// The share of the time in which a thread of the load generator was ready to run and had no core. Absent
-    /// of rounds that do not say it.
+    /// Share of the time in which a thread of the load generator was ready to run and had no CPU core. Absent
+    /// if
+    /// the source does not contain this information.
     #[serde(default)]
     pub generator_waiting_share: Option<f64>,
 }
 
-/// Two candidates in one metric.
+/// Two candidates, compared in one metric.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
-    /// Which one.
+    /// The name of the candidate.
     pub candidate: String,
-    /// Against which.
+    /// The name of the candidate that it is compared with.
     pub against: String,
-    /// Compared figure.
+    /// The compared metric.
     pub metric: Metric,
-    /// `true` if both were loaded in the same rounds, `false` against a baseline.
+    /// `true` if both candidates were measured in the same rounds, `false` in a comparison with a baseline.
     #[serde(default)]
     pub is_paired: bool,
-    /// The figure of the candidate as a multiple of the other's.
+    /// The candidate's value divided by the other candidate's value.
     pub ratio: Ratio,
-    /// Difference in microseconds: the latency that a gateway adds, if the other candidate is its upstream.
-    /// Only for times of the same round.
+    /// The difference in microseconds. If one candidate is a gateway and the other one its upstream server,
+    /// this
+    /// is the latency that the gateway adds. Only for times that were measured in the same rounds.
     pub added: Option<Ratio>,
-    /// Result.
+    /// The verdict on this pair.
     pub verdict: Verdict,
 }
 
 impl Metric {
-    /// Every metric, the most important first.
+    /// All metrics, the most important one first.
     pub const ALL: [Self; 4] = [Self::AchievedRate, Self::ResponseP50, Self::ResponseP99, Self::ServerCpu];
 
     /// Returns the name for reports.
@@ -116,7 +122,7 @@ impl Metric {
         }
     }
 
-    /// A value with its unit.
+    /// Formats a value with its unit.
     pub fn format(self, value: f64) -> String {
         if self == Self::AchievedRate { rate(value) } else { time(value) }
     }
@@ -139,7 +145,7 @@ impl Metric {
         }
     }
 
-    /// The verdict about separate runs, which is never certain.
+    /// Returns the verdict on two separate runs, which is never certain.
     pub(super) fn verdict_of_separate_runs(self, ratio: Ratio) -> Verdict {
         let is_more_better = self == Self::AchievedRate;
         match ratio {
@@ -151,7 +157,7 @@ impl Metric {
 }
 
 impl Verdict {
-    /// The verdict in words.
+    /// Returns the verdict as text.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -166,7 +172,7 @@ impl Verdict {
 }
 
 impl Sample {
-    /// The figures of a load.
+    /// Takes the measurements of one round from its report.
     pub fn of(report: &Report) -> Self {
         Self {
             achieved_requests_per_second: report.achieved_requests_per_second,
@@ -179,8 +185,10 @@ impl Sample {
         }
     }
 
-    /// The figures of the parts of the time of a single load. The last part may be too short, and a part
-    /// without answers has no figures. CPU time is known of the whole load only.
+    /// Takes one sample from each part of a single load's measured time. Omits the last part, which may be
+    /// too
+    /// short, and parts without responses. The samples have no CPU time, which is known for the whole load
+    /// only.
     pub(super) fn of_parts(report: &Report) -> Vec<Self> {
         let parts = report.over_time.split_last().map_or(&[][..], |(_, before)| before);
         let parts = parts.iter().filter(|part| part.requests_per_second > 0.0 && part.p50_us > 0.0);
@@ -202,42 +210,46 @@ impl Candidate {
         self.rounds.iter().any(|sample| sample.failed > 0)
     }
 
-    /// The number of rounds in which the load generator was late or the limit; `None` if not all rounds say
-    /// it.
+    /// Returns the number of rounds in which the load generator was late or was the bottleneck, or `None` if
+    /// any
+    /// round lacks this information.
     pub(super) fn late_rounds(&self) -> Option<usize> {
         let late: Option<Vec<bool>> = self.rounds.iter().map(|sample| sample.is_generator_late).collect();
         Some(late?.into_iter().filter(|is_late| *is_late).count())
     }
 
-    /// Returns `true` if the load generator was late or the limit in most rounds; `None` if not all rounds
-    /// say it.
+    /// Returns `true` if the load generator was late or was the bottleneck in most rounds, or `None` if any
+    /// round
+    /// lacks this information.
     pub(super) fn is_mostly_late(&self) -> Option<bool> {
         self.late_rounds().map(|late| late * 2 > self.rounds.len())
     }
 
-    /// Its figures in a metric, as far as all rounds have one.
+    /// Returns the values of a metric in all rounds, or `None` if any round lacks it.
     pub(super) fn values(&self, metric: Metric) -> Option<Vec<f64>> {
         self.rounds.iter().map(|sample| metric.of(sample)).collect()
     }
 
-    /// Median and spread in every metric that it has figures in.
+    /// Returns the median and the spread of each metric that has values.
     pub(super) fn summaries(&self) -> Vec<(Metric, Summary)> {
         Metric::ALL.iter().filter_map(|metric| Some((*metric, self.summary(*metric)?))).collect()
     }
 
-    /// The median in a metric, and its spread.
+    /// Returns the median and the spread of one metric.
     pub fn summary(&self, metric: Metric) -> Option<Summary> {
         Summary::of(&self.values(metric)?)
     }
 }
 
 impl Pair {
-    /// Returns the confidence level of the interval: `95 %`, or `separate runs`, which have none.
+    /// Returns the confidence level of the interval, such as `95 %`, or `separate runs` for a comparison with
+    /// a
+    /// baseline, which has no confidence level.
     pub fn certainty(&self) -> String {
         if self.is_paired { self.ratio.certainty() } else { "separate runs".to_owned() }
     }
 
-    /// Returns the difference with its interval, or an empty string if it is unknown.
+    /// Returns the added latency with its interval as text, or an empty string if it is unknown.
     pub fn added_in_words(&self) -> String {
         let Some(added) = self.added else { return String::new() };
         let [median, low, high] = [added.median, added.low, added.high].map(difference);
@@ -245,7 +257,7 @@ impl Pair {
     }
 }
 
-/// A time that may be negative, with its sign.
+/// Formats a time with its sign.
 fn difference(microseconds: f64) -> String {
     format!("{}{}", if microseconds < 0.0 { '-' } else { '+' }, time(microseconds.abs()))
 }

@@ -7,22 +7,22 @@ use tokio::sync::Notify;
 
 use crate::times::Times;
 
-/// Notifications of one publication after the other. The caller passes the time.
+/// The notifications of one publication at a time. The caller passes the current time.
 pub(super) struct Hearing {
     state: Mutex<State>,
     all_told: Notify,
 }
 
 struct State {
-    /// The publication at hand, from 1.
+    /// Number of the current publication, counted from 1.
     round: u64,
     started: Duration,
     is_measured: bool,
-    /// Last publication of which each subscriber was notified.
+    /// For each subscriber, the last publication that it was notified of.
     heard: Vec<u64>,
     /// Number of subscribers that were not yet notified of the current publication.
     waiting: usize,
-    /// When the last one was told.
+    /// Time of the latest notification.
     last: Duration,
     deliveries: Times,
 }
@@ -41,8 +41,8 @@ impl Hearing {
         Self { state: Mutex::new(state), all_told: Notify::new() }
     }
 
-    /// Starts a publication. Each later notification counts for it: a late notification of the previous
-    /// publication may be mistaken for one of this publication.
+    /// Starts a publication. Each later notification counts for this publication, even if it is a late
+    /// notification of the previous one.
     pub(super) fn begin(&self, now: Duration, is_measured: bool) {
         let mut state = self.state();
         state.round += 1;
@@ -89,7 +89,7 @@ impl Hearing {
         state.heard.len() - state.waiting
     }
 
-    /// The time until each subscriber was told, of all that was measured.
+    /// Returns the times from the start of a measured publication to the notification of each subscriber.
     pub(super) fn deliveries(&self) -> Times {
         self.state().deliveries.clone()
     }

@@ -1,7 +1,9 @@
-//! Load by notifications: one publisher, many subscribers, and the time until the last subscriber is
-//! notified.
+//! A load of notifications: one publisher changes a resource, many subscribers are notified. Measures the
+//! time
+//! until the last subscriber is notified.
 //!
-//! Subscribers are SDK clients in one thread: their cost is part of the times, as with a real client.
+//! The subscribers are clients of the SDK in one thread. The measured times include their work, as with real
+//! clients.
 
 // notifications of each publication
 mod hearing;
@@ -34,48 +36,52 @@ use crate::worker::{WorkerUse, thread_use};
 use hearing::Hearing;
 use tally::Tally;
 
-/// Subscribers of a resource, and a tool that changes it. A publication is complete when all were told.
+/// A publisher that changes a resource with a tool, and subscribers of this resource. A publication is
+/// complete
+/// when all subscribers were notified.
 #[derive(Clone, Debug)]
 pub struct FanOut {
-    /// The MCP endpoint.
+    /// The URL of the MCP endpoint.
     pub url: String,
-    /// Fields of each request besides those of the protocol.
+    /// Additional header fields of each request.
     pub headers: Vec<(String, String)>,
-    /// Protocol revision.
+    /// The protocol revision.
     pub revision: Revision,
-    /// Number of subscribers; each has its own connections.
+    /// Number of subscribers. Each one has its own connections.
     pub subscribers: usize,
-    /// The resource.
+    /// The URI of the resource.
     pub uri: String,
-    /// The tool that changes it.
+    /// The name of the tool that changes the resource.
     pub tool: String,
-    /// The arguments of that.
+    /// The arguments of the tool.
     pub arguments: Value,
 }
 
-/// Why nothing could be measured.
+/// Reason why the measurement could not begin.
 #[derive(Debug)]
 pub enum FanOutError {
-    /// The first publication was not answered.
+    /// The request of the first publication failed.
     Publish(McpClientError),
-    /// The load could not begin.
+    /// The load could not be started.
     Run(RunError),
-    /// One could not subscribe.
+    /// A subscriber could not subscribe to the resource.
     Subscribe(McpClientError),
-    /// Number of subscribers that were notified of the first publication in time.
+    /// Not all subscribers were notified of the first publication in time. Contains the number of notified
+    /// ones.
     Told(usize),
     /// The tool returned an error for the first publication.
     ToolError,
 }
 
 impl FanOut {
-    /// Publishes one update after another, each when the previous one is complete. The first publication is
-    /// not measured. `load` provides the limit, the warm-up, the timeout, the server's process and addresses,
-    /// and the stop flag; its other settings are ignored.
+    /// Publishes for as long as `load` says. Each publication begins when the previous one is complete. Uses
+    /// only these settings of `load`: the limit, the warm-up, the request timeout, the server's process and
+    /// addresses, the TLS options, the report interval and the stop flag. The first publication is not
+    /// measured.
     ///
     /// # Errors
-    /// A subscriber could not subscribe, or was not notified of the first publication. Later failures are
-    /// part of the outcome.
+    /// Returns an error if a subscriber could not subscribe or was not notified of the first publication.
+    /// Later failures are part of the outcome.
     pub fn run(&self, load: &Load, watch: &mut dyn FnMut(&Progress)) -> Result<Outcome, FanOutError> {
         if let Some(id) = load.server {
             process::usage(id).ok_or(RunError::ServerMissing(id))?;
@@ -110,7 +116,8 @@ impl FanOut {
         builder.http(&self.url)
     }
 
-    /// One after the other: a crowd at the door is another load.
+    /// Opens the subscriptions one after the other, because many simultaneous connections would be another
+    /// load.
     async fn subscribe(
         &self,
         load: &Load,
@@ -134,18 +141,18 @@ async fn listen(mut subscription: Subscription, place: usize, hearing: Arc<Heari
     }
 }
 
-/// Ends what was begun, sessions too, as far as the server lets that happen soon.
+/// Ends the subscriptions and the sessions, but waits for the server only for a short time.
 async fn leave(subscribers: Vec<(McpClient, JoinHandle<()>)>, publisher: McpClient) {
     let clients = subscribers.into_iter().map(|(client, listening)| {
         listening.abort();
         client
     });
     let closing = clients.chain([publisher]).map(McpClient::close);
-    // The server expires the sessions of clients that cannot end them.
+    // The server expires sessions that their client did not end.
     let _ = timeout(LEAVE, join_all(closing)).await;
 }
 
-/// The publications of a load.
+/// The publications of a load, with their measurements.
 struct Rounds<'a> {
     fan_out: &'a FanOut,
     load: &'a Load,
@@ -179,7 +186,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Shows whether the tool changes the resource at all.
+    /// Publishes once, to verify that the tool changes the resource.
     async fn first(&self) -> Result<(), FanOutError> {
         let answer = async {
             let result = self.publish().await.map_err(FanOutError::Publish)?;
@@ -237,8 +244,8 @@ impl<'a> Rounds<'a> {
         is_enough || self.load.stop.is_set() || record.is_given_up
     }
 
-    /// Publishes once and returns the time until the last notification. Does not wait for subscribers that
-    /// failed.
+    /// Publishes once and returns the time until the last notification. If the publication fails, it does not
+    /// wait for the subscribers.
     async fn publication(&self, started: Duration) -> Result<Duration, Failure> {
         self.hearing.begin(started, started >= self.measured_from);
         let published = async {
@@ -343,7 +350,7 @@ impl fmt::Display for FanOutError {
 impl std::error::Error for FanOutError {}
 
 impl FanOutError {
-    /// Returns the next step for the user of `thruway bench`, if there is one.
+    /// Returns the hint that `thruway bench` prints below the error, if there is one.
     pub fn hint(&self, fan_out: &FanOut) -> Option<String> {
         let hint = match self {
             Self::Publish(_) | Self::ToolError => "check the name of the tool and its `--arguments`",

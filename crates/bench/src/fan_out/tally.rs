@@ -1,4 +1,4 @@
-//! Results of publications. The caller passes the time.
+//! Counts the results of publications. The caller passes the current time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::over_time::OverTime;
 use crate::record::{Interval, Record};
 
-/// The publications of a load, counted one after the other.
+/// Counters of the publications of a load, which run one after the other.
 pub(super) struct Tally {
     pub(super) record: Record,
     measured_from: Duration,
@@ -17,7 +17,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts publications from `measured_from` on, in intervals of `length`.
+    /// Counts publications that start at `measured_from` or later, in intervals of `length`.
     pub(super) fn new(measured_from: Duration, length: Duration) -> Self {
         Self {
             record: Record::new(),
@@ -29,7 +29,8 @@ impl Tally {
         }
     }
 
-    /// One that was started at `started` was complete after a time, or had failed at `now`.
+    /// Counts a publication that started at `started`: it completed after the time in `outcome`, or failed at
+    /// `now`.
     pub(super) fn count(&mut self, started: Duration, now: Duration, outcome: Result<Duration, &Failure>) {
         let at = started.saturating_sub(self.measured_from);
         self.turn_to(u64::try_from(at.as_nanos() / self.length.as_nanos().max(1)).unwrap_or(u64::MAX));
@@ -54,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// All that was counted.
+    /// Returns all counters.
     pub(super) fn conclude(mut self) -> (Record, OverTime) {
         self.over_time.add(&self.current);
         (self.record, self.over_time)

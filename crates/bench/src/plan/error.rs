@@ -1,4 +1,4 @@
-//! Reasons why a load cannot be planned, and the next steps.
+//! Reasons why a load cannot be planned, with a hint for each.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,54 +9,54 @@ use thruway_net::tls::{CertificateError, InvalidServerName};
 use crate::requests::{InvalidDigest, InvalidLoadUrl, InvalidRequest, InvalidRequestsFile, Origin};
 use crate::run::RunError;
 
-/// Why a load cannot be planned.
+/// Reason why a load cannot be planned.
 #[derive(Debug)]
 pub enum PlanError {
-    /// The host has no address.
+    /// The name of the host resolves to no address.
     AddressMissing(String),
-    /// There is no address to connect to.
+    /// The list of addresses to connect to is empty.
     AddressesMissing,
-    /// The certificate authorities cannot be used.
+    /// The certificate authorities cannot be loaded.
     Certificates(CertificateError),
-    /// The connections need more descriptors than the process may have.
+    /// The connections need more file descriptors than this process may open.
     Descriptors {
-        /// Connections of the load.
+        /// Number of connections of the load.
         connections: u32,
-        /// Descriptors that it needs.
+        /// Number of file descriptors that the load needs.
         needed: u64,
-        /// Descriptors that the process may have.
+        /// Limit of open file descriptors of this process.
         limit: u64,
     },
-    /// The digest of a line in a file of requests is invalid.
+    /// A line in a file of requests contains an invalid digest.
     Digest(InvalidDigest),
-    /// The load takes more than a year.
+    /// The load would take more than a year.
     Duration {
-        /// Number of requests.
+        /// Number of requests of the load.
         requests: u64,
-        /// Requests per second.
+        /// Number of requests per second.
         rate: f64,
     },
-    /// A file, or the standard input, cannot be read.
+    /// A file or the standard input cannot be read.
     Read(String, io::Error),
-    /// A request cannot be sent.
+    /// A request cannot be built from the options.
     Request(InvalidRequest),
     /// A file of requests has an invalid line.
     RequestsFile(String, InvalidRequestsFile),
     /// The server cannot be reached.
     Run(RunError),
-    /// The name of the server cannot be resolved.
+    /// The host name of the server cannot be resolved.
     Resolve(String, io::Error),
-    /// The name of the server is no name for TLS.
+    /// The host of the URL is neither a valid DNS name nor an IP address, as TLS requires.
     ServerName(InvalidServerName),
-    /// The URLs are of two servers.
+    /// The URLs name two different servers.
     Servers(Origin, Origin),
-    /// TLS options are set, and no URL begins with `https`.
+    /// TLS options are set, but no URL begins with `https`.
     TlsUnused,
     /// A URL is invalid.
     Url(String, InvalidLoadUrl),
-    /// There is no URL.
+    /// No URL is given.
     UrlMissing,
-    /// The weight of the request with this URL is out of bounds.
+    /// The weight of this URL is not between 1 and 1000.
     Weight(String),
     /// There are more workers than connections.
     Workers {
@@ -68,7 +68,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Returns the next step for the user of `thruway bench`, if there is one.
+    /// Returns the hint that `thruway bench` prints below the error, if there is one.
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         let hint = match self {
             Self::Descriptors { needed, .. } => {

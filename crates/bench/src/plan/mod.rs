@@ -1,4 +1,4 @@
-//! Loads as people describe them: options, targets and operations become a [`Load`](crate::Load).
+//! Converts the options, targets and operations that a user gives to a [`Load`](crate::Load).
 
 mod error;
 mod options;

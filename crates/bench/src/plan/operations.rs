@@ -1,4 +1,4 @@
-//! MCP operations from the options of the user and the facts of the server.
+//! Chooses the MCP operations of a load from the user's options and the server's tools.
 
 use std::fmt;
 
@@ -8,52 +8,52 @@ use thruway_mcp::{Era, Revision};
 use crate::probe::{FoundTool, McpServerFacts};
 use crate::requests::McpOperation;
 
-/// Kinds of operations.
+/// Kinds of MCP operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OperationKind {
-    /// `tools/call`.
+    /// Calls a tool with `tools/call`.
     Call,
-    /// `tools/list`.
+    /// Lists the tools with `tools/list`.
     List,
-    /// `ping`, or `server/discover` in the modern era, which has no ping.
+    /// Sends `ping`, or `server/discover` in the modern era, which has no `ping`.
     Ping,
-    /// `server/discover`, in the modern era.
+    /// Sends `server/discover`. Modern era only.
     Discover,
-    /// `resources/list`.
+    /// Lists the resources with `resources/list`.
     Resources,
-    /// `resources/read`.
+    /// Reads a resource with `resources/read`.
     Read,
-    /// `prompts/list`.
+    /// Lists the prompts with `prompts/list`.
     Prompts,
 }
 
-/// Operations of a load, as the user describes them.
+/// The operations of a load, as chosen by the user.
 #[derive(Clone, PartialEq, Debug)]
 pub struct McpOperations {
-    /// The kinds, and how often each is chosen in comparison with the others.
+    /// The kinds with their weights: an operation of weight 2 is sent twice as often as one of weight 1.
     pub kinds: Vec<(OperationKind, u32)>,
-    /// The tool to call. Default `echo`, or the first one that needs no arguments.
+    /// The name of the tool to call. Default: `echo`, or the first tool without required arguments.
     pub tool: Option<String>,
-    /// The arguments of the tool, an object.
+    /// The arguments of the tool, as a JSON object.
     pub arguments: Option<Value>,
-    /// The resource to read.
+    /// The URI of the resource to read.
     pub uri: Option<String>,
 }
 
-/// Why operations cannot be used.
+/// Reason why the operations cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InvalidOperations {
-    /// This revision has no `server/discover`.
+    /// The protocol revision has no `server/discover`.
     DiscoverUnknown(Revision),
-    /// This argument has a placeholder, and is mirrored in a header field.
+    /// This argument contains a placeholder, but the tool's schema also requires it in a header field.
     MirroredPlaceholder(String),
-    /// A resource is read, and none is named.
+    /// The operation `read` is chosen without the URI of a resource.
     ResourceMissing,
-    /// A resource is named, and none is read.
+    /// The URI of a resource is given without the operation `read`.
     ResourceUnused,
-    /// The named tools require arguments.
+    /// All tools of the server require arguments. Contains the names of the tools.
     ToolMissing(Vec<String>),
-    /// A tool or its arguments are named, and none is called.
+    /// A tool or its arguments are given without the operation `call`.
     ToolUnused,
 }
 
@@ -61,7 +61,7 @@ impl McpOperations {
     /// Returns the operations for a server with these facts.
     ///
     /// # Errors
-    /// An option is missing or of no use, or the server lacks something.
+    /// Returns an error if an option is missing or has no effect, or if the server cannot do the operation.
     pub fn resolve(&self, facts: &McpServerFacts) -> Result<Vec<McpOperation>, InvalidOperations> {
         self.check()?;
         let operations = self.kinds.iter();
@@ -70,10 +70,10 @@ impl McpOperations {
             .collect()
     }
 
-    /// Returns the call of the tool.
+    /// Returns the operation that calls the tool.
     ///
     /// # Errors
-    /// No tool can be called, or an argument cannot be sent.
+    /// Returns an error if the server has no suitable tool, or if an argument cannot be sent.
     pub fn call(&self, facts: &McpServerFacts) -> Result<McpOperation, InvalidOperations> {
         let tool = self.chosen_tool(facts)?;
         let arguments = self.arguments.clone().unwrap_or_else(|| default_arguments(&tool));
@@ -85,7 +85,7 @@ impl McpOperations {
         Ok(McpOperation { params, mirrored, ..plain("tools/call") })
     }
 
-    /// Checks that each option has a use.
+    /// Checks that no option is missing and that each option has an effect.
     fn check(&self) -> Result<(), InvalidOperations> {
         let has = |wanted| self.kinds.iter().any(|(kind, _)| *kind == wanted);
         if (self.tool.is_some() || self.arguments.is_some()) && !has(OperationKind::Call) {
@@ -119,11 +119,11 @@ impl McpOperations {
         })
     }
 
-    /// Returns the named tool, or one that can be called without knowing it.
+    /// Returns the tool that the user chose, or else a tool that can be called with default arguments.
     fn chosen_tool(&self, facts: &McpServerFacts) -> Result<FoundTool, InvalidOperations> {
         let find = |name: &str| facts.tools.iter().find(|tool| tool.name == name);
         if let Some(name) = &self.tool {
-            // Another page of the list may have it.
+            // The tool may be on a later page of the server's list.
             let unlisted = || FoundTool { name: name.clone(), input_schema: Value::Null };
             return Ok(find(name).cloned().unwrap_or_else(unlisted));
         }
@@ -134,7 +134,7 @@ impl McpOperations {
     }
 }
 
-/// Returns the operations in words: `tools/call echo ×8, tools/list`.
+/// Describes the operations as text, such as `tools/call echo ×8, tools/list`.
 pub fn describe_operations(operations: &[McpOperation]) -> String {
     let descriptions: Vec<_> = operations
         .iter()
@@ -151,7 +151,7 @@ fn plain(method: &str) -> McpOperation {
     McpOperation { method: method.to_owned(), params: json!({}), mirrored: Vec::new(), weight: 1 }
 }
 
-/// Returns a text for each argument that `echo` must have, and nothing for other tools.
+/// Returns a text for each required argument of `echo`. For other tools, returns no arguments.
 fn default_arguments(tool: &FoundTool) -> Value {
     let required = if tool.name == "echo" { tool.required() } else { Vec::new() };
     let texts = required.into_iter().map(|name| (name.to_owned(), Value::from(MESSAGE)));
@@ -163,7 +163,7 @@ fn has_placeholder(text: &str) -> bool {
 }
 
 impl InvalidOperations {
-    /// Returns the next step for the user of `thruway bench`.
+    /// Returns the hint that `thruway bench` prints below the error.
     pub fn hint(&self) -> String {
         let hint = match self {
             Self::ToolMissing(names) if !names.is_empty() => {

@@ -1,4 +1,4 @@
-//! Options of a load, whatever it sends.
+//! Options that all kinds of loads share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,38 +19,38 @@ use crate::worker::{ConnectionOptions, LoadTls};
 /// Options of a load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoadOptions {
-    /// Connections at the same time. Default 16.
+    /// Number of concurrent connections. Default: 16.
     pub connections: u32,
-    /// Threads of the load generator. Default 1.
+    /// Number of threads of the load generator. Default: 1.
     pub workers: u16,
-    /// End of the load. Default after 10 seconds.
+    /// Duration or number of requests after which the load ends. Default: 10 seconds.
     pub limit: Limit,
-    /// Time before the measurement begins. Default none.
+    /// Duration of the load before the measurement begins. Default: zero.
     pub warm_up: Duration,
-    /// Start times of the requests. Default a closed loop.
+    /// Schedule of the requests. Default: a closed loop.
     pub pace: Pace,
-    /// Requests on a connection at the same time. Default 1.
+    /// Number of concurrent requests on a connection. Default: 1.
     pub pipeline: u16,
-    /// `true` if a connection serves several requests. Default `true`.
+    /// `true` if a connection serves several requests (keep-alive). Default: `true`.
     pub is_persistent: bool,
-    /// Time that a request may take. Default 10 seconds.
+    /// Request timeout. Default: 10 seconds.
     pub timeout: Duration,
-    /// Options of TLS.
+    /// TLS options.
     pub tls: TlsOptions,
 }
 
-/// Options of TLS; they apply to `https` URLs only.
+/// TLS options. They apply to `https` URLs only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsOptions {
-    /// PEM file of certificate authorities. Default those of the system.
+    /// PEM file with certificate authorities. Default: the certificate authorities of the system.
     pub ca: Option<PathBuf>,
-    /// `true` if the certificate of the server is verified. Default `true`.
+    /// `true` if the server's certificate is verified. Default: `true`.
     pub verify: bool,
-    /// The only version to offer. Default TLS 1.2 and 1.3.
+    /// The only TLS version to offer. Default: TLS 1.2 and 1.3.
     pub version: Option<TlsVersion>,
-    /// `true` if key exchanges that resist quantum computers are offered. Default `true`.
+    /// `true` if post-quantum key exchanges are offered. Default: `true`.
     pub post_quantum: bool,
-    /// `true` if sessions are resumed. Default `true`.
+    /// `true` if TLS sessions are resumed. Default: `true`.
     pub resume: bool,
 }
 
@@ -80,11 +80,12 @@ impl LoadOptions {
     /// Longest duration of a load.
     pub const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
 
-    /// Checks the options against each other and against the limits of this process. Raises its limit of
-    /// descriptors.
+    /// Checks that the options fit together and respect the limits of this process. Raises the process's soft
+    /// limit of file descriptors.
     ///
     /// # Errors
-    /// There are more workers than connections, too few descriptors, or too many requests for the rate.
+    /// Returns an error if there are more workers than connections, if there are too few file descriptors, or
+    /// if the requests would take too long at the given rate.
     pub fn check(&self) -> Result<(), PlanError> {
         self.check_duration()?;
         let (workers, connections) = (self.workers, self.connections);
@@ -100,10 +101,10 @@ impl LoadOptions {
         }
     }
 
-    /// Checks that the requests take less than [`DURATION_MAX`](Self::DURATION_MAX) at their rate.
+    /// Checks that the requests take at most [`DURATION_MAX`](Self::DURATION_MAX) at the given rate.
     ///
     /// # Errors
-    /// They take longer.
+    /// Returns [`PlanError::Duration`] if they take longer.
     pub fn check_duration(&self) -> Result<(), PlanError> {
         let (Limit::Requests(requests), Some(rate)) = (self.limit, self.pace.rate()) else { return Ok(()) };
         #[expect(clippy::cast_precision_loss, reason = "a year more or less")]
@@ -113,15 +114,15 @@ impl LoadOptions {
         Ok(())
     }
 
-    /// Checks that options of TLS are set only if TLS is used.
+    /// Checks that no TLS option is set if `is_used` is `false`.
     ///
     /// # Errors
-    /// Some are set, and `is_used` is `false`.
+    /// Returns [`PlanError::TlsUnused`] if one is set.
     pub fn check_tls(&self, is_used: bool) -> Result<(), PlanError> {
         if is_used || self.tls == TlsOptions::default() { Ok(()) } else { Err(PlanError::TlsUnused) }
     }
 
-    /// Returns the load of these requests, without TLS.
+    /// Creates the load that sends these requests without TLS.
     pub fn load(&self, requests: Arc<dyn Requests>, addresses: Vec<UpstreamAddr>, stop: &StopFlag) -> Load {
         Load {
             requests,
@@ -137,7 +138,7 @@ impl LoadOptions {
                 pipeline: self.pipeline.into(),
                 is_persistent: self.is_persistent,
                 timeout: self.timeout,
-                // Each request that was due has its time.
+                // At the end, the load waits long enough to measure the time of each request that was due.
                 drain: self.timeout,
             },
             stop: stop.clone(),
@@ -145,11 +146,14 @@ impl LoadOptions {
         }
     }
 
-    /// Returns the TLS client for the server of `url`, which offers the protocol `alpn`; `None` if the URL is
-    /// not `https`.
+    /// Creates the TLS client for the server of `url`. It offers the application protocol `alpn`. Returns
+    /// `None`
+    /// if the URL is not `https`.
     ///
     /// # Errors
-    /// The certificate authorities cannot be used, or the host is no name for TLS.
+    /// Returns an error if the certificate authorities cannot be loaded, or if TLS does not accept the host
+    /// as a
+    /// server name.
     pub fn tls(&self, url: &LoadUrl, alpn: &str) -> Result<Option<LoadTls>, PlanError> {
         let Origin::Tcp { host, .. } = &url.origin else { return Ok(None) };
         if !url.is_https {
@@ -173,11 +177,11 @@ impl LoadOptions {
     }
 }
 
-/// Servers send some with each handshake, and connections come in bursts.
+/// Servers send several tickets with each handshake, and connections are opened in bursts.
 const TICKETS_PER_CONNECTION: usize = 4;
 
-/// Descriptors of the reactor and the timer of a thread.
+/// File descriptors for the event loop and the timer of a worker thread.
 const DESCRIPTORS_OF_A_WORKER: u64 = 6;
 
-/// Descriptors of everything else.
+/// File descriptors for all other purposes.
 const OTHER_DESCRIPTORS: u64 = 24;

@@ -1,4 +1,4 @@
-//! The addresses of a server, and the first one at which it listens.
+//! Resolves the addresses of a server, and finds the first one that accepts connections.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::error::PlanError;
 use crate::requests::Origin;
 use crate::run::RunError;
 
-/// Returns the addresses of `origin`, at least one. Blocks until its name is resolved.
+/// Returns the addresses of `origin`, at least one. Blocks while DNS resolves its host name.
 ///
 /// # Errors
-/// The name cannot be resolved, or has no address.
+/// Returns an error if the name cannot be resolved or has no address.
 pub fn resolve_origin(origin: &Origin) -> Result<Vec<UpstreamAddr>, PlanError> {
     let (host, port) = match origin {
         Origin::Unix(path) => return Ok(vec![UpstreamAddr::unix(path)]),
@@ -26,11 +26,11 @@ pub fn resolve_origin(origin: &Origin) -> Result<Vec<UpstreamAddr>, PlanError> {
     Ok(addresses)
 }
 
-/// Returns the first of `addresses` that accepts a connection: a name may have addresses at which the server
-/// does not listen. Blocks until then, 5 seconds at most for each.
+/// Returns the first of `addresses` that accepts a connection. A name may resolve to addresses at which the
+/// server does not listen. Blocks for at most 5 seconds per address.
 ///
 /// # Errors
-/// No address accepts a connection.
+/// Returns an error if no address accepts a connection.
 pub fn reachable_address(addresses: &[UpstreamAddr]) -> Result<UpstreamAddr, PlanError> {
     let mut last = PlanError::AddressesMissing;
     for address in addresses {

@@ -1,4 +1,4 @@
-//! HTTP requests from URLs, files of requests and options for all of them.
+//! Creates HTTP requests from URLs, from files of requests, and from options that apply to all of them.
 
 use std::fs;
 use std::io::{Read as _, stdin};
@@ -15,24 +15,25 @@ use crate::worker::ConnectionOptions;
 /// Options of HTTP requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HttpOptions {
-    /// The method. Default `GET`, or `POST` with content.
+    /// The method. Default: `GET`, or `POST` if there is a body.
     pub method: Option<String>,
-    /// Header fields of each request, by name and value.
+    /// Additional header fields of each request, as names and values.
     pub headers: Vec<(String, String)>,
-    /// The content, which may have placeholders.
+    /// The request body. It may contain placeholders.
     pub content: Option<Vec<u8>>,
-    /// Conditions for an answer to count.
+    /// Conditions that a response must meet to count as expected.
     pub expected: Expected,
-    /// Requests on an HTTP/2 connection at the same time; `None` for HTTP/1.1.
+    /// Number of concurrent requests on an HTTP/2 connection, or `None` for HTTP/1.1.
     pub http2_streams: Option<u16>,
 }
 
 impl HttpOptions {
-    /// Returns the load of `targets`: URLs, or `@FILE` for a file of requests. All must be of one server,
-    /// which need not listen yet: see [`reachable_address`](super::reach::reachable_address).
+    /// Creates the load for `targets`. Each target is a URL, or `@FILE` for a file of requests. All URLs must
+    /// name the same server. The server need not listen yet: see
+    /// [`reachable_address`](super::reach::reachable_address).
     ///
     /// # Errors
-    /// The targets, or these options, cannot be used.
+    /// Returns an error if the targets or these options cannot be used.
     pub fn load(
         &self,
         targets: &[String],
@@ -49,7 +50,7 @@ impl HttpOptions {
         Ok(Load { tls, connection_options, ..load })
     }
 
-    /// Returns the requests for `targets`, and one of their URLs.
+    /// Returns the requests for `targets`, and the first URL.
     fn requests(
         &self,
         targets: &[String],
@@ -91,7 +92,7 @@ impl HttpOptions {
         lines.into_iter().map(|line| self.request_of_line(line, is_persistent)).collect()
     }
 
-    /// Returns the request of a line; these options are its defaults.
+    /// Creates the request of a line. These options are the defaults for values that the line does not set.
     fn request_of_line(&self, line: RequestLine, is_persistent: bool) -> Result<HttpRequest, PlanError> {
         let mut request = self.request(parse_url(&line.url)?, is_persistent);
         if let Some(content) = line.content {
@@ -119,18 +120,19 @@ impl HttpOptions {
     }
 }
 
-/// Reads a URL.
+/// Parses a URL.
 ///
 /// # Errors
-/// It is invalid.
+/// Returns [`PlanError::Url`] if it is invalid.
 pub fn parse_url(text: &str) -> Result<LoadUrl, PlanError> {
     LoadUrl::parse(text).map_err(|error| PlanError::Url(text.to_owned(), error))
 }
 
-/// Returns the content of the argument `text`: `@FILE`, `-` for standard input, or the text itself.
+/// Returns the body that the argument `text` describes: the content of a file for `@FILE`, standard input
+/// for `-`, or the text itself.
 ///
 /// # Errors
-/// The file or the standard input cannot be read.
+/// Returns an error if the file or the standard input cannot be read.
 pub fn read_content(text: &str) -> Result<Vec<u8>, PlanError> {
     match text.strip_prefix('@') {
         Some(file) => fs::read(file).map_err(|error| PlanError::Read(format!("`{file}`"), error)),
@@ -144,8 +146,8 @@ pub fn read_content(text: &str) -> Result<Vec<u8>, PlanError> {
     }
 }
 
-/// Returns the header lines without `Connection: close` and `Connection: keep-alive`, and `true` if one of
-/// them is `close`. Both are for the load generator, which writes such fields itself.
+/// Removes `Connection: close` and `Connection: keep-alive` from the header lines. Returns the remaining
+/// lines, and `true` if one of the removed lines was `close`. The load generator writes these fields itself.
 pub fn without_connection_option(header_lines: &[String]) -> (Vec<String>, bool) {
     let (mut others, mut closes) = (Vec::new(), false);
     for line in header_lines {

@@ -1,4 +1,4 @@
-//! Reasons why a server could not be asked.
+//! Reasons why a server could not be probed.
 
 use std::fmt;
 use std::io;
@@ -9,28 +9,28 @@ use thruway_http1 as http1;
 use crate::requests::InvalidRequest;
 use crate::worker::OpenError;
 
-/// Why it is not known how to talk to a server.
+/// Reason why the probe of an MCP server failed.
 #[derive(Debug)]
 pub enum ProbeError {
-    /// It ended before it had answered.
+    /// The server closed the connection, or ended, before it responded.
     Closed,
-    /// There is no connection.
+    /// The connection to this address could not be opened.
     Connect(UpstreamAddr, ConnectError),
-    /// The response breaks a rule of HTTP.
+    /// The response violates the HTTP specification.
     Malformed(http1::Error),
-    /// There is no JSON-RPC response in its answer.
+    /// The response contains no JSON-RPC response.
     NoResponse,
-    /// It answers with an error: its code, and the beginning of what it says.
+    /// The server returned a JSON-RPC error: its code and the first characters of its message.
     Refused(i64, String),
-    /// The request cannot be sent.
+    /// The request cannot be built from the options.
     Request(InvalidRequest),
-    /// It wants to speak a revision that is not known here.
+    /// The server selected an unknown protocol revision.
     RevisionUnknown,
-    /// Its answer has this status.
+    /// The response has this unexpected status.
     Status(u16),
-    /// The system refuses.
+    /// A system call failed.
     System(io::Error),
-    /// It did not answer in time.
+    /// The server did not respond in time.
     TimedOut,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for ProbeError {
 impl std::error::Error for ProbeError {}
 
 impl ProbeError {
-    /// Returns the next step for the user of `thruway bench`.
+    /// Returns the hint that `thruway bench` prints below the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Status(401 | 403) => "pass credentials with `-H 'Authorization: …'`",

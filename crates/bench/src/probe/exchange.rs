@@ -1,4 +1,5 @@
-//! One message there, its answer back: on a connection for each over HTTP, or over pipes.
+//! Sends one request and receives its response: over HTTP on a new connection for each request, or over
+//! pipes.
 
 use std::future::poll_fn;
 use std::io::IoSlice;
@@ -16,12 +17,12 @@ use crate::requests::{Endpoint, MESSAGE_BYTES_MAX, SingleMessage};
 use crate::stdio::Pipes;
 use crate::worker::LoadTls;
 
-/// A way to a server.
+/// Transport to a server.
 pub(super) enum Channel<'a> {
     Http {
         endpoint: &'a Endpoint,
         way: Way<'a>,
-        /// The field line that names the session; empty where there is none.
+        /// The header line with the session id; empty without a session.
         session: Vec<u8>,
     },
     Pipes {
@@ -30,7 +31,7 @@ pub(super) enum Channel<'a> {
     },
 }
 
-/// Settings of a connection to a server.
+/// Settings for connecting to a server.
 #[derive(Clone, Copy)]
 pub(super) struct Way<'a> {
     pub(super) address: &'a UpstreamAddr,
@@ -38,7 +39,7 @@ pub(super) struct Way<'a> {
     pub(super) within: Duration,
 }
 
-/// A complete answer.
+/// A complete HTTP response.
 struct Answer {
     status: u16,
     session: Option<Vec<u8>>,
@@ -46,7 +47,7 @@ struct Answer {
 }
 
 impl Channel<'_> {
-    /// Asks the question `place`, and returns the result.
+    /// Sends the request with the id `place` and returns its result.
     pub(super) async fn ask(
         &mut self,
         place: u64,
@@ -71,7 +72,7 @@ impl Channel<'_> {
                 if answer.status != 200 && response.is_none() {
                     return Err(ProbeError::Status(answer.status));
                 }
-                // Some begin one by a refusal, and do not know it afterwards.
+                // Some servers send a session id with an error response and do not recognize the id later.
                 self.keep_session(answer.session.filter(|_| method == methods::INITIALIZE));
                 response.ok_or(ProbeError::NoResponse)?
             }
@@ -79,7 +80,7 @@ impl Channel<'_> {
         outcome(response)
     }
 
-    /// Says that the session has begun.
+    /// Sends the notification that the client is initialized.
     pub(super) async fn notify_initialized(&mut self, revision: Revision) -> Result<(), ProbeError> {
         let message = SingleMessage::initialized(revision, self.endpoint())?;
         match self {
@@ -91,7 +92,7 @@ impl Channel<'_> {
         }
     }
 
-    /// Ends the session that was begun for the questions. Whether the server allows that is its affair.
+    /// Ends the session that the probe began. Ignores the status of the response: the server may refuse.
     pub(super) async fn end_session(&mut self) -> Result<(), ProbeError> {
         let Self::Http { endpoint, way, session } = self else { return Ok(()) };
         if !session.is_empty() {
@@ -152,7 +153,7 @@ async fn exchange(way: Way<'_>, bytes: &[u8], to: ResponseTo) -> Result<Answer, 
     }
 }
 
-/// Takes what has come; whether the answer is complete.
+/// Parses the received bytes. Returns `true` if the response is complete.
 fn take(
     connection: &mut ClientConnection,
     index: &mut HeadIndex,
@@ -187,7 +188,7 @@ fn take(
     Ok(is_complete)
 }
 
-/// The response, in an object or somewhere in an event stream.
+/// Finds the JSON-RPC response: the body itself, or an event of the event stream.
 fn response_of(content: &[u8]) -> Option<Value> {
     if content.trim_ascii_start().starts_with(b"{") {
         return response_in(content);

@@ -1,6 +1,7 @@
-//! Asks an MCP server for its revision and its tools before the load.
+//! Asks an MCP server for its protocol revision and its tools before the load starts.
 //!
-//! Over pipes this is the beginning of the session that is loaded; over HTTP it has connections of its own.
+//! Over pipes, the probe begins the session that the load uses afterwards. Over HTTP, it uses separate
+//! connections.
 
 mod error;
 mod exchange;

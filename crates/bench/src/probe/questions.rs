@@ -1,4 +1,4 @@
-//! Requests before a load: the revision and the tools.
+//! Sends requests before the load to find the protocol revision and the tools of a server.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ use crate::requests::Endpoint;
 use crate::stdio::{ChildServer, Pipes};
 use crate::worker::LoadTls;
 
-/// Facts about a server, from its own responses.
+/// Properties of a server, taken from its responses.
 #[derive(Clone, PartialEq, Debug)]
 pub struct McpServerFacts {
-    /// The revision that it is spoken to in.
+    /// The protocol revision to use.
     pub revision: Revision,
-    /// Tools on the first page of the server's list; empty if the server does not list any.
+    /// Tools on the first page of the server's list. Empty if the server rejects `tools/list`.
     pub tools: Vec<FoundTool>,
 }
 
 /// A tool of a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FoundTool {
-    /// Its name.
+    /// The tool's name.
     pub name: String,
-    /// The schema of its arguments.
+    /// The JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
 impl FoundTool {
-    /// The names of the arguments that it must have.
+    /// Returns the names of the required arguments.
     pub fn required(&self) -> Vec<&str> {
         let required = self.input_schema["required"].as_array();
         required.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// The header fields that mirror some of `arguments`.
+    /// Returns the names and values of header fields that must repeat some of the `arguments`.
     pub fn mirrored(&self, arguments: &Value) -> Vec<(String, String)> {
         let schema = self.input_schema.as_object();
         let headers = schema.and_then(|schema| param_headers::find(schema).ok()).unwrap_or_default();
@@ -47,11 +47,13 @@ impl FoundTool {
     }
 }
 
-/// Asks a server over Streamable HTTP, in `tls` if that is spoken. The first of `revisions` that it speaks is
-/// taken.
+/// Probes a server over Streamable HTTP, with TLS if `tls` is set. Selects the first of `revisions` that the
+/// server supports.
 ///
 /// # Errors
-/// It speaks none, or not so that it could be understood.
+/// Returns an error if the server supports none of `revisions`, or if no valid response arrives within the
+/// time
+/// `within`.
 pub fn probe_http(
     endpoint: &Endpoint,
     address: &UpstreamAddr,
@@ -68,11 +70,14 @@ pub fn probe_http(
     })
 }
 
-/// Asks a child over its pipes. In the legacy era its session has begun then, in the revision that is
-/// returned.
+/// Probes a child process over its pipes. In the legacy era, this also begins the MCP session, in the
+/// revision
+/// that is returned.
 ///
 /// # Errors
-/// It speaks none of `revisions`, or not so that it could be understood.
+/// Returns an error if the server supports none of `revisions`, or if no valid response arrives within the
+/// time
+/// `within`.
 pub fn probe_child(
     child: &ChildServer,
     revisions: &[Revision],
@@ -91,12 +96,12 @@ fn run<T>(within: Duration, asked: impl AsyncFnOnce() -> Result<T, ProbeError>) 
     runtime.block_on(timed).unwrap_or(Err(ProbeError::TimedOut))
 }
 
-/// Finds the first of `revisions` that is spoken, and asks for the tools.
+/// Finds the first of `revisions` that the server supports, and lists the tools.
 async fn ask(channel: &mut Channel<'_>, revisions: &[Revision]) -> Result<McpServerFacts, ProbeError> {
     let mut agreed = Err(ProbeError::RevisionUnknown);
     for revision in revisions {
         agreed = agree(channel, *revision).await;
-        // Does not ask a server again that did not answer, or that ended.
+        // Tries no other revision if the server did not answer or has ended.
         if !matches!(&agreed, Err(ProbeError::Refused(..) | ProbeError::Status(_) | ProbeError::NoResponse)) {
             break;
         }
@@ -104,7 +109,7 @@ async fn ask(channel: &mut Channel<'_>, revisions: &[Revision]) -> Result<McpSer
     let revision = agreed?;
     let tools = match channel.ask(2, methods::TOOLS_LIST, json!({}), revision).await {
         Ok(result) => found_tools(&result),
-        // A server without tools can be loaded with something else.
+        // A server without tools may still support other operations.
         Err(ProbeError::Refused(..)) => Vec::new(),
         Err(error) => return Err(error),
     };
@@ -119,7 +124,7 @@ async fn agree(channel: &mut Channel<'_>, revision: Revision) -> Result<Revision
     let client = json!({"name": "thruway-bench", "version": env!("CARGO_PKG_VERSION")});
     let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client});
     let result = channel.ask(1, methods::INITIALIZE, params, revision).await?;
-    // The server may prefer another one.
+    // The server may select another revision.
     let spoken = result["protocolVersion"].as_str().and_then(|name| name.parse().ok());
     let spoken: Revision = spoken.ok_or(ProbeError::RevisionUnknown)?;
     channel.notify_initialized(spoken).await?;

@@ -1,4 +1,4 @@
-//! Results of a load, as a value that can be serialized: the schema of `--output json`.
+//! The report of a load as a serializable value. It defines the schema of `--output json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,71 +8,74 @@ use super::times::TimesReport;
 use crate::failure::FailureKind;
 use crate::listen_queue::ListenQueue;
 
-/// A report. Fields may be added to it; none changes its meaning or its unit without another `format`.
+/// A report. New members may be added to this format. A changed meaning or unit of a member changes `format`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// `thruway-bench/2`.
+    /// The version of the JSON format: `thruway-bench/2`.
     pub format: String,
     /// Target, as given on the command line.
     pub target: String,
     /// Settings of the load.
     pub settings: Settings,
-    /// Seconds that were measured: until the last request was answered or had failed, if that was after the
-    /// end.
+    /// Measured time in seconds. It includes the wait for the last responses after the end of the load.
     pub elapsed_seconds: f64,
     /// `true` if the load was interrupted.
     pub is_interrupted: bool,
     /// `true` if the load ended early because no connection to the server could be opened.
     pub is_given_up: bool,
-    /// `true` if the server likely stopped to respond before the end of a closed loop: requests that were cut
-    /// off waited much longer than others took.
+    /// `true` if the server probably stalled before the end of a closed loop: requests that were cut off had
+    /// waited much longer than answered requests.
     #[serde(default)]
     pub is_stalled: bool,
-    /// Warnings for readers: reasons to doubt the figures.
+    /// Reasons to doubt the figures, as text for the user.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Requests a second that were meant to start; absent in a closed loop.
+    /// Requests per second according to the schedule. Absent in a closed loop.
     pub offered_requests_per_second: Option<f64>,
-    /// Requests a second that were due in fact, which for a Poisson process is a matter of chance; absent in
-    /// a closed loop.
+    /// Requests per second that were actually due. In a Poisson process, this number is random. Absent in a
+    /// closed loop.
     #[serde(default)]
     pub due_requests_per_second: Option<f64>,
-    /// Requests a second that were answered as expected. In an open loop, of those that were due in the
-    /// measured time, whenever their answers came; less if the server has fallen behind more and more.
+    /// Requests per second with the expected response. In an open loop, this counts the requests that were
+    /// due in
+    /// the measured time, even if their responses came later. It is lower if the server fell behind more and
+    /// more.
     pub achieved_requests_per_second: f64,
-    /// Requests by what became of them.
+    /// Numbers of requests by their outcome.
     pub requests: RequestCounts,
-    /// Complete answers by status, the lowest first.
+    /// Numbers of complete responses by status, the lowest status first.
     pub statuses: Vec<Status>,
-    /// Requests that failed, by kind.
+    /// Numbers of failed requests by kind of failure.
     pub errors: Vec<ErrorCount>,
-    /// Bytes on the network.
+    /// Bytes sent and received.
     pub bytes: ByteCounts,
-    /// Connections.
+    /// Data about connections.
     pub connections: Connections,
-    /// Handshakes of TLS; absent without.
+    /// TLS handshakes. Absent if the load does not use TLS.
     #[serde(default)]
     pub handshakes: Option<Handshakes>,
-    /// Times from the actual start of a request to the end of its answer. Requests that timed out count with
-    /// the time that was waited.
+    /// Times from the actual start of a request to the end of its response. A request that timed out counts
+    /// with
+    /// its waiting time.
     pub service_time: TimesReport,
-    /// Times from the intended start of a request to the end of its answer. Requests that timed out, were not
-    /// answered or never sent before the end count with the time that was waited. The same as `service_time`
-    /// in a closed loop; there, requests that were cut off at the end count with what they had waited, if
-    /// that changes anything: see `at_least_from_us`.
+    /// Times from the scheduled start of a request to the end of its response. Requests that timed out, got no
+    /// response or were never sent count with their waiting time. The same as `service_time` in a closed
+    /// loop, with one exception: if the requests that were cut off at the end change the result, they count
+    /// with their waiting time; see `at_least_from_us`.
     pub response_time: TimesReport,
-    /// Times from the start of a publication until a subscriber was told of it, for each subscriber; absent
-    /// of other loads. There `service_time` is the time until the last one was told.
+    /// Times from the start of a publication until a subscriber was notified, one value per subscriber.
+    /// Absent
+    /// for other loads. For publications, `service_time` is the time until the last subscriber was notified.
     #[serde(default)]
     pub deliveries: Option<TimesReport>,
-    /// Parts of equal duration.
+    /// Progress over time, in parts of equal duration.
     pub over_time: Vec<Part>,
     /// Resource use of the load generator.
     pub generator: Generator,
-    /// Resource use of the server; absent if its process is unknown.
+    /// Resource use of the server. Absent if its process is unknown.
     pub server: Option<ServerCost>,
-    /// Connections for which listeners had no room, of all listeners of the machine; absent if the server is
-    /// on another one.
+    /// Connections dropped because of full listen queues, counted for all listeners in the server's network
+    /// namespace. Absent if the server is on another machine.
     #[serde(default)]
     pub listen_queue: Option<ListenQueue>,
 }
@@ -80,50 +83,53 @@ pub struct Report {
 /// Settings of a load.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
-    /// When requests start: `closed`, `constant` or `poisson`.
+    /// The schedule of the requests: `closed`, `constant` or `poisson`.
     pub pace: String,
-    /// Requests a second that were meant to start; absent in a closed loop.
+    /// Requests per second according to the schedule. Absent in a closed loop.
     #[serde(default)]
     pub requests_per_second: Option<f64>,
-    /// Seed of the intervals between requests with the pace `poisson`.
+    /// Seed of the random intervals between requests. Only with the pace `poisson`.
     #[serde(default)]
     pub seed: Option<u64>,
-    /// Connections at the same time.
+    /// Number of concurrent connections.
     pub connections: u64,
-    /// Threads of the load generator.
+    /// Number of threads of the load generator.
     pub workers: u64,
-    /// The version of HTTP: `1.1` or `2`. Absent of pipes.
+    /// The HTTP version: `1.1` or `2`. Absent if the load uses pipes.
     #[serde(default)]
     pub http_version: Option<String>,
-    /// Requests on a connection that are not answered at the same time, at most: the depth of pipelines, or
-    /// the number of streams.
+    /// Maximum number of requests in progress on a connection: the pipeline depth of HTTP/1.1, or the number
+    /// of
+    /// HTTP/2 streams.
     pub pipeline: u64,
-    /// `true` if a connection carries more than one request.
+    /// `true` if a connection serves several requests (keep-alive).
     pub is_persistent: bool,
-    /// Seconds that were to be measured, if that was the limit.
+    /// Duration to measure in seconds, if the load was limited by its duration.
     pub duration_seconds: Option<f64>,
-    /// Requests that were to be measured, if that was the limit.
+    /// Number of requests to measure, if the load was limited by this number.
     pub requests: Option<u64>,
-    /// Seconds before that.
+    /// Duration of the warm-up in seconds.
     pub warm_up_seconds: f64,
-    /// Seconds that a request may take.
+    /// Request timeout in seconds.
     pub timeout_seconds: f64,
 }
 
-/// Requests by what became of them.
+/// Numbers of requests by their outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
-    /// Requests with the expected response. In a closed loop that ends by the clock: all responses in the
-    /// measured time, including those of requests that started in the warm-up. The times leave those out.
+    /// Number of requests with the expected response. If a duration limits a closed loop, this includes
+    /// responses
+    /// in the measured time to requests that started in the warm-up. The times do not include those.
     pub answered: u64,
-    /// Failed in any way; see `errors`.
+    /// Number of requests that failed in any way; see `errors`.
     pub failed: u64,
-    /// Requests in progress at the end of a closed loop. They are counted nowhere else.
+    /// Number of requests in progress at the end of a closed loop. They are not counted elsewhere.
     pub cut_off: u64,
-    /// Sent again on another connection, because the server had announced to close the first; counted once
-    /// elsewhere.
+    /// Number of requests that were sent again on another connection, because the server announced that it
+    /// closes
+    /// the first one. In the other members, each counts as one request.
     pub sent_again: u64,
-    /// Answered in an event stream, of those that were answered; messages of MCP only.
+    /// Number of answered requests whose response arrived in an event stream. MCP messages only.
     #[serde(default)]
     pub event_streams: u64,
 }
@@ -133,7 +139,7 @@ pub struct RequestCounts {
 pub struct Status {
     /// The status.
     pub status: u16,
-    /// Number.
+    /// Number of responses with this status.
     pub count: u64,
 }
 
@@ -142,34 +148,35 @@ pub struct Status {
 pub struct ErrorCount {
     /// Kind of failure.
     pub kind: FailureKind,
-    /// Number.
+    /// Number of failures of this kind.
     pub count: u64,
-    /// Details of the first failure, for readers; may be empty.
+    /// Details of the first failure, as text for the user. May be empty.
     pub example: String,
 }
 
-/// Bytes on the network of requests with the expected response.
+/// Bytes sent and received for requests with the expected response.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ByteCounts {
-    /// Bytes of requests, headers included.
+    /// Bytes of requests, including header sections.
     pub sent: u64,
-    /// Bytes of responses, headers included.
+    /// Bytes of responses, including header sections.
     pub received: u64,
     /// Body bytes of responses.
     pub body: u64,
 }
 
-/// Connections.
+/// Data about the connections of a load.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
-    /// Opened, before the start and while it went on.
+    /// Number of connections opened before the start and during the load.
     pub opened: u64,
-    /// Number of concurrent HTTP/2 streams that the server allows, if it is lower than requested.
+    /// Number of concurrent HTTP/2 streams that the server allows. Absent if the server allows as many as
+    /// requested.
     #[serde(default)]
     pub streams_max: Option<u64>,
-    /// That could not be opened before the start.
+    /// Number of connections that could not be opened before the start.
     pub missing: u64,
-    /// Why the first of those could not.
+    /// Reason why the first of these connections could not be opened.
     pub missing_because: Option<String>,
 }
 
@@ -184,20 +191,20 @@ pub struct Handshakes {
     pub per_second: f64,
 }
 
-/// A part of the time.
+/// One part of the measured time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
-    /// When it began, in seconds since the measuring began.
+    /// Start of the part, in seconds since the measurement began.
     pub at_seconds: f64,
     /// Requests with the expected response per second.
     pub requests_per_second: f64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub failed: u64,
     /// Median of the response times in microseconds.
     pub p50_us: f64,
-    /// Their 99th percentile.
+    /// 99th percentile of the response times in microseconds.
     pub p99_us: f64,
-    /// The longest of them.
+    /// Longest response time in microseconds.
     pub max_us: f64,
 }
 
@@ -206,41 +213,44 @@ pub struct Part {
 pub struct Generator {
     /// CPU time in seconds.
     pub cpu_seconds: f64,
-    /// The same for each response, in microseconds; absent without expected responses.
+    /// CPU time per expected response, in microseconds. Absent if there was no expected response.
     pub cpu_us_per_request: Option<f64>,
-    /// The share of its core that the busiest thread used, at most 1.
+    /// Share of a CPU core that the busiest thread used, at most 1.
     pub busiest_worker_share: f64,
-    /// The share of the time in which a thread was ready to run and had no core, of the thread of which that
-    /// is most.
+    /// Share of the time in which a thread was ready to run and had no CPU core. This is the value of the
+    /// thread
+    /// that waited most.
     #[serde(default)]
     pub waiting_worker_share: f64,
-    /// `true` if the load generator was likely the limit, and not the server.
+    /// `true` if the load generator, not the server, was probably the bottleneck.
     pub is_limit: bool,
 }
 
 /// Resource use of a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCost {
-    /// Its process.
+    /// The id of the server's process.
     pub pid: u32,
-    /// CPU time in seconds, with that of threads that have ended, of descendants, and of children that have
-    /// ended and were waited for.
+    /// CPU time in seconds. It includes ended threads, running descendants, and ended children that their
+    /// parent
+    /// waited for.
     pub cpu_seconds: f64,
-    /// `true` if a part is missing, because processes ended without a parent that waited for them.
+    /// `true` if a part of the CPU time is missing, because processes ended without a parent that waited for
+    /// them.
     #[serde(default)]
     pub is_incomplete: bool,
-    /// The CPU time for each answer, in microseconds; absent if no request got the expected response.
+    /// CPU time per expected response, in microseconds. Absent if there was no expected response.
     pub cpu_us_per_request: Option<f64>,
     /// Resident memory before the load, in bytes.
     pub resident_before_bytes: u64,
-    /// Resident memory after.
+    /// Resident memory after the load, in bytes.
     pub resident_after_bytes: u64,
-    /// The most that was seen.
+    /// Highest measured resident memory, in bytes.
     pub resident_max_bytes: u64,
 }
 
 impl Report {
-    /// The share that was achieved of what was due; `None` in a closed loop.
+    /// Returns the achieved share of the due requests, or `None` in a closed loop.
     pub fn achieved_share(&self) -> Option<f64> {
         self.due_requests_per_second.map(|due| self.achieved_requests_per_second / due.max(f64::MIN_POSITIVE))
     }
@@ -251,8 +261,8 @@ impl Report {
         self.bytes.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_requests_per_second
     }
 
-    /// Returns `true` if each request got the expected response and the server still responded at the end.
-    /// Requests that were due just before the end may stay unsent.
+    /// Returns `true` if each request got the expected response and the server still responded at the end. An
+    /// unsent request per connection is allowed, because requests may be due just before the end.
     pub fn is_clean(&self) -> bool {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections
@@ -268,8 +278,9 @@ impl Report {
         self.errors.iter().any(|error| error.kind.is_of_server())
     }
 
-    /// Returns the number of requests that keep the load from being [clean](Self::is_clean): 0 only if it is.
-    /// A few unsent requests that were due just before the end of an open loop are not failures.
+    /// Returns the number of failures: 0 only if the load is [clean](Self::is_clean). A few unsent requests
+    /// that
+    /// were due just before the end of an open loop are not failures.
     pub fn failures(&self) -> u64 {
         let is_silent = self.is_stalled || self.requests.answered == 0;
         let failed = self.requests.failed + if is_silent { self.requests.cut_off } else { 0 };
@@ -277,8 +288,8 @@ impl Report {
     }
 }
 
-/// Returns the reason why written figures cannot be read. The names of Rust's types mean nothing to the
-/// reader.
+/// Describes why JSON could not be read. Replaces serde's messages that contain names of Rust types, because
+/// the reader does not know these types.
 pub fn unreadable(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.strip_prefix("missing field ") {
@@ -289,8 +300,9 @@ pub fn unreadable(error: &serde_json::Error) -> String {
 }
 
 impl Settings {
-    /// Returns the differences between the settings of two loads that make their results incomparable, each
-    /// with both values. The duration and random arrivals do not count.
+    /// Describes the differences between two settings that make the results incomparable, each with both
+    /// values.
+    /// Ignores the duration and the seed.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let pairs = self.decisive().into_iter().zip(other.decisive());
         let others = pairs.filter(|((_, here), (_, there))| here != there);
@@ -311,14 +323,16 @@ impl Settings {
 }
 
 impl Generator {
-    /// Returns `true` if the load generator was the limit, or late: then rates and times are its own too.
+    /// Returns `true` if the load generator was late or was the bottleneck. Then the measured rates and times
+    /// depend on the load generator too.
     pub fn is_late(&self) -> bool {
         self.is_limit || self.waiting_worker_share > LATE
     }
 }
 
-/// The format of reports.
+/// The version of the JSON format of reports.
 pub(crate) const FORMAT: &str = "thruway-bench/2";
 
-/// A thread with a core of its own hardly waits; one that shares it waits for as long as others run.
+/// Highest acceptable share of waiting for a core. A thread on a separate core hardly waits; a thread on a
+/// shared core waits while other threads run.
 const LATE: f64 = 0.1;

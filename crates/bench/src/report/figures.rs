@@ -1,6 +1,6 @@
-//! Figures as people read them: with a unit, and no more digits than they are worth.
+//! Formats numbers for people: with a unit, and with three significant digits.
 
-/// A time, given in microseconds: `1.24 ms`.
+/// Formats a time that is given in microseconds: `1.24 ms`.
 pub fn time(microseconds: f64) -> String {
     let (value, unit) = match microseconds {
         _ if microseconds < 1.0 => (microseconds * 1e3, "ns"),
@@ -11,7 +11,8 @@ pub fn time(microseconds: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-/// A rate or a count, with its thousands apart: `12,345`; small ones with digits behind the point.
+/// Formats a rate or a count with thousands separators: `12,345`. Fractions below 1000 get three significant
+/// digits.
 pub fn rate(value: f64) -> String {
     if value < 1000.0 && value.fract() != 0.0 {
         return three_digits(value);
@@ -43,7 +44,7 @@ pub(super) fn count(value: u64) -> String {
     apart.join(",")
 }
 
-/// Three digits that mean something.
+/// Formats a value with three significant digits.
 pub fn three_digits(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
@@ -52,7 +53,7 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
-/// Text for an unknown figure.
+/// Text for an unknown value.
 pub(super) const NONE: &str = "–";
 
 #[cfg(test)]

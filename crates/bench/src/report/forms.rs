@@ -1,4 +1,4 @@
-//! The forms in which reports are written.
+//! Output formats of a report.
 
 use schemars::{Schema, schema_for};
 
@@ -6,7 +6,7 @@ use super::contents::Report;
 use super::{html, text};
 
 impl Report {
-    /// The JSON Schema of reports.
+    /// Returns the JSON Schema of reports.
     pub fn schema() -> Schema {
         schema_for!(Report)
     }
@@ -16,7 +16,7 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Formats the report as a plain-text table, at most `width` columns wide if possible.
+    /// Formats the report as a plain-text table.
     pub fn to_text(&self) -> String {
         text::report(self)
     }
@@ -26,7 +26,7 @@ impl Report {
         text::markdown(self)
     }
 
-    /// Formats the report as CSV: a line of names and a line of figures.
+    /// Formats the report as CSV: a line of names and a line of values.
     pub fn to_csv(&self) -> String {
         to_csv([self].into_iter())
     }
@@ -37,7 +37,7 @@ impl Report {
     }
 }
 
-/// Several loads as CSV (RFC 4180): a line of names, a line for each load.
+/// Formats reports as CSV (RFC 4180): a line of names, then one line per report.
 pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     let mut csv = String::new();
     for (place, report) in reports.enumerate() {
@@ -50,7 +50,8 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     csv
 }
 
-/// Names are those of the JSON; times are in microseconds.
+/// Returns the names and values of the columns. Names are the same as in the JSON report. Times are in
+/// microseconds.
 fn columns(report: &Report) -> Vec<(&'static str, String)> {
     let response = &report.response_time;
     let server = report.server.as_ref();

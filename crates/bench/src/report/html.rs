@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing else: no network, no script.
+//! Writes reports as a self-contained HTML page without scripts.
 
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, context};
@@ -42,10 +42,10 @@ struct ShownPair {
     class: &'static str,
 }
 
-/// A plotted figure of each part, with its name.
+/// The name and the value of a plotted curve.
 type Series<'a> = (&'a str, fn(&Part) -> f64);
 
-/// The page about some loads, and about how they compare.
+/// Returns the page about one or more loads, and the comparison between them if there is one.
 pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparison>) -> String {
     let mut templates = Environment::new();
     let shown: Vec<Shown> = reports.iter().map(shown).collect();
