@@ -1,7 +1,6 @@
 //! Requests that a closed loop cuts off when it ends. The completed requests do not show a server that stalls
 //! one second before the end: until then, the server answered quickly. Only the few requests without a
-//! response
-//! show the stall.
+//! response show the stall.
 
 use std::time::Duration;
 
@@ -11,8 +10,7 @@ use crate::times::Times;
 /// The requests that were cut off, and the response times with them included.
 pub(crate) struct CutOff {
     /// The times of the answered requests, plus the waiting times of the requests that were cut off after a
-    /// longer
-    /// wait than usual.
+    /// longer wait than usual.
     pub(crate) times: Times,
     /// Times from this one on are lower bounds: the real response times may have been longer.
     pub(crate) at_least_from: Duration,
@@ -24,8 +22,7 @@ pub(crate) struct CutOff {
 
 impl CutOff {
     /// Collects the requests that were cut off. Returns `None` if they would change neither the 99th
-    /// percentile
-    /// nor the longest time by more than 5 %.
+    /// percentile nor the longest time by more than 5 %.
     pub(crate) fn of(record: &Record) -> Option<Self> {
         let answered = &record.service;
         let usual = answered.percentile(99.0);

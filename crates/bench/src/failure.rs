@@ -64,8 +64,7 @@ kinds! {
     /// The response violates the HTTP specification.
     Malformed "malformed answer"
     /// The server sent bytes after a complete response that belong to no response: a body longer than
-    /// announced, or
-    /// a response without a request. The preceding response is counted too.
+    /// announced, or a response without a request. The preceding response is counted too.
     Surplus "bytes after a response"
     /// The response was not complete within the request timeout.
     TimedOut "timed out"
@@ -88,8 +87,7 @@ kinds! {
     /// The tool returned a result with `isError`.
     ToolError "tool error"
     /// The request was sent, and got no response until the load had ended and the time for the last responses
-    /// was
-    /// over.
+    /// was over.
     Unanswered "unanswered at the end"
     /// The request was scheduled but never sent, because all connections were busy. Open loop only.
     Unsent "never sent"
@@ -97,8 +95,7 @@ kinds! {
 
 impl FailureKind {
     /// Returns `true` if the time until the failure counts as a response time. The true response time would
-    /// be
-    /// longer. Without these times, a server that answers nothing would look fast.
+    /// be longer. Without these times, a server that answers nothing would look fast.
     pub const fn counts_as_waited(self) -> bool {
         matches!(self, Self::TimedOut | Self::Unanswered | Self::Unsent)
     }

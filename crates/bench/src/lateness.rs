@@ -1,7 +1,6 @@
 //! Detects a server that falls behind in an open loop: later requests wait longer than earlier ones. The
-//! length
-//! of the response times does not matter: a server that always takes one second keeps up as well as one that
-//! takes a microsecond.
+//! length of the response times does not matter: a server that always takes one second keeps up as well as
+//! one that takes a microsecond.
 
 use std::time::Duration;
 
@@ -42,9 +41,8 @@ impl Lateness {
     /// twice as many requests as it can complete.
     ///
     /// If the response times grow by `g` seconds each second, the server needs `1 + g` seconds for the
-    /// requests
-    /// of one second. The function compares medians, so that outliers do not matter, and it ignores growth
-    /// that is not statistically significant.
+    /// requests of one second. The function compares medians, so that outliers do not matter, and it ignores
+    /// growth that is not statistically significant.
     pub(crate) fn share_done(&self) -> f64 {
         let between = self.window.as_secs_f64() * 2.0 / 3.0;
         let grown = self.late.percentile(50.0).saturating_sub(self.early.percentile(50.0)).as_secs_f64();

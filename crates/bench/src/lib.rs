@@ -2,12 +2,9 @@
 //! writes a report.
 //!
 //! All loads use the same loop: a [`Pace`] schedules requests, [`Requests`] create them, a [`Worker`] drives
-//! the
-//! connections, a [`Record`] collects the results, and a [`Limit`] ends the load. [`Load::run`] runs the loop
-//! on
-//! threads with sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] create a load from the
-//! options of
-//! the user. [`StartedServer`] starts a server to measure. This crate prints nothing.
+//! the connections, a [`Record`] collects the results, and a [`Limit`] ends the load. [`Load::run`] runs the
+//! loop on threads with sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] create a load from
+//! the options of the user. [`StartedServer`] starts a server to measure. This crate prints nothing.
 //!
 //! ```no_run
 //! use thruway_bench::{HttpOptions, LoadOptions, Report, StopFlag};

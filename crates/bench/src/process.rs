@@ -12,8 +12,7 @@ use nix::unistd::Pid;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// CPU time. The time of threads, including ended ones, has nanosecond precision. The time of ended
-    /// children that
-    /// their parent waited for has the precision of clock ticks.
+    /// children that their parent waited for has the precision of clock ticks.
     pub cpu: Duration,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
@@ -77,15 +76,13 @@ impl Meter {
     }
 
     /// Returns `true` if processes ended without a parent that waited for them. Then a part of their CPU time
-    /// is
-    /// missing.
+    /// is missing.
     pub(crate) const fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
 
     /// Checks that the CPU time of each ended process was added to a process that waited for it. Otherwise,
-    /// adds
-    /// the last known time.
+    /// adds the last known time.
     fn note(&mut self, now: HashMap<u32, CpuTimes>) {
         let gone = self.known.iter().filter(|(id, _)| !now.contains_key(id));
         let (count, gone) = gone.fold((0, Duration::ZERO), |(count, sum), (_, times)| {

@@ -38,8 +38,7 @@ pub enum Stage {
 
 impl Stage {
     /// Returns the stage after the connections are open. `measured` is the time since the measurement began,
-    /// if
-    /// it has begun.
+    /// if it has begun.
     pub(crate) const fn of(measured: Option<Duration>) -> Self {
         match measured {
             Some(measured) => Self::Measuring(measured),

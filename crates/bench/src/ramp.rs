@@ -17,12 +17,10 @@ pub struct Search {
     holds: Option<f64>,
     fails: Option<f64>,
     /// The outcome of the first try of the next rate, if that try failed. A rate counts as failed only after
-    /// two
-    /// failed tries, because any machine may be slow for a moment.
+    /// two failed tries, because any machine may be slow for a moment.
     first_try: Option<StepOutcome>,
     /// `true` if the load generator, not the server, was the bottleneck in at least one of the two tries at
-    /// the
-    /// rate `fails`.
+    /// the rate `fails`.
     is_generator_limit: bool,
 }
 
@@ -34,8 +32,7 @@ pub enum StepOutcome {
     /// The server did not hold the rate.
     Fails,
     /// The rate was not held, and the load generator was late or was the bottleneck. The step shows nothing
-    /// about
-    /// the server.
+    /// about the server.
     GeneratorLimit,
 }
 
@@ -54,12 +51,10 @@ pub struct Ramp {
     /// All steps in the order of their execution.
     pub steps: Vec<Step>,
     /// The highest rate that the server held. Absent if it held none. A lower bound if `is_generator_limit`
-    /// is
-    /// `true`.
+    /// is `true`.
     pub highest_requests_per_second: Option<f64>,
     /// `true` if the load generator was the bottleneck above `highest_requests_per_second`. The server may
-    /// hold a
-    /// higher rate.
+    /// hold a higher rate.
     #[serde(default)]
     pub is_generator_limit: bool,
     /// Reasons why the result is less reliable than it seems, as text for the user.
@@ -84,13 +79,11 @@ pub struct Step {
     /// `true` if the server held the rate.
     pub holds: bool,
     /// `true` if the rate was not held and the load generator was late or was the bottleneck. Then the step
-    /// shows
-    /// nothing about the server.
+    /// shows nothing about the server.
     #[serde(default)]
     pub is_generator_limit: bool,
     /// Share of the time in which a thread of the load generator was ready to run and had no CPU core. This
-    /// is the
-    /// value of the thread that waited most.
+    /// is the value of the thread that waited most.
     #[serde(default)]
     pub generator_waiting_share: f64,
     /// Share of a CPU core that the busiest thread of the load generator used.

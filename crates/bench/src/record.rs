@@ -15,8 +15,7 @@ pub struct Record {
     /// closed loop.
     pub response: Times,
     /// Number of requests with the expected response. If a duration limits a closed loop, this includes
-    /// responses
-    /// in the measured time to requests that started earlier. The times do not include those.
+    /// responses in the measured time to requests that started earlier. The times do not include those.
     pub answered: u64,
     /// Bytes of answered requests, including header sections.
     pub sent_bytes: u64,
@@ -33,13 +32,11 @@ pub struct Record {
     /// Number of resumed TLS handshakes for measured requests.
     pub handshakes_resumed: u64,
     /// The smallest limit of concurrent HTTP/2 streams that the server announced, or [`u64::MAX`] if it
-    /// announced
-    /// none.
+    /// announced none.
     pub streams_max: u64,
     /// Number of requests that were sent again on another connection: they were pipelined behind a request
-    /// whose
-    /// response announced that the server closes the connection. Each counts as one request, timed from its
-    /// first start.
+    /// whose response announced that the server closes the connection. Each counts as one request, timed from
+    /// its first start.
     pub sent_again: u64,
     /// Number of requests in progress when a closed loop ended. They are not counted elsewhere.
     pub cut_off: u64,
@@ -135,9 +132,9 @@ impl Record {
     }
 
     /// Returns the number of expected responses per second. `window` is the time in which requests were
-    /// scheduled.
-    /// In an open loop, late responses count too, because their requests were due within `window`. If the
-    /// server falls behind, the result is limited to the share of the offered rate that it can process.
+    /// scheduled. In an open loop, late responses count too, because their requests were due within `window`.
+    /// If the server falls behind, the result is limited to the share of the offered rate that it can
+    /// process.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn achieved_requests_per_second(&self, window: Duration) -> f64 {
         let share_done = self.lateness.as_ref().map_or(1.0, Lateness::share_done);

@@ -93,8 +93,7 @@ impl Comparison {
     ///
     /// # Errors
     /// Returns the name of the first baseline candidate for which the numbers are too small, and the number
-    /// of
-    /// its rounds.
+    /// of its rounds.
     pub fn can_be_told(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
         let counts = baseline.candidates.iter().map(|known| (known.name.as_str(), known.rounds.len()));
         let mut too_few = counts.filter(|(_, known)| !is_enough(rounds, *known));
@@ -102,8 +101,7 @@ impl Comparison {
     }
 
     /// Returns the pairs whose whole confidence interval is worse than the baseline by more than `tolerance`.
-    /// A
-    /// tolerance of 0.05 means 5 %.
+    /// A tolerance of 0.05 means 5 %.
     pub fn regressions(&self, tolerance: f64) -> impl Iterator<Item = &Pair> {
         let is_beyond = move |pair: &&Pair| match pair.metric {
             Metric::AchievedRate => pair.ratio.high < 1.0 - tolerance,

@@ -34,12 +34,10 @@ pub enum Verdict {
     /// The whole confidence interval shows a deterioration. Its confidence level is at least 95 %.
     Slower,
     /// The whole interval is better than the baseline, even with an allowance for drift. This is not certain:
-    /// the
-    /// machine may have changed since the baseline, not the server.
+    /// the machine may have changed since the baseline, not the server.
     LikelyFaster,
     /// The whole interval is worse than the baseline, even with an allowance for drift. This is not certain:
-    /// the
-    /// machine may have changed since the baseline, not the server.
+    /// the machine may have changed since the baseline, not the server.
     LikelySlower,
     /// The interval includes both faster and slower, or there were too few rounds for a verdict.
     NoDifferenceShown,
@@ -71,8 +69,7 @@ pub struct Sample {
     /// See [`Metric::ServerCpu`].
     pub server_cpu_us: Option<f64>,
     /// Number of requests that failed or got no response. If it is not 0, the other figures describe
-    /// different
-    /// work.
+    /// different work.
     #[serde(default)]
     pub failed: u64,
     /// `true` if the load generator was late or was the bottleneck. Then the other figures also depend on the
@@ -80,8 +77,7 @@ pub struct Sample {
     #[serde(default)]
     pub is_generator_late: Option<bool>,
     /// Share of the time in which a thread of the load generator was ready to run and had no CPU core. Absent
-    /// if
-    /// the source does not contain this information.
+    /// if the source does not contain this information.
     #[serde(default)]
     pub generator_waiting_share: Option<f64>,
 }
@@ -101,8 +97,7 @@ pub struct Pair {
     /// The candidate's value divided by the other candidate's value.
     pub ratio: Ratio,
     /// The difference in microseconds. If one candidate is a gateway and the other one its upstream server,
-    /// this
-    /// is the latency that the gateway adds. Only for times that were measured in the same rounds.
+    /// this is the latency that the gateway adds. Only for times that were measured in the same rounds.
     pub added: Option<Ratio>,
     /// The verdict on this pair.
     pub verdict: Verdict,
@@ -186,9 +181,8 @@ impl Sample {
     }
 
     /// Takes one sample from each part of a single load's measured time. Omits the last part, which may be
-    /// too
-    /// short, and parts without responses. The samples have no CPU time, which is known for the whole load
-    /// only.
+    /// too short, and parts without responses. The samples have no CPU time, which is known for the whole
+    /// load only.
     pub(super) fn of_parts(report: &Report) -> Vec<Self> {
         let parts = report.over_time.split_last().map_or(&[][..], |(_, before)| before);
         let parts = parts.iter().filter(|part| part.requests_per_second > 0.0 && part.p50_us > 0.0);
@@ -211,16 +205,14 @@ impl Candidate {
     }
 
     /// Returns the number of rounds in which the load generator was late or was the bottleneck, or `None` if
-    /// any
-    /// round lacks this information.
+    /// any round lacks this information.
     pub(super) fn late_rounds(&self) -> Option<usize> {
         let late: Option<Vec<bool>> = self.rounds.iter().map(|sample| sample.is_generator_late).collect();
         Some(late?.into_iter().filter(|is_late| *is_late).count())
     }
 
     /// Returns `true` if the load generator was late or was the bottleneck in most rounds, or `None` if any
-    /// round
-    /// lacks this information.
+    /// round lacks this information.
     pub(super) fn is_mostly_late(&self) -> Option<bool> {
         self.late_rounds().map(|late| late * 2 > self.rounds.len())
     }
@@ -243,8 +235,7 @@ impl Candidate {
 
 impl Pair {
     /// Returns the confidence level of the interval, such as `95 %`, or `separate runs` for a comparison with
-    /// a
-    /// baseline, which has no confidence level.
+    /// a baseline, which has no confidence level.
     pub fn certainty(&self) -> String {
         if self.is_paired { self.ratio.certainty() } else { "separate runs".to_owned() }
     }

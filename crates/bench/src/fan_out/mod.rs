@@ -1,6 +1,5 @@
 //! A load of notifications: one publisher changes a resource, many subscribers are notified. Measures the
-//! time
-//! until the last subscriber is notified.
+//! time until the last subscriber is notified.
 //!
 //! The subscribers are clients of the SDK in one thread. The measured times include their work, as with real
 //! clients.
@@ -37,8 +36,7 @@ use hearing::Hearing;
 use tally::Tally;
 
 /// A publisher that changes a resource with a tool, and subscribers of this resource. A publication is
-/// complete
-/// when all subscribers were notified.
+/// complete when all subscribers were notified.
 #[derive(Clone, Debug)]
 pub struct FanOut {
     /// The URL of the MCP endpoint.

@@ -147,13 +147,11 @@ impl LoadOptions {
     }
 
     /// Creates the TLS client for the server of `url`. It offers the application protocol `alpn`. Returns
-    /// `None`
-    /// if the URL is not `https`.
+    /// `None` if the URL is not `https`.
     ///
     /// # Errors
     /// Returns an error if the certificate authorities cannot be loaded, or if TLS does not accept the host
-    /// as a
-    /// server name.
+    /// as a server name.
     pub fn tls(&self, url: &LoadUrl, alpn: &str) -> Result<Option<LoadTls>, PlanError> {
         let Origin::Tcp { host, .. } = &url.origin else { return Ok(None) };
         if !url.is_https {

@@ -52,8 +52,7 @@ impl FoundTool {
 ///
 /// # Errors
 /// Returns an error if the server supports none of `revisions`, or if no valid response arrives within the
-/// time
-/// `within`.
+/// time `within`.
 pub fn probe_http(
     endpoint: &Endpoint,
     address: &UpstreamAddr,
@@ -71,13 +70,11 @@ pub fn probe_http(
 }
 
 /// Probes a child process over its pipes. In the legacy era, this also begins the MCP session, in the
-/// revision
-/// that is returned.
+/// revision that is returned.
 ///
 /// # Errors
 /// Returns an error if the server supports none of `revisions`, or if no valid response arrives within the
-/// time
-/// `within`.
+/// time `within`.
 pub fn probe_child(
     child: &ChildServer,
     revisions: &[Revision],

@@ -37,9 +37,8 @@ pub struct Report {
     #[serde(default)]
     pub due_requests_per_second: Option<f64>,
     /// Requests per second with the expected response. In an open loop, this counts the requests that were
-    /// due in
-    /// the measured time, even if their responses came later. It is lower if the server fell behind more and
-    /// more.
+    /// due in the measured time, even if their responses came later. It is lower if the server fell behind
+    /// more and more.
     pub achieved_requests_per_second: f64,
     /// Numbers of requests by their outcome.
     pub requests: RequestCounts,
@@ -55,8 +54,7 @@ pub struct Report {
     #[serde(default)]
     pub handshakes: Option<Handshakes>,
     /// Times from the actual start of a request to the end of its response. A request that timed out counts
-    /// with
-    /// its waiting time.
+    /// with its waiting time.
     pub service_time: TimesReport,
     /// Times from the scheduled start of a request to the end of its response. Requests that timed out, got no
     /// response or were never sent count with their waiting time. The same as `service_time` in a closed
@@ -64,8 +62,8 @@ pub struct Report {
     /// with their waiting time; see `at_least_from_us`.
     pub response_time: TimesReport,
     /// Times from the start of a publication until a subscriber was notified, one value per subscriber.
-    /// Absent
-    /// for other loads. For publications, `service_time` is the time until the last subscriber was notified.
+    /// Absent for other loads. For publications, `service_time` is the time until the last subscriber was
+    /// notified.
     #[serde(default)]
     pub deliveries: Option<TimesReport>,
     /// Progress over time, in parts of equal duration.
@@ -99,8 +97,7 @@ pub struct Settings {
     #[serde(default)]
     pub http_version: Option<String>,
     /// Maximum number of requests in progress on a connection: the pipeline depth of HTTP/1.1, or the number
-    /// of
-    /// HTTP/2 streams.
+    /// of HTTP/2 streams.
     pub pipeline: u64,
     /// `true` if a connection serves several requests (keep-alive).
     pub is_persistent: bool,
@@ -118,16 +115,15 @@ pub struct Settings {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
     /// Number of requests with the expected response. If a duration limits a closed loop, this includes
-    /// responses
-    /// in the measured time to requests that started in the warm-up. The times do not include those.
+    /// responses in the measured time to requests that started in the warm-up. The times do not include
+    /// those.
     pub answered: u64,
     /// Number of requests that failed in any way; see `errors`.
     pub failed: u64,
     /// Number of requests in progress at the end of a closed loop. They are not counted elsewhere.
     pub cut_off: u64,
     /// Number of requests that were sent again on another connection, because the server announced that it
-    /// closes
-    /// the first one. In the other members, each counts as one request.
+    /// closes the first one. In the other members, each counts as one request.
     pub sent_again: u64,
     /// Number of answered requests whose response arrived in an event stream. MCP messages only.
     #[serde(default)]
@@ -218,8 +214,7 @@ pub struct Generator {
     /// Share of a CPU core that the busiest thread used, at most 1.
     pub busiest_worker_share: f64,
     /// Share of the time in which a thread was ready to run and had no CPU core. This is the value of the
-    /// thread
-    /// that waited most.
+    /// thread that waited most.
     #[serde(default)]
     pub waiting_worker_share: f64,
     /// `true` if the load generator, not the server, was probably the bottleneck.
@@ -232,8 +227,7 @@ pub struct ServerCost {
     /// The id of the server's process.
     pub pid: u32,
     /// CPU time in seconds. It includes ended threads, running descendants, and ended children that their
-    /// parent
-    /// waited for.
+    /// parent waited for.
     pub cpu_seconds: f64,
     /// `true` if a part of the CPU time is missing, because processes ended without a parent that waited for
     /// them.
@@ -279,8 +273,7 @@ impl Report {
     }
 
     /// Returns the number of failures: 0 only if the load is [clean](Self::is_clean). A few unsent requests
-    /// that
-    /// were due just before the end of an open loop are not failures.
+    /// that were due just before the end of an open loop are not failures.
     pub fn failures(&self) -> u64 {
         let is_silent = self.is_stalled || self.requests.answered == 0;
         let failed = self.requests.failed + if is_silent { self.requests.cut_off } else { 0 };
@@ -301,8 +294,7 @@ pub fn unreadable(error: &serde_json::Error) -> String {
 
 impl Settings {
     /// Describes the differences between two settings that make the results incomparable, each with both
-    /// values.
-    /// Ignores the duration and the seed.
+    /// values. Ignores the duration and the seed.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let pairs = self.decisive().into_iter().zip(other.decisive());
         let others = pairs.filter(|((_, here), (_, there))| here != there);
