@@ -77,10 +77,17 @@ impl<'p> Log<'p> {
 /// A line of the gateway's access log.
 #[derive(Deserialize)]
 struct AccessLine {
+    #[serde(rename = "http.request.method")]
     method: Option<String>,
-    target: Option<String>,
+    #[serde(rename = "url.path")]
+    path: Option<String>,
+    #[serde(rename = "url.query")]
+    query: Option<String>,
+    #[serde(rename = "server.address")]
     host: Option<String>,
-    server: Option<String>,
+    #[serde(rename = "server.port")]
+    port: Option<u16>,
+    upstream_server: Option<String>,
 }
 
 /// Returns the requests in the gateway's access log, complete or not: method, target behind the gateway, and
@@ -90,9 +97,11 @@ pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
     let mut forwarded = Vec::new();
     for line in text.lines() {
         let line: AccessLine = serde_json::from_str(line).with_context(|| format!("it logged `{line}`"))?;
-        if let (Some(_), Some(method), Some(target)) = (line.server, line.method, line.target) {
-            let target = sight::target_behind(&method, &target);
-            forwarded.push([method, target, line.host.unwrap_or_default()]);
+        if let (Some(_), Some(method), Some(path)) = (line.upstream_server, line.method, line.path) {
+            let target = line.query.map_or(path.clone(), |query| format!("{path}?{query}"));
+            let host = line.host.unwrap_or_default();
+            let host = line.port.map_or(host.clone(), |port| format!("{host}:{port}"));
+            forwarded.push([method.clone(), sight::target_behind(&method, &target), host]);
         }
     }
     Ok(forwarded)

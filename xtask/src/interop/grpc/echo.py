@@ -30,8 +30,8 @@ def unary(request, context):
     if request == b"refuse":
         # Nothing was said before, so head and trailers are one.
         context.abort(grpc.StatusCode.PERMISSION_DENIED, "not \N{SNOWMAN} for you: 100%")
-    context.send_initial_metadata((("x-initial", "1"), ("x-octets-bin", b"\x00\xff")))
-    context.set_trailing_metadata((("x-trailing", "2"), ("x-octets-bin", b"\xff\x00")))
+    context.send_initial_metadata((("x-initial", "1"), ("x-bytes-bin", b"\x00\xff")))
+    context.set_trailing_metadata((("x-trailing", "2"), ("x-bytes-bin", b"\xff\x00")))
     if request == b"fail":
         context.abort(grpc.StatusCode.NOT_FOUND, "it is not there")
     return b"said " + request
@@ -103,8 +103,8 @@ def ask_once(channel):
     said, call = unary.with_call(b"hello", timeout=10)
     assert said == b"said hello", said
     initial, trailing = dict(call.initial_metadata()), dict(call.trailing_metadata())
-    assert initial["x-initial"] == "1" and initial["x-octets-bin"] == b"\x00\xff", initial
-    assert trailing["x-trailing"] == "2" and trailing["x-octets-bin"] == b"\xff\x00", trailing
+    assert initial["x-initial"] == "1" and initial["x-bytes-bin"] == b"\x00\xff", initial
+    assert trailing["x-trailing"] == "2" and trailing["x-bytes-bin"] == b"\xff\x00", trailing
     failed = refused(lambda: unary(b"fail", timeout=10), grpc.StatusCode.NOT_FOUND, "it is not there")
     assert dict(failed.trailing_metadata())["x-trailing"] == "2"
     denied = "not \N{SNOWMAN} for you: 100%"

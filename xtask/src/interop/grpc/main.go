@@ -27,15 +27,15 @@ const messageBytes = 32 << 20
 
 const denied = "not \u2603 for you: 100%"
 
-// bytes are a message as it is.
-type bytes struct{}
+// rawCodec passes each message on as a slice of bytes.
+type rawCodec struct{}
 
-func (bytes) Marshal(value any) ([]byte, error) { return *value.(*[]byte), nil }
-func (bytes) Unmarshal(data []byte, value any) error {
+func (rawCodec) Marshal(value any) ([]byte, error) { return *value.(*[]byte), nil }
+func (rawCodec) Unmarshal(data []byte, value any) error {
 	*value.(*[]byte) = append([]byte(nil), data...)
 	return nil
 }
-func (bytes) Name() string { return "proto" }
+func (rawCodec) Name() string { return "proto" }
 
 // cancelled is how many calls of `Wait` ended before they were answered.
 var cancelled atomic.Int64
@@ -45,8 +45,8 @@ func unary(ctx context.Context, request []byte) ([]byte, error) {
 		// Nothing was said before, so head and trailers are one.
 		return nil, status.Error(codes.PermissionDenied, denied)
 	}
-	grpc.SendHeader(ctx, metadata.Pairs("x-initial", "1", "x-octets-bin", "\x00\xff"))
-	grpc.SetTrailer(ctx, metadata.Pairs("x-trailing", "2", "x-octets-bin", "\xff\x00"))
+	grpc.SendHeader(ctx, metadata.Pairs("x-initial", "1", "x-bytes-bin", "\x00\xff"))
+	grpc.SetTrailer(ctx, metadata.Pairs("x-trailing", "2", "x-bytes-bin", "\xff\x00"))
 	if string(request) == "fail" {
 		return nil, status.Error(codes.NotFound, "it is not there")
 	}
@@ -134,7 +134,7 @@ func stream(name string, fromClient, fromServer bool, answer func(grpc.ServerStr
 }
 
 func serve(files []string) {
-	options := []grpc.ServerOption{grpc.ForceServerCodec(bytes{}), grpc.MaxRecvMsgSize(messageBytes)}
+	options := []grpc.ServerOption{grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(messageBytes)}
 	scheme := "http"
 	if len(files) == 2 {
 		secured, err := credentials.NewServerTLSFromFile(files[0], files[1])
@@ -192,8 +192,8 @@ func (asking asking) once() {
 	said, err := asking.call("Unary", []byte("hello"), 10*time.Second, grpc.Header(&initial), grpc.Trailer(&trailing))
 	must(err)
 	expect("the answer", string(said), "said hello")
-	expect("initial metadata", fmt.Sprintf("%q%q", initial["x-initial"], initial["x-octets-bin"]), `["1"]["\x00\xff"]`)
-	expect("trailing metadata", fmt.Sprintf("%q%q", trailing["x-trailing"], trailing["x-octets-bin"]), `["2"]["\xff\x00"]`)
+	expect("initial metadata", fmt.Sprintf("%q%q", initial["x-initial"], initial["x-bytes-bin"]), `["1"]["\x00\xff"]`)
+	expect("trailing metadata", fmt.Sprintf("%q%q", trailing["x-trailing"], trailing["x-bytes-bin"]), `["2"]["\xff\x00"]`)
 	_, err = asking.call("Unary", []byte("fail"), 10*time.Second, grpc.Trailer(&trailing))
 	expect("the error", err.Error(), status.Error(codes.NotFound, "it is not there").Error())
 	expect("its metadata", fmt.Sprint(trailing["x-trailing"]), "[2]")
@@ -276,7 +276,7 @@ func ask(url string, roots []string) {
 		must(err)
 	}
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(secured), grpc.WithDefaultCallOptions(
-		grpc.ForceCodec(bytes{}), grpc.MaxCallRecvMsgSize(messageBytes)))
+		grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(messageBytes)))
 	must(err)
 	defer connection.Close()
 	asking := asking{connection}

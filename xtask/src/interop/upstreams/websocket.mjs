@@ -1,30 +1,30 @@
-// A WebSocket server that sends messages back, and for `Upgrade: echo` one that sends octets back. No arguments.
+// A WebSocket server that sends messages back, and for `Upgrade: echo` one that sends bytes back. No arguments.
 
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-// The frames in `octets`, each with its opcode and unmasked content, and what is left. Clients send final frames only here.
-function frames(octets) {
+// The frames in `bytes`, each with its opcode and unmasked content, and what is left. Clients send final frames only here.
+function frames(bytes) {
   const found = [];
   for (;;) {
-    if (octets.length < 6) return [found, octets];
-    let length = octets[1] & 127;
+    if (bytes.length < 6) return [found, bytes];
+    let length = bytes[1] & 127;
     let at = 2;
     if (length === 126) {
-      if (octets.length < 8) return [found, octets];
-      [length, at] = [octets.readUInt16BE(2), 4];
+      if (bytes.length < 8) return [found, bytes];
+      [length, at] = [bytes.readUInt16BE(2), 4];
     } else if (length === 127) {
-      if (octets.length < 14) return [found, octets];
-      [length, at] = [Number(octets.readBigUInt64BE(2)), 10];
+      if (bytes.length < 14) return [found, bytes];
+      [length, at] = [Number(bytes.readBigUInt64BE(2)), 10];
     }
-    if (octets.length < at + 4 + length) return [found, octets];
-    const mask = octets.subarray(at, at + 4);
-    const content = Buffer.from(octets.subarray(at + 4, at + 4 + length));
-    content.forEach((octet, n) => (content[n] = octet ^ mask[n % 4]));
-    found.push([octets[0] & 15, content]);
-    octets = octets.subarray(at + 4 + length);
+    if (bytes.length < at + 4 + length) return [found, bytes];
+    const mask = bytes.subarray(at, at + 4);
+    const content = Buffer.from(bytes.subarray(at + 4, at + 4 + length));
+    content.forEach((byte, n) => (content[n] = byte ^ mask[n % 4]));
+    found.push([bytes[0] & 15, content]);
+    bytes = bytes.subarray(at + 4 + length);
   }
 }
 
@@ -41,9 +41,9 @@ const CLOSE = 8, PING = 9, PONG = 10;
 
 function speakWebSocket(socket, first) {
   let rest = Buffer.alloc(0);
-  const take = (octets) => {
+  const take = (bytes) => {
     let found;
-    [found, rest] = frames(Buffer.concat([rest, octets]));
+    [found, rest] = frames(Buffer.concat([rest, bytes]));
     for (const [opcode, content] of found) {
       if (opcode === PONG) continue;
       socket.write(frame(opcode === PING ? PONG : opcode, content));
