@@ -13,10 +13,10 @@ use crate::found::{is_asked_for, is_needed};
 use crate::packages;
 use crate::peers::{PEERS, Peer, Program};
 use crate::process::{Runner, on_path};
-use crate::results::LeftOut;
+use crate::results::Omission;
 
 /// Builds each peer that takes part, and returns the failed ones with the reason.
-pub(crate) fn peers(args: &SuiteArgs, cases: &[Case], peers: &Path, runner: Runner<'_>) -> Vec<LeftOut> {
+pub(crate) fn peers(args: &SuiteArgs, cases: &[Case], peers: &Path, runner: Runner<'_>) -> Vec<Omission> {
     let mut unbuilt = Vec::new();
     for peer in wanted(args, cases) {
         if runner.stop.is_set() {
@@ -26,7 +26,7 @@ pub(crate) fn peers(args: &SuiteArgs, cases: &[Case], peers: &Path, runner: Runn
         if let Err(error) = build(peer, peers, runner) {
             eprintln!("{} is left out: {error:#}", peer.name);
             let because = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
-            unbuilt.push(LeftOut { what: peer.name.clone(), because });
+            unbuilt.push(Omission { what: peer.name.clone(), because });
         }
     }
     unbuilt

@@ -12,7 +12,7 @@ use crate::case::whole_seconds;
 use crate::figures::{Figures, cpu_each};
 use crate::found::Found;
 use crate::process::guarded;
-use crate::server::{Ground, Server};
+use crate::server::{Server, ServerResources};
 
 /// Lets a client call a server for `duration`, with `in_flight` calls at a time.
 pub(crate) fn call(
@@ -20,7 +20,7 @@ pub(crate) fn call(
     server: &Server,
     in_flight: u32,
     duration: Duration,
-    ground: Ground<'_>,
+    ground: ServerResources<'_>,
 ) -> Result<Figures, String> {
     let seconds = whole_seconds(duration);
     let mut command = Command::new(&client.program);

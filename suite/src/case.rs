@@ -80,9 +80,9 @@ pub(crate) struct Case {
     /// The amount of a measurement.
     pub(crate) amount: Amount,
     /// Between what the comparison is.
-    pub(crate) between: Between,
+    pub(crate) between: ComparisonKind,
     /// The surroundings of the load.
-    pub(crate) circumstance: Circumstance,
+    pub(crate) circumstance: LoadCondition,
     /// The peers besides ours.
     pub(crate) peers: Peers,
     /// Rank: if time is short, the highest is left out first. The main cases of a workload have 0.
@@ -172,7 +172,7 @@ pub(crate) enum Amount {
 /// The kind of comparison of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Between {
+pub(crate) enum ComparisonKind {
     /// Servers, under the same load.
     Servers,
     /// Gateways before a backend that keeps its connections.
@@ -193,7 +193,7 @@ pub(crate) enum Between {
     Commands,
 }
 
-impl Between {
+impl ComparisonKind {
     /// Returns `true` if the server is the same for all candidates.
     pub(crate) const fn is_about_generators(self) -> bool {
         matches!(self, Self::Generators | Self::PipeGenerators)
@@ -207,7 +207,7 @@ impl Between {
 /// The surroundings of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Circumstance {
+pub(crate) enum LoadCondition {
     /// The server has a core of its own.
     Usual,
     /// The server, its backend and the load generator share all cores.
@@ -318,8 +318,8 @@ impl Case {
             is_persistent: true,
             rate: None,
             amount: Amount::Time,
-            between: Between::Servers,
-            circumstance: Circumstance::Usual,
+            between: ComparisonKind::Servers,
+            circumstance: LoadCondition::Usual,
             peers: Peers::All,
             rank: 0,
         }
@@ -328,14 +328,16 @@ impl Case {
     /// Returns the role in which its candidates are started.
     pub(crate) fn role(&self) -> Role {
         match (self.between, self.request) {
-            (Between::Pipes | Between::PipeGenerators, _) => Role::Pipes,
-            (Between::Clients, _) => Role::Client,
-            (Between::Bridges, _) => Role::Bridge,
-            (Between::Commands, _) => Role::Command,
+            (ComparisonKind::Pipes | ComparisonKind::PipeGenerators, _) => Role::Pipes,
+            (ComparisonKind::Clients, _) => Role::Client,
+            (ComparisonKind::Bridges, _) => Role::Bridge,
+            (ComparisonKind::Commands, _) => Role::Command,
             _ if self.is_counted() && self.security == Security::None => Role::Counted,
             _ if self.is_counted() => Role::CountedTls,
-            (Between::Gateways | Between::GatewaysBeforeClosing, _) if self.is_http2 => Role::Http2Gateway,
-            (Between::Gateways | Between::GatewaysBeforeClosing, _) => Role::Gateway,
+            (ComparisonKind::Gateways | ComparisonKind::GatewaysBeforeClosing, _) if self.is_http2 => {
+                Role::Http2Gateway
+            }
+            (ComparisonKind::Gateways | ComparisonKind::GatewaysBeforeClosing, _) => Role::Gateway,
             (_, Request::Mcp(_)) => Role::Mcp,
             (_, Request::Get(..)) if self.is_http2 => Role::Http2,
             (_, Request::Get(..)) if self.security != Security::None => Role::Tls,
@@ -362,14 +364,16 @@ impl Case {
     /// server.
     pub(crate) fn command(&self, duration: Duration) -> String {
         match (self.between, self.amount) {
-            (Between::Clients, _) => {
+            (ComparisonKind::Clients, _) => {
                 let seconds = whole_seconds(duration);
                 return format!(
                     "CLIENT --call http://ADDRESS/mcp --in-flight {} --seconds {seconds}",
                     self.connections
                 );
             }
-            (Between::Commands, Amount::Requests(runs, _)) => return format!("{runs} runs of COMMAND"),
+            (ComparisonKind::Commands, Amount::Requests(runs, _)) => {
+                return format!("{runs} runs of COMMAND");
+            }
             _ => {}
         }
         let mut words = match self.request {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use thruway_bench::Era;
 
-use crate::case::{Amount, Between, Case, Circumstance, Operation, Peers, Request, Security, Workload};
+use crate::case::{
+    Amount, Case, ComparisonKind, LoadCondition, Operation, Peers, Request, Security, Workload,
+};
 
 /// Returns the cases of these workloads, in the order in which they run.
 pub(crate) fn cases(workloads: &[Workload]) -> Vec<Case> {
@@ -48,8 +50,8 @@ struct Row {
     requests: Option<u64>,
     #[serde(default)]
     about_ms: u64,
-    between: Option<Between>,
-    circumstance: Option<Circumstance>,
+    between: Option<ComparisonKind>,
+    circumstance: Option<LoadCondition>,
     peers: Option<RowPeers>,
     #[serde(default)]
     rank: u8,

@@ -10,14 +10,14 @@ use thruway_net::Clock;
 use crate::case::Role;
 use crate::figures::{Figures, cpu_each};
 use crate::found::Found;
-use crate::server::{Ground, Server};
+use crate::server::{Server, ServerResources};
 
 /// Runs a command `runs` times, beside a server that it may call.
 pub(crate) fn repeat(
     found: &Found,
     server: &Server,
     runs: u64,
-    ground: Ground<'_>,
+    ground: ServerResources<'_>,
 ) -> Result<Figures, String> {
     // The first run loads the files of the program into memory.
     run_once(found, server)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls;
-use crate::case::{Amount, Between, Case, Operation, Request, Role, Security, Workload, revision_of};
+use crate::case::{Amount, Case, ComparisonKind, Operation, Request, Role, Security, Workload, revision_of};
 use crate::commands;
 use crate::counter;
 use crate::figures::{Figures, cpu_each, kept};
@@ -26,19 +26,19 @@ use crate::found::Found;
 use crate::generators::Generator;
 use crate::hand_written::HandWritten;
 use crate::reloads::Reloads;
-use crate::server::{Ground, Server};
+use crate::server::{Server, ServerResources};
 use crate::terminal::ProgressLine;
 
 /// A server or a load generator to measure, with its name.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    pub(crate) what: What,
+    pub(crate) what: Measured,
 }
 
 /// A server or a load generator to measure.
 #[derive(Clone)]
-pub(crate) enum What {
+pub(crate) enum Measured {
     /// This server, being that.
     Server(Found, Role),
     /// The server of ours that is shared, by another load generator, or by ours if there is none.
@@ -55,7 +55,7 @@ pub(crate) struct Cell<'a> {
     pub(crate) case: &'a Case,
     pub(crate) duration: Duration,
     pub(crate) warm_up: Duration,
-    pub(crate) ground: Ground<'a>,
+    pub(crate) ground: ServerResources<'a>,
     /// The backend of gateways.
     pub(crate) backend: Option<&'a Server>,
     /// The server of ours that all load generators load.
@@ -178,40 +178,40 @@ fn measure_counted(subject: &mut Subject, cell: Cell<'_>, line: &ProgressLine) -
 }
 
 impl Subject {
-    fn start(what: &What, cell: Cell<'_>) -> Result<Self, String> {
+    fn start(what: &Measured, cell: Cell<'_>) -> Result<Self, String> {
         match what {
-            What::Server(found, Role::Pipes) if found.peer.reads_no_messages => {
+            Measured::Server(found, Role::Pipes) if found.peer.reads_no_messages => {
                 HandWritten::start(found, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
             }
-            What::Server(found, Role::Pipes) => child(found, cell),
-            What::Server(found, Role::Client) if !found.peer.reads_no_messages => {
+            Measured::Server(found, Role::Pipes) => child(found, cell),
+            Measured::Server(found, Role::Client) if !found.peer.reads_no_messages => {
                 let server = Server::start(found, Role::Client, None, cell.ground)?;
                 Ok(Self::Client(Box::new(server), found.clone()))
             }
-            What::Server(found, Role::Bridge) => {
+            Measured::Server(found, Role::Bridge) => {
                 let (server, load) = listening(found, Role::Bridge, cell)?;
                 Ok(Self::Bridge(Box::new(server), load))
             }
-            What::Server(found, Role::Command) => Ok(Self::Command(found.clone())),
-            What::Server(found, role) if cell.case.workload == Workload::McpSoak => {
+            Measured::Server(found, Role::Command) => Ok(Self::Command(found.clone())),
+            Measured::Server(found, role) if cell.case.workload == Workload::McpSoak => {
                 let server = Server::start(found, *role, None, cell.ground)?;
                 let loads =
                     soak_loads(cell, &server, found).map_err(|why| server.with_what_it_printed(&why))?;
                 Ok(Self::Soak(Box::new(server), loads))
             }
-            What::Server(found, role) => {
+            Measured::Server(found, role) => {
                 let (server, load) = listening(found, *role, cell)?;
                 Ok(Self::Server(Box::new(server), load))
             }
-            What::Reloaded(found) => {
+            Measured::Reloaded(found) => {
                 let (server, load) = listening(found, Role::Gateway, cell)?;
                 Ok(Self::Reloaded(Box::new(server), load))
             }
-            What::HandWritten(ours) => {
+            Measured::HandWritten(ours) => {
                 HandWritten::start(ours, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
             }
-            What::Ours(Some(generator)) => Ok(Self::Other(*generator)),
-            What::Ours(None) => {
+            Measured::Ours(Some(generator)) => Ok(Self::Other(*generator)),
+            Measured::Ours(None) => {
                 http_load(cell, cell.shared.ok_or(NO_SERVER)?, cell.case.request, None).map(Self::Shared)
             }
         }
@@ -346,7 +346,7 @@ fn http_load(
     let reads_no_messages = found.is_some_and(|found| found.peer.reads_no_messages);
     // A server that does nothing but answer stands beside clients too.
     let request =
-        if cell.case.between == Between::Clients { Request::Get("/plaintext", 13) } else { request };
+        if cell.case.between == ComparisonKind::Clients { Request::Get("/plaintext", 13) } else { request };
     let address = UpstreamAddr::from(server.address);
     let scheme = if cell.case.security == Security::None { "http" } else { "https" };
     let requests: Arc<dyn Requests> = match request {

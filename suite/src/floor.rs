@@ -1,6 +1,6 @@
 //! The floor of W6: the cost of a relay that reads no HTTP, beside ours and beside the other gateways.
 
-use crate::case::Between;
+use crate::case::ComparisonKind;
 use crate::figures::Metric;
 use crate::results::CaseResult;
 use crate::tables::{self, Table};
@@ -27,7 +27,8 @@ pub(crate) fn tables(cases: &[&CaseResult]) -> Vec<Table> {
 }
 
 fn with_relay<'a>(cases: &[&'a CaseResult]) -> Vec<&'a CaseResult> {
-    let has_part = |case: &&&CaseResult| case.between == Between::Gateways && case.candidate(RELAY).is_some();
+    let has_part =
+        |case: &&&CaseResult| case.between == ComparisonKind::Gateways && case.candidate(RELAY).is_some();
     cases.iter().filter(has_part).copied().collect()
 }
 

@@ -3,10 +3,10 @@
 use std::env;
 use std::path::{Path, PathBuf, absolute};
 
-use crate::results::LeftOut;
+use crate::results::Omission;
 
 use crate::args::SuiteArgs;
-use crate::case::{Between, Case, OUR_SDK};
+use crate::case::{Case, ComparisonKind, OUR_SDK};
 use crate::peers::{PEERS, Peer, Program};
 use crate::process::{is_program, on_path};
 use crate::terminal::Failure;
@@ -21,15 +21,15 @@ pub(crate) struct Found {
 }
 
 /// The servers that are found, ours first, and those that are missing.
-pub(crate) struct Finds {
+pub(crate) struct FoundServers {
     pub(crate) servers: Vec<Found>,
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<Omission>,
 }
 
-impl Finds {
+impl FoundServers {
     /// Looks for those peers that `args` ask for. Peers that some of `cases` cannot do without are always
     /// looked for.
-    pub(crate) fn look(args: &SuiteArgs, cases: &[Case], unbuilt: &[LeftOut]) -> Result<Self, Failure> {
+    pub(crate) fn look(args: &SuiteArgs, cases: &[Case], unbuilt: &[Omission]) -> Result<Self, Failure> {
         check_names(&args.peers)?;
         let peers_from = peers_from(args);
         if let Some(directory) = peers_from.as_ref().filter(|directory| !directory.is_dir()) {
@@ -53,7 +53,7 @@ impl Finds {
                     finds.servers.push(Found { peer, program, version });
                 }
                 Err(because) if is_ours => return Err(Failure::new(because)),
-                Err(because) => finds.left_out.push(LeftOut { what: peer.name.clone(), because }),
+                Err(because) => finds.left_out.push(Omission { what: peer.name.clone(), because }),
             }
         }
         Ok(finds)
@@ -67,8 +67,9 @@ pub(crate) fn is_asked_for(peer: &Peer, args: &SuiteArgs) -> bool {
 
 /// Returns `true` if some of the cases need this peer.
 pub(crate) fn is_needed(peer: &Peer, cases: &[Case]) -> bool {
-    let needs =
-        |case: &Case| case.ours == peer.name || case.between == Between::Bridges && peer.name == OUR_SDK;
+    let needs = |case: &Case| {
+        case.ours == peer.name || case.between == ComparisonKind::Bridges && peer.name == OUR_SDK
+    };
     cases.iter().any(needs)
 }
 

@@ -13,7 +13,7 @@ use thruway_bench::usage;
 use thruway_net::Clock;
 
 use crate::process::{first_line, on_path, wait};
-use crate::server::{Ground, Server};
+use crate::server::{Server, ServerResources};
 
 /// Another load generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ impl Generator {
         case: &Case,
         duration: Duration,
         server: &Server,
-        ground: Ground<'_>,
+        ground: ServerResources<'_>,
     ) -> Result<Figures, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let mut command = self.command(case, duration, &server.address.to_string(), &directory)?;

@@ -15,7 +15,7 @@ use thruway_net::Clock;
 use crate::cores::run_on;
 use crate::found::Found;
 use crate::process::guarded;
-use crate::server::Ground;
+use crate::server::ServerResources;
 
 /// A server of ours on pipes. It is ended when this is dropped.
 pub(crate) struct HandWritten {
@@ -35,7 +35,7 @@ pub(crate) struct HandWritten {
 
 impl HandWritten {
     /// Starts the server on its core.
-    pub(crate) fn start(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn start(ours: &Found, ground: ServerResources<'_>) -> Result<Self, String> {
         let setup = ours.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
         let mut command = Command::new(&ours.program);
         command.args(&setup.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -66,12 +66,12 @@ use case::Case;
 use cases::cases;
 use certificate::Certificate;
 use cores::{Cores, run_on};
-use found::{Finds, Found};
+use found::{Found, FoundServers};
 use generators::Generator;
-use plan::{Asked, Plan};
+use plan::{Plan, RequestedPlan};
 use process::{Runner, on_path};
 use results::{ServerFacts, SuiteReport, SuiteSettings};
-use server::Ground;
+use server::ServerResources;
 use session::Session;
 use terminal::{EXIT_FAILED, EXIT_INTERRUPTED, Failure, stop_flag};
 
@@ -122,7 +122,7 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
         (None, true) => return Err(Failure::new("`--build` needs `--peers-from`")),
         _ => Vec::new(),
     };
-    let finds = Finds::look(args, &cases, &unbuilt)?;
+    let finds = FoundServers::look(args, &cases, &unbuilt)?;
     let certificate = Certificate::make()?;
     let ours = finds.servers.first().ok_or_else(|| Failure::new("ours is missing"))?;
     let environment = machine::describe(ours, &cores, Generator::versions());
@@ -130,7 +130,7 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
     let mut session = Session {
         servers: &finds.servers,
         python: on_path("python3"),
-        ground: Ground {
+        ground: ServerResources {
             cores: &cores,
             groups: &groups,
             stop: &stop,
@@ -141,7 +141,7 @@ fn measure(args: &SuiteArgs) -> Result<SuiteReport, Failure> {
         results: Vec::new(),
         left_out: finds.left_out.clone(),
     };
-    let asked = Asked { duration: args.duration, rounds: args.rounds.into(), limit: args.limit };
+    let asked = RequestedPlan { duration: args.duration, rounds: args.rounds.into(), limit: args.limit };
     let names: Vec<_> = cases.iter().map(|case| case.name.clone()).collect();
     let plan = Plan::new(session.feasible(cases), asked);
     let start = Clock::system().now_exact();

@@ -212,7 +212,7 @@ impl Peer {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::case::{Between, Peers};
+    use crate::case::{ComparisonKind, Peers};
     use crate::cases::cases;
 
     use super::*;
@@ -248,7 +248,7 @@ mod tests {
         for case in cases(Workload::all()) {
             let is_named =
                 matches!(case.peers, Peers::Only(named) | Peers::AllAnd(named) if named.contains(&RELAY));
-            let can_be = case.between == Between::Gateways && !case.is_http2;
+            let can_be = case.between == ComparisonKind::Gateways && !case.is_http2;
             assert!(can_be || !is_named, "{}", case.name);
         }
         assert_eq!(relay.connections_instead_of(1), None);

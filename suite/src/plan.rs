@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crate::case::{Amount, Between, Case, Circumstance, Request};
+use crate::case::{Amount, Case, ComparisonKind, LoadCondition, Request};
 
 /// The wanted durations and rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedPlan {
     /// Each time.
     pub(crate) duration: Duration,
     /// Number of rounds of each case.
@@ -58,9 +58,9 @@ impl Plan {
     }
 
     /// As much of `cases` as fits.
-    pub(crate) fn new(mut cases: Vec<PlannedCase>, asked: Asked) -> Self {
+    pub(crate) fn new(mut cases: Vec<PlannedCase>, asked: RequestedPlan) -> Self {
         cases.sort_by_key(|planned| planned.case.rank);
-        let Asked { duration, rounds, limit } = asked;
+        let RequestedPlan { duration, rounds, limit } = asked;
         let mut plan = Self { duration, rounds, cases, left_out: Vec::new() };
         while plan.estimated_from(0, 0) > limit && plan.is_reduced(duration) {}
         plan
@@ -142,8 +142,8 @@ impl Amount {
 /// Other load generators count in whole seconds; where much is on its way at the same time, the first answers
 /// take long; and a few reloads must fall into the time.
 fn needs_a_second(case: &Case) -> bool {
-    let counts_seconds = matches!(case.between, Between::Generators | Between::Clients);
-    is_heavy(case) || counts_seconds || case.circumstance == Circumstance::Reloads
+    let counts_seconds = matches!(case.between, ComparisonKind::Generators | ComparisonKind::Clients);
+    is_heavy(case) || counts_seconds || case.circumstance == LoadCondition::Reloads
 }
 
 fn is_heavy(case: &Case) -> bool {
@@ -191,7 +191,7 @@ mod tests {
 
     fn plan(limit: u64) -> Plan {
         let limit = Duration::from_secs(limit);
-        Plan::new(planned(4), Asked { duration: SECOND, rounds: 5, limit })
+        Plan::new(planned(4), RequestedPlan { duration: SECOND, rounds: 5, limit })
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_whole_suite_fits_into_half_an_hour() {
-        let asked = Asked { duration: SECOND, rounds: 6, limit: Duration::from_mins(30) };
+        let asked = RequestedPlan { duration: SECOND, rounds: 6, limit: Duration::from_mins(30) };
         let plan = Plan::new(planned(4), asked);
         assert_eq!(plan.left_out.len(), 0);
         // Fewer have no interval of 95 %.
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn one_case_is_left_however_short_the_time_is() {
-        let asked = Asked { duration: SECOND, rounds: 2, limit: Duration::ZERO };
+        let asked = RequestedPlan { duration: SECOND, rounds: 2, limit: Duration::ZERO };
         let plan = Plan::new(planned(2), asked);
         assert_eq!((plan.cases.len(), plan.rounds), (1, 2));
         assert_eq!(plan.left_out.len(), planned(2).len() - 1);

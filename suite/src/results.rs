@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Between, Workload};
+use crate::case::{ComparisonKind, Workload};
 use crate::figures::Figures;
 use thruway_bench::report::unreadable;
 
@@ -22,7 +22,7 @@ pub(crate) struct SuiteReport {
     /// The cases, in the order in which they were measured.
     pub(crate) cases: Vec<CaseResult>,
     /// The servers, tools and cases that were left out.
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<Omission>,
     /// `true` if a signal ended the run.
     pub(crate) is_interrupted: bool,
     /// Elapsed time, in seconds.
@@ -101,7 +101,7 @@ pub(crate) struct CaseResult {
     /// Its name.
     pub(crate) name: String,
     /// The kind of comparison.
-    pub(crate) between: Between,
+    pub(crate) between: ComparisonKind,
     /// The command that makes the load.
     pub(crate) command: String,
     /// Connections at the same time.
@@ -128,7 +128,7 @@ pub(crate) struct CandidateResult {
 
 /// Something that was not measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct LeftOut {
+pub(crate) struct Omission {
     /// A server, a tool or a case.
     pub(crate) what: String,
     /// Why.

@@ -1,13 +1,13 @@
 //! The contents of a report in order: the summary, a section for each workload, the method.
 
-use crate::case::{Between, Workload};
+use crate::case::{ComparisonKind, Workload};
 use crate::figures::{Figures, Metric};
 use crate::floor::{self, RELAY};
 use crate::html;
 use crate::layout::LAYOUT;
 use crate::results::{CandidateResult, CaseResult, SuiteReport};
 use crate::tables::{self, Table};
-use crate::targets::{CEILING, Judged, judge};
+use crate::targets::{CEILING, TargetResult, judge};
 use serde::Serialize;
 use thruway_bench::report::{bytes, three_digits};
 use thruway_bench::statistics::Ratio;
@@ -119,8 +119,8 @@ fn dropped(report: &SuiteReport) -> Option<String> {
     })
 }
 
-fn in_a_sentence(judged: &[Judged]) -> String {
-    let count = |is: fn(&Judged) -> bool| judged.iter().filter(|target| is(target)).count();
+fn in_a_sentence(judged: &[TargetResult]) -> String {
+    let count = |is: fn(&TargetResult) -> bool| judged.iter().filter(|target| is(target)).count();
     let measured = count(is_measured);
     let met = count(|target| target.is_met);
     let sure = count(|target| is_measured(target) && !target.is_met && !target.is_close);
@@ -132,11 +132,11 @@ fn in_a_sentence(judged: &[Judged]) -> String {
 }
 
 /// Returns `true` if there is a figure, or failed requests prevented it.
-const fn is_measured(judged: &Judged) -> bool {
+const fn is_measured(judged: &TargetResult) -> bool {
     judged.figure.is_some() || judged.has_failed
 }
 
-fn target_row(judged: &Judged) -> Vec<String> {
+fn target_row(judged: &TargetResult) -> Vec<String> {
     let figure = judged.figure.map_or_else(|| "–".to_owned(), tables::with_interval);
     let verdict = if judged.is_met { judged.verdict().to_owned() } else { judged.verdict().to_uppercase() };
     vec![judged.target.clone(), judged.bound.clone(), figure, verdict]
@@ -367,7 +367,7 @@ const GATEWAY_GROUPS: [(GatewayGroup, &str); 4] = [
 fn gateway_group(case: &CaseResult) -> GatewayGroup {
     let is_by_size = [50, 200, 500].iter().any(|count| case.name.ends_with(&format!("B c={count}")));
     match case.between {
-        Between::GatewaysBeforeClosing => GatewayGroup::Closing,
+        ComparisonKind::GatewaysBeforeClosing => GatewayGroup::Closing,
         _ if is_by_size => GatewayGroup::BySize,
         _ if case.candidates.iter().all(|candidate| candidate.name.starts_with(OURS)) => {
             GatewayGroup::Settings

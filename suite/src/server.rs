@@ -43,7 +43,7 @@ impl From<String> for NotStarted {
 
 /// The resources for starting servers.
 #[derive(Clone, Copy)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct ServerResources<'a> {
     pub(crate) cores: &'a Cores,
     pub(crate) groups: &'a ProcessGroups,
     pub(crate) stop: &'a StopFlag,
@@ -52,7 +52,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) peers: Option<&'a Path>,
 }
 
-impl Ground<'_> {
+impl ServerResources<'_> {
     /// Fills in the folder `peers`.
     pub(crate) fn with_peers(self, template: &str) -> String {
         match self.peers {
@@ -68,14 +68,14 @@ impl Server {
         found: &Found,
         role: Role,
         backend: Option<SocketAddr>,
-        ground: Ground<'_>,
+        ground: ServerResources<'_>,
     ) -> Result<Self, String> {
         let setup = found.peer.setup(role).ok_or("it cannot be that")?;
         Self::start_twice(found, setup, backend, &ground.cores.server, ground)
     }
 
     /// Starts ours behind gateways, at nine addresses.
-    pub(crate) fn start_backend(ours: &Found, ground: Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn start_backend(ours: &Found, ground: ServerResources<'_>) -> Result<Self, String> {
         Self::start_twice(ours, &backend(), None, &ground.cores.backend, ground)
     }
 
@@ -85,7 +85,7 @@ impl Server {
         setup: &Setup,
         backend: Option<SocketAddr>,
         cores: &CpuSet,
-        ground: Ground<'_>,
+        ground: ServerResources<'_>,
     ) -> Result<Self, String> {
         let start = || Self::try_to_start(found, setup, backend, cores, ground);
         let started = match start() {
@@ -96,7 +96,7 @@ impl Server {
     }
 
     /// Starts the backend that closes after each response.
-    pub(crate) fn start_closing_backend(python: &Path, ground: Ground<'_>) -> Result<Self, String> {
+    pub(crate) fn start_closing_backend(python: &Path, ground: ServerResources<'_>) -> Result<Self, String> {
         let directory = directory()?;
         let script = directory.path().join("closing.py");
         fs::write(&script, CLOSING_BACKEND).map_err(in_words)?;
@@ -113,7 +113,7 @@ impl Server {
         setup: &Setup,
         backend: Option<SocketAddr>,
         cores: &CpuSet,
-        ground: Ground<'_>,
+        ground: ServerResources<'_>,
     ) -> Result<Self, NotStarted> {
         let directory = directory()?;
         let (address, admin) = (free_address().map_err(in_words)?, free_address().map_err(in_words)?);
@@ -136,7 +136,7 @@ impl Server {
         directory: TempDir,
         [address, admin]: [SocketAddr; 2],
         cores: &CpuSet,
-        ground: Ground<'_>,
+        ground: ServerResources<'_>,
     ) -> Result<Self, NotStarted> {
         let printed = File::create(directory.path().join(PRINTED)).map_err(in_words)?;
         command.stderr(printed).env("THRUWAY_LOG", "warn");
@@ -261,8 +261,13 @@ mod tests {
         let found = Found { peer, program: "/bin/sh".into(), version: String::new() };
         let (cores, groups, stop) = (Cores::share_out(), ProcessGroups::default(), StopFlag::default());
         let certificate = Certificate::make().unwrap();
-        let ground =
-            Ground { cores: &cores, groups: &groups, stop: &stop, certificate: &certificate, peers: None };
+        let ground = ServerResources {
+            cores: &cores,
+            groups: &groups,
+            stop: &stop,
+            certificate: &certificate,
+            peers: None,
+        };
         let why = Server::start(&found, Role::Http, None, ground).err().unwrap();
         assert_eq!(why, "`shell` has ended: exit status: 3; it printed: no such option");
         let none = Server::start(&found, Role::Gateway, None, ground).err().unwrap();

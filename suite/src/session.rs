@@ -4,18 +4,18 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::case::{Between, Case, Circumstance, OUR_SDK, Peers, Role};
+use crate::case::{Case, ComparisonKind, LoadCondition, OUR_SDK, Peers, Role};
 use crate::plan::{Plan, PlannedCase};
-use crate::results::{CandidateResult, CaseResult, LeftOut};
+use crate::results::{CandidateResult, CaseResult, Omission};
 use thruway_bench::compare::measure_in_turn;
 use thruway_net::Clock;
 
-use crate::contender::{Cell, Contender, Entry, What};
+use crate::contender::{Cell, Contender, Entry, Measured};
 use crate::cores::run_on;
 use crate::found::Found;
 use crate::generators::Generator;
 use crate::process;
-use crate::server::{Ground, Server};
+use crate::server::{Server, ServerResources};
 use crate::terminal::Failure;
 use crate::terminal::ProgressLine;
 
@@ -23,10 +23,10 @@ use crate::terminal::ProgressLine;
 pub(crate) struct Session<'a> {
     pub(crate) servers: &'a [Found],
     pub(crate) python: Option<PathBuf>,
-    pub(crate) ground: Ground<'a>,
+    pub(crate) ground: ServerResources<'a>,
     pub(crate) limit: Duration,
     pub(crate) results: Vec<CaseResult>,
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<Omission>,
 }
 
 /// When it began, and how far it should be.
@@ -73,11 +73,11 @@ impl Session<'_> {
         let apart = self.ground.cores;
         let (shared, one) = (apart.shared(), apart.one());
         let cores = match case.circumstance {
-            Circumstance::SharedCores => &shared,
-            Circumstance::OneCore => &one,
-            Circumstance::Usual | Circumstance::Reloads => apart,
+            LoadCondition::SharedCores => &shared,
+            LoadCondition::OneCore => &one,
+            LoadCondition::Usual | LoadCondition::Reloads => apart,
         };
-        let ground = Ground { cores, ..self.ground };
+        let ground = ServerResources { cores, ..self.ground };
         run_on(&ground.cores.load);
         let measured = self.measure_on(ground, case, place, progress);
         run_on(&apart.load);
@@ -86,7 +86,7 @@ impl Session<'_> {
 
     fn measure_on(
         &mut self,
-        ground: Ground<'_>,
+        ground: ServerResources<'_>,
         case: &Case,
         place: usize,
         progress: &Progress<'_>,
@@ -139,16 +139,16 @@ impl Session<'_> {
     fn surroundings(
         &self,
         case: &Case,
-        ground: Ground<'_>,
+        ground: ServerResources<'_>,
     ) -> Result<(Option<Server>, Option<Server>), String> {
         let ours = &self.servers[0];
         Ok(match (case.between, &self.python) {
-            (Between::Commands, _) => (Some(Server::start(ours, Role::Http, None, ground)?), None),
-            (Between::Gateways, _) => (Some(Server::start_backend(ours, ground)?), None),
-            (Between::GatewaysBeforeClosing, Some(python)) => {
+            (ComparisonKind::Commands, _) => (Some(Server::start(ours, Role::Http, None, ground)?), None),
+            (ComparisonKind::Gateways, _) => (Some(Server::start_backend(ours, ground)?), None),
+            (ComparisonKind::GatewaysBeforeClosing, Some(python)) => {
                 (Some(Server::start_closing_backend(python, ground)?), None)
             }
-            (Between::Generators, _) => (None, Some(Server::start(ours, case.role(), None, ground)?)),
+            (ComparisonKind::Generators, _) => (None, Some(Server::start(ours, case.role(), None, ground)?)),
             _ => (None, None),
         })
     }
@@ -157,27 +157,27 @@ impl Session<'_> {
     fn entries(&self, case: &Case) -> Vec<Entry> {
         let (Some(ours), role) = (self.ours(case), case.role()) else { return Vec::new() };
         let entry = |name: &str, what| Entry { name: name.to_owned(), what };
-        if case.between == Between::PipeGenerators {
-            let own = entry("thruway bench", What::Server(ours.clone(), Role::Pipes));
-            return vec![own, entry("hand-written loop", What::HandWritten(ours.clone()))];
+        if case.between == ComparisonKind::PipeGenerators {
+            let own = entry("thruway bench", Measured::Server(ours.clone(), Role::Pipes));
+            return vec![own, entry("hand-written loop", Measured::HandWritten(ours.clone()))];
         }
-        if case.between == Between::Generators {
+        if case.between == ComparisonKind::Generators {
             let others = Generator::of(case).iter().filter(|generator| generator.is_there());
-            let own = entry("thruway bench", What::Ours(None));
-            let others = others.map(|generator| entry(generator.name(), What::Ours(Some(*generator))));
+            let own = entry("thruway bench", Measured::Ours(None));
+            let others = others.map(|generator| entry(generator.name(), Measured::Ours(Some(*generator))));
             return [own].into_iter().chain(others).collect();
         }
-        if case.circumstance == Circumstance::Reloads {
-            let left_alone = entry("thruway left alone", What::Server(ours.clone(), role));
-            return vec![entry(&ours.peer.name, What::Reloaded(ours.clone())), left_alone];
+        if case.circumstance == LoadCondition::Reloads {
+            let left_alone = entry("thruway left alone", Measured::Server(ours.clone(), role));
+            return vec![entry(&ours.peer.name, Measured::Reloaded(ours.clone())), left_alone];
         }
-        let mut entries = vec![entry(&ours.peer.name, What::Server(ours.clone(), role))];
+        let mut entries = vec![entry(&ours.peer.name, Measured::Server(ours.clone(), role))];
         // One request at a time on pipes is compared with one at a time on a connection.
-        if case.between == Between::Pipes && case.peers == Peers::None {
-            entries.push(entry("thruway over HTTP", What::Server(ours.clone(), Role::Mcp)));
+        if case.between == ComparisonKind::Pipes && case.peers == Peers::None {
+            entries.push(entry("thruway over HTTP", Measured::Server(ours.clone(), Role::Mcp)));
         }
         let peers = self.servers.iter().filter(|found| found.peer.takes_part(case));
-        entries.extend(peers.map(|found| entry(&found.peer.name, What::Server(found.clone(), role))));
+        entries.extend(peers.map(|found| entry(&found.peer.name, Measured::Server(found.clone(), role))));
         entries
     }
 
@@ -195,15 +195,15 @@ impl Session<'_> {
         if self.ours(case).is_none() {
             return Some(format!("`{}` is not there", case.ours));
         }
-        let needs_our_sdk = case.between == Between::Bridges;
+        let needs_our_sdk = case.between == ComparisonKind::Bridges;
         if needs_our_sdk && !self.servers.iter().any(|found| found.peer.name == OUR_SDK) {
             return Some(format!("`{OUR_SDK}` is not there"));
         }
         match case.between {
-            Between::GatewaysBeforeClosing if self.python.is_none() => {
+            ComparisonKind::GatewaysBeforeClosing if self.python.is_none() => {
                 Some("its backend needs `python3`, which is not on the `PATH`".to_owned())
             }
-            Between::Generators if candidates < 2 => {
+            ComparisonKind::Generators if candidates < 2 => {
                 let names: Vec<_> = Generator::of(case).iter().map(|generator| generator.name()).collect();
                 Some(format!("`{}` is not on the `PATH`", names.join("` or `")))
             }
@@ -212,7 +212,7 @@ impl Session<'_> {
     }
 
     fn leave_out(&mut self, what: &str, because: impl Into<String>) {
-        self.left_out.push(LeftOut { what: what.to_owned(), because: because.into() });
+        self.left_out.push(Omission { what: what.to_owned(), because: because.into() });
     }
 }
 

@@ -16,13 +16,13 @@ use thruway_bench::statistics::Ratio;
 struct Target {
     case: String,
     metric: Metric,
-    against: Against,
+    against: Baseline,
     bound: Bound,
 }
 
 /// The figure that ours is compared with.
 #[derive(Clone, Debug)]
-enum Against {
+enum Baseline {
     /// That of this candidate in the same rounds.
     Candidate(String),
     /// That of every other candidate, but for the ceiling.
@@ -43,7 +43,7 @@ enum Bound {
 
 /// A target, the figure that was measured, and what follows.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct TargetResult {
     /// The target in words.
     pub(crate) target: String,
     /// The bound in words.
@@ -59,7 +59,7 @@ pub(crate) struct Judged {
 }
 
 /// Holds the figures against the targets of the cases that were measured, or were to be.
-pub(crate) fn judge(report: &SuiteReport) -> Vec<Judged> {
+pub(crate) fn judge(report: &SuiteReport) -> Vec<TargetResult> {
     let is_of_interest = |target: &Target| {
         report.case(&target.case).is_some() || report.left_out.iter().any(|left| left.what == target.case)
     };
@@ -105,23 +105,23 @@ impl Target {
         let (metric, against) = figure.trim().split_once(" / ").unwrap_or((figure.trim(), ""));
         let own_case = against.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
         let against = match (against, own_case) {
-            ("", _) => Against::Nothing,
-            ("everyone", _) => Against::Everyone,
-            (_, Some(case)) => Against::OurCase(case.to_owned()),
-            (name, None) => Against::Candidate(name.to_owned()),
+            ("", _) => Baseline::Nothing,
+            ("everyone", _) => Baseline::Everyone,
+            (_, Some(case)) => Baseline::OurCase(case.to_owned()),
+            (name, None) => Baseline::Candidate(name.to_owned()),
         };
         let metric = Metric::deserialize(StrDeserializer::<ValueError>::new(metric)).ok()?;
         Some(Self { case: case.to_owned(), metric, against, bound })
     }
 
-    fn judge(&self, report: &SuiteReport) -> Judged {
+    fn judge(&self, report: &SuiteReport) -> TargetResult {
         match &self.against {
-            Against::Candidate(name) => self.judged(report, &format!(" / {name}"), self.ratio(report, name)),
-            Against::Everyone => self.against_everyone(report),
-            Against::OurCase(other) => {
+            Baseline::Candidate(name) => self.judged(report, &format!(" / {name}"), self.ratio(report, name)),
+            Baseline::Everyone => self.against_everyone(report),
+            Baseline::OurCase(other) => {
                 self.judged(report, &format!(" / `{other}`"), self.to_case(report, other))
             }
-            Against::Nothing => self.judged(report, "", self.value(report)),
+            Baseline::Nothing => self.judged(report, "", self.value(report)),
         }
     }
 
@@ -131,7 +131,7 @@ impl Target {
     }
 
     /// A bound against the closest candidate holds against every other.
-    fn against_everyone(&self, report: &SuiteReport) -> Judged {
+    fn against_everyone(&self, report: &SuiteReport) -> TargetResult {
         let others = report.case(&self.case).into_iter().flat_map(CaseResult::others);
         let others = others.filter(|other| other.name != CEILING);
         let ratios = others.filter_map(|other| Some((&other.name, self.ratio(report, &other.name)?)));
@@ -160,22 +160,22 @@ impl Target {
     fn has_failed(&self, report: &SuiteReport) -> bool {
         let Some(case) = report.case(&self.case) else { return false };
         let is_there = match &self.against {
-            Against::Candidate(name) => case.candidate(name).is_some(),
-            Against::Everyone => case.others().any(|other| other.name != CEILING),
-            Against::OurCase(other) => report.case(other).is_some(),
-            Against::Nothing => true,
+            Baseline::Candidate(name) => case.candidate(name).is_some(),
+            Baseline::Everyone => case.others().any(|other| other.name != CEILING),
+            Baseline::OurCase(other) => report.case(other).is_some(),
+            Baseline::Nothing => true,
         };
         let other = match &self.against {
-            Against::OurCase(other) => report.case(other),
+            Baseline::OurCase(other) => report.case(other),
             _ => None,
         };
         is_there && (fails(case) || other.is_some_and(fails))
     }
 
-    fn judged(&self, report: &SuiteReport, against: &str, figure: Option<Ratio>) -> Judged {
+    fn judged(&self, report: &SuiteReport, against: &str, figure: Option<Ratio>) -> TargetResult {
         let has_failed = self.has_failed(report);
         let figure = figure.filter(|_| !has_failed);
-        Judged {
+        TargetResult {
             has_failed,
             target: format!("{}: {}{against}", self.case, self.metric.label()),
             bound: self.bound.to_string(),
@@ -193,7 +193,7 @@ fn fails(case: &CaseResult) -> bool {
     ours.is_some_and(|ours| ours.failure.is_some() || !ours.rounds.iter().all(Figures::is_clean))
 }
 
-impl Judged {
+impl TargetResult {
     /// Returns the verdict in words.
     pub(crate) const fn verdict(&self) -> &'static str {
         match (self.figure, self.is_met, self.is_close) {
@@ -243,7 +243,7 @@ mod tests {
         let is_known = |name: &str| known.iter().any(|case| case.name == name);
         for target in TARGETS.iter() {
             assert!(is_known(&target.case), "no case `{}`", target.case);
-            if let Against::OurCase(other) = &target.against {
+            if let Baseline::OurCase(other) = &target.against {
                 assert!(is_known(other), "no case `{other}`");
             }
         }
@@ -284,7 +284,7 @@ mod tests {
     fn what_is_missed_and_what_was_not_measured_are_told_apart() {
         let slow = case("keep-alive without -k", &[("thruway", &[30.0; 3]), ("nginx", &[10.0; 3])]);
         let judged = judge(&report(vec![slow]));
-        let verdicts: Vec<_> = judged.iter().map(Judged::verdict).collect();
+        let verdicts: Vec<_> = judged.iter().map(TargetResult::verdict).collect();
         assert_eq!(verdicts, ["missed", "missed", "missed", "missed"]);
         let alone = case("keep-alive without -k", &[("thruway", &[30.0; 3])]);
         assert!(judge(&report(vec![alone])).iter().all(|judged| judged.verdict() == "not measured"));
@@ -299,7 +299,7 @@ mod tests {
             both.candidates[failing].rounds[1].failed = 1;
             let judged = judge(&report(vec![both]));
             assert!(judged.iter().all(|judged| !judged.is_met && judged.figure.is_none()), "{judged:?}");
-            judged.iter().map(Judged::verdict).collect::<Vec<_>>()
+            judged.iter().map(TargetResult::verdict).collect::<Vec<_>>()
         };
         assert_eq!(verdicts(0), ["missed: requests failed"; 4]);
         assert_eq!(verdicts(1), ["not measured"; 4]);

@@ -2,12 +2,12 @@
 
 use thruway_bench::Handshakes;
 
-use crate::case::{Between, Case, Circumstance, Peers, Workload};
+use crate::case::{Case, ComparisonKind, LoadCondition, Peers, Workload};
 use crate::cases::cases;
 use crate::figures::{Figures, SpreadOfTimes};
 use crate::layout::LAYOUT;
 use crate::results::{
-    CandidateResult, CaseResult, Environment, LeftOut, ServerFacts, SuiteReport, SuiteSettings, Tool,
+    CandidateResult, CaseResult, Environment, Omission, ServerFacts, SuiteReport, SuiteSettings, Tool,
 };
 
 /// Returns possible figures of rounds that took so many microseconds each.
@@ -90,7 +90,7 @@ pub(crate) fn report(cases: Vec<CaseResult>) -> SuiteReport {
             config: Some("worker_processes 1;\n".to_owned()),
         }],
         cases,
-        left_out: vec![LeftOut { what: "h2o".to_owned(), because: "it is not on the `PATH`".to_owned() }],
+        left_out: vec![Omission { what: "h2o".to_owned(), because: "it is not on the `PATH`".to_owned() }],
         is_interrupted: false,
         elapsed_seconds: 12.0,
     }
@@ -99,13 +99,13 @@ pub(crate) fn report(cases: Vec<CaseResult>) -> SuiteReport {
 /// Every case of the table up to a rank, measured: ours takes 10, another one 8, a third 20.
 fn up_to_rank(rank: u8) -> SuiteReport {
     let names = |case: &Case| match case.between {
-        Between::Generators => ["thruway bench", "wrk", "ab"],
-        Between::PipeGenerators => ["thruway bench", "hand-written loop", "none"],
-        Between::Pipes => ["thruway", "thruway over HTTP", "rmcp"],
+        ComparisonKind::Generators => ["thruway bench", "wrk", "ab"],
+        ComparisonKind::PipeGenerators => ["thruway bench", "hand-written loop", "none"],
+        ComparisonKind::Pipes => ["thruway", "thruway over HTTP", "rmcp"],
         _ if matches!(case.peers, Peers::Only([first, ..]) if first.starts_with("thruway")) => {
             ["thruway", "thruway-realistic", "thruway-routes"]
         }
-        _ if case.circumstance == Circumstance::Reloads => {
+        _ if case.circumstance == LoadCondition::Reloads => {
             ["thruway", "thruway left alone", "thruway-routes"]
         }
         _ => [case.ours, "nginx", "haproxy"],

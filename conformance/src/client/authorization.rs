@@ -6,7 +6,7 @@ use serde_json::Value;
 use thruway_client::Client;
 use thruway_mcp_sdk::McpClientError;
 use thruway_mcp_sdk::oauth::{
-    IdentityProvider, LoggingIn, OAuth, OAuthError, PrivateKey, RegisteredClient, UserAgent,
+    IdentityProvider, LoginFuture, OAuth, OAuthError, PrivateKey, RegisteredClient, UserAgent,
 };
 
 use super::situation::Situation;
@@ -106,7 +106,7 @@ impl UserAgent for Headless {
         Ok("http://127.0.0.1:3000/callback".to_owned())
     }
 
-    fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a> {
+    fn log_in<'a>(&'a self, url: &'a str) -> LoginFuture<'a> {
         Box::pin(async move {
             let client = Client::new();
             let response = client.get(url).send().await.map_err(io::Error::other)?;

@@ -70,10 +70,10 @@ impl Pace {
 
 /// The intended starts of one worker's requests.
 #[derive(Debug)]
-pub struct Schedule(Starts);
+pub struct Schedule(StartTimes);
 
 #[derive(Debug)]
-enum Starts {
+enum StartTimes {
     Closed,
     Constant {
         begin: Duration,
@@ -93,14 +93,14 @@ impl Schedule {
     /// The share of worker `worker`, one of `workers`, of a load that begins at `begin`.
     pub fn new(pace: Pace, begin: Duration, worker: usize, workers: usize) -> Self {
         Self(match pace {
-            Pace::Closed => Starts::Closed,
+            Pace::Closed => StartTimes::Closed,
             Pace::Constant { rate } => {
-                Starts::Constant { begin, rate, place: worker as u64, step: workers as u64 }
+                StartTimes::Constant { begin, rate, place: worker as u64, step: workers as u64 }
             }
             Pace::Poisson { rate, seed } => {
                 let random = fastrand::Rng::with_seed(seed.wrapping_add(worker as u64));
                 #[expect(clippy::cast_precision_loss, reason = "workers are few")]
-                let mut starts = Starts::Poisson { next: begin, rate: rate / workers as f64, random };
+                let mut starts = StartTimes::Poisson { next: begin, rate: rate / workers as f64, random };
                 starts.advance();
                 starts
             }
@@ -111,12 +111,12 @@ impl Schedule {
     #[inline]
     pub fn next(&self) -> Option<Duration> {
         match &self.0 {
-            Starts::Closed => None,
+            StartTimes::Closed => None,
             #[expect(clippy::cast_precision_loss, reason = "exact to a nanosecond for months")]
-            Starts::Constant { begin, rate, place, .. } => {
+            StartTimes::Constant { begin, rate, place, .. } => {
                 Some(*begin + Duration::from_secs_f64(*place as f64 / rate))
             }
-            Starts::Poisson { next, .. } => Some(*next),
+            StartTimes::Poisson { next, .. } => Some(*next),
         }
     }
 
@@ -127,7 +127,7 @@ impl Schedule {
     }
 }
 
-impl Starts {
+impl StartTimes {
     fn advance(&mut self) {
         match self {
             Self::Closed => {}

@@ -83,7 +83,7 @@ pub use config::{Config, Timeouts};
 pub use connect::{
     ConnectError, ConnectFailures, connect, connect_and_write, connect_any, secure, secure_for,
 };
-pub use connection::{Connection, Exchange, ReadBuffers, RequestToSend, ResponseEvent, Tunnel, Turn};
+pub use connection::{Connection, Exchange, ReadBuffers, RequestToSend, ResponseEvent, ResponsePoll, Tunnel};
 pub use dns::DnsResolver;
 pub use error::{Error, Retry, Side};
 pub use pool::{Pool, PoolConfig};

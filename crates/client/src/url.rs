@@ -22,12 +22,12 @@ use thruway_message::{Authority, Method};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Url {
     text: Box<str>,
-    places: Places,
+    parts: UrlParts,
 }
 
 /// The parts of a URL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Places {
+struct UrlParts {
     host_start: usize,
     host_end: usize,
     /// Position of the path, or of the query if there is no path.
@@ -61,7 +61,7 @@ impl Url {
         if text.contains('#') {
             return Err(InvalidUrl::FragmentPresent);
         }
-        Self::new(text.into(), Places::find(text)?)
+        Self::new(text.into(), UrlParts::find(text)?)
     }
 
     /// Parses a URL for requests. Drops the fragment, which clients do not send (RFC 9110 §4.1). Adds a
@@ -71,16 +71,16 @@ impl Url {
     /// The text is not such a URL.
     pub fn for_request(text: &str) -> Result<Self, InvalidUrl> {
         let text = without_fragment(text);
-        let places = Places::find(text)?;
-        let (origin, target) = text.split_at(places.target_start);
+        let parts = UrlParts::find(text)?;
+        let (origin, target) = text.split_at(parts.target_start);
         let has_slash = target.starts_with('/');
         let text = if has_slash { text.into() } else { [origin, "/", target].concat().into() };
-        Self::new(text, places)
+        Self::new(text, parts)
     }
 
-    fn new(text: Box<str>, places: Places) -> Result<Self, InvalidUrl> {
-        let target = &text[places.target_start..];
-        if is_target(target) { Ok(Self { text, places }) } else { Err(InvalidUrl::TargetInvalid) }
+    fn new(text: Box<str>, parts: UrlParts) -> Result<Self, InvalidUrl> {
+        let target = &text[parts.target_start..];
+        if is_target(target) { Ok(Self { text, parts }) } else { Err(InvalidUrl::TargetInvalid) }
     }
 
     /// Returns the whole URL.
@@ -90,22 +90,22 @@ impl Url {
 
     /// Returns scheme, host and port as written. Compare origins with [`has_origin_of`](Self::has_origin_of).
     pub fn origin(&self) -> &str {
-        &self.text[..self.places.target_start]
+        &self.text[..self.parts.target_start]
     }
 
     /// `true` if the scheme is `https`.
     pub const fn is_https(&self) -> bool {
-        self.places.is_https
+        self.parts.is_https
     }
 
     /// Returns host and port as written: the value of `Host` (RFC 9110 §7.2).
     pub fn authority(&self) -> &str {
-        &self.text[self.places.host_start..self.places.target_start]
+        &self.text[self.parts.host_start..self.parts.target_start]
     }
 
     /// Returns the host. An IPv6 address is in brackets.
     pub fn host(&self) -> &str {
-        &self.text[self.places.host_start..self.places.host_end]
+        &self.text[self.parts.host_start..self.parts.host_end]
     }
 
     /// Returns the host without the brackets of an IPv6 address.
@@ -121,12 +121,12 @@ impl Url {
 
     /// Returns the port, or the default port of the scheme.
     pub const fn port(&self) -> u16 {
-        self.places.port
+        self.parts.port
     }
 
     /// Returns path and query as written.
     pub fn target(&self) -> &str {
-        &self.text[self.places.target_start..]
+        &self.text[self.parts.target_start..]
     }
 
     /// Returns the path, which may be empty, without the query.
@@ -167,7 +167,7 @@ impl Url {
         if !target.starts_with('/') {
             return Err(InvalidUrl::TargetInvalid);
         }
-        Self::new([self.origin(), target].concat().into(), self.places)
+        Self::new([self.origin(), target].concat().into(), self.parts)
     }
 
     /// Returns the URL that `reference` names, such as the `Location` of a response from this URL. Supports
@@ -185,7 +185,7 @@ impl Url {
     }
 }
 
-impl Places {
+impl UrlParts {
     /// Finds the parts of `text`, up to the path.
     fn find(text: &str) -> Result<Self, InvalidUrl> {
         let (scheme, rest) = text.split_once(':').ok_or(InvalidUrl::SchemeMissing)?;

@@ -12,10 +12,10 @@ use crate::config::{AccessLogConfig, Config, Failure};
 /// The access log, if any. It is kept when a config disables it, because a later config may enable it again.
 /// Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct LiveLog(Arc<Mutex<Option<Present>>>);
+pub(crate) struct LiveLog(Arc<Mutex<Option<CurrentAccessLog>>>);
 
 /// The log, and what it writes where.
-pub(crate) struct Present {
+pub(crate) struct CurrentAccessLog {
     log: AccessLog,
     what: (AccessLogLines, AccessLogTarget),
 }
@@ -26,7 +26,7 @@ pub(crate) enum Wanted {
     /// The current log stays.
     Same,
     Other((AccessLogLines, AccessLogTarget), OpenTarget),
-    First(Present),
+    First(CurrentAccessLog),
 }
 
 impl LiveLog {
@@ -35,10 +35,10 @@ impl LiveLog {
         let Some(wanted) = &config.access_log else { return Ok(Wanted::Nothing) };
         let what = (wanted.lines.clone(), wanted.target.clone());
         let opened = match &*self.lock() {
-            Some(present) if present.what == what => return Ok(Wanted::Same),
+            Some(current) if current.what == what => return Ok(Wanted::Same),
             Some(_) => wanted.target.open().map(|target| Wanted::Other(what, target)),
             None => AccessLog::start(wanted.lines.clone(), &wanted.target)
-                .map(|log| Wanted::First(Present { log, what })),
+                .map(|log| Wanted::First(CurrentAccessLog { log, what })),
         };
         opened.map_err(|error| failure(config, wanted, &error))
     }
@@ -49,13 +49,13 @@ impl LiveLog {
         match (wanted, &mut *log) {
             (Wanted::Nothing, _) => return None,
             (Wanted::First(first), log) => *log = Some(first),
-            (Wanted::Other(what, target), Some(present)) => {
-                present.log.replace(what.0.clone(), target);
-                present.what = what;
+            (Wanted::Other(what, target), Some(current)) => {
+                current.log.replace(what.0.clone(), target);
+                current.what = what;
             }
             (Wanted::Same | Wanted::Other(..), _) => {}
         }
-        log.as_ref().map(|present| present.log.clone())
+        log.as_ref().map(|current| current.log.clone())
     }
 
     /// Opens the log again whenever `signal` arrives. Without a log too, the signal must not end the process.
@@ -63,19 +63,19 @@ impl LiveLog {
         thread::spawn(move || {
             loop {
                 signal.wait();
-                self.lock().iter().for_each(|present| present.log.reopen());
+                self.lock().iter().for_each(|current| current.log.reopen());
             }
         });
     }
 
     /// Writes what is left.
     pub(crate) fn finish(&self) {
-        self.lock().iter().for_each(|present| {
-            present.log.finish();
+        self.lock().iter().for_each(|current| {
+            current.log.finish();
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Present>> {
+    fn lock(&self) -> MutexGuard<'_, Option<CurrentAccessLog>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

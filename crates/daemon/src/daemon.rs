@@ -15,9 +15,9 @@ use crate::access_log::LiveLog;
 use crate::admin::{self, ServiceState};
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
-use crate::present::Present;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
+use crate::running_state::RunningState;
 use crate::streams::Streams;
 use crate::tls::TlsManager;
 
@@ -113,7 +113,7 @@ impl Daemon {
         let access_log = log.replace(log.open(&config)?);
         parts.start();
         let streams = Streams::new(&config, &parts, &Streams::default());
-        let present = Present::new(&config, &parts, &streams);
+        let running_state = RunningState::new(&config, &parts, &streams);
         let server = start_server(&config, routes.clone(), &streams, access_log.as_ref())?;
         tls_manager.follow(&config, &parts);
         tls_manager.watch();
@@ -128,10 +128,10 @@ impl Daemon {
             routes,
             parts,
             streams,
-            present: present.clone(),
+            running_state: running_state.clone(),
             tls_manager: tls_manager.clone(),
         });
-        let state = Arc::new(ServiceState::new(&server, present, reloader, tls_manager));
+        let state = Arc::new(ServiceState::new(&server, running_state, reloader, tls_manager));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
             Ok(admin_server) => admin_server,
             // The server accepts connections already: a caller that gets an error must not be left with it.

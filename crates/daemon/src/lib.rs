@@ -30,7 +30,7 @@ mod acme;
 mod access_log;
 mod streams;
 mod tls;
-mod present;
+mod running_state;
 mod reload;
 mod admin;
 mod daemon;

@@ -9,8 +9,8 @@ use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
 use crate::access_log::{LiveLog, Wanted};
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
-use crate::present::Present;
 use crate::routes::{self, Parts};
+use crate::running_state::RunningState;
 use crate::streams::Streams;
 use crate::tls::TlsManager;
 
@@ -28,7 +28,7 @@ pub(crate) struct Reloader {
     pub(crate) parts: Parts,
     pub(crate) streams: Streams,
     /// State that the admin listener reads.
-    pub(crate) present: Present,
+    pub(crate) running_state: RunningState,
     /// TLS acceptors and connectors.
     pub(crate) tls_manager: TlsManager,
 }
@@ -112,7 +112,7 @@ impl Reloader {
         self.server.replace(config.server.clone(), listeners);
         self.routes.replace(routes);
         self.server.set_connections_max(config.connections_max);
-        self.present.replace(&config, &parts, &streams);
+        self.running_state.replace(&config, &parts, &streams);
         self.tls_manager.follow(&config, &parts);
         (self.parts, self.streams) = (parts, streams);
         for key in self.started.fixed_changes(&config) {

@@ -17,7 +17,7 @@ use crate::routes::Parts;
 /// Watched certificate files and ACME orders. Clones share them.
 #[derive(Clone)]
 pub(crate) struct TlsManager {
-    present: Arc<Mutex<Present>>,
+    current: Arc<Mutex<CurrentTls>>,
     acme: Acme,
     stapler: Stapler,
 }
@@ -31,13 +31,13 @@ pub(crate) struct Shown {
 impl Default for TlsManager {
     fn default() -> Self {
         let acme = Acme::new(Challenges::clone(&challenges()));
-        Self { present: Arc::default(), acme, stapler: Stapler::default() }
+        Self { current: Arc::default(), acme, stapler: Stapler::default() }
     }
 }
 
 /// TLS acceptors and connectors of the running config.
 #[derive(Default)]
-struct Present {
+struct CurrentTls {
     acceptors: Vec<(ListenAddr, Arc<TlsAcceptor>)>,
     connectors: Vec<Arc<TlsConnector>>,
     /// Errors that are already in the log.
@@ -48,13 +48,13 @@ impl TlsManager {
     /// Keeps the TLS acceptor of each listener with unchanged TLS settings, so that clients can resume
     /// sessions.
     pub(crate) fn kept_in(&self, config: &mut Config) {
-        let present = self.lock();
+        let current = self.lock();
         for listener in &mut config.listeners {
             let Some(tls) = &mut listener.tls else { continue };
             let same = |(address, acceptor): &&(ListenAddr, Arc<TlsAcceptor>)| {
                 *address == listener.address && *acceptor == tls.acceptor
             };
-            if let Some((_, acceptor)) = present.acceptors.iter().find(same) {
+            if let Some((_, acceptor)) = current.acceptors.iter().find(same) {
                 tls.acceptor = acceptor.clone();
             }
         }
@@ -68,15 +68,15 @@ impl TlsManager {
             .filter_map(|listener| Some((listener.address.clone(), listener.tls.as_ref()?.acceptor.clone())));
         let connectors =
             parts.upstreams().filter_map(|upstream| Some(upstream.config().tls.as_ref()?.connector.clone()));
-        let mut present = self.lock();
-        present.acceptors = acceptors.collect();
-        present.connectors = connectors.collect();
-        present.told.clear();
-        present.refresh();
-        for invalid in present.acceptors.iter().flat_map(|(_, acceptor)| invalid(acceptor)) {
+        let mut current = self.lock();
+        current.acceptors = acceptors.collect();
+        current.connectors = connectors.collect();
+        current.told.clear();
+        current.refresh();
+        for invalid in current.acceptors.iter().flat_map(|(_, acceptor)| invalid(acceptor)) {
             tracing::warn!("{invalid}: most clients will refuse it");
         }
-        drop(present);
+        drop(current);
         self.acme.follow(config.acme.clone());
         let stapled = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
         let stapled = stapled.filter(|tls| tls.ocsp_stapling).map(|tls| tls.acceptor.clone());
@@ -85,7 +85,7 @@ impl TlsManager {
 
     /// The certificates that clients are shown.
     pub(crate) fn shown(&self) -> Vec<Shown> {
-        let present = self.lock();
+        let current = self.lock();
         let of_listener = |(address, acceptor): &(ListenAddr, Arc<TlsAcceptor>)| {
             let listener = address.clone();
             acceptor
@@ -93,7 +93,7 @@ impl TlsManager {
                 .into_iter()
                 .map(move |certificate| Shown { listener: listener.clone(), certificate })
         };
-        present.acceptors.iter().flat_map(of_listener).collect()
+        current.acceptors.iter().flat_map(of_listener).collect()
     }
 
     /// Returns the state of the ACME certificates.
@@ -103,12 +103,12 @@ impl TlsManager {
 
     /// Checks for changed files every few seconds until the daemon has ended.
     pub(crate) fn watch(&self) {
-        let present = Arc::downgrade(&self.present);
+        let current = Arc::downgrade(&self.current);
         thread::spawn(move || {
             loop {
                 thread::sleep(LOOK_EVERY);
-                let Some(present) = present.upgrade() else { return };
-                present.lock().unwrap_or_else(PoisonError::into_inner).refresh();
+                let Some(current) = current.upgrade() else { return };
+                current.lock().unwrap_or_else(PoisonError::into_inner).refresh();
             }
         });
     }
@@ -118,12 +118,12 @@ impl TlsManager {
         self.stapler.statuses()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Present> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CurrentTls> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Present {
+impl CurrentTls {
     /// Reads changed files. An unusable file leaves the old state in place.
     fn refresh(&mut self) {
         let of_acceptors = self.acceptors.iter().map(|(_, acceptor)| acceptor.refresh());
@@ -169,13 +169,13 @@ fn invalid(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
 }
 
 /// An OCSP response that is not valid now.
-struct Disbelieved {
+struct RejectedStaple {
     certificate: Vec<u8>,
     response: Vec<u8>,
     error: CertificateError,
 }
 
-fn disbelieved(acceptor: &TlsAcceptor) -> Vec<Disbelieved> {
+fn disbelieved(acceptor: &TlsAcceptor) -> Vec<RejectedStaple> {
     let now = Clock::system().time_of_day();
     let served = acceptor.served().into_iter();
     let disbelieved = |ServedCertificate { contents, ocsp, .. }: ServedCertificate| {
@@ -183,7 +183,7 @@ fn disbelieved(acceptor: &TlsAcceptor) -> Vec<Disbelieved> {
         let error = Staple::of_chain(&of_file.response, &contents.chain, now).err()?;
         let problem = CertificateProblem::Refused(error.to_string());
         let error = CertificateError { path: of_file.path, problem };
-        Some(Disbelieved { certificate, response: of_file.response, error })
+        Some(RejectedStaple { certificate, response: of_file.response, error })
     };
     served.filter_map(disbelieved).collect()
 }

@@ -40,7 +40,7 @@ pub use meter::{ClientAttributes, Measured, RequestDurations, RouteMeter, Server
 pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
-    Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes, OtherReading,
+    AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes,
     PathMatch, PathPattern, PathReadings, RouteMatch, Routes, UnclearPath, Unfulfilled, Unreachable,
     normalized_path,
 };

@@ -10,14 +10,14 @@ use thruway_server::{Answer, Handler, Request, Response};
 pub struct Redirect {
     status: StatusCode,
     /// The placeholders, each with the text before it.
-    parts: Vec<(String, Place)>,
+    parts: Vec<(String, Placeholder)>,
     /// The text after the last placeholder.
     end: String,
 }
 
 /// A placeholder for a part of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum Placeholder {
     /// `{host}`: the host, without a port.
     Host,
     /// `{path}`: the path.
@@ -37,7 +37,7 @@ pub enum InvalidRedirect {
     /// A character is not allowed in a URI.
     Bytes,
     /// The name of a placeholder is unknown.
-    Place,
+    Placeholder,
     /// The target begins neither with a scheme and a host nor with a path, or a request could choose the
     /// host.
     Start,
@@ -63,7 +63,7 @@ impl Redirect {
         let (mut parts, mut rest) = (Vec::new(), to);
         while let Some((before, after)) = rest.split_once('{') {
             let (name, behind) = after.split_once('}').ok_or(InvalidRedirect::Braces)?;
-            parts.push((literal(before)?, Place::named(name).ok_or(InvalidRedirect::Place)?));
+            parts.push((literal(before)?, Placeholder::named(name).ok_or(InvalidRedirect::Placeholder)?));
             rest = behind;
         }
         let redirect = Self { status, parts, end: literal(rest)? };
@@ -79,7 +79,7 @@ impl Redirect {
         let host = start.strip_prefix("https://").or_else(|| start.strip_prefix("http://"));
         match (host, place) {
             // A host must follow, and may be that of the request.
-            (Some(""), place) => place == Some(Place::Host),
+            (Some(""), place) => place == Some(Placeholder::Host),
             (Some(host), _) => !host.starts_with(['/', '?', '#']),
             (None, place) => match start.strip_prefix('/') {
                 Some("") => place.is_none() || self.is_safe_behind_slash(),
@@ -93,7 +93,7 @@ impl Redirect {
     /// first placeholder. A query begins with a question mark or is empty; then the text after it follows the
     /// slash.
     fn is_safe_behind_slash(&self) -> bool {
-        let queries = self.parts.iter().take_while(|(_, place)| *place == Place::Query).count();
+        let queries = self.parts.iter().take_while(|(_, place)| *place == Placeholder::Query).count();
         // The text before the first placeholder is the slash itself.
         let before = self.parts.iter().take(queries + 1).skip(1).map(|(before, _)| before.as_str());
         let is_last = queries == self.parts.len();
@@ -109,10 +109,10 @@ impl Redirect {
         for (before, place) in &self.parts {
             location.push_str(before);
             match place {
-                Place::Host => location.push_str(head.authority().unwrap_or_default().host()),
-                Place::Path => location.push_str(head.target.path()),
-                Place::Rest => location.push_str(rest),
-                Place::Query => {
+                Placeholder::Host => location.push_str(head.authority().unwrap_or_default().host()),
+                Placeholder::Path => location.push_str(head.target.path()),
+                Placeholder::Rest => location.push_str(rest),
+                Placeholder::Query => {
                     if let Some(query) = head.target.query() {
                         location.push('?');
                         location.push_str(query);
@@ -151,7 +151,7 @@ fn literal(text: &str) -> Result<String, InvalidRedirect> {
     if text.contains('}') { Err(InvalidRedirect::Braces) } else { Ok(text.to_owned()) }
 }
 
-impl Place {
+impl Placeholder {
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "host" => Self::Host,
@@ -181,10 +181,10 @@ impl fmt::Display for Redirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (before, place) in &self.parts {
             let name = match place {
-                Place::Host => "host",
-                Place::Path => "path",
-                Place::Query => "query",
-                Place::Rest => "rest",
+                Placeholder::Host => "host",
+                Placeholder::Path => "path",
+                Placeholder::Query => "query",
+                Placeholder::Rest => "rest",
             };
             write!(f, "{before}{{{name}}}")?;
         }
@@ -199,7 +199,7 @@ impl fmt::Display for InvalidRedirect {
             Self::Bytes => {
                 "a redirect target is a URI: visible ASCII without a backslash, the rest percent-encoded"
             }
-            Self::Place => "unknown placeholder: use `{host}`, `{path}`, `{query}` or `{rest}`",
+            Self::Placeholder => "unknown placeholder: use `{host}`, `{path}`, `{query}` or `{rest}`",
             Self::Start => {
                 "a redirect target is `https://HOST…`, `http://HOST…` or `/PATH…`, and the request must not choose the host"
             }
@@ -312,7 +312,7 @@ mod tests {
     fn a_request_whose_location_has_a_hidden_host_is_refused() {
         let unchecked = |to: &str| {
             let (before, _) = to.split_once('{').unwrap();
-            let parts = vec![(before.to_owned(), Place::Path)];
+            let parts = vec![(before.to_owned(), Placeholder::Path)];
             Redirect { status: StatusCode::FOUND, parts, end: String::new() }
         };
         let by_host = || redirect("https://{host}{path}").unwrap();
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_is_refused() {
         for (to, error) in [
-            ("/{where}", InvalidRedirect::Place),
+            ("/{where}", InvalidRedirect::Placeholder),
             ("/{path", InvalidRedirect::Braces),
             ("/path}", InvalidRedirect::Braces),
             ("/a b", InvalidRedirect::Bytes),

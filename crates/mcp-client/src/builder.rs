@@ -12,13 +12,13 @@ use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 
 use super::authorization::OAuth;
-use super::binding::{Binding, Ends, Http, OnStderr, Origin, Stream};
+use super::binding::{Binding, Http, OnStderr, Origin, Stream, StreamIo};
 use super::client::McpClient;
 use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::handlers::{Direction, Handlers, OnLog, OnTask, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
-use super::party::Party;
+use super::requester::Requester;
 
 /// Configures a client. The last method names the server and creates the client.
 #[derive(Default)]
@@ -73,9 +73,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Lets `party` answer questions that belong to no request.
-    pub fn answers_by(mut self, party: Arc<dyn Party>) -> Self {
-        self.handlers.party = Some(party);
+    /// Lets `requester` answer questions that belong to no request.
+    pub fn answers_by(mut self, requester: Arc<dyn Requester>) -> Self {
+        self.handlers.requester = Some(requester);
         self
     }
 
@@ -176,11 +176,11 @@ impl McpClientBuilder {
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> McpClient {
         let exit_wait = self.options.exit_wait;
-        let ends = Ends { input: Box::new(input), output: Box::new(output), child: None, exit_wait };
+        let ends = StreamIo { input: Box::new(input), output: Box::new(output), child: None, exit_wait };
         self.on_stream(ends, None)
     }
 
-    fn on_stream(self, ends: Ends, origin: Option<Origin>) -> McpClient {
+    fn on_stream(self, ends: StreamIo, origin: Option<Origin>) -> McpClient {
         let (stream, unstarted) = Stream::new(ends, origin);
         let client = self.client(Binding::Stream(Box::new(stream)));
         unstarted.start(&client.conversation);

@@ -15,10 +15,10 @@ use super::reading::Answer;
 
 /// Cached results, by method and parameters.
 #[derive(Default, Debug)]
-pub(super) struct Cache(Mutex<Kept>);
+pub(super) struct Cache(Mutex<CacheEntry>);
 
 #[derive(Default, Debug)]
-struct Kept {
+struct CacheEntry {
     all: HashMap<Key, Entry>,
     bytes: usize,
 }
@@ -112,12 +112,12 @@ impl Cache {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, CacheEntry> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CacheEntry {
     fn remove(&mut self, key: &Key) {
         if let Some(entry) = self.all.remove(key) {
             self.bytes -= bytes_of(key, &entry.answer);

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::builder::McpClientBuilder;
 use super::client::{McpClient, is_header_mismatch};
-use super::eras::{Call, Era, Spoken};
+use super::eras::{Call, Era, NegotiatedProtocol};
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
 use super::legacy_tasks;
@@ -58,8 +58,8 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn discover(&self) -> Result<DiscoverResult, McpClientError> {
-        let spoken = self.spoken().await?;
-        spoken.discover(&self.conversation, self.options.patience).await
+        let negotiated = self.negotiated().await?;
+        negotiated.discover(&self.conversation, self.options.request_timeouts).await
     }
 
     /// Checks that the server responds. The modern era has no `ping`, so the client calls `server/discover`
@@ -68,8 +68,8 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn ping(&self) -> Result<(), McpClientError> {
-        let spoken = self.spoken().await?;
-        let method = match spoken.era() {
+        let negotiated = self.negotiated().await?;
+        let method = match negotiated.era() {
             Era::Legacy => methods::PING,
             Era::Modern => methods::SERVER_DISCOVER,
         };
@@ -84,8 +84,8 @@ impl McpClient {
     pub async fn list_tools(&self) -> Result<Vec<Tool>, McpClientError> {
         let mut tools =
             self.list(methods::TOOLS_LIST, |page: ListToolsResult| (page.tools, page.next_cursor)).await?;
-        let spoken = self.spoken().await?;
-        self.conversation.tools.learn(&mut tools, self.mirrors(&spoken));
+        let negotiated = self.negotiated().await?;
+        self.conversation.tools.learn(&mut tools, self.mirrors(&negotiated));
         Ok(tools)
     }
 
@@ -115,8 +115,8 @@ impl McpClient {
             ToolOutcome::Task(task) => task,
         };
         let result = Box::pin(tasks::wait(self, &task.state.task_id, true)).await?;
-        let spoken = self.spoken().await?;
-        self.check(&spoken, name, &result)?;
+        let negotiated = self.negotiated().await?;
+        self.check(&negotiated, name, &result)?;
         Ok(result)
     }
 
@@ -150,33 +150,38 @@ impl McpClient {
         if !is_finite || !arguments.get().starts_with('{') {
             return Err(McpClientError::ArgumentsInvalid);
         }
-        let spoken = self.spoken().await?;
+        let negotiated = self.negotiated().await?;
         let is_task =
-            spoken.lets_calls_be_tasks() && legacy_tasks::becomes_task(self, name, is_to_be_task).await?;
+            negotiated.lets_calls_be_tasks() && legacy_tasks::becomes_task(self, name, is_to_be_task).await?;
         let params = CallToolParams { name, arguments: &arguments, task: is_task.then(JsonObject::new) };
-        let mirrored = self.mirrored(&spoken, name, &arguments)?;
+        let mirrored = self.mirrored(&negotiated, name, &arguments)?;
         let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };
-        let mut outcome = self.perform_in(&spoken, &call).await;
+        let mut outcome = self.perform_in(&negotiated, &call).await;
         // The server rejected the call because the tool has changed, or was never listed. The tool did not
         // run.
         if is_header_mismatch(&outcome) && Box::pin(self.list_tools_anew()).await.is_ok() {
-            let spoken = self.spoken().await?;
-            let mirrored = self.mirrored(&spoken, name, &arguments)?;
+            let negotiated = self.negotiated().await?;
+            let mirrored = self.mirrored(&negotiated, name, &arguments)?;
             if call.mirrored.bytes() != mirrored.bytes() {
                 call.mirrored = mirrored;
-                outcome = Box::pin(self.perform_in(&spoken, &call)).await;
+                outcome = Box::pin(self.perform_in(&negotiated, &call)).await;
             }
         }
         let outcome = ToolOutcome::of(outcome?)?;
         if let ToolOutcome::Result(result) = &outcome {
-            self.check(&spoken, name, result)?;
+            self.check(&negotiated, name, result)?;
         }
         Ok(outcome)
     }
 
     /// Checks a result against the output schema of its tool, if the revision has output schemas.
-    fn check(&self, spoken: &Spoken, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
-        if spoken.revision() < Revision::R20250618 {
+    fn check(
+        &self,
+        negotiated: &NegotiatedProtocol,
+        tool: &str,
+        result: &CallToolResult,
+    ) -> Result<(), McpClientError> {
+        if negotiated.revision() < Revision::R20250618 {
             return Ok(());
         }
         self.conversation.tools.check(tool, result)
@@ -259,9 +264,9 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn set_logging_level(&self, level: LoggingLevel) -> Result<(), McpClientError> {
-        let spoken = self.spoken().await?;
+        let negotiated = self.negotiated().await?;
         self.conversation.set_log_level(level);
-        match spoken.era() {
+        match negotiated.era() {
             Era::Modern => Ok(()),
             Era::Legacy => {
                 let params = SetLevelRequestParams { level, meta: None };
@@ -276,7 +281,7 @@ impl McpClient {
     /// # Errors
     /// See [`McpClientError`].
     pub async fn roots_changed(&self) -> Result<(), McpClientError> {
-        if self.spoken().await?.era() == Era::Modern {
+        if self.negotiated().await?.era() == Era::Modern {
             return Ok(());
         }
         let mut bytes = Vec::new();
@@ -292,7 +297,9 @@ impl McpClient {
         entries: impl Fn(R) -> (Vec<T>, Option<String>),
     ) -> Result<Vec<T>, McpClientError> {
         let pages = self.pages(method, entries);
-        timeout(self.options.patience.timeout_max, pages).await.map_err(|_| McpClientError::TimedOut)?
+        timeout(self.options.request_timeouts.timeout_max, pages)
+            .await
+            .map_err(|_| McpClientError::TimedOut)?
     }
 
     /// Stops at a cursor that has occurred before, because it would lead in a circle.

@@ -14,8 +14,8 @@ use thruway_message::FieldLinesBuf;
 
 use super::binding::Purpose;
 use super::conversation::Conversation;
-use super::deadline::{OnProgress, Patience, Progress};
-use super::eras::{Call, Era, Spoken};
+use super::deadline::{OnProgress, Progress, RequestTimeouts};
+use super::eras::{Call, Era, NegotiatedProtocol};
 use super::error::McpClientError;
 use super::options::McpClientOptions;
 use super::reading::{Answer, Read, Wanted};
@@ -62,7 +62,7 @@ pub struct McpClient {
 /// Options of a single call.
 #[derive(Clone)]
 pub(crate) struct CallOptions {
-    pub(crate) patience: Patience,
+    pub(crate) request_timeouts: RequestTimeouts,
     pub(crate) on_progress: Option<OnProgress>,
     pub(crate) meta: Option<Arc<MetaObject>>,
 }
@@ -72,13 +72,13 @@ impl McpClient {
     /// after each progress report.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
-        self.options.patience.timeout = timeout;
+        self.options.request_timeouts.timeout = timeout;
         self
     }
 
     /// Returns this client with a timeout of at most `timeout`.
     pub fn with_short_timeout(self, timeout: Duration) -> Self {
-        let timeout = self.options.patience.timeout.min(timeout);
+        let timeout = self.options.request_timeouts.timeout.min(timeout);
         self.with_timeout(timeout)
     }
 
@@ -109,7 +109,7 @@ impl McpClient {
     /// # Errors
     /// The server is unreachable, or supports no revision that this client may use.
     pub async fn revision(&self) -> Result<Revision, McpClientError> {
-        Ok(self.spoken().await?.revision())
+        Ok(self.negotiated().await?.revision())
     }
 
     /// Ends the session and stops a child process. The client closes the input of the child, then signals the
@@ -150,7 +150,7 @@ impl McpClient {
 
     /// Returns this client with `timeout_max` as its timeout, with or without progress.
     pub fn with_full_timeout(self) -> Self {
-        let timeout = self.options.patience.timeout_max;
+        let timeout = self.options.request_timeouts.timeout_max;
         self.with_timeout(timeout)
     }
 
@@ -164,15 +164,15 @@ impl McpClient {
     /// Returns a client with default call options, for requests that the library itself sends.
     pub(crate) fn of(conversation: &Arc<Conversation>) -> Self {
         let McpClientOptions { timeout, timeout_max, .. } = conversation.options;
-        let patience = Patience { timeout, timeout_max };
-        let options = CallOptions { patience, on_progress: None, meta: None };
+        let request_timeouts = RequestTimeouts { timeout, timeout_max };
+        let options = CallOptions { request_timeouts, on_progress: None, meta: None };
         Self { conversation: conversation.clone(), options }
     }
 
     /// Returns the protocol that was negotiated with the server. Negotiates first if necessary, within the
     /// timeout of one call.
-    pub(crate) async fn spoken(&self) -> Result<Arc<Spoken>, McpClientError> {
-        self.conversation.spoken(self.options.patience).await
+    pub(crate) async fn negotiated(&self) -> Result<Arc<NegotiatedProtocol>, McpClientError> {
+        self.conversation.negotiated(self.options.request_timeouts).await
     }
 
     /// Creates a request without a name.
@@ -180,7 +180,7 @@ impl McpClient {
         Call {
             meta: self.options.meta.as_deref(),
             progress: self.options.on_progress.clone().map(|told| Arc::new(Progress::new(told))),
-            ..Call::new(method, params, self.options.patience)
+            ..Call::new(method, params, self.options.request_timeouts)
         }
     }
 
@@ -206,26 +206,26 @@ impl McpClient {
         &self,
         call: &Call<'_, P>,
     ) -> Result<Answer, McpClientError> {
-        let spoken = self.spoken().await?;
-        self.perform_in(&spoken, call).await.map(Read::into_raw)
+        let negotiated = self.negotiated().await?;
+        self.perform_in(&negotiated, call).await.map(Read::into_raw)
     }
 
     /// Sends a request under an already negotiated protocol. The result may already be parsed.
     pub(crate) async fn perform_in<R: Wanted, P: Serialize>(
         &self,
-        spoken: &Arc<Spoken>,
+        negotiated: &Arc<NegotiatedProtocol>,
         call: &Call<'_, P>,
     ) -> Result<Read<R>, McpClientError> {
         let conversation = &self.conversation;
-        let outcome = spoken.perform(conversation, call).await;
+        let outcome = negotiated.perform(conversation, call).await;
         if !may_be_again(&outcome) {
             return outcome;
         }
         if conversation.is_runtime_gone() {
             return Err(McpClientError::RuntimeEnded);
         }
-        match Box::pin(self.again(spoken, call.method, call.name, &outcome)).await? {
-            Some(spoken) => Box::pin(spoken.perform(conversation, call)).await,
+        match Box::pin(self.again(negotiated, call.method, call.name, &outcome)).await? {
+            Some(negotiated) => Box::pin(negotiated.perform(conversation, call)).await,
             None => outcome,
         }
     }
@@ -238,26 +238,26 @@ impl McpClient {
     /// handled.
     pub(crate) async fn again<T>(
         &self,
-        spoken: &Arc<Spoken>,
+        negotiated: &Arc<NegotiatedProtocol>,
         method: &str,
         name: Option<&str>,
         outcome: &Result<T, McpClientError>,
-    ) -> Result<Option<Arc<Spoken>>, McpClientError> {
+    ) -> Result<Option<Arc<NegotiatedProtocol>>, McpClientError> {
         let conversation = &self.conversation;
         match outcome {
             Err(McpClientError::SessionEnded) => {
-                conversation.forget(spoken);
-                let spoken = self.spoken().await?;
+                conversation.forget(negotiated);
+                let negotiated = self.negotiated().await?;
                 conversation.resubscribe();
-                Ok(Some(spoken))
+                Ok(Some(negotiated))
             }
             Err(McpClientError::Closed)
                 if conversation.binding.can_reopen() && self.may_be_repeated(method, name) =>
             {
-                self.spoken().await.map(Some)
+                self.negotiated().await.map(Some)
             }
-            Err(McpClientError::Server(error)) if spoken.era() == Era::Legacy => {
-                Ok(conversation.has_visited(error).await.then(|| spoken.clone()))
+            Err(McpClientError::Server(error)) if negotiated.era() == Era::Legacy => {
+                Ok(conversation.has_visited(error).await.then(|| negotiated.clone()))
             }
             _ => Ok(None),
         }
@@ -277,19 +277,19 @@ impl McpClient {
     /// Returns the headers that mirror arguments, if any.
     pub(crate) fn mirrored(
         &self,
-        spoken: &Spoken,
+        negotiated: &NegotiatedProtocol,
         tool: &str,
         arguments: &RawValue,
     ) -> Result<FieldLinesBuf, McpClientError> {
-        if !self.mirrors(spoken) {
+        if !self.mirrors(negotiated) {
             return Ok(FieldLinesBuf::new());
         }
         self.conversation.tools.mirrored(tool, arguments)
     }
 
     /// `true` if arguments are mirrored in headers.
-    pub(crate) fn mirrors(&self, spoken: &Spoken) -> bool {
-        matches!(spoken, Spoken::Modern(_)) && !self.conversation.binding.has_common_stream()
+    pub(crate) fn mirrors(&self, negotiated: &NegotiatedProtocol) -> bool {
+        matches!(negotiated, NegotiatedProtocol::Modern(_)) && !self.conversation.binding.has_common_stream()
     }
 }
 

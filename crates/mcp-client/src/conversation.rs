@@ -15,16 +15,16 @@ use tokio::task::JoinHandle;
 
 use super::binding::{Binding, Outgoing, Received};
 use super::cache::Cache;
-use super::deadline::{Patience, Progress};
-use super::eras::Spoken;
+use super::deadline::{Progress, RequestTimeouts};
+use super::eras::NegotiatedProtocol;
 use super::error::McpClientError;
 use super::handlers::{Direction, Handlers};
 use super::incoming::{Incoming, Waiting};
 use super::options::McpClientOptions;
 use super::param_headers::ListedParamHeaders;
-use super::party::Party;
 use super::queue::{Queue, Resubscription, UriLocks};
 use super::reading::Wanted;
+use super::requester::Requester;
 use super::tools::KnownTools;
 
 /// The state that all clones of a client share.
@@ -42,7 +42,7 @@ pub(super) struct Conversation {
     /// Cached results (2026-07-28).
     pub(super) cache: Cache,
     /// The protocol that was negotiated with the server.
-    spoken: ArcSwapOption<Spoken>,
+    negotiated: ArcSwapOption<NegotiatedProtocol>,
     /// The negotiation in progress, if any.
     negotiation: Mutex<Option<Negotiation>>,
     pub(super) resubscription: Resubscription,
@@ -57,7 +57,7 @@ pub(super) struct Conversation {
 }
 
 /// The outcome of a negotiation.
-type Agreed = Result<Arc<Spoken>, McpClientError>;
+type Agreed = Result<Arc<NegotiatedProtocol>, McpClientError>;
 
 /// The pending outcome of a negotiation, and the runtime of its task.
 #[derive(Debug)]
@@ -68,11 +68,11 @@ struct Negotiation {
 
 /// The waiting side of a request.
 pub(super) struct Waiter {
-    pub(super) patience: Patience,
+    pub(super) request_timeouts: RequestTimeouts,
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) queue: Option<Arc<Queue>>,
     /// Receives the questions and messages of this request instead of the client itself.
-    pub(super) party: Option<Arc<dyn Party>>,
+    pub(super) requester: Option<Arc<dyn Requester>>,
     /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,
     /// `true` if the server is notified when the caller stops waiting.
@@ -101,7 +101,7 @@ impl Conversation {
             tools: KnownTools::default(),
             param_headers: ListedParamHeaders::default(),
             cache: Cache::default(),
-            spoken: ArcSwapOption::empty(),
+            negotiated: ArcSwapOption::empty(),
             negotiation: Mutex::default(),
             resubscription: Resubscription::default(),
             subscribing: UriLocks::default(),
@@ -113,15 +113,15 @@ impl Conversation {
     }
 
     /// Returns the negotiated protocol. Negotiates first if necessary.
-    pub(super) async fn spoken(self: &Arc<Self>, patience: Patience) -> Agreed {
-        match self.spoken.load_full() {
-            Some(spoken) => Ok(spoken),
+    pub(super) async fn negotiated(self: &Arc<Self>, request_timeouts: RequestTimeouts) -> Agreed {
+        match self.negotiated.load_full() {
+            Some(negotiated) => Ok(negotiated),
             // Boxed, so that later calls do not carry the state of the negotiation.
-            None => Box::pin(self.wait_to_agree(patience)).await,
+            None => Box::pin(self.wait_to_agree(request_timeouts)).await,
         }
     }
 
-    async fn wait_to_agree(self: &Arc<Self>, patience: Patience) -> Agreed {
+    async fn wait_to_agree(self: &Arc<Self>, request_timeouts: RequestTimeouts) -> Agreed {
         let mut negotiation = self.negotiation();
         let agreed = pin!(async {
             let agreed = negotiation.wait_for(Option::is_some).await.ok();
@@ -129,7 +129,7 @@ impl Conversation {
                 || if self.is_runtime_gone() { McpClientError::RuntimeEnded } else { McpClientError::Closed };
             agreed.and_then(|agreed| agreed.clone()).unwrap_or_else(|| Err(gone()))
         });
-        patience.wait(None, || false, || self.binding.waited_until(), agreed).await
+        request_timeouts.wait(None, || false, || self.binding.waited_until(), agreed).await
     }
 
     /// Returns the negotiation in progress, or starts one. All waiting callers receive the same outcome. The
@@ -155,28 +155,28 @@ impl Conversation {
     }
 
     async fn negotiate(self: &Arc<Self>) -> Agreed {
-        if let Some(spoken) = self.current() {
-            return Ok(spoken);
+        if let Some(negotiated) = self.current() {
+            return Ok(negotiated);
         }
         if let Some(reason) = self.incoming.closed() {
             return Err(reason);
         }
         self.binding.reopen(self).await?;
-        let spoken = Arc::new(Spoken::negotiate(self).await?);
+        let negotiated = Arc::new(NegotiatedProtocol::negotiate(self).await?);
         if let Some(reason) = self.incoming.closed() {
             // The task that closed the client in the meantime did not know of this session.
-            let _ = spoken.end(self).await;
+            let _ = negotiated.end(self).await;
             return Err(reason);
         }
         if let Some(other) = self.current() {
             // Another runtime has negotiated in the meantime.
-            let _ = spoken.end(self).await;
+            let _ = negotiated.end(self).await;
             return Ok(other);
         }
-        let _ = self.era.set(spoken.era());
-        self.spoken.store(Some(spoken.clone()));
-        spoken.begin(self);
-        Ok(spoken)
+        let _ = self.era.set(negotiated.era());
+        self.negotiated.store(Some(negotiated.clone()));
+        negotiated.begin(self);
+        Ok(negotiated)
     }
 
     /// Runs `task` in the background.
@@ -206,11 +206,11 @@ impl Conversation {
         is_runtime_gone
     }
 
-    /// Discards the negotiated protocol if it is still `spoken`.
-    pub(super) fn forget(&self, spoken: &Arc<Spoken>) {
-        let current = self.spoken.load();
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, spoken)) {
-            self.spoken.compare_and_swap(&*current, None);
+    /// Discards the negotiated protocol if it is still `negotiated`.
+    pub(super) fn forget(&self, negotiated: &Arc<NegotiatedProtocol>) {
+        let current = self.negotiated.load();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, negotiated)) {
+            self.negotiated.compare_and_swap(&*current, None);
         }
     }
 
@@ -220,9 +220,9 @@ impl Conversation {
             // Over HTTP, no other event closes the connection.
             self.incoming.close(&McpClientError::Closed);
         }
-        if let Some(spoken) = self.spoken.swap(None) {
+        if let Some(negotiated) = self.negotiated.swap(None) {
             // A server that does not receive this request expires the session later.
-            let _ = spoken.end(self).await;
+            let _ = negotiated.end(self).await;
         }
         self.binding.close().await;
         // The child may have exited before, and be about to restart.
@@ -232,7 +232,7 @@ impl Conversation {
     /// Handles the exit of a server that will be restarted: the negotiated protocol is no longer valid.
     pub(super) fn lose(self: &Arc<Self>) {
         self.losses.fetch_add(1, Ordering::AcqRel);
-        self.spoken.store(None);
+        self.negotiated.store(None);
         self.param_headers.invalidate();
         self.incoming.fail_all(&McpClientError::Closed);
         if !self.incoming.queues().is_empty() {
@@ -248,15 +248,15 @@ impl Conversation {
     /// Replaces a session that has ended, unless this was noticed before. `field_lines` identifies the
     /// session.
     pub(super) fn renew(self: &Arc<Self>, field_lines: &FieldLinesBuf) {
-        let is_its = |current: &Arc<Spoken>| current.field_lines().bytes() == field_lines.bytes();
+        let is_its = |current: &Arc<NegotiatedProtocol>| current.field_lines().bytes() == field_lines.bytes();
         if let Some(current) = self.current().filter(is_its) {
             self.forget(&current);
             self.resubscribe();
         }
     }
 
-    pub(super) fn current(&self) -> Option<Arc<Spoken>> {
-        self.spoken.load_full()
+    pub(super) fn current(&self) -> Option<Arc<NegotiatedProtocol>> {
+        self.negotiated.load_full()
     }
 
     /// `true` if the server may send requests.
@@ -292,14 +292,20 @@ impl Conversation {
         self.incoming.handlers.trace(Direction::Sent, &outgoing.bytes);
         let (sender, answer) = self.binding.has_common_stream().then(oneshot::channel).unzip();
         let progress = waiter.progress.clone();
-        let Waiter { progress: reported, queue, party, is_forwarded, .. } = waiter;
-        let waiting =
-            Waiting { answer: sender, progress: reported, queue, party, is_forwarded, ..Waiting::default() };
+        let Waiter { progress: reported, queue, requester, is_forwarded, .. } = waiter;
+        let waiting = Waiting {
+            answer: sender,
+            progress: reported,
+            queue,
+            requester,
+            is_forwarded,
+            ..Waiting::default()
+        };
         self.incoming.expect(id, waiting)?;
         let mut in_flight = InFlight { conversation: self, id, cancels: waiter.cancels };
         let answer = pin!(self.binding.exchange(self, id, outgoing, answer));
         let outcome = waiter
-            .patience
+            .request_timeouts
             .wait(
                 progress.as_deref(),
                 || self.incoming.is_questioned(),
@@ -337,7 +343,7 @@ impl Conversation {
     }
 
     fn field_lines(&self) -> FieldLinesBuf {
-        self.current().map(|spoken| spoken.field_lines().clone()).unwrap_or_default()
+        self.current().map(|negotiated| negotiated.field_lines().clone()).unwrap_or_default()
     }
 
     async fn cancel(self: Arc<Self>, id: i64) {

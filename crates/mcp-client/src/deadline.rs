@@ -10,7 +10,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::McpClientError;
-use super::party::Unsent;
+use super::requester::Unsent;
 
 /// Receives reports of progress. Returns the message that a bridge makes of one if its client has to read
 /// first.
@@ -24,7 +24,7 @@ pub struct Progress {
 
 /// Timeouts of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct RequestTimeouts {
     /// Time from the start, or from the last progress report.
     pub(super) timeout: Duration,
     /// Maximum total time.
@@ -46,7 +46,7 @@ impl Progress {
     }
 }
 
-impl Patience {
+impl RequestTimeouts {
     /// Waits for `answer` until the timeout. Progress and pending questions extend the timeout. The time of a
     /// login does not count, because logins have their own timeout; `waited_until` returns the end of the
     /// login.
@@ -109,25 +109,25 @@ mod tests {
 
     async fn answered_after(answer: u64, login: Option<u64>) -> Result<(), McpClientError> {
         let second = Duration::from_secs(1);
-        let patience = Patience { timeout: second, timeout_max: second };
+        let request_timeouts = RequestTimeouts { timeout: second, timeout_max: second };
         let end = login.map(|millis| Instant::now() + Duration::from_millis(millis));
         let answer = pin!(async {
             sleep(Duration::from_millis(answer)).await;
             Ok(())
         });
-        patience.wait(None, || false, || end.map(|end| end.min(Instant::now())), answer).await
+        request_timeouts.wait(None, || false, || end.map(|end| end.min(Instant::now())), answer).await
     }
 
     /// Regression test: adding such a timeout to the current time overflowed, and the call panicked.
     #[tokio::test(start_paused = true)]
     async fn the_longest_time_is_for_ever() {
-        let patience = Patience { timeout: Duration::MAX, timeout_max: Duration::MAX };
+        let request_timeouts = RequestTimeouts { timeout: Duration::MAX, timeout_max: Duration::MAX };
         let answer = std::pin::pin!(async {
             sleep(Duration::from_hours(1)).await;
             Ok(())
         });
         let login_ended = Some(Instant::now());
-        assert_eq!(patience.wait(None, || true, || login_ended, answer).await, Ok(()));
+        assert_eq!(request_timeouts.wait(None, || true, || login_ended, answer).await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

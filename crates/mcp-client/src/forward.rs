@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{ErrorCode, Id, write_request_with};
-use thruway_mcp::members::{NoObject, append_line, append_member, append_members};
+use thruway_mcp::members::{NotAnObject, append_line, append_member, append_members};
 use thruway_mcp::params::{Params, meta_keys};
 use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, Revision};
@@ -19,12 +19,12 @@ use tokio::time::timeout;
 use super::client::{McpClient, is_header_mismatch, may_be_again};
 use super::conversation::Waiter;
 use super::deadline::{OnProgress, Progress};
-use super::eras::Spoken;
+use super::eras::NegotiatedProtocol;
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
 use super::param_headers::{Listed, Page, ReceivedParamHeaders};
-use super::party::Party;
 use super::reading::Answer;
+use super::requester::Requester;
 
 /// A request of another client, to be forwarded.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct ForwardedCall {
     /// The members of the parameters that a further question round adds.
     pub round: Vec<u8>,
     /// Receives the questions and messages of this request.
-    pub party: Option<Arc<dyn Party>>,
+    pub requester: Option<Arc<dyn Requester>>,
     /// Receives progress reports.
     pub progress: Option<Arc<Progress>>,
     /// The progress token for reports that continue after the answer to the request. Without it, the request
@@ -80,11 +80,13 @@ impl McpClient {
     ///
     /// # Errors
     /// A header is missing or contradicts its argument, or there is one and the tools cannot be listed.
-    pub async fn check_param_headers(&self, onward: &ForwardedCall) -> Result<(), McpClientError> {
-        let (Some(received), Some(tool)) = (&onward.param_headers, &onward.name) else { return Ok(()) };
+    pub async fn check_param_headers(&self, forwarded_call: &ForwardedCall) -> Result<(), McpClientError> {
+        let (Some(received), Some(tool)) = (&forwarded_call.param_headers, &forwarded_call.name) else {
+            return Ok(());
+        };
         let listed = match self.known_param_headers() {
             Some(listed) => listed,
-            None if received.is_empty() && !onward.may_be_mirrored() => return Ok(()),
+            None if received.is_empty() && !forwarded_call.may_be_mirrored() => return Ok(()),
             None => match self.param_headers_of_tools().await {
                 Ok(listed) => listed,
                 // Without a list of tools, clients cannot know that the server requires headers.
@@ -95,13 +97,15 @@ impl McpClient {
                 Err(error) => return Err(error),
             },
         };
-        let Err(error) = listed.check(tool, received, &onward.params) else { return Ok(()) };
+        let Err(error) = listed.check(tool, received, &forwarded_call.params) else { return Ok(()) };
         if listed.at.elapsed() < RELIST_PAUSE {
             return Err(McpClientError::Server(error));
         }
         // The tool may have changed without a notification.
         match self.list_param_headers(Some(&listed)).await {
-            Ok(listed) => listed.check(tool, received, &onward.params).map_err(McpClientError::Server),
+            Ok(listed) => {
+                listed.check(tool, received, &forwarded_call.params).map_err(McpClientError::Server)
+            }
             Err(unlisted) => {
                 note_unlisted(&unlisted);
                 Err(McpClientError::Server(error))
@@ -158,7 +162,7 @@ impl McpClient {
             }
             Ok(listed)
         };
-        timeout(self.options.patience.timeout, listing).await.map_err(|_| McpClientError::TimedOut)?
+        timeout(self.options.request_timeouts.timeout, listing).await.map_err(|_| McpClientError::TimedOut)?
     }
 
     /// Forwards a request and returns its result unparsed.
@@ -168,80 +172,88 @@ impl McpClient {
     ///
     /// # Errors
     /// The same errors as the methods of [`McpClient`] that call the server.
-    pub async fn forward(&self, onward: &ForwardedCall) -> Result<Answer, McpClientError> {
-        if onward.param_headers.is_some() {
+    pub async fn forward(&self, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
+        if forwarded_call.param_headers.is_some() {
             // Boxed, so that requests without such headers do not carry the state of the check.
-            Box::pin(self.check_param_headers(onward)).await?;
+            Box::pin(self.check_param_headers(forwarded_call)).await?;
         }
-        let outcome = self.forward_with(onward, self.mirrored_onward(onward)?).await;
+        let outcome = self.forward_with(forwarded_call, self.mirrored_onward(forwarded_call)?).await;
         // The server rejected the call because the tool was never listed, or has changed. The tool did not
         // run.
         if is_header_mismatch(&outcome)
-            && *onward.method == *methods::TOOLS_CALL
+            && *forwarded_call.method == *methods::TOOLS_CALL
             && Box::pin(self.list_tools_anew()).await.is_ok()
         {
             self.conversation.param_headers.invalidate();
-            Box::pin(self.check_param_headers(onward)).await?;
-            return Box::pin(self.forward_with(onward, self.mirrored_onward(onward)?)).await;
+            Box::pin(self.check_param_headers(forwarded_call)).await?;
+            return Box::pin(self.forward_with(forwarded_call, self.mirrored_onward(forwarded_call)?)).await;
         }
         outcome
     }
 
     async fn forward_with(
         &self,
-        onward: &ForwardedCall,
+        forwarded_call: &ForwardedCall,
         mirrored: FieldLinesBuf,
     ) -> Result<Answer, McpClientError> {
-        let spoken = self.spoken().await?;
-        let outcome = self.forward_once(onward, &mirrored, &spoken).await;
-        let is_lost = onward.is_of_process && matches!(outcome, Err(McpClientError::Closed));
+        let negotiated = self.negotiated().await?;
+        let outcome = self.forward_once(forwarded_call, &mirrored, &negotiated).await;
+        let is_lost = forwarded_call.is_of_process && matches!(outcome, Err(McpClientError::Closed));
         if is_lost || !may_be_again(&outcome) {
             return outcome;
         }
-        match Box::pin(self.again(&spoken, &onward.method, onward.name.as_deref(), &outcome)).await? {
-            Some(spoken) => Box::pin(self.forward_once(onward, &mirrored, &spoken)).await,
+        match Box::pin(self.again(
+            &negotiated,
+            &forwarded_call.method,
+            forwarded_call.name.as_deref(),
+            &outcome,
+        ))
+        .await?
+        {
+            Some(negotiated) => Box::pin(self.forward_once(forwarded_call, &mirrored, &negotiated)).await,
             None => outcome,
         }
     }
 
     async fn forward_once(
         &self,
-        onward: &ForwardedCall,
+        forwarded_call: &ForwardedCall,
         mirrored: &FieldLinesBuf,
-        spoken: &Spoken,
+        negotiated: &NegotiatedProtocol,
     ) -> Result<Answer, McpClientError> {
         let id = self.conversation.next_id();
-        let mut bytes = Vec::with_capacity(onward.params.get().len() + ENVELOPE_BYTES);
-        write_request_with(&mut bytes, &Id::Integer(id), &onward.method, |output| {
-            onward.write_params(output, id, spoken.revision())
+        let mut bytes = Vec::with_capacity(forwarded_call.params.get().len() + ENVELOPE_BYTES);
+        write_request_with(&mut bytes, &Id::Integer(id), &forwarded_call.method, |output| {
+            forwarded_call.write_params(output, id, negotiated.revision())
         })
-        .map_err(|NoObject| McpClientError::ArgumentsInvalid)?;
-        let outgoing = spoken.outgoing(bytes, &onward.method, onward.name.as_deref(), mirrored)?;
+        .map_err(|NotAnObject| McpClientError::ArgumentsInvalid)?;
+        let outgoing =
+            negotiated.outgoing(bytes, &forwarded_call.method, forwarded_call.name.as_deref(), mirrored)?;
         let waiter = Waiter {
-            patience: self.options.patience,
-            progress: onward.progress.clone(),
+            request_timeouts: self.options.request_timeouts,
+            progress: forwarded_call.progress.clone(),
             queue: None,
-            party: onward.party.clone(),
+            requester: forwarded_call.requester.clone(),
             is_forwarded: true,
-            cancels: spoken.era() == Era::Legacy || self.conversation.binding.has_common_stream(),
+            cancels: negotiated.era() == Era::Legacy || self.conversation.binding.has_common_stream(),
         };
         Ok(self.conversation.exchange(id, outgoing, waiter).await?.answer.into_raw())
     }
 
     /// Returns the headers that mirror arguments.
-    fn mirrored_onward(&self, onward: &ForwardedCall) -> Result<FieldLinesBuf, McpClientError> {
+    fn mirrored_onward(&self, forwarded_call: &ForwardedCall) -> Result<FieldLinesBuf, McpClientError> {
         let tools = &self.conversation.tools;
-        let Some(tool) = onward.name.as_deref().filter(|tool| tools.are_mirrored(tool)) else {
+        let Some(tool) = forwarded_call.name.as_deref().filter(|tool| tools.are_mirrored(tool)) else {
             return Ok(FieldLinesBuf::new());
         };
-        let params = Params::parse(Some(&onward.params)).unwrap_or_default();
+        let params = Params::parse(Some(&forwarded_call.params)).unwrap_or_default();
         params.arguments.map_or_else(|| Ok(FieldLinesBuf::new()), |arguments| tools.mirrored(tool, arguments))
     }
 }
 
 impl ForwardedCall {
     /// Writes the parameters for a server with `revision`, as request `id`.
-    fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NoObject> {
+    fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NotAnObject> {
         let is_to_be_said = revision.era() == Era::Modern && self.sender.is_some();
         if !self.has_meta && !is_to_be_said && self.round.is_empty() {
             append_line(output, self.params.get());
@@ -275,7 +287,7 @@ impl ForwardedCall {
         meta: Option<&RawValue>,
         id: i64,
         revision: Revision,
-    ) -> Result<(), NoObject> {
+    ) -> Result<(), NotAnObject> {
         let mut members = vec![b'{'];
         let mut has_token = false;
         if let Some(meta) = meta {

@@ -11,7 +11,7 @@ use thruway_mcp::schema::{
     LoggingMessageNotificationParams, ResourceUpdatedNotificationParams, methods,
 };
 
-use super::party::{Party, Unsent};
+use super::requester::{Requester, Unsent};
 
 /// A notification of the server.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Handlers {
     pub(super) notify: Option<Arc<dyn Fn(ServerNotification) + Send + Sync>>,
     pub(super) trace: Option<OnMessage>,
     /// Answers questions that belong to no request, instead of `answer`.
-    pub(super) party: Option<Arc<dyn Party>>,
+    pub(super) requester: Option<Arc<dyn Requester>>,
     /// Receives the status of tasks (2025-11-25), instead of `notify`.
     pub(super) tasks: Option<OnTask>,
     /// Receives log messages that belong to no party, instead of `notify`.

@@ -12,7 +12,7 @@ use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{
     CancelledNotificationParams, ProgressNotificationParams, RequestId, RequestParams, methods,
 };
-use thruway_mcp::stdio::Passed;
+use thruway_mcp::stdio::SkippedMessage;
 use thruway_net::{Admitted, LogLimit};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -21,9 +21,9 @@ use super::cache::Cache;
 use super::deadline::Progress;
 use super::error::McpClientError;
 use super::handlers::{self, Handlers, LogOrigin};
-use super::party::{Party, Unsent};
 use super::queue::Queue;
 use super::reading::Answer;
+use super::requester::{Requester, Unsent};
 
 /// The requests in flight, and the handlers of all other messages.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(super) struct Waiting {
     /// Receives changes, if the request is a subscription.
     pub(super) queue: Option<Arc<Queue>>,
     /// Receives the questions and messages of this request instead of the client itself.
-    pub(super) party: Option<Arc<dyn Party>>,
+    pub(super) requester: Option<Arc<dyn Requester>>,
     /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,
     /// Dropped with this value, so that a handler that is answering a question learns that the request has
@@ -85,7 +85,7 @@ pub(super) struct Waiting {
 }
 
 /// Counts a question or a request of the server that is being answered. Dropping it decrements the count.
-pub(super) struct Questioned(Arc<AtomicUsize>);
+pub(super) struct InputRequestGuard(Arc<AtomicUsize>);
 
 impl Incoming {
     pub(crate) fn new(handlers: Handlers) -> Self {
@@ -147,11 +147,15 @@ impl Incoming {
 
     /// Handles a message that was skipped because it is too large. Fails the request that the message
     /// answers, or all requests if the id is unknown.
-    pub(super) fn handle_passed(&self, passed: &Passed) {
+    pub(super) fn handle_passed(&self, passed: &SkippedMessage) {
         match passed {
-            Passed::Answer(RequestId::Integer(id)) => self.settle(*id, Err(McpClientError::MessageTooLarge)),
+            SkippedMessage::Answer(RequestId::Integer(id)) => {
+                self.settle(*id, Err(McpClientError::MessageTooLarge))
+            }
             // Request ids of this client are numbers.
-            Passed::Answer(RequestId::String(_)) | Passed::Request(_) | Passed::Other => {
+            SkippedMessage::Answer(RequestId::String(_))
+            | SkippedMessage::Request(_)
+            | SkippedMessage::Other => {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
                     tracing::warn!(
@@ -160,7 +164,7 @@ impl Incoming {
                     );
                 }
             }
-            Passed::Unknown => self.fail_all(&McpClientError::AnswerLost),
+            SkippedMessage::Unknown => self.fail_all(&McpClientError::AnswerLost),
         }
     }
 
@@ -197,14 +201,14 @@ impl Incoming {
     }
 
     /// Counts a question that is being answered.
-    pub(super) fn question(&self) -> Questioned {
-        Questioned::new(&self.questions)
+    pub(super) fn question(&self) -> InputRequestGuard {
+        InputRequestGuard::new(&self.questions)
     }
 
     /// Counts a request of the server that is being answered. Returns `None` if too many are.
-    pub(super) fn respond(&self) -> Option<Questioned> {
+    pub(super) fn respond(&self) -> Option<InputRequestGuard> {
         let is_too_much = self.responses.load(Ordering::Relaxed) >= RESPONSES_MAX;
-        (!is_too_much).then(|| Questioned::new(&self.responses))
+        (!is_too_much).then(|| InputRequestGuard::new(&self.responses))
     }
 
     /// Returns a receiver that resolves when the server cancels its question `id`, or has gone.
@@ -235,11 +239,11 @@ impl Incoming {
         let mut table = self.table();
         let Some(waiting) = table.in_flight.get_mut(&id) else { return };
         waiting.is_answered = true;
-        let (answer, party) = (waiting.answer.take(), waiting.party.clone());
+        let (answer, requester) = (waiting.answer.take(), waiting.requester.clone());
         drop(table);
         // Only the first answer counts.
-        if let (Some(_), Some(party), Ok(answer)) = (&answer, &party, &outcome) {
-            party.hear(answer);
+        if let (Some(_), Some(requester), Ok(answer)) = (&answer, &requester, &outcome) {
+            requester.hear(answer);
         }
         if let Some(answer) = answer {
             let _ = answer.send(outcome);
@@ -248,10 +252,10 @@ impl Incoming {
 
     /// Returns the party for a message that arrived with the answer to request `of`, or outside of any
     /// answer.
-    pub(super) fn party(&self, of: Option<i64>) -> Option<Arc<dyn Party>> {
+    pub(super) fn requester(&self, of: Option<i64>) -> Option<Arc<dyn Requester>> {
         let mut table = self.table();
         if let Some(id) = of {
-            return table.in_flight.get(&id)?.party.clone();
+            return table.in_flight.get(&id)?.requester.clone();
         }
         if table.has_given_up() {
             return None;
@@ -260,7 +264,7 @@ impl Incoming {
         // get the message.
         let requests = table.in_flight.values();
         let requests = requests.filter(|waiting| waiting.queue.is_none() && !waiting.is_answered);
-        let mut parties = requests.map(|waiting| waiting.party.as_ref());
+        let mut parties = requests.map(|waiting| waiting.requester.as_ref());
         let first = parties.next()??;
         parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
     }
@@ -270,7 +274,7 @@ impl Incoming {
     pub(super) fn forgotten(&self, of: Option<i64>, key: u64) -> impl Future<Output = ()> + Send + use<> {
         let mut table = self.table();
         let waiting = table.in_flight.iter_mut().filter(|(id, waiting)| {
-            let is_its = waiting.party.as_ref().is_some_and(|party| party.key() == key);
+            let is_its = waiting.requester.as_ref().is_some_and(|requester| requester.key() == key);
             is_its && of.is_none_or(|of| of == **id)
         });
         let ends: Vec<_> = waiting
@@ -314,8 +318,8 @@ impl Incoming {
         match &*notification.method {
             methods::NOTIFICATIONS_PROGRESS => return self.handle_progress(notification),
             methods::NOTIFICATIONS_MESSAGE => {
-                if let Some(party) = self.party(of) {
-                    return party.tell(notification);
+                if let Some(requester) = self.requester(of) {
+                    return requester.tell(notification);
                 }
                 if let Some(on_log) = &self.handlers.logs {
                     if let Some(origin) = self.origin_of_log(of) {
@@ -386,14 +390,14 @@ impl Hasher for ById {
     }
 }
 
-impl Questioned {
+impl InputRequestGuard {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count.clone())
     }
 }
 
-impl Drop for Questioned {
+impl Drop for InputRequestGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -434,11 +438,11 @@ mod tests {
     use thruway_mcp::json_rpc::Error;
 
     use super::*;
-    use crate::party::RawAnswer;
+    use crate::requester::RawAnswer;
 
     struct One(u64);
 
-    impl Party for One {
+    impl Requester for One {
         fn key(&self) -> u64 {
             self.0
         }
@@ -455,8 +459,8 @@ mod tests {
     fn incoming(parties: &[Option<u64>]) -> Incoming {
         let incoming = Incoming::new(Handlers::default());
         for (id, key) in (1..).zip(parties) {
-            let party = key.map(|key| Arc::new(One(key)) as Arc<dyn Party>);
-            incoming.expect(id, Waiting { party, ..Waiting::default() }).unwrap();
+            let requester = key.map(|key| Arc::new(One(key)) as Arc<dyn Requester>);
+            incoming.expect(id, Waiting { requester, ..Waiting::default() }).unwrap();
         }
         incoming
     }
@@ -473,21 +477,21 @@ mod tests {
             (&[Some(7), None], None),
             (&[None], None),
         ] {
-            let party = incoming(parties).party(None).map(|party| party.key());
-            assert_eq!(party, expected, "{parties:?}");
+            let requester = incoming(parties).requester(None).map(|requester| requester.key());
+            assert_eq!(requester, expected, "{parties:?}");
         }
-        assert_eq!(incoming(&[Some(7), None]).party(Some(1)).map(|party| party.key()), Some(7));
+        assert_eq!(incoming(&[Some(7), None]).requester(Some(1)).map(|requester| requester.key()), Some(7));
     }
 
     /// Regression test: a question directly after an answer was assigned to the call that had just ended.
     #[test]
     fn what_follows_upon_an_answer_does_not_belong_to_it() {
         let incoming = incoming(&[Some(7), Some(8)]);
-        assert!(incoming.party(None).is_none());
+        assert!(incoming.requester(None).is_none());
         incoming.settle(1, Err(McpClientError::Closed));
-        assert_eq!(incoming.party(None).map(|party| party.key()), Some(8));
+        assert_eq!(incoming.requester(None).map(|requester| requester.key()), Some(8));
         incoming.settle(2, Err(McpClientError::Closed));
-        assert!(incoming.party(None).is_none());
+        assert!(incoming.requester(None).is_none());
     }
 
     #[test]

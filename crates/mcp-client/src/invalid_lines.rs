@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use thruway_mcp::schema::RequestId;
-use thruway_mcp::stdio::{Passed, passed};
+use thruway_mcp::stdio::{SkippedMessage, passed};
 use tokio::time::Instant;
 
 /// The invalid lines of one stream.
@@ -21,7 +21,7 @@ pub(super) struct InvalidLines {
 
 /// The probable intention behind an invalid line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meant {
+pub(super) enum LineIntent {
     /// The answer to this request.
     Answer(i64),
     /// A message, or a part of one. It could be the answer to any request.
@@ -61,7 +61,7 @@ impl InvalidLines {
 
 /// Guesses the intention behind an invalid line. Programs also print other text, even JSON, which must not
 /// fail a call.
-pub(super) fn meant(line: &[u8]) -> Meant {
+pub(super) fn meant(line: &[u8]) -> LineIntent {
     // UTF-16 has a zero byte beside each ASCII character.
     let text: Vec<_> = line.iter().copied().filter(|byte| *byte != 0).collect();
     let text = text.trim_ascii();
@@ -71,13 +71,13 @@ pub(super) fn meant(line: &[u8]) -> Meant {
     let has_outcome = is_object && (contains(b"\"result\"") || contains(b"\"error\""));
     match passed(text) {
         // Request ids of this client are numbers.
-        Passed::Answer(RequestId::Integer(id)) if is_object && (has_version || has_outcome) => {
-            Meant::Answer(id)
+        SkippedMessage::Answer(RequestId::Integer(id)) if is_object && (has_version || has_outcome) => {
+            LineIntent::Answer(id)
         }
-        Passed::Request(_) | Passed::Other if is_object => Meant::Other,
+        SkippedMessage::Request(_) | SkippedMessage::Other if is_object => LineIntent::Other,
         // Servers print the requests that they receive, to debug them.
-        _ if (has_version && !contains(b"\"method\"")) || is_header_of_length(text) => Meant::AnyMessage,
-        _ => Meant::Other,
+        _ if (has_version && !contains(b"\"method\"")) || is_header_of_length(text) => LineIntent::AnyMessage,
+        _ => LineIntent::Other,
     }
 }
 
@@ -115,19 +115,19 @@ mod tests {
         let utf16: Vec<u8> =
             r#"{"jsonrpc":"2.0","id":7,"result":{}}"#.bytes().flat_map(|byte| [byte, 0]).collect();
         for (line, expected) in [
-            (&b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"a\":\"\xff\"}}"[..], Meant::Answer(7)),
-            (br#"{"id":7,"result":{}}"#, Meant::Answer(7)),
-            (br#"{"jsonrpc":"2.0","id":7,"result":{}} {}"#, Meant::Answer(7)),
-            (br#"{"jsonrpc":"2.0","id":7,"result":{"#, Meant::AnyMessage),
-            (&utf16, Meant::Answer(7)),
-            (br#"  "jsonrpc": "2.0","#, Meant::AnyMessage),
-            (br#"data: {"jsonrpc":"2.0","id":7,"result":{}}"#, Meant::AnyMessage),
-            (b"content-length: 42", Meant::AnyMessage),
-            (b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{\"a\":\"\xff\"}}", Meant::Other),
-            (br#"{"level":30,"id":7,"msg":"started"}"#, Meant::Other),
-            (b"{info} started", Meant::Other),
-            (br#"[debug] <- {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{}}"#, Meant::Other),
-            (b"Server is running on stdio", Meant::Other),
+            (&b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"a\":\"\xff\"}}"[..], LineIntent::Answer(7)),
+            (br#"{"id":7,"result":{}}"#, LineIntent::Answer(7)),
+            (br#"{"jsonrpc":"2.0","id":7,"result":{}} {}"#, LineIntent::Answer(7)),
+            (br#"{"jsonrpc":"2.0","id":7,"result":{"#, LineIntent::AnyMessage),
+            (&utf16, LineIntent::Answer(7)),
+            (br#"  "jsonrpc": "2.0","#, LineIntent::AnyMessage),
+            (br#"data: {"jsonrpc":"2.0","id":7,"result":{}}"#, LineIntent::AnyMessage),
+            (b"content-length: 42", LineIntent::AnyMessage),
+            (b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{\"a\":\"\xff\"}}", LineIntent::Other),
+            (br#"{"level":30,"id":7,"msg":"started"}"#, LineIntent::Other),
+            (b"{info} started", LineIntent::Other),
+            (br#"[debug] <- {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{}}"#, LineIntent::Other),
+            (b"Server is running on stdio", LineIntent::Other),
         ] {
             assert_eq!(meant(line), expected, "{}", line.escape_ascii());
         }

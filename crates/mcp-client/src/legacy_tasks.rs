@@ -12,7 +12,7 @@ use thruway_mcp::schema::{
 use super::client::McpClient;
 use super::error::McpClientError;
 use super::reading::Answer;
-use super::task_polls::{GivesUp, Polls, TaskParams, perform};
+use super::task_polls::{CancelOnDrop, Polls, TaskParams, perform};
 
 /// The answer to a call that has become a task.
 #[derive(Deserialize)]
@@ -128,7 +128,7 @@ pub(super) async fn wait(
     id: &str,
     is_given_up: bool,
 ) -> Result<CallToolResult, McpClientError> {
-    let mut guard = GivesUp { client, id: is_given_up.then_some(id) };
+    let mut guard = CancelOnDrop { client, id: is_given_up.then_some(id) };
     let mut polls = Polls::new(client);
     loop {
         match look(client, id).await {

@@ -19,7 +19,7 @@ mod queue;
 
 // a request and its answer
 mod conversation;
-mod party;
+mod requester;
 mod forward;
 mod deadline;
 mod incoming;
@@ -43,7 +43,7 @@ mod binding;
 /// OAuth 2.1: the client obtains access tokens.
 pub mod oauth {
     pub use crate::authorization::{
-        IdentityProvider, Locking, LoggingIn, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError,
+        IdentityProvider, Locking, LoginFuture, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError,
         PrivateKey, RegisteredClient, StoredToken, TokenLock, TokenStore, UserAgent,
     };
 }
@@ -56,10 +56,10 @@ pub mod forwarding {
     pub use crate::forward::{ForwardedCall, Sender, reporting};
     pub use crate::handlers::{LogOrigin, OnLog, OnTask};
     pub use crate::param_headers::ReceivedParamHeaders;
-    pub use crate::party::{Party, RawAnswer};
-    pub use crate::party::{Unsent, UnsentMessage, WAIT_MAX, WaitBudget};
     pub use crate::reading::Answer;
     pub use crate::receiving::{empty_object, required_pages};
+    pub use crate::requester::{RawAnswer, Requester};
+    pub use crate::requester::{Unsent, UnsentMessage, WAIT_MAX, WaitBudget};
 }
 
 pub use builder::McpClientBuilder;

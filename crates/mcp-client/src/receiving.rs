@@ -19,8 +19,8 @@ use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::handlers::{self, Direction};
 use super::incoming::QUESTIONS_MAX;
-use super::invalid_lines::{BYTE_ORDER_MARK, InvalidLines, Meant, meant};
-use super::party::{RawAnswer, Unsent, WaitBudget};
+use super::invalid_lines::{BYTE_ORDER_MARK, InvalidLines, LineIntent, meant};
+use super::requester::{RawAnswer, Unsent, WaitBudget};
 
 impl Conversation {
     /// Handles a message from a stream that all requests share. Waits for a client of a bridge that reads
@@ -60,7 +60,7 @@ impl Conversation {
     /// # Errors
     /// The bytes are not a batch, or the revision has no batches.
     pub(super) fn batch<'o>(&self, bytes: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
-        let has_batches = self.current().is_some_and(|spoken| spoken.revision().has_batches());
+        let has_batches = self.current().is_some_and(|negotiated| negotiated.revision().has_batches());
         let batch = if has_batches { split_batch(bytes) } else { None };
         batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
     }
@@ -106,9 +106,9 @@ impl Conversation {
         }
         invalid.note(message);
         match meant(message) {
-            Meant::Answer(id) => self.incoming.fail(id, McpClientError::LineInvalid),
-            Meant::AnyMessage => self.incoming.fail_all(&McpClientError::LineInvalid),
-            Meant::Other => {}
+            LineIntent::Answer(id) => self.incoming.fail(id, McpClientError::LineInvalid),
+            LineIntent::AnyMessage => self.incoming.fail_all(&McpClientError::LineInvalid),
+            LineIntent::Other => {}
         }
     }
 
@@ -175,9 +175,9 @@ impl Conversation {
                 "the client already answers the maximum number of questions; ask again later",
             ));
         }
-        if let Some(party) = self.incoming.party(of) {
-            let forgotten = self.incoming.forgotten(of, party.key());
-            let asking = party.ask(&request.method, request.params);
+        if let Some(requester) = self.incoming.requester(of) {
+            let forgotten = self.incoming.forgotten(of, requester.key());
+            let asking = requester.ask(&request.method, request.params);
             return Ok(Box::pin(async move {
                 tokio::select! {
                     answered = asking => answered,
@@ -185,8 +185,8 @@ impl Conversation {
                 }
             }));
         }
-        if let Some(party) = &self.incoming.handlers.party {
-            return Ok(party.ask(&request.method, request.params));
+        if let Some(requester) = &self.incoming.handlers.requester {
+            return Ok(requester.ask(&request.method, request.params));
         }
         let question = handlers::question(request)?;
         let conversation = self.clone();

@@ -16,7 +16,7 @@ pub(super) struct SchemaCost {
 }
 
 /// The state of the walk through a schema.
-struct Way<'s> {
+struct WalkState<'s> {
     root: &'s Value,
     /// The references that are being followed, and the depth in the instance at which each one started.
     open: Vec<(&'s str, usize)>,
@@ -40,7 +40,7 @@ impl SchemaCost {
         let mut root = schema.clone();
         root.shift_remove("$id");
         let root = Value::Object(root);
-        Way { root: &root, open: Vec::new(), depth: 0, nesting: 0, steps: 0, known: HashMap::new() }
+        WalkState { root: &root, open: Vec::new(), depth: 0, nesting: 0, steps: 0, known: HashMap::new() }
             .cost(&root)
     }
 
@@ -64,7 +64,7 @@ impl SchemaCost {
     }
 }
 
-impl<'s> Way<'s> {
+impl<'s> WalkState<'s> {
     fn cost(&mut self, schema: &'s Value) -> SchemaCost {
         let Value::Object(keywords) = schema else { return SchemaCost::ONE };
         self.steps += 1;

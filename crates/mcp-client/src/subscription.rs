@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::client::McpClient;
 use super::conversation::Conversation;
-use super::deadline::{FOR_EVER, Patience};
-use super::eras::{Call, Spoken};
+use super::deadline::{FOR_EVER, RequestTimeouts};
+use super::eras::{Call, NegotiatedProtocol};
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
 use super::queue::Queue;
@@ -40,22 +40,22 @@ pub(super) async fn listen(
     client: &McpClient,
     filter: SubscriptionFilter,
 ) -> Result<Subscription, McpClientError> {
-    let spoken = client.spoken().await?;
+    let negotiated = client.negotiated().await?;
     let queue = Arc::new(Queue::new(filter));
-    let era = spoken.era();
+    let era = negotiated.era();
     let mut subscription = Subscription { queue: queue.clone(), client: client.clone(), era, driving: None };
     match era {
         Era::Modern => {
             let driving = drive(client.clone(), queue.clone());
             subscription.driving = Some(client.conversation.spawn(driving).abort_handle());
             let standing = queue.wait_for(|state| state.standing());
-            timeout(client.options.patience.timeout, standing)
+            timeout(client.options.request_timeouts.timeout, standing)
                 .await
                 .map_err(|_| McpClientError::TimedOut)??;
         }
         Era::Legacy => {
             client.conversation.incoming.subscribe(&queue)?;
-            spoken.begin(&client.conversation);
+            negotiated.begin(&client.conversation);
             subscribe(client, &queue).await?;
         }
     }
@@ -139,12 +139,15 @@ impl Drop for Subscription {
 
 /// Opens a subscription and waits until it ends.
 async fn listen_once(client: &McpClient, queue: &Arc<Queue>) -> Result<(), McpClientError> {
-    let spoken = client.spoken().await?;
+    let negotiated = client.negotiated().await?;
     let params = SubscriptionsListenRequestParams { notifications: queue.filter.clone(), meta: None };
-    let patience = Patience { timeout: FOR_EVER, timeout_max: FOR_EVER };
-    let call =
-        Call { queue: Some(queue.clone()), patience, ..client.call(methods::SUBSCRIPTIONS_LISTEN, params) };
-    spoken.perform(&client.conversation, &call).await.map(|answer| drop(answer.into_raw()))
+    let request_timeouts = RequestTimeouts { timeout: FOR_EVER, timeout_max: FOR_EVER };
+    let call = Call {
+        queue: Some(queue.clone()),
+        request_timeouts,
+        ..client.call(methods::SUBSCRIPTIONS_LISTEN, params)
+    };
+    negotiated.perform(&client.conversation, &call).await.map(|answer| drop(answer.into_raw()))
 }
 
 /// `true` if a subscription that ended with `error` may be opened again.
@@ -191,9 +194,9 @@ impl Conversation {
         }
     }
 
-    /// `true` if the subscriptions are complete in the session `spoken`, so that this task can end.
-    fn is_resubscribed(&self, spoken: &Arc<Spoken>) -> bool {
-        let stands = || self.current().is_some_and(|current| Arc::ptr_eq(&current, spoken));
+    /// `true` if the subscriptions are complete in the session `negotiated`, so that this task can end.
+    fn is_resubscribed(&self, negotiated: &Arc<NegotiatedProtocol>) -> bool {
+        let stands = || self.current().is_some_and(|current| Arc::ptr_eq(&current, negotiated));
         self.resubscription.0.store(false, Ordering::Release);
         // Sessions that ended before the store relied on this task. If another task has started since, this
         // one ends.
@@ -219,8 +222,8 @@ async fn resubscribe(conversation: Weak<Conversation>) {
         // Prevents a busy loop if sessions end as soon as they begin.
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
-        if let (Ok(spoken), Some(alive)) = (subscribed, conversation.upgrade())
-            && alive.is_resubscribed(&spoken)
+        if let (Ok(negotiated), Some(alive)) = (subscribed, conversation.upgrade())
+            && alive.is_resubscribed(&negotiated)
         {
             return;
         }
@@ -228,8 +231,8 @@ async fn resubscribe(conversation: Weak<Conversation>) {
 }
 
 /// Renews all subscriptions and returns their session.
-async fn subscribe_again(client: &McpClient) -> Result<Arc<Spoken>, McpClientError> {
-    let spoken = client.spoken().await?;
+async fn subscribe_again(client: &McpClient) -> Result<Arc<NegotiatedProtocol>, McpClientError> {
+    let negotiated = client.negotiated().await?;
     let incoming = &client.conversation.incoming;
     for queue in incoming.queues() {
         match subscribe(client, &queue).await {
@@ -242,7 +245,7 @@ async fn subscribe_again(client: &McpClient) -> Result<Arc<Spoken>, McpClientErr
         }
         client.conversation.tell_everything(&queue);
     }
-    Ok(spoken)
+    Ok(negotiated)
 }
 
 /// Subscribes to the resources in the filter of `queue`.

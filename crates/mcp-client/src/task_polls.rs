@@ -42,7 +42,7 @@ pub(super) struct Polls<'a> {
 
 impl<'a> Polls<'a> {
     pub(crate) fn new(client: &'a McpClient) -> Self {
-        let latest = later(Instant::now(), client.options.patience.timeout_max);
+        let latest = later(Instant::now(), client.options.request_timeouts.timeout_max);
         Self { client, latest, pace: Duration::ZERO, rest: Duration::ZERO, failure: None }
     }
 
@@ -79,12 +79,12 @@ impl<'a> Polls<'a> {
 }
 
 /// Cancels a task when dropped.
-pub(super) struct GivesUp<'a> {
+pub(super) struct CancelOnDrop<'a> {
     pub(super) client: &'a McpClient,
     pub(super) id: Option<&'a str>,
 }
 
-impl Drop for GivesUp<'_> {
+impl Drop for CancelOnDrop<'_> {
     /// The destructor cancels the task because no other code learns that the caller stopped waiting.
     fn drop(&mut self) {
         let Some(id) = self.id.map(str::to_owned) else { return };

@@ -15,7 +15,7 @@ use super::eras::Era;
 use super::error::McpClientError;
 use super::legacy_tasks;
 use super::reading::{Answer, Read};
-use super::task_polls::{self, GivesUp, Polls, TaskParams};
+use super::task_polls::{self, CancelOnDrop, Polls, TaskParams};
 
 /// The outcome of a tool call.
 #[derive(Clone, PartialEq, Debug)]
@@ -59,7 +59,7 @@ struct UpdateTaskParams<'a> {
 /// # Errors
 /// See [`McpClientError`].
 pub(super) async fn get(client: &McpClient, id: &str) -> Result<DetailedTask, McpClientError> {
-    if client.spoken().await?.era() == Era::Legacy {
+    if client.negotiated().await?.era() == Era::Legacy {
         return legacy_tasks::detailed(client, id).await;
     }
     let result: GetTaskResult =
@@ -96,10 +96,10 @@ pub(super) async fn wait(
     id: &str,
     is_given_up: bool,
 ) -> Result<CallToolResult, McpClientError> {
-    if client.spoken().await?.era() == Era::Legacy {
+    if client.negotiated().await?.era() == Era::Legacy {
         return legacy_tasks::wait(client, id, is_given_up).await;
     }
-    let mut guard = GivesUp { client, id: is_given_up.then_some(id) };
+    let mut guard = CancelOnDrop { client, id: is_given_up.then_some(id) };
     let mut polls = Polls::new(client);
     let mut answers = Answers::default();
     loop {

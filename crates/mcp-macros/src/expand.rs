@@ -12,7 +12,7 @@ use syn::{Ident, ItemFn, ReturnType};
 use crate::attribute::Attribute;
 use crate::definition::{Library, definition};
 use crate::function::{Function, Input};
-use crate::parameter::{Kind, Member, Told};
+use crate::parameter::{ContextParameter, Kind, Member};
 use crate::rule::{Broken, Rule};
 
 /// Expands the attribute. The compiler reports errors at their location.
@@ -126,7 +126,7 @@ fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream
     };
     let answer = answer(library, taken, function);
     match (taken.told, function.sig.asyncness) {
-        (Some(Told::Call), _) => quote!(|__input: #input, __told: &#library::Call<'_>| #answer),
+        (Some(ContextParameter::Call), _) => quote!(|__input: #input, __told: &#library::Call<'_>| #answer),
         (None, None) => quote!(|__input: #input| #answer),
         _ => quote!(|__input: #input, __told: #library::Context| async move { #answer }),
     }

@@ -4,14 +4,14 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{ItemFn, Safety, Signature};
 
-use crate::parameter::{Kind, Member, Parameter, Told};
+use crate::parameter::{ContextParameter, Kind, Member, Parameter};
 use crate::rule::{Broken, Rule};
 
 /// The result of reading a function.
 #[derive(Default)]
 pub(crate) struct Function {
     pub(crate) input: Input,
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<ContextParameter>,
 }
 
 /// The input of a tool.
@@ -27,14 +27,14 @@ pub(crate) enum Input {
 }
 
 /// A parameter and its location.
-type Placed = (Parameter, TokenStream);
+type LocatedParameter = (Parameter, TokenStream);
 
 impl Function {
     /// Reads a function. Removes attributes from its parameters that the compiler does not know.
     pub(crate) fn take(item: &mut ItemFn) -> syn::Result<Self> {
         let mut broken = Broken::default();
         broken.note(check_signature(&item.sig));
-        let mut parameters: Vec<Placed> = Vec::new();
+        let mut parameters: Vec<LocatedParameter> = Vec::new();
         for parameter in &mut item.sig.inputs {
             let taken = broken.note(Parameter::take(parameter));
             parameters.extend(taken.map(|taken| (taken, parameter.to_token_stream())));
@@ -57,23 +57,29 @@ fn check_signature(signature: &Signature) -> syn::Result<()> {
 }
 
 /// Removes the last parameter if it is the request context (`Call` or `Context`).
-fn take_told(parameters: &mut Vec<Placed>, is_async: bool) -> syn::Result<Option<Told>> {
-    let last = parameters.pop_if(|(parameter, _)| matches!(parameter, Parameter::Told(_)));
-    if let Some((_, place)) = parameters.iter().find(|(parameter, _)| matches!(parameter, Parameter::Told(_)))
+fn take_told(
+    parameters: &mut Vec<LocatedParameter>,
+    is_async: bool,
+) -> syn::Result<Option<ContextParameter>> {
+    let last = parameters.pop_if(|(parameter, _)| matches!(parameter, Parameter::ContextParameter(_)));
+    if let Some((_, place)) =
+        parameters.iter().find(|(parameter, _)| matches!(parameter, Parameter::ContextParameter(_)))
     {
         return Err(Rule::NotLast.at(place));
     }
     match last {
-        Some((Parameter::Told(Told::Call), place)) if is_async => Err(Rule::AsyncWithCall.at(place)),
-        Some((Parameter::Told(Told::Context), place)) if !is_async => {
+        Some((Parameter::ContextParameter(ContextParameter::Call), place)) if is_async => {
+            Err(Rule::AsyncWithCall.at(place))
+        }
+        Some((Parameter::ContextParameter(ContextParameter::Context), place)) if !is_async => {
             Err(Rule::ContextWithoutAsync.at(place))
         }
-        Some((Parameter::Told(told), _)) => Ok(Some(told)),
+        Some((Parameter::ContextParameter(told), _)) => Ok(Some(told)),
         _ => Ok(None),
     }
 }
 
-fn input(parameters: Vec<Placed>) -> syn::Result<Input> {
+fn input(parameters: Vec<LocatedParameter>) -> syn::Result<Input> {
     let is_alone = parameters.len() == 1;
     let mut members = Vec::new();
     for (parameter, place) in parameters {
@@ -82,7 +88,7 @@ fn input(parameters: Vec<Placed>) -> syn::Result<Input> {
             Parameter::Input(kind) if is_alone => return Ok(Input::Whole(kind)),
             Parameter::Input(_) => return Err(Rule::InputBesideOthers.at(place)),
             // The request context is never an argument.
-            Parameter::Told(_) => {}
+            Parameter::ContextParameter(_) => {}
         }
     }
     Ok(if members.is_empty() { Input::None } else { Input::Members(members) })

@@ -13,7 +13,7 @@ pub(crate) enum Parameter {
     /// All arguments as one value: `#[tool(input)]`.
     Input(Kind),
     /// The request context.
-    Told(Told),
+    ContextParameter(ContextParameter),
 }
 
 /// A member of the arguments.
@@ -32,7 +32,7 @@ pub(crate) struct Kind {
 
 /// The context of a request that a function receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Told {
+pub(crate) enum ContextParameter {
     Call,
     Context,
 }
@@ -55,7 +55,7 @@ impl Parameter {
             check_is_no_member(&attributes)?;
         }
         if let Some(told) = told {
-            return Ok(Self::Told(told));
+            return Ok(Self::ContextParameter(told));
         }
         let name = name(pat)?;
         let kind = kind(ty)?;
@@ -106,16 +106,16 @@ fn name(pattern: &Pat) -> syn::Result<Ident> {
 
 /// Returns the kind of request context if the type is one. Compares names only, because a macro does not know
 /// types.
-fn told(kind: &Type) -> syn::Result<Option<Told>> {
+fn told(kind: &Type) -> syn::Result<Option<ContextParameter>> {
     let (is_lent, named) = match plain(kind) {
         Type::Reference(reference) => (true, plain(&reference.elem)),
         other => (false, other),
     };
     match (last_name(named), is_lent) {
-        (Some("Call"), true) => Ok(Some(Told::Call)),
+        (Some("Call"), true) => Ok(Some(ContextParameter::Call)),
         (Some("Call"), false) => Err(Rule::CallByValue.at(kind)),
         (Some("Context"), true) => Err(Rule::ContextByReference.at(kind)),
-        (Some("Context"), false) => Ok(Some(Told::Context)),
+        (Some("Context"), false) => Ok(Some(ContextParameter::Context)),
         _ => Ok(None),
     }
 }

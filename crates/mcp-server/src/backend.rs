@@ -20,11 +20,11 @@ use thruway_message::FieldLines;
 
 pub use crate::ask::{BoundRequest, PendingRequests, Question, RequestBinding, State, StateKey};
 pub use crate::authorization::Caller;
-pub use crate::dispatch::{Exchange, Reply, Said, Status, require_tasks};
+pub use crate::dispatch::{Exchange, InterimMessage, Reply, Status, require_tasks};
 
-pub use crate::server::{Change, ServerCore, Subscription, Tellable};
+pub use crate::server::{Change, ChangeKey, ServerCore, Subscription};
 pub use crate::session::{BackendSession, DroppedMessages, LogInbox, OutOfBandMessages, Session};
-pub use crate::shares::{Holder, NoShare, Share, Shares, check_share};
+pub use crate::shares::{Holder, LimitReached, Share, Shares, check_share};
 
 /// Answers the requests of the clients of one server, in both eras.
 ///

@@ -35,7 +35,7 @@ pub struct Share {
 
 /// The reason for the rejection of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NoShare {
+pub enum LimitReached {
     /// All callers together have reached the limit.
     Full,
     /// The caller holds its maximum.
@@ -58,12 +58,12 @@ pub fn check_share(
     total: usize,
     amount: usize,
     max: usize,
-) -> Result<(), NoShare> {
+) -> Result<(), LimitReached> {
     let left = total.checked_add(amount).and_then(|total| max.checked_sub(total));
     let holder_has_share = || held > 0 && held.saturating_add(amount) > left.unwrap_or(0);
     match left {
-        _ if holder.has_share() && holder_has_share() => Err(NoShare::HolderHasShare),
-        None => Err(NoShare::Full),
+        _ if holder.has_share() && holder_has_share() => Err(LimitReached::HolderHasShare),
+        None => Err(LimitReached::Full),
         Some(_) => Ok(()),
     }
 }
@@ -78,11 +78,11 @@ impl Shares {
     ///
     /// # Errors
     /// The limit or [the holder's share](check_share) of it is reached.
-    pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Share, NoShare> {
+    pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Share, LimitReached> {
         let mut held = self.held();
         check_share(holder, held.of(holder), held.total, amount, self.max)?;
         let taken = held.taken.checked_add(amount).filter(|taken| *taken <= self.max);
-        held.taken = taken.ok_or(NoShare::Full)?;
+        held.taken = taken.ok_or(LimitReached::Full)?;
         held.add(holder, amount);
         Ok(Share { shares: self.clone(), holder: Some(holder.clone()), amount })
     }
@@ -143,7 +143,7 @@ impl Share {
     ///
     /// # Errors
     /// The holder already holds its maximum.
-    pub fn give_to(&mut self, holder: &Holder) -> Result<(), NoShare> {
+    pub fn give_to(&mut self, holder: &Holder) -> Result<(), LimitReached> {
         if self.holder.is_none() {
             let mut held = self.shares.held();
             check_share(holder, held.of(holder), held.total, self.amount, self.shares.max)?;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     /// Takes one slot after another until the caller is rejected.
-    fn take_all(shares: &Arc<Shares>, holder: &Holder) -> (Vec<Share>, NoShare) {
+    fn take_all(shares: &Arc<Shares>, holder: &Holder) -> (Vec<Share>, LimitReached) {
         let mut taken = Vec::new();
         loop {
             match shares.take(holder, 1) {
@@ -237,9 +237,9 @@ mod tests {
         let shares = Shares::new(32);
         let (ada, bob) = (caller("ada"), caller("bob"));
         let (first, refusal) = take_all(&shares, &ada);
-        assert_eq!((first.len(), refusal), (16, NoShare::HolderHasShare));
+        assert_eq!((first.len(), refusal), (16, LimitReached::HolderHasShare));
         let (second, refusal) = take_all(&shares, &bob);
-        assert_eq!((second.len(), refusal), (8, NoShare::HolderHasShare));
+        assert_eq!((second.len(), refusal), (8, LimitReached::HolderHasShare));
         drop(first);
         let (rest, _) = take_all(&shares, &bob);
         assert_eq!(second.len() + rest.len(), 16);
@@ -252,13 +252,13 @@ mod tests {
     fn a_caller_that_holds_nothing_gets_what_is_left() {
         let shares = Shares::new(1);
         let only = shares.take(&caller("ada"), 1).unwrap();
-        assert_eq!(shares.take(&caller("bob"), 1).unwrap_err(), NoShare::Full);
+        assert_eq!(shares.take(&caller("bob"), 1).unwrap_err(), LimitReached::Full);
         drop(only);
         shares.take(&caller("bob"), 1).unwrap();
         // With one slot for each caller, all callers get one.
         let shares = Shares::new(10);
         let all: Vec<_> = (0..10).map(|n| shares.take(&caller(&n.to_string()), 1).unwrap()).collect();
-        assert_eq!((all.len(), shares.take(&caller("more"), 1).unwrap_err()), (10, NoShare::Full));
+        assert_eq!((all.len(), shares.take(&caller("more"), 1).unwrap_err()), (10, LimitReached::Full));
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
         let local = local.map(|address| Holder::new(None, Some(address.parse().unwrap())));
         for holder in local.into_iter().chain([Holder::Unknown]) {
             let (taken, refusal) = take_all(&Shares::new(32), &holder);
-            assert_eq!((taken.len(), refusal), (32, NoShare::Full), "{holder:?}");
+            assert_eq!((taken.len(), refusal), (32, LimitReached::Full), "{holder:?}");
         }
         let remote = Holder::new(None, Some([192, 0, 2, 1].into()));
         assert_eq!(take_all(&Shares::new(32), &remote).0.len(), 16);
@@ -280,13 +280,13 @@ mod tests {
         let mut kept: Vec<_> = (0..3).map(|n| shares.take(&caller(&n.to_string()), 1).unwrap()).collect();
         kept.iter_mut().for_each(Share::keep);
         assert_eq!(shares.totals(), (0, 3));
-        assert_eq!(shares.take(&ada, 1).unwrap_err(), NoShare::Full);
+        assert_eq!(shares.take(&ada, 1).unwrap_err(), LimitReached::Full);
         kept[0].give_to(&ada).unwrap();
         assert_eq!((kept[0].holder(), shares.held_by(&ada)), (Some(&ada), 1));
         // A caller with its maximum gets this error even if nothing is left, because releasing shares of
         // others would not help it.
-        assert_eq!(kept[1].give_to(&ada), Err(NoShare::HolderHasShare));
-        assert_eq!(shares.take(&ada, 1).unwrap_err(), NoShare::HolderHasShare);
+        assert_eq!(kept[1].give_to(&ada), Err(LimitReached::HolderHasShare));
+        assert_eq!(shares.take(&ada, 1).unwrap_err(), LimitReached::HolderHasShare);
         kept[1].give_to(&bob).unwrap();
         drop(kept);
         assert_eq!(shares.totals(), (0, 0));
@@ -297,8 +297,8 @@ mod tests {
         let shares = Shares::new(usize::MAX);
         let _share = shares.take(&caller("ada"), usize::MAX - 1).unwrap();
         for amount in [2, usize::MAX] {
-            assert_eq!(shares.take(&caller("ada"), amount).unwrap_err(), NoShare::HolderHasShare);
-            assert_eq!(shares.take(&caller("bob"), amount).unwrap_err(), NoShare::Full);
+            assert_eq!(shares.take(&caller("ada"), amount).unwrap_err(), LimitReached::HolderHasShare);
+            assert_eq!(shares.take(&caller("bob"), amount).unwrap_err(), LimitReached::Full);
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 /// The JSON is not an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoObject;
+pub struct NotAnObject;
 
 /// Appends the members of `object` for which `keep` returns `true`. The output must end with `{` or another
 /// member.
@@ -23,9 +23,9 @@ pub fn append_members<'a>(
     output: &mut Vec<u8>,
     object: &'a RawValue,
     keep: impl FnMut(&str, &'a RawValue) -> bool,
-) -> Result<(), NoObject> {
+) -> Result<(), NotAnObject> {
     let mut deserializer = serde_json::Deserializer::from_str(object.get());
-    Appender { output, keep }.deserialize(&mut deserializer).map_err(|_| NoObject)
+    Appender { output, keep }.deserialize(&mut deserializer).map_err(|_| NotAnObject)
 }
 
 /// Appends a member to an unfinished object.
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use alloc::string::String;
 
-    fn appended(before: &str, object: &str) -> Result<String, NoObject> {
+    fn appended(before: &str, object: &str) -> Result<String, NotAnObject> {
         let mut output = before.as_bytes().to_vec();
         let object = serde_json::from_str(object).unwrap();
         append_members(&mut output, object, |name, _| name != "left out")?;
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_is_no_object_has_no_members() {
         for other in ["[]", "[1]", "\"a\"", "1", "null"] {
-            assert_eq!(appended("{", other), Err(NoObject), "{other}");
+            assert_eq!(appended("{", other), Err(NotAnObject), "{other}");
         }
     }
 }

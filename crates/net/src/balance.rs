@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The number of connections of each worker, and the limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
-    workers: Arc<Mutex<Vec<Place>>>,
+    workers: Arc<Mutex<Vec<WorkerCounts>>>,
     connections_max: Arc<AtomicUsize>,
     /// Client errors of each worker. Clients cause them at any rate, so counting one takes no lock.
     client_faults: Arc<[AtomicU64]>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
-struct Place {
+struct WorkerCounts {
     connections: usize,
     connections_total: u64,
     is_finished: bool,
@@ -45,7 +45,7 @@ impl Balance {
     pub(crate) fn new(workers: usize, connections_max: usize) -> Self {
         let connections_max = Arc::new(AtomicUsize::new(connections_max));
         Self {
-            workers: Arc::new(Mutex::new(vec![Place::default(); workers])),
+            workers: Arc::new(Mutex::new(vec![WorkerCounts::default(); workers])),
             connections_max,
             client_faults: (0..workers).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -117,7 +117,7 @@ impl Balance {
 
     /// Returns the loads of all workers.
     pub(crate) fn loads(&self) -> Vec<WorkerLoad> {
-        let load_of = |(place, client_faults): (&Place, &AtomicU64)| WorkerLoad {
+        let load_of = |(place, client_faults): (&WorkerCounts, &AtomicU64)| WorkerLoad {
             connections: place.connections,
             connections_total: place.connections_total,
             client_faults_total: client_faults.load(Ordering::Relaxed),
@@ -126,7 +126,7 @@ impl Balance {
     }
 
     /// A panic elsewhere does not matter: it cannot interrupt counting halfway.
-    fn lock(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<WorkerCounts>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -26,19 +26,19 @@ pub struct Bound {
     address: ListenAddr,
     /// One socket for each worker on TCP; a single socket on a Unix path.
     pub(crate) sockets: Vec<OwnedFd>,
-    place: Place,
-    kept: Option<Kept>,
+    place: Registration,
+    kept: Option<ListenerValue>,
 }
 
 /// A registration that exists as long as the listener does.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum Registration {
     Tcp(#[expect(dead_code, reason = "kept only to be dropped")] ListenerAddress),
     Unix(#[expect(dead_code, reason = "kept only to be dropped")] SocketPath),
 }
 
 /// A value that lives as long as its listener.
-pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
+pub(crate) type ListenerValue = Arc<dyn Any + Send + Sync>;
 
 impl Bound {
     /// Returns the address. If the port was 0, it is the port that the system chose.
@@ -54,12 +54,12 @@ impl Bound {
     }
 
     /// Returns the value that [`keeping`](Self::keeping) set.
-    pub(crate) const fn kept(&self) -> Option<&Kept> {
+    pub(crate) const fn kept(&self) -> Option<&ListenerValue> {
         self.kept.as_ref()
     }
 
     /// Separates the sockets from the registration that must live as long as they are used.
-    pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Place) {
+    pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Registration) {
         (self.address, self.sockets, self.place)
     }
 }
@@ -123,7 +123,7 @@ fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound
     for socket in &sockets {
         rustix::net::listen(socket, backlog)?;
     }
-    let place = Place::Tcp(ListenerAddress::new(address));
+    let place = Registration::Tcp(ListenerAddress::new(address));
     Ok(Bound { address: ListenAddr::Tcp(address), sockets, place, kept: None })
 }
 
@@ -150,7 +150,7 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     remove_stale(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SOCKET_FLAGS, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    let place = Place::Unix(SocketPath { path: path.to_owned(), id: file_id(path)? });
+    let place = Registration::Unix(SocketPath { path: path.to_owned(), id: file_id(path)? });
     rustix::net::listen(&socket, backlog)?;
     let address = ListenAddr::Unix(path.to_owned());
     Ok(Bound { address, sockets: vec![socket], place, kept: None })

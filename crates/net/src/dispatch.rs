@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::accept::accept;
 use crate::address::ClientAddr;
 use crate::balance::{Assigned, Balance};
-use crate::bind::Kept;
+use crate::bind::ListenerValue;
 use crate::listening::{Command, Listening};
 use crate::log_limit::{Admitted, LogLimit};
 use crate::stream::Stream;
@@ -97,7 +97,7 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
 fn dispatch(
     stream: Stream,
     client: ClientAddr,
-    (listener, kept): (usize, &Option<Kept>),
+    (listener, kept): (usize, &Option<ListenerValue>),
     worker: &Rc<Worker>,
     share: &Share,
     serve: &impl Fn(Accepted),

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::address::{ClientAddr, ListenAddr};
 use crate::balance::Balance;
-use crate::bind::{Bound, Kept, Place};
+use crate::bind::{Bound, ListenerValue, Registration};
 
 /// A listening socket of one worker, its address, and its listener's number.
 #[derive(Debug)]
@@ -16,25 +16,35 @@ pub(crate) struct Listening {
     pub(crate) socket: OwnedFd,
     pub(crate) address: ListenAddr,
     pub(crate) listener: usize,
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<ListenerValue>,
 }
 
 /// A command from another thread to a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Take { socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool, kept: Option<Kept> },
+    Take {
+        socket: OwnedFd,
+        client: ClientAddr,
+        listener: usize,
+        is_over_limit: bool,
+        kept: Option<ListenerValue>,
+    },
     Listen(Listening),
-    StopListening { listener: usize },
-    Drain { within: Duration },
+    StopListening {
+        listener: usize,
+    },
+    Drain {
+        within: Duration,
+    },
 }
 
 /// The registrations of the listening addresses, by listener number. Each one is kept until its listener is
 /// removed or the last worker has ended.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Places(Arc<Mutex<Vec<(usize, Place)>>>);
+pub(crate) struct Registrations(Arc<Mutex<Vec<(usize, Registration)>>>);
 
-impl Places {
-    fn keep(&self, listener: usize, place: Place) {
+impl Registrations {
+    fn keep(&self, listener: usize, place: Registration) {
         self.lock().push((listener, place));
     }
 
@@ -47,7 +57,7 @@ impl Places {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Place)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Registration)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -57,14 +67,14 @@ impl Places {
 pub struct LiveWorkers {
     commands: Vec<UnboundedSender<Command>>,
     balance: Balance,
-    places: Places,
+    places: Registrations,
 }
 
 impl LiveWorkers {
     pub(crate) const fn new(
         commands: Vec<UnboundedSender<Command>>,
         balance: Balance,
-        places: Places,
+        places: Registrations,
     ) -> Self {
         Self { commands, balance, places }
     }
@@ -102,7 +112,7 @@ impl LiveWorkers {
 
 /// Returns one socket for each worker of a TCP listener. A Unix listener has a single socket; the first
 /// worker accepts for all workers.
-fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Place) {
+fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Registration) {
     let kept = bound.kept().cloned();
     let (address, sockets, place) = bound.into_parts();
     let listening =

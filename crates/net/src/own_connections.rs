@@ -18,13 +18,13 @@ use crate::stream::Stream;
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The TCP connections to own listeners, with their number.
-static OPEN: Mutex<Option<HashMap<Ends, usize>>> = Mutex::new(None);
+static OPEN: Mutex<Option<HashMap<ConnectionEnds, usize>>> = Mutex::new(None);
 
 /// The ends of a TCP connection. Connections to two listeners can share the address of the client, so the
 /// value includes the port of the listener. It does not include the listener's IP address: a listener for
 /// IPv6 can see an IPv4 address in another form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Ends {
+struct ConnectionEnds {
     client: SocketAddr,
     listener_port: u16,
 }
@@ -33,7 +33,7 @@ struct Ends {
 #[derive(Debug)]
 pub struct OwnConnection {
     /// `None` for a Unix socket.
-    ends: Option<Ends>,
+    ends: Option<ConnectionEnds>,
 }
 
 /// The other end of an accepted connection, as the system reports it. A header of the PROXY protocol does not
@@ -69,11 +69,11 @@ impl OwnConnection {
         let local = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
         // Connections of this machine to its own address use that address as their source.
         let is_here = peer.ip().is_loopback() || local.ip() == peer.ip();
-        let ends = Ends { client: local, listener_port: peer.port() };
+        let ends = ConnectionEnds { client: local, listener_port: peer.port() };
         (listened == ListenedOn::ThisAddress || is_here).then(|| Self::new(ends))
     }
 
-    fn new(ends: Ends) -> Self {
+    fn new(ends: ConnectionEnds) -> Self {
         *open().get_or_insert_default().entry(ends).or_default() += 1;
         COUNT.fetch_add(1, Ordering::SeqCst);
         Self { ends: Some(ends) }
@@ -113,7 +113,7 @@ impl Peer {
         match self {
             Self::Tcp { client, listener_port } => {
                 COUNT.load(Ordering::SeqCst) > 0
-                    && is_open(Ends { client: *client, listener_port: *listener_port })
+                    && is_open(ConnectionEnds { client: *client, listener_port: *listener_port })
             }
             Self::Unix { is_own_process } => *is_own_process,
         }
@@ -121,7 +121,7 @@ impl Peer {
 }
 
 #[cold]
-fn is_open(ends: Ends) -> bool {
+fn is_open(ends: ConnectionEnds) -> bool {
     open().as_ref().is_some_and(|open| open.contains_key(&ends))
 }
 
@@ -137,7 +137,7 @@ fn is_of_own_process(_: BorrowedFd<'_>) -> bool {
     false
 }
 
-fn open() -> MutexGuard<'static, Option<HashMap<Ends, usize>>> {
+fn open() -> MutexGuard<'static, Option<HashMap<ConnectionEnds, usize>>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::sends::{Ahead, Outbox};
+use crate::sends::{Outbox, SendObstacle};
 
 /// A socket that the reactor of a thread watches.
 #[derive(Debug)]
@@ -127,7 +127,11 @@ impl Socket {
 
     /// Discards all data that is not sent yet.
     pub(crate) fn discard_unsent(&self) {
-        if self.outbox.ahead() == Ahead::Nothing { self.reset_at_close() } else { self.fail(Errno::CANCELED) }
+        if self.outbox.ahead() == SendObstacle::Nothing {
+            self.reset_at_close()
+        } else {
+            self.fail(Errno::CANCELED)
+        }
     }
 
     /// Fails the socket after a loss of data. The socket sends nothing more. Closing it resets the

@@ -20,7 +20,7 @@ use crate::balance::{Balance, WorkerLoad};
 use crate::bind::Bound;
 use crate::clock::Clock;
 use crate::dispatch::{Accepted, Dispatcher, Share};
-use crate::listening::{Command, LiveWorkers, Places};
+use crate::listening::{Command, LiveWorkers, Registrations};
 use crate::sends;
 use crate::worker::{Worker, spawn};
 
@@ -55,7 +55,7 @@ pub struct Workers {
     commands: Vec<UnboundedSender<Command>>,
     balance: Balance,
     is_draining: Arc<AtomicBool>,
-    places: Places,
+    places: Registrations,
 }
 
 /// The result of a drain.
@@ -84,7 +84,7 @@ impl Workers {
         let (commands, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded_channel()).unzip();
         let start = Arc::new(start);
         let (started, starting) = std::sync::mpsc::channel();
-        let (is_draining, places) = (Arc::default(), Places::default());
+        let (is_draining, places) = (Arc::default(), Registrations::default());
         let mut workers = Self { threads: Vec::new(), commands, balance, is_draining, places };
         let spawned = receivers.into_iter().enumerate().map(|(index, receiver)| {
             let (balance, commands) = (workers.balance.clone(), workers.commands.clone());

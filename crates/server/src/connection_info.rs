@@ -38,7 +38,7 @@ pub struct ConnectionTls {
     /// Value of `Strict-Transport-Security` for responses.
     pub(crate) strict_transport_security: Option<Arc<str>>,
     /// Hosts that other listeners serve.
-    pub(crate) elsewhere: LiveElsewhere,
+    pub(crate) other_hosts: LiveOtherHosts,
 }
 
 impl ConnectionInfo {
@@ -67,10 +67,10 @@ impl ConnectionInfo {
     #[inline]
     pub(crate) fn is_host_elsewhere(&self, head: &RequestHead<'_>) -> bool {
         let Some(tls) = &self.tls else { return false };
-        tls.elsewhere.load().as_ref().is_some_and(|elsewhere| {
+        tls.other_hosts.load().as_ref().is_some_and(|other_hosts| {
             // A CONNECT request names the destination of the tunnel, not this server.
             let authority = head.authority().filter(|_| head.method != Method::Connect);
-            authority.is_some_and(|authority| elsewhere.has(authority.host()))
+            authority.is_some_and(|authority| other_hosts.has(authority.host()))
         })
     }
 
@@ -92,16 +92,16 @@ impl ConnectionInfo {
 
 /// Hosts that other listeners serve. All connections of a listener share this value, including connections
 /// from before a reload.
-pub(crate) type LiveElsewhere = Arc<ArcSwapOption<Elsewhere>>;
+pub(crate) type LiveOtherHosts = Arc<ArcSwapOption<OtherHosts>>;
 
 /// Hosts of other listeners that require other client certificates.
 #[derive(Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherHosts {
     pub(crate) own: Arc<TlsAcceptor>,
     pub(crate) others: Vec<Arc<TlsAcceptor>>,
 }
 
-impl Elsewhere {
+impl OtherHosts {
     /// Returns `true` if another listener serves `host`.
     pub(crate) fn has(&self, host: &str) -> bool {
         let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();

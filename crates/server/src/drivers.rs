@@ -225,10 +225,10 @@ async fn shake_hands(
                 return end_tls(stream, &guard, within).await;
             }
             let is_http2 = speaks == Speaks::Http2 || stream.alpn() == Some(ALPN_HTTP2);
-            let ListenerTls { strict_transport_security, elsewhere, .. } = tls;
+            let ListenerTls { strict_transport_security, other_hosts, .. } = tls;
             let info_of_tls = stream.take_info();
             info.tls =
-                Some(Arc::new(ConnectionTls { info: info_of_tls, strict_transport_security, elsewhere }));
+                Some(Arc::new(ConnectionTls { info: info_of_tls, strict_transport_security, other_hosts }));
             if is_http2 {
                 let early = PooledBuffer::default();
                 spawn(async move { http.drive_as(HttpProtocol::Http2, stream, early, info, guard).await });

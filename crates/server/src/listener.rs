@@ -7,7 +7,7 @@ use thruway_message::FieldValue;
 use thruway_net::tls::TlsAcceptor;
 use thruway_net::{ClientAddr, ListenAddr, Networks};
 
-use crate::connection_info::{Elsewhere, LiveElsewhere};
+use crate::connection_info::{LiveOtherHosts, OtherHosts};
 use crate::layers::ListenerCompression;
 use crate::request::Request;
 use crate::response::Response;
@@ -41,7 +41,7 @@ pub(crate) enum Speaks {
 pub(crate) struct ListenerTls {
     pub(crate) acceptor: Arc<TlsAcceptor>,
     pub(crate) strict_transport_security: Option<Arc<str>>,
-    pub(crate) elsewhere: LiveElsewhere,
+    pub(crate) other_hosts: LiveOtherHosts,
 }
 
 /// Answers some requests before redirects and routes. For resources that must be reachable on every listener.
@@ -87,8 +87,8 @@ impl Listener {
     /// are not decrypted.
     #[must_use]
     pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
-        let elsewhere = LiveElsewhere::default();
-        Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, elsewhere }), ..self }
+        let other_hosts = LiveOtherHosts::default();
+        Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, other_hosts }), ..self }
     }
 
     /// Sets `Strict-Transport-Security` (RFC 6797), such as `max-age=31536000`, in responses over TLS that do
@@ -109,8 +109,8 @@ impl Listener {
     pub fn hosts_elsewhere(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
         if let Some(tls) = &self.tls {
             let own = tls.acceptor.clone();
-            let elsewhere = (!others.is_empty()).then(|| Arc::new(Elsewhere { own, others }));
-            tls.elsewhere.store(elsewhere);
+            let other_hosts = (!others.is_empty()).then(|| Arc::new(OtherHosts { own, others }));
+            tls.other_hosts.store(other_hosts);
         }
         self
     }
@@ -157,8 +157,8 @@ impl Listener {
     /// listeners.
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
-            before.elsewhere.store(tls.elsewhere.load_full());
-            tls.elsewhere = before.elsewhere.clone();
+            before.other_hosts.store(tls.other_hosts.load_full());
+            tls.other_hosts = before.other_hosts.clone();
         }
         self
     }

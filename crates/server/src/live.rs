@@ -17,7 +17,7 @@ use crate::record::Recorder;
 #[derive(Clone, Debug)]
 pub struct LiveServer {
     serving: LiveServing,
-    places: Arc<Mutex<Vec<Place>>>,
+    places: Arc<Mutex<Vec<ListenerEntry>>>,
     workers: LiveWorkers,
 }
 
@@ -47,7 +47,7 @@ struct Release(Slot);
 
 /// A listener, in the order of the configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ListenerEntry {
     /// Number of the listener.
     listener: usize,
     /// The requested address.
@@ -59,12 +59,12 @@ pub(crate) struct Place {
 #[derive(Debug)]
 enum Socket {
     /// The existing socket of a current listener.
-    Kept(Place),
+    Kept(ListenerEntry),
     New(Bound),
 }
 
 impl LiveServer {
-    pub(crate) fn new(serving: LiveServing, places: Vec<Place>, workers: LiveWorkers) -> Self {
+    pub(crate) fn new(serving: LiveServing, places: Vec<ListenerEntry>, workers: LiveWorkers) -> Self {
         Self { serving, places: Arc::new(Mutex::new(places)), workers }
     }
 
@@ -115,8 +115,8 @@ impl LiveServer {
             tracing::info!(address = %bound.address(), "listening");
             self.workers.listen(number, bound);
         }
-        let is_gone = |place: &&Place| wanted.iter().all(|wanted| wanted.listener != place.listener);
-        for Place { listener, address, .. } in places.iter().filter(is_gone) {
+        let is_gone = |place: &&ListenerEntry| wanted.iter().all(|wanted| wanted.listener != place.listener);
+        for ListenerEntry { listener, address, .. } in places.iter().filter(is_gone) {
             tracing::info!(%address, "no longer listening");
             self.workers.stop_listening(*listener);
         }
@@ -135,14 +135,14 @@ impl LiveServer {
         self.workers.set_connections_max(connections.unwrap_or_else(default));
     }
 
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn places(&self) -> MutexGuard<'_, Vec<ListenerEntry>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Serving {
     /// Assigns a slot to `listener`. Adds a new socket to `new`.
-    fn place(&mut self, listener: Listener, socket: Socket, new: &mut Vec<(usize, Bound)>) -> Place {
+    fn place(&mut self, listener: Listener, socket: Socket, new: &mut Vec<(usize, Bound)>) -> ListenerEntry {
         match socket {
             Socket::Kept(place) => {
                 let slot = &self.listeners[place.listener];
@@ -156,7 +156,7 @@ impl Serving {
             }
             Socket::New(bound) => {
                 let number = self.listeners.len();
-                let place = Place::new(number, &listener, &bound);
+                let place = ListenerEntry::new(number, &listener, &bound);
                 let (slot, bound) = slot(listener, bound);
                 self.listeners.push(slot);
                 new.push((number, bound));
@@ -179,7 +179,7 @@ impl Drop for Release {
     }
 }
 
-impl Place {
+impl ListenerEntry {
     pub(crate) fn new(listener: usize, wanted: &Listener, bound: &Bound) -> Self {
         Self { listener, wanted: wanted.address.clone(), address: bound.address().clone() }
     }

@@ -38,18 +38,18 @@ impl PreHandlers {
     pub(crate) fn before(&self, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
         let handler = self.redirect_to_https.map_or(handler, to_https);
         match self.first.clone() {
-            Some(first) => Arc::new(First { first, next: handler }),
+            Some(first) => Arc::new(WithPreHandler { first, next: handler }),
             None => handler,
         }
     }
 }
 
-struct First {
+struct WithPreHandler {
     first: Arc<dyn AnswerFirst>,
     next: Arc<dyn Handler>,
 }
 
-impl Handler for First {
+impl Handler for WithPreHandler {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         self.first.answer(request).map_or_else(|| self.next.handle(request), Answer::Now)
     }

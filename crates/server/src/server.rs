@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::drivers::Drivers;
 use crate::handler::{Handler, IntoHandler};
 use crate::listener::Listener;
-use crate::live::{BACKLOG, LiveServer, LiveServing, Place, Serving, slot};
+use crate::live::{BACKLOG, ListenerEntry, LiveServer, LiveServing, Serving, slot};
 use crate::record::Recorder;
 
 /// A builder for a server.
@@ -118,7 +118,8 @@ impl Server {
             .collect::<Result<Vec<_>, _>>()?;
         let addresses: Vec<_> = bound.iter().map(Bound::address).cloned().collect();
         let places = self.listeners.iter().zip(&bound).enumerate();
-        let places = places.map(|(number, (listener, bound))| Place::new(number, listener, bound)).collect();
+        let places =
+            places.map(|(number, (listener, bound))| ListenerEntry::new(number, listener, bound)).collect();
         let slots = self.listeners.into_iter().zip(bound).map(|(listener, bound)| slot(listener, bound));
         let (listeners, bound) = slots.unzip();
         let serving = Serving { config: Arc::new(self.config), recorder: self.recorder, listeners };

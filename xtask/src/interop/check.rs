@@ -97,7 +97,7 @@ impl Scene<'_> {
 }
 
 pub(super) enum Outcome {
-    Passed(String),
+    SkippedMessage(String),
     Failed(String),
     NotInstalled,
 }
@@ -134,7 +134,7 @@ pub(super) fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
 pub(super) fn row(client: &str, what: &str, run: impl FnOnce() -> anyhow::Result<String>) -> Row {
     let start = now();
     let outcome = match run() {
-        Ok(seen) => Outcome::Passed(seen),
+        Ok(seen) => Outcome::SkippedMessage(seen),
         Err(error) => Outcome::Failed(format!("{error:#}")),
     };
     Row { client: client.to_owned(), what: what.to_owned(), time: start.elapsed(), outcome }
@@ -143,7 +143,7 @@ pub(super) fn row(client: &str, what: &str, run: impl FnOnce() -> anyhow::Result
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, seen) = match &self.outcome {
-            Outcome::Passed(seen) => ("passed", seen.as_str()),
+            Outcome::SkippedMessage(seen) => ("passed", seen.as_str()),
             Outcome::Failed(reason) => ("FAILED", reason.as_str()),
             Outcome::NotInstalled => ("not installed", ""),
         };
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn what_passed_is_told_with_what_was_seen() {
         let row = row("curl", "GET", || Ok("200".to_owned()));
-        assert!(matches!(row.outcome, Outcome::Passed(_)));
+        assert!(matches!(row.outcome, Outcome::SkippedMessage(_)));
         assert!(row.to_string().contains("passed"));
     }
 }

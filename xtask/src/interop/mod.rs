@@ -200,7 +200,7 @@ fn print(rows: &[Row]) {
     let count = |is: fn(&Outcome) -> bool| rows.iter().filter(|row| is(&row.outcome)).count();
     println!(
         "\n{} passed, {} failed, {} not installed",
-        count(|outcome| matches!(outcome, Outcome::Passed(_))),
+        count(|outcome| matches!(outcome, Outcome::SkippedMessage(_))),
         count(|outcome| matches!(outcome, Outcome::Failed(_))),
         count(|outcome| matches!(outcome, Outcome::NotInstalled)),
     );

@@ -5,7 +5,7 @@
 //! clients.
 
 // notifications of each publication
-mod hearing;
+mod notification_tally;
 
 // results
 mod tally;
@@ -32,7 +32,7 @@ use crate::progress::{Progress, Stage};
 use crate::run::{Load, Outcome, RunError, ServerUse};
 use crate::stop::Limit;
 use crate::worker::{WorkerUse, thread_use};
-use hearing::Hearing;
+use notification_tally::NotificationTally;
 use tally::Tally;
 
 /// A publisher that changes a resource with a tool, and subscribers of this resource. A publication is
@@ -86,13 +86,13 @@ impl FanOut {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let hearing = Arc::new(Hearing::new(self.subscribers));
+            let notification_tally = Arc::new(NotificationTally::new(self.subscribers));
             let subscribers = tokio::select! {
-                subscribers = self.subscribe(load, &hearing) => subscribers?,
+                subscribers = self.subscribe(load, &notification_tally) => subscribers?,
                 () = load.stop.wait() => return Err(io::Error::from(io::ErrorKind::Interrupted).into()),
             };
             let publisher = self.client(load);
-            let mut rounds = Rounds::new(self, load, &hearing, &publisher);
+            let mut rounds = Publications::new(self, load, &notification_tally, &publisher);
             rounds.first().await?;
             rounds.run(watch).await;
             let outcome = rounds.conclude();
@@ -119,7 +119,7 @@ impl FanOut {
     async fn subscribe(
         &self,
         load: &Load,
-        hearing: &Arc<Hearing>,
+        notification_tally: &Arc<NotificationTally>,
     ) -> Result<Vec<(McpClient, JoinHandle<()>)>, FanOutError> {
         let mut subscribers = Vec::with_capacity(self.subscribers);
         for place in 0..self.subscribers {
@@ -127,15 +127,15 @@ impl FanOut {
             let resource_subscriptions = vec![self.uri.clone()];
             let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
             let subscription = client.listen(filter).await.map_err(FanOutError::Subscribe)?;
-            subscribers.push((client, tokio::spawn(listen(subscription, place, hearing.clone()))));
+            subscribers.push((client, tokio::spawn(listen(subscription, place, notification_tally.clone()))));
         }
         Ok(subscribers)
     }
 }
 
-async fn listen(mut subscription: Subscription, place: usize, hearing: Arc<Hearing>) {
+async fn listen(mut subscription: Subscription, place: usize, notification_tally: Arc<NotificationTally>) {
     while subscription.next().await.is_some() {
-        hearing.hear(place, Clock::system().now_exact());
+        notification_tally.hear(place, Clock::system().now_exact());
     }
 }
 
@@ -151,10 +151,10 @@ async fn leave(subscribers: Vec<(McpClient, JoinHandle<()>)>, publisher: McpClie
 }
 
 /// The publications of a load, with their measurements.
-struct Rounds<'a> {
+struct Publications<'a> {
     fan_out: &'a FanOut,
     load: &'a Load,
-    hearing: &'a Hearing,
+    notification_tally: &'a NotificationTally,
     publisher: &'a McpClient,
     clock: Clock,
     measured_from: Duration,
@@ -166,12 +166,17 @@ struct Rounds<'a> {
     used_before: Option<WorkerUse>,
 }
 
-impl<'a> Rounds<'a> {
-    fn new(fan_out: &'a FanOut, load: &'a Load, hearing: &'a Hearing, publisher: &'a McpClient) -> Self {
+impl<'a> Publications<'a> {
+    fn new(
+        fan_out: &'a FanOut,
+        load: &'a Load,
+        notification_tally: &'a NotificationTally,
+        publisher: &'a McpClient,
+    ) -> Self {
         Self {
             fan_out,
             load,
-            hearing,
+            notification_tally,
             publisher,
             clock: Clock::system(),
             measured_from: Duration::MAX,
@@ -190,10 +195,11 @@ impl<'a> Rounds<'a> {
             let result = self.publish().await.map_err(FanOutError::Publish)?;
             if result { Ok(()) } else { Err(FanOutError::ToolError) }
         };
-        self.hearing.begin(self.clock.now_exact(), false);
+        self.notification_tally.begin(self.clock.now_exact(), false);
         answer.await?;
-        let told = timeout(self.load.connection_options.timeout, self.hearing.all_told()).await;
-        told.map(drop).map_err(|_| FanOutError::Told(self.hearing.told()))
+        let told =
+            timeout(self.load.connection_options.timeout, self.notification_tally.all_received()).await;
+        told.map(drop).map_err(|_| FanOutError::Told(self.notification_tally.told()))
     }
 
     /// Calls the tool. Returns `true` if it succeeded.
@@ -245,12 +251,12 @@ impl<'a> Rounds<'a> {
     /// Publishes once and returns the time until the last notification. If the publication fails, it does not
     /// wait for the subscribers.
     async fn publication(&self, started: Duration) -> Result<Duration, Failure> {
-        self.hearing.begin(started, started >= self.measured_from);
+        self.notification_tally.begin(started, started >= self.measured_from);
         let published = async {
             let is_well = Box::pin(self.publish()).await.map_err(|error| failure(&error))?;
             if is_well { Ok(()) } else { Err(Failure::of(FailureKind::ToolError)) }
         };
-        let told = async { Ok(self.hearing.all_told().await) };
+        let told = async { Ok(self.notification_tally.all_received().await) };
         let both = async { tokio::try_join!(published, told) };
         let both = timeout(self.load.connection_options.timeout, both).await;
         let ((), last) = both.unwrap_or_else(|_| Err(Failure::of(FailureKind::TimedOut)))?;
@@ -304,7 +310,7 @@ impl<'a> Rounds<'a> {
             over_time,
             is_stopped: self.load.stop.is_set(),
             missing: None,
-            deliveries: Some(self.hearing.deliveries()),
+            deliveries: Some(self.notification_tally.deliveries()),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::worker::LoadTls;
 pub(super) enum Channel<'a> {
     Http {
         endpoint: &'a Endpoint,
-        way: Way<'a>,
+        way: ConnectSettings<'a>,
         /// The header line with the session id; empty without a session.
         session: Vec<u8>,
     },
@@ -33,7 +33,7 @@ pub(super) enum Channel<'a> {
 
 /// Settings for connecting to a server.
 #[derive(Clone, Copy)]
-pub(super) struct Way<'a> {
+pub(super) struct ConnectSettings<'a> {
     pub(super) address: &'a UpstreamAddr,
     pub(super) tls: Option<&'a LoadTls>,
     pub(super) within: Duration,
@@ -123,7 +123,7 @@ impl Channel<'_> {
     }
 }
 
-impl Way<'_> {
+impl ConnectSettings<'_> {
     async fn connect(self) -> Result<UpstreamStream, ConnectError> {
         let stream = connect(self.address, self.within).await?;
         match self.tls {
@@ -133,7 +133,7 @@ impl Way<'_> {
     }
 }
 
-async fn exchange(way: Way<'_>, bytes: &[u8], to: ResponseTo) -> Result<Answer, ProbeError> {
+async fn exchange(way: ConnectSettings<'_>, bytes: &[u8], to: ResponseTo) -> Result<Answer, ProbeError> {
     let connecting = way.connect().await;
     let mut stream = connecting.map_err(|error| ProbeError::Connect(way.address.clone(), error))?;
     write_all(&mut stream, bytes).await?;

@@ -8,7 +8,7 @@ use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, Revision, param_headers};
 
 use super::error::ProbeError;
-use super::exchange::{Channel, Way};
+use super::exchange::{Channel, ConnectSettings};
 use crate::requests::Endpoint;
 use crate::stdio::{ChildServer, Pipes};
 use crate::worker::LoadTls;
@@ -61,7 +61,7 @@ pub fn probe_http(
     within: Duration,
 ) -> Result<McpServerFacts, ProbeError> {
     run(within, async || {
-        let way = Way { address, tls, within };
+        let way = ConnectSettings { address, tls, within };
         let mut channel = Channel::Http { endpoint, way, session: Vec::new() };
         let facts = ask(&mut channel, revisions).await;
         channel.end_session().await?;

@@ -13,7 +13,7 @@ use crate::compare::verdict::{Metric, Pair, Verdict};
 
 /// Data of the template for one load.
 #[derive(Serialize)]
-struct Shown {
+struct LoadSummary {
     target: String,
     connection_options: String,
     overview: Vec<[String; 2]>,
@@ -48,7 +48,7 @@ type Series<'a> = (&'a str, fn(&Part) -> f64);
 /// Returns the page about one or more loads, and the comparison between them if there is one.
 pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparison>) -> String {
     let mut templates = Environment::new();
-    let shown: Vec<Shown> = reports.iter().map(shown).collect();
+    let shown: Vec<LoadSummary> = reports.iter().map(shown).collect();
     let pairs = comparison.map(|comparison| comparison.pairs.iter().map(shown_pair).collect::<Vec<_>>());
     let rendered = templates.add_template("report.html", TEMPLATE).and_then(|()| {
         templates.get_template("report.html")?.render(context! {
@@ -65,7 +65,7 @@ pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
     rendered.unwrap_or_else(|error| format!("<!doctype html><p>{error}"))
 }
 
-fn shown(report: &Report) -> Shown {
+fn shown(report: &Report) -> LoadSummary {
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
     let rows = if report.offered_requests_per_second.is_some() { &rows[..] } else { &rows[1..] };
     // Where nothing was answered there are no times.
@@ -76,7 +76,7 @@ fn shown(report: &Report) -> Shown {
             .map(|time| times.told(time))
             .to_vec(),
     });
-    Shown {
+    LoadSummary {
         target: report.target.clone(),
         connection_options: text::connection_options(report),
         overview: text::overview(report),

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::connection::Handshake;
 use super::dispatch::Worker;
-use super::plan::{Answered, Ticket};
+use super::plan::{Answered, StartedRequest};
 use crate::failure::{Failure, FailureKind};
 use crate::record::Record;
 use crate::stop::Limit;
 
 impl Worker {
-    pub(super) fn complete(&self, ticket: Ticket, now: Duration, answered: &Answered) {
+    pub(super) fn complete(&self, ticket: StartedRequest, now: Duration, answered: &Answered) {
         if !self.is_measured(ticket, now) {
             return;
         }
@@ -43,7 +43,7 @@ impl Worker {
     /// lose the requests in progress at both ends. With a schedule or a fixed number, requests that start in
     /// the measured time count.
     #[inline]
-    fn is_measured(&self, ticket: Ticket, now: Duration) -> bool {
+    fn is_measured(&self, ticket: StartedRequest, now: Duration) -> bool {
         let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));
         self.has_time(ticket) || ends_by_clock && now >= self.measured_from
     }
@@ -51,19 +51,25 @@ impl Worker {
     /// Returns `true` if the request started in the measured time, and not in the warm-up, so that its time
     /// is recorded.
     #[inline]
-    fn has_time(&self, ticket: Ticket) -> bool {
+    fn has_time(&self, ticket: StartedRequest) -> bool {
         ticket.intended >= self.measured_from
     }
 
     /// A complete answer that was not what was expected.
-    pub(super) fn complete_wrongly(&self, ticket: Ticket, now: Duration, status: u16, failure: &Failure) {
+    pub(super) fn complete_wrongly(
+        &self,
+        ticket: StartedRequest,
+        now: Duration,
+        status: u16,
+        failure: &Failure,
+    ) {
         if self.is_measured(ticket, now) {
             self.record.borrow_mut().count_status(status, 1);
         }
         self.fail(ticket, now, failure);
     }
 
-    pub(super) fn fail(&self, ticket: Ticket, now: Duration, failure: &Failure) {
+    pub(super) fn fail(&self, ticket: StartedRequest, now: Duration, failure: &Failure) {
         if !self.is_measured(ticket, now) {
             return;
         }
@@ -87,7 +93,7 @@ impl Worker {
     }
 
     #[inline]
-    fn note_lateness(&self, record: &mut Record, ticket: Ticket, now: Duration) {
+    fn note_lateness(&self, record: &mut Record, ticket: StartedRequest, now: Duration) {
         if let Some(lateness) = &mut record.lateness {
             let at = ticket.intended.saturating_sub(self.measured_from);
             lateness.record(at, now.saturating_sub(ticket.intended));
@@ -123,7 +129,7 @@ impl Worker {
     }
 
     /// Records a request in progress at the end of the load.
-    pub(super) fn give_up(&self, ticket: Ticket, now: Duration) {
+    pub(super) fn give_up(&self, ticket: StartedRequest, now: Duration) {
         if self.is_open() || self.waits_for_all() {
             self.fail(ticket, now, &Failure::of(FailureKind::Unanswered));
         } else {

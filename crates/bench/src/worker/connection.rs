@@ -13,7 +13,7 @@ use thruway_net::Transport;
 use thruway_net::tls::TlsFailure;
 
 use super::dispatch::Worker;
-use super::plan::Ticket;
+use super::plan::StartedRequest;
 use crate::failure::{Failure, FailureKind};
 
 /// Opens connections to the server that is loaded.
@@ -122,7 +122,7 @@ pub(super) trait WireProtocol<T> {
     fn deadline(&self, worker: &Worker) -> Option<Duration>;
 
     /// Takes a request, to be sent with the next turn.
-    fn ask(&mut self, worker: &Worker, ticket: Ticket);
+    fn ask(&mut self, worker: &Worker, ticket: StartedRequest);
 
     /// Reads what has come, sends what may start.
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended>;
@@ -136,7 +136,7 @@ pub(super) enum Ended {
     Closed,
     /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112
     /// §9.6, RFC 9113 §6.8).
-    Unhandled(VecDeque<Ticket>),
+    Unhandled(VecDeque<StartedRequest>),
 }
 
 /// Writes `output` from the offset `written` on; keeps the rest for later if the server does not accept it

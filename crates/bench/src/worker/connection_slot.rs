@@ -12,7 +12,7 @@ use thruway_net::Deadline;
 
 use super::connection::{Connect, Ended, Opened, WireProtocol};
 use super::dispatch::Worker;
-use super::plan::{Phase, Taken, Ticket};
+use super::plan::{NextStep, Phase, StartedRequest};
 use super::streams::Streams;
 use super::wire::Wire;
 use crate::failure::{Failure, FailureKind};
@@ -22,7 +22,7 @@ struct ConnectionSlot {
     number: usize,
     deadline: Deadline,
     /// Requests that were sent and must be sent again, before any other.
-    again: VecDeque<Ticket>,
+    again: VecDeque<StartedRequest>,
     /// Attempts to connect that have failed since one succeeded.
     failed_attempts: u32,
 }
@@ -78,7 +78,7 @@ impl Worker {
 
 impl ConnectionSlot {
     /// The next request to send on a new connection; `None` at the end of the load.
-    async fn next_ticket(&mut self) -> Option<Ticket> {
+    async fn next_ticket(&mut self) -> Option<StartedRequest> {
         if let Some(ticket) = self.again.pop_front() {
             return Some(ticket);
         }
@@ -86,9 +86,9 @@ impl ConnectionSlot {
             self.deadline.set_waker(cx.waker());
             let now = self.worker.clock.now_exact();
             match self.worker.take(self.number, now, cx) {
-                Taken::Start(ticket) => Poll::Ready(Some(ticket)),
-                Taken::Wait => Poll::Pending,
-                Taken::Over => {
+                NextStep::Start(ticket) => Poll::Ready(Some(ticket)),
+                NextStep::Wait => Poll::Pending,
+                NextStep::Over => {
                     self.worker.note_exhausted(now);
                     Poll::Ready(None)
                 }
@@ -102,7 +102,7 @@ impl ConnectionSlot {
     async fn open<C: Connect, S: WireProtocol<C::Transport>>(
         &mut self,
         connect: &C,
-        ticket: Ticket,
+        ticket: StartedRequest,
     ) -> Option<S> {
         let Some(outcome) = self.connect(connect, ticket).await else {
             let now = self.worker.clock.now_exact();
@@ -134,7 +134,7 @@ impl ConnectionSlot {
     async fn connect<C: Connect>(
         &self,
         connect: &C,
-        ticket: Ticket,
+        ticket: StartedRequest,
     ) -> Option<Result<Opened<C::Transport>, Failure>> {
         let end = ticket.started.max(self.worker.clock.now_exact()) + self.worker.connection_options.timeout;
         self.deadline.set(Some(end));

@@ -10,9 +10,9 @@ use std::time::Duration;
 use thruway_http1::HeadIndex;
 use thruway_net::{Clock, Deadlines};
 
-use super::parking::Parking;
-use super::plan::{ConnectionOptions, Phase, Share, Taken, Ticket};
+use super::plan::{ConnectionOptions, NextStep, Phase, Share, StartedRequest};
 use super::streams::SpareBuffer;
+use super::waiting_connections::WaitingConnections;
 use crate::failure::{Failure, FailureKind};
 use crate::lateness::Lateness;
 use crate::record::{Interval, Record};
@@ -32,7 +32,7 @@ pub struct Worker {
     pub(super) phase: Cell<Phase>,
     pub(super) record: RefCell<Record>,
     pub(super) intervals: RefCell<Intervals>,
-    pub(super) hot: RefCell<Hot>,
+    pub(super) hot: RefCell<SharedBuffers>,
     /// Read buffer of HTTP/2 connections.
     pub(super) spare: Rc<SpareBuffer>,
     pub(super) deadlines: Deadlines,
@@ -47,7 +47,7 @@ struct Plan {
     schedule: Schedule,
     budget: Budget,
     taken: u64,
-    parking: Parking,
+    waiting_connections: WaitingConnections,
 }
 
 pub(super) struct Intervals {
@@ -57,7 +57,7 @@ pub(super) struct Intervals {
 }
 
 /// Buffers that all connections share, one at a time.
-pub(super) struct Hot {
+pub(super) struct SharedBuffers {
     pub(super) input: Box<[u8]>,
     pub(super) index: HeadIndex,
 }
@@ -79,12 +79,17 @@ impl Worker {
             clock,
             requests,
             connection_options,
-            plan: RefCell::new(Plan { schedule, budget, taken: 0, parking: Parking::default() }),
+            plan: RefCell::new(Plan {
+                schedule,
+                budget,
+                taken: 0,
+                waiting_connections: WaitingConnections::default(),
+            }),
             measured_from: begin + share.warm_up,
             phase: Cell::new(Phase::Running),
             record: RefCell::new(Record::of_open_loop(lateness)),
             intervals: RefCell::new(Intervals { current: Interval::new(0), to }),
-            hot: RefCell::new(Hot {
+            hot: RefCell::new(SharedBuffers {
                 input: vec![0; INPUT_BYTES].into_boxed_slice(),
                 index: HeadIndex::with_capacity(FIELD_LINES),
             }),
@@ -111,7 +116,7 @@ impl Worker {
     pub fn poll_next_wake(&self, cx: &Context<'_>) -> Duration {
         self.timer_task.replace(Some(cx.waker().clone()));
         let plan = self.plan.borrow();
-        let due = plan.schedule.next().filter(|_| plan.parking.needs_timer());
+        let due = plan.schedule.next().filter(|_| plan.waiting_connections.needs_timer());
         let end = match self.phase.get() {
             Phase::Running => plan.budget.end,
             Phase::Draining { until } => Some(until),
@@ -133,9 +138,10 @@ impl Worker {
             let is_due = plan.schedule.next().is_some_and(is_due);
             // Sends requests that were due before the end as long as a connection is free: this thread may
             // run late.
-            let is_over = end.is_some_and(|end| now >= end) && !(is_due && plan.parking.has_waiting());
+            let is_over =
+                end.is_some_and(|end| now >= end) && !(is_due && plan.waiting_connections.has_waiting());
             if is_due && !is_over {
-                plan.parking.wake_one();
+                plan.waiting_connections.wake_one();
             }
             drop(plan);
             if is_over {
@@ -214,7 +220,7 @@ impl Worker {
         if !is_counted {
             self.count_unsent();
         }
-        self.plan.borrow_mut().parking.wake_all();
+        self.plan.borrow_mut().waiting_connections.wake_all();
         self.deadlines.wake_all();
         self.wake_timer();
     }
@@ -226,38 +232,38 @@ impl Worker {
         while let Some(intended) = plan.schedule.next().filter(|next| *next < end) {
             plan.schedule.advance();
             if plan.budget.take(intended) {
-                let ticket = Ticket { number: 0, intended, started: intended };
+                let ticket = StartedRequest { number: 0, intended, started: intended };
                 self.fail(ticket, end, &Failure::of(FailureKind::Unsent));
             }
         }
     }
 
     /// The next request for `lane`, if it may start now.
-    pub(super) fn take(&self, lane: usize, now: Duration, cx: &Context<'_>) -> Taken {
+    pub(super) fn take(&self, lane: usize, now: Duration, cx: &Context<'_>) -> NextStep {
         if self.phase.get() != Phase::Running {
-            return Taken::Over;
+            return NextStep::Over;
         }
         let plan = &mut *self.plan.borrow_mut();
-        plan.parking.leave(lane);
+        plan.waiting_connections.leave(lane);
         let intended = plan.schedule.next().unwrap_or(now);
         if intended > now && plan.budget.end.is_none_or(|end| intended < end) {
-            plan.parking.park(lane, cx.waker());
+            plan.waiting_connections.park(lane, cx.waker());
             self.wake_timer();
-            return Taken::Wait;
+            return NextStep::Wait;
         }
         if !plan.budget.take(intended) {
-            return Taken::Over;
+            return NextStep::Over;
         }
         plan.schedule.advance();
         let number = plan.taken * self.share.workers as u64 + self.share.worker as u64;
         plan.taken += 1;
-        if plan.parking.has_waiting() {
+        if plan.waiting_connections.has_waiting() {
             if plan.schedule.next().is_some_and(|next| next <= now) {
-                plan.parking.wake_one();
+                plan.waiting_connections.wake_one();
             }
             self.wake_timer();
         }
-        Taken::Start(Ticket { number, intended, started: now })
+        NextStep::Start(StartedRequest { number, intended, started: now })
     }
 
     /// Ends the load here, because nothing can be sent.

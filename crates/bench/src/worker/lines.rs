@@ -14,7 +14,7 @@ use thruway_net::Transport;
 
 use super::connection::poll_flush;
 use super::dispatch::Worker;
-use super::plan::{Answered, Phase, Taken, Ticket};
+use super::plan::{Answered, NextStep, Phase, StartedRequest};
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Conversation, MESSAGE_BYTES_MAX, Reading, read};
 
@@ -38,7 +38,7 @@ struct Lines<'w, T> {
 #[derive(Clone, Copy)]
 struct Pending {
     id: u64,
-    ticket: Ticket,
+    ticket: StartedRequest,
     request_bytes: u64,
 }
 
@@ -105,9 +105,9 @@ impl<T: Transport> Lines<'_, T> {
     fn refill(&mut self, cx: &Context<'_>, now: Duration) -> bool {
         while self.pending.len() < self.worker.connection_options.pipeline {
             match self.worker.take(0, now, cx) {
-                Taken::Start(ticket) => self.ask(ticket),
-                Taken::Wait => return false,
-                Taken::Over => {
+                NextStep::Start(ticket) => self.ask(ticket),
+                NextStep::Wait => return false,
+                NextStep::Over => {
                     self.worker.note_exhausted(now);
                     return self.pending.is_empty();
                 }
@@ -117,7 +117,7 @@ impl<T: Transport> Lines<'_, T> {
     }
 
     #[inline]
-    fn ask(&mut self, ticket: Ticket) {
+    fn ask(&mut self, ticket: StartedRequest) {
         let before = self.output.len();
         let id = self.conversation.write_line(ticket.number, &mut self.output);
         let request_bytes = (self.output.len() - before) as u64;

@@ -11,7 +11,7 @@
 
 // its requests
 mod plan;
-mod parking;
+mod waiting_connections;
 mod dispatch;
 mod accounting;
 

@@ -57,15 +57,15 @@ pub(super) enum Phase {
 
 /// A request that has started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ticket {
+pub(super) struct StartedRequest {
     pub(super) number: u64,
     pub(super) intended: Duration,
     pub(super) started: Duration,
 }
 
 /// Next step of a connection that can send.
-pub(super) enum Taken {
-    Start(Ticket),
+pub(super) enum NextStep {
+    Start(StartedRequest),
     /// Wait: the task is woken when a request is due.
     Wait,
     /// The load is over.

@@ -79,7 +79,7 @@ pub(crate) struct Ready {
 }
 
 /// The connections that are there before the start.
-struct First {
+struct InitialConnections {
     /// Streams by lane.
     streams: Vec<Option<UpstreamStream>>,
     ready: Ready,
@@ -178,7 +178,7 @@ fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> i
 
 /// The connections that are open before the start; without persistence there is no use for any.
 async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready) {
-    let first = RefCell::new(First::of(plan.connections));
+    let first = RefCell::new(InitialConnections::of(plan.connections));
     if plan.connection_options.is_persistent && plan.pipes.is_none() {
         let connecting = stream::iter(0..plan.connections)
             .for_each_concurrent(CONNECTING_MAX, |lane| connect_lane(plan, lane, &first));
@@ -187,13 +187,13 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
             () = plan.share.stop.wait() => {}
         }
     }
-    let First { streams, ready } = first.into_inner();
+    let InitialConnections { streams, ready } = first.into_inner();
     (streams, ready)
 }
 
 /// Opens the connection of a lane. After a first timeout, the rest is left to the lanes, because thousands of
 /// connections would time out too.
-async fn connect_lane(plan: &ThreadPlan, lane: usize, first: &RefCell<First>) {
+async fn connect_lane(plan: &ThreadPlan, lane: usize, first: &RefCell<InitialConnections>) {
     if first.borrow().ready.failure.is_some_and(OpenError::is_timeout) {
         return;
     }
@@ -202,7 +202,7 @@ async fn connect_lane(plan: &ThreadPlan, lane: usize, first: &RefCell<First>) {
     first.borrow_mut().note(lane, outcome);
 }
 
-impl First {
+impl InitialConnections {
     fn of(connections: usize) -> Self {
         let streams = std::iter::repeat_with(|| None).take(connections).collect();
         Self { streams, ready: Ready { opened: 0, failure: None } }

@@ -10,8 +10,8 @@ use thruway_http1::{self as http1, ClientConnection, ClientEvent, Limits};
 use thruway_net::Transport;
 
 use super::connection::{Ended, WireProtocol, poll_flush};
-use super::dispatch::{Hot, Worker};
-use super::plan::{Answered, Phase, Taken, Ticket};
+use super::dispatch::{SharedBuffers, Worker};
+use super::plan::{Answered, NextStep, Phase, StartedRequest};
 use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Conversation, Done};
 
@@ -39,7 +39,7 @@ pub(super) struct Wire<T> {
 
 #[derive(Clone, Copy)]
 struct Pending {
-    ticket: Ticket,
+    ticket: StartedRequest,
     request_bytes: u64,
     /// Bytes of earlier responses, if a request has several.
     received_bytes: u64,
@@ -69,7 +69,7 @@ impl<T: Transport> WireProtocol<T> for Wire<T> {
 
     /// Puts a request into the output.
     #[inline]
-    fn ask(&mut self, worker: &Worker, ticket: Ticket) {
+    fn ask(&mut self, worker: &Worker, ticket: StartedRequest) {
         let before = self.output.len();
         let to = match &self.conversation {
             None => worker.requests.write(ticket.number, &mut self.output),
@@ -116,9 +116,9 @@ impl<T: Transport> Wire<T> {
         let is_time = self.pending.is_empty() || is_fresh || worker.is_open();
         while may_ask && is_time && self.pending.len() < connection_options.pipeline {
             match worker.take(lane, now, cx) {
-                Taken::Start(ticket) => self.ask(worker, ticket),
-                Taken::Wait => return None,
-                Taken::Over => {
+                NextStep::Start(ticket) => self.ask(worker, ticket),
+                NextStep::Wait => return None,
+                NextStep::Over => {
                     worker.note_exhausted(now);
                     return self.pending.is_empty().then_some(Ended::Over);
                 }
@@ -184,7 +184,7 @@ impl<T: Transport> Wire<T> {
     fn parse(
         &mut self,
         worker: &Worker,
-        hot: &mut Hot,
+        hot: &mut SharedBuffers,
         kept: usize,
         filled: usize,
         now: &mut Option<Duration>,
@@ -292,7 +292,7 @@ impl<T: Transport> Wire<T> {
             let now = worker.clock.now_exact();
             return self.fail(worker, now, &Failure::of(FailureKind::Closed), FailureKind::Closed);
         }
-        let again: VecDeque<Ticket> = self.pending.drain(..).map(|pending| pending.ticket).collect();
+        let again: VecDeque<StartedRequest> = self.pending.drain(..).map(|pending| pending.ticket).collect();
         if again.is_empty() { Ended::Closed } else { Ended::Unhandled(again) }
     }
 

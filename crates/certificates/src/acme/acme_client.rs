@@ -8,7 +8,7 @@ use thruway_net::tls::{CertificateContents, CertificateProblem};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::exchange::{Exchange, Patience};
+use super::exchange::{Exchange, RetryAfter};
 use super::order::order;
 use super::renewal::Suggested;
 use super::store::Store;
@@ -18,7 +18,7 @@ use super::{AcmeConfig, AcmeError, Challenges, OrderedNames};
 pub(super) struct AcmeClient {
     pub(super) config: AcmeConfig,
     challenges: Challenges,
-    patience: Patience,
+    last_retry_after: RetryAfter,
     opened: Mutex<Opened>,
     /// Lets one order run at a time.
     turn: Mutex<()>,
@@ -33,8 +33,8 @@ struct Opened {
 
 impl AcmeClient {
     pub(super) fn new(config: AcmeConfig, challenges: Challenges) -> Self {
-        let (patience, opened, turn) = (Patience::default(), Mutex::default(), Mutex::default());
-        Self { config, challenges, patience, opened, turn }
+        let (last_retry_after, opened, turn) = (RetryAfter::default(), Mutex::default(), Mutex::default());
+        Self { config, challenges, last_retry_after, opened, turn }
     }
 
     /// Returns the existing certificate for `names`, if any.
@@ -44,7 +44,7 @@ impl AcmeClient {
 
     /// Returns the `Retry-After` of the last order.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        self.patience.take()
+        self.last_retry_after.take()
     }
 
     /// Orders a certificate for `names` and replaces `present`.
@@ -97,7 +97,7 @@ impl AcmeClient {
         if let Some(account) = &opened.account {
             return Ok(account.clone());
         }
-        let exchange = Exchange::new(&self.config, self.patience.clone());
+        let exchange = Exchange::new(&self.config, self.last_retry_after.clone());
         let builder = Account::builder_with_http(Box::new(exchange));
         let store = opened.store(&self.config)?;
         let account = match store.account()? {

@@ -22,12 +22,12 @@ use super::due::TOLD_MAX;
 #[derive(Clone)]
 pub(super) struct Exchange {
     client: Client,
-    patience: Patience,
+    last_retry_after: RetryAfter,
 }
 
 /// `Retry-After` of the last responses. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Patience(Arc<Mutex<Option<Duration>>>);
+pub(super) struct RetryAfter(Arc<Mutex<Option<Duration>>>);
 
 /// Reason why there is no response.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) enum ExchangeError {
 }
 
 impl Exchange {
-    pub(super) fn new(config: &AcmeConfig, patience: Patience) -> Self {
+    pub(super) fn new(config: &AcmeConfig, last_retry_after: RetryAfter) -> Self {
         let mut client = ClientConfig {
             tls: Some(config.connector.clone()),
             connect: config.pace.answer,
@@ -48,7 +48,7 @@ impl Exchange {
             Timeouts { total: Some(config.pace.answer), head: config.pace.answer, ..Timeouts::default() };
         // Servers close connections that are idle for longer, and a POST on such a connection would be lost.
         client.pool = PoolConfig { idle: IDLE, ..PoolConfig::default() };
-        Self { client: Client::with_config(client), patience }
+        Self { client: Client::with_config(client), last_retry_after }
     }
 
     async fn send(
@@ -73,7 +73,7 @@ impl Exchange {
         let mut answer = http::Response::new(Bytes::new());
         *answer.status_mut() = http::StatusCode::from_u16(response.status().as_u16()).unwrap_or_default();
         copy_fields(&response, answer.headers_mut());
-        self.patience.heed(&mut answer);
+        self.last_retry_after.heed(&mut answer);
         *answer.body_mut() = response.collect(ANSWER_BYTES_MAX).await?;
         Ok(answer)
     }
@@ -111,7 +111,7 @@ fn copy_fields(response: &thruway_client::Response, fields: &mut HeaderMap) {
     }
 }
 
-impl Patience {
+impl RetryAfter {
     /// Keeps the `Retry-After` of a refusal. Reduces it to one day, because the clock cannot represent large
     /// values.
     fn heed<B>(&self, answer: &mut http::Response<B>) {

@@ -33,7 +33,7 @@ pub struct Wanted {
 
 /// The renewers of the current config.
 #[derive(Default)]
-struct Present {
+struct CurrentRenewers {
     acme_client: Option<Arc<AcmeClient>>,
     keepers: BTreeMap<OrderedNames, JoinHandle<()>>,
 }
@@ -81,13 +81,13 @@ impl Acme {
 }
 
 async fn run(mut wanted: UnboundedReceiver<Option<Wanted>>, challenges: &Challenges, statuses: &Statuses) {
-    let mut present = Present::default();
+    let mut present = CurrentRenewers::default();
     while let Some(next) = wanted.recv().await {
         present.follow(next, challenges, statuses).await;
     }
 }
 
-impl Present {
+impl CurrentRenewers {
     async fn follow(&mut self, wanted: Option<Wanted>, challenges: &Challenges, statuses: &Statuses) {
         let (config, certificates) = wanted.map(|wanted| (wanted.config, wanted.certificates)).unzip();
         let certificates = certificates.unwrap_or_default();

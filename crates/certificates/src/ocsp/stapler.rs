@@ -22,13 +22,13 @@ pub struct Stapler {
     pace: StaplerPace,
     told: Arc<(Mutex<Vec<StapleStatus>>, Condvar)>,
     /// The thread. `None` before the first acceptor.
-    thread: Arc<Mutex<Option<UnboundedSender<Said>>>>,
+    thread: Arc<Mutex<Option<UnboundedSender<StaplerMessage>>>>,
 }
 
 type Acceptors = Vec<Arc<TlsAcceptor>>;
 
 /// Message to the thread.
-enum Said {
+enum StaplerMessage {
     Follow(Acceptors),
     FetchNow,
 }
@@ -58,7 +58,7 @@ pub struct StapleStatus {
 }
 
 /// A certificate whose OCSP response is kept current.
-struct Looked {
+struct StapledCertificate {
     path: PathBuf,
     /// `None` without a responder.
     subject: Option<Arc<Subject>>,
@@ -70,9 +70,9 @@ struct Looked {
 }
 
 /// All certificates, by their DER encoding.
-struct Looking {
+struct StapledCertificates {
     acceptors: Acceptors,
-    looked: HashMap<Vec<u8>, Looked>,
+    looked: HashMap<Vec<u8>, StapledCertificate>,
     fetches: JoinSet<(Vec<u8>, Result<Staple, OcspError>)>,
     client: Client,
     pace: StaplerPace,
@@ -94,13 +94,13 @@ impl Stapler {
         }
         let sender = thread.get_or_insert_with(|| self.start());
         // The thread ends when the sender is dropped.
-        let _ = sender.send(Said::Follow(acceptors));
+        let _ = sender.send(StaplerMessage::Follow(acceptors));
     }
 
     /// Fetches all responses now.
     pub fn fetch_now(&self) {
         if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = thread.send(Said::FetchNow);
+            let _ = thread.send(StaplerMessage::FetchNow);
         }
     }
 
@@ -119,7 +119,7 @@ impl Stapler {
         self.told.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self) -> UnboundedSender<Said> {
+    fn start(&self) -> UnboundedSender<StaplerMessage> {
         let (sender, receiver) = unbounded_channel();
         // The closure must not hold the sender: the thread ends when the last sender is dropped.
         let (pace, told) = (self.pace, self.told.clone());
@@ -135,17 +135,18 @@ impl Stapler {
 }
 
 async fn run(
-    mut wanted: UnboundedReceiver<Said>,
+    mut wanted: UnboundedReceiver<StaplerMessage>,
     pace: StaplerPace,
     told: &(Mutex<Vec<StapleStatus>>, Condvar),
 ) {
     let (client, fetches) = (client(pace.answer), JoinSet::new());
-    let mut looking = Looking { acceptors: Vec::new(), looked: HashMap::new(), fetches, client, pace };
+    let mut looking =
+        StapledCertificates { acceptors: Vec::new(), looked: HashMap::new(), fetches, client, pace };
     loop {
         tokio::select! {
             said = wanted.recv() => match said {
-                Some(Said::Follow(acceptors)) => looking.follow(acceptors),
-                Some(Said::FetchNow) => looking.looked.values_mut().for_each(|looked| looked.next = Instant::now()),
+                Some(StaplerMessage::Follow(acceptors)) => looking.follow(acceptors),
+                Some(StaplerMessage::FetchNow) => looking.looked.values_mut().for_each(|looked| looked.next = Instant::now()),
                 None => return,
             },
             Some(Ok((certificate, outcome))) = looking.fetches.join_next() => {
@@ -159,7 +160,7 @@ async fn run(
     }
 }
 
-impl Looking {
+impl StapledCertificates {
     /// Replaces the observed acceptors. Removed ones stop stapling, because their responses would not be
     /// renewed.
     fn follow(&mut self, acceptors: Acceptors) {
@@ -181,7 +182,7 @@ impl Looking {
         for served in &served {
             let Some(certificate) = served.contents.chain.first() else { continue };
             if !self.looked.contains_key(certificate) {
-                let looked = Looked::new(served.path.clone(), &served.contents.chain);
+                let looked = StapledCertificate::new(served.path.clone(), &served.contents.chain);
                 self.looked.insert(certificate.clone(), looked);
             }
         }
@@ -238,7 +239,7 @@ impl Looking {
 
     fn statuses(&self) -> Vec<StapleStatus> {
         let asked = self.looked.values().filter(|looked| looked.subject.is_some());
-        let status = |looked: &Looked| StapleStatus {
+        let status = |looked: &StapledCertificate| StapleStatus {
             path: looked.path.clone(),
             next_update: looked.staple.as_ref().map(|staple| staple.next_update),
             failures: looked.failures,
@@ -248,7 +249,7 @@ impl Looking {
     }
 }
 
-impl Looked {
+impl StapledCertificate {
     fn new(path: PathBuf, chain: &[Vec<u8>]) -> Self {
         Self {
             path,

@@ -15,12 +15,12 @@ use crate::{Error, Exchange, ReadBuffers, ResponseEvent};
 pub(super) struct Driven {
     pub(super) exchange: Exchange,
     content: Bytes,
-    alarm: Alarm,
+    alarm: DeadlineTimer,
 }
 
 impl Driven {
     pub(super) fn new(exchange: Exchange, content: Bytes) -> Self {
-        Self { exchange, content, alarm: Alarm::default() }
+        Self { exchange, content, alarm: DeadlineTimer::default() }
     }
 
     /// Sends as much of the request as the upstream server takes. Passes the events of the response to `take`
@@ -81,12 +81,12 @@ pub(super) fn now() -> Duration {
 /// A timer for a deadline. If the deadline moves to a later time, the timer fires too early and is then set
 /// again.
 #[derive(Default)]
-struct Alarm {
+struct DeadlineTimer {
     sleep: Option<Pin<Box<Sleep>>>,
     at: Duration,
 }
 
-impl Alarm {
+impl DeadlineTimer {
     /// Ready when `deadline` may have passed.
     fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Duration>, now: Duration) -> Poll<()> {
         // Most callers without a timeout here have their own deadline, and need no second timer.

@@ -20,13 +20,13 @@ pub(super) struct Idle {
 type OriginPool = Pool<Origin, UpstreamStream, BuildHasherDefault<ByOrigin>>;
 
 /// The data that returns a connection to its pool.
-pub(super) struct Home {
+pub(super) struct PoolReturn {
     pub(super) idle: Arc<Idle>,
     pub(super) runtime: Option<runtime::Id>,
     pub(super) destination: Destination,
 }
 
-impl Home {
+impl PoolReturn {
     pub(super) fn take_back(&self, connection: Connection) {
         self.idle.release(self.runtime, self.destination.origin(), connection);
     }

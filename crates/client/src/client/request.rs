@@ -14,7 +14,7 @@ use super::destination::{Destination, OUR_FIELDS, append};
 use super::drive::{Driven, now};
 use super::error::ClientError;
 use super::http_client::Client;
-use super::idle::Home;
+use super::idle::PoolReturn;
 use super::response::Response;
 use crate::{Connection, Error, RequestToSend, ResponseEvent, Timeouts};
 
@@ -190,7 +190,7 @@ impl Client {
             })
         })
         .await?;
-        let home = Home { idle: self.idle.clone(), runtime, destination: destination.clone() };
+        let home = PoolReturn { idle: self.idle.clone(), runtime, destination: destination.clone() };
         Ok(Response::new(head, length, driven, home))
     }
 }

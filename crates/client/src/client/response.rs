@@ -10,7 +10,7 @@ use thruway_message::{FieldLinesBuf, FieldValue, OwnedResponseHead, ResponseHead
 
 use super::drive::Driven;
 use super::error::ClientError;
-use super::idle::Home;
+use super::idle::PoolReturn;
 use crate::ResponseEvent;
 
 /// A response whose head has arrived. Its body is read on request. Dropping an incomplete response closes its
@@ -21,11 +21,11 @@ pub struct Response {
     /// The exchange; `None` after the end of the body.
     driven: Option<Driven>,
     trailers: FieldLinesBuf,
-    home: Home,
+    home: PoolReturn,
 }
 
 impl Response {
-    pub(super) fn new(head: OwnedResponseHead, length: BodyLength, driven: Driven, home: Home) -> Self {
+    pub(super) fn new(head: OwnedResponseHead, length: BodyLength, driven: Driven, home: PoolReturn) -> Self {
         let trailers = FieldLinesBuf::new();
         let mut response = Self { head, length, driven: Some(driven), trailers, home };
         if length == BodyLength::NONE {

@@ -11,7 +11,7 @@ use thruway_message::Method;
 use thruway_net::{PooledBuffer, Transport};
 
 use super::output::Output;
-use super::response::{ReadBuffers, Turn, input_bytes};
+use super::response::{ReadBuffers, ResponsePoll, input_bytes};
 use super::state::{Phase, Sending, State};
 use crate::timers::Timers;
 use crate::{Config, Error, Timeouts, UpstreamStream};
@@ -143,8 +143,8 @@ impl<T: Transport> Exchange<T> {
     /// Starts a turn: one poll iteration that reads. Turns are short, so all exchanges of a thread can share
     /// `buffers`, which are free again after the turn.
     #[inline]
-    pub fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> Turn<'e, T> {
-        Turn::new(&mut self.0, buffers)
+    pub fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e, T> {
+        ResponsePoll::new(&mut self.0, buffers)
     }
 
     /// Returns the transport of the connection.

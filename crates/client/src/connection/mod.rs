@@ -24,4 +24,4 @@ mod exchange;
 mod request;
 
 pub use exchange::{Connection, Exchange, RequestToSend, Tunnel};
-pub use response::{ReadBuffers, ResponseEvent, Turn};
+pub use response::{ReadBuffers, ResponseEvent, ResponsePoll};

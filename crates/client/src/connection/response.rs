@@ -35,7 +35,7 @@ pub enum ResponseEvent<'t> {
 ///
 /// A caller without capacity for more of the body ends the turn and starts another one later. Nothing is read
 /// in the meantime.
-pub struct Turn<'e, T: Transport> {
+pub struct ResponsePoll<'e, T: Transport> {
     state: &'e mut State<T>,
     buffers: &'e ReadBuffers,
     hot: Option<Box<HotBuffers>>,
@@ -69,7 +69,7 @@ enum Kind {
     Tunnel,
 }
 
-impl<'e, T: Transport> Turn<'e, T> {
+impl<'e, T: Transport> ResponsePoll<'e, T> {
     #[inline]
     pub(super) fn new(state: &'e mut State<T>, buffers: &'e ReadBuffers) -> Self {
         let is_kept = !state.kept.is_empty();
@@ -270,7 +270,7 @@ impl<'e, T: Transport> Turn<'e, T> {
     }
 }
 
-impl<T: Transport> Drop for Turn<'_, T> {
+impl<T: Transport> Drop for ResponsePoll<'_, T> {
     /// Keeps the unconsumed data for the next turn.
     #[inline]
     fn drop(&mut self) {

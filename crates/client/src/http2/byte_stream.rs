@@ -11,13 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The received bytes of a connection.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct ReceivedBytes {
     bytes: Cell<u64>,
     /// Length of the first frame, from its header (RFC 9113 §4.1), as far as it has arrived.
     first_frame: Cell<u64>,
 }
 
-impl Heard {
+impl ReceivedBytes {
     /// Returns the number of received bytes. A change shows that the upstream server is still there.
     pub const fn bytes(&self) -> u64 {
         self.bytes.get()
@@ -42,12 +42,12 @@ impl Heard {
 pub struct ByteStream<T> {
     transport: T,
     output: Gathered,
-    heard: Rc<Heard>,
+    heard: Rc<ReceivedBytes>,
 }
 
 impl<T: Transport> ByteStream<T> {
     /// Wraps `transport`. Records received bytes in `heard`.
-    pub fn new(transport: T, heard: Rc<Heard>) -> Self {
+    pub fn new(transport: T, heard: Rc<ReceivedBytes>) -> Self {
         Self { transport, output: Gathered::default(), heard }
     }
 

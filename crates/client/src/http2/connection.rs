@@ -120,10 +120,10 @@ impl Connection {
                         return Poll::Ready(());
                     }
                     ending.0.note_settings();
-                    match watch.as_mut().map_or(Seen::Waits, |watch| watch.look(cx)) {
-                        Seen::Asks => {}
-                        Seen::Waits => return Poll::Pending,
-                        Seen::IsOver => return Poll::Ready(()),
+                    match watch.as_mut().map_or(ConnectionCheck::Waits, |watch| watch.look(cx)) {
+                        ConnectionCheck::Asks => {}
+                        ConnectionCheck::Waits => return Poll::Pending,
+                        ConnectionCheck::IsOver => return Poll::Ready(()),
                     }
                 }
             })
@@ -153,8 +153,8 @@ impl Connection {
     }
 
     /// Returns a handle that requests a ping. The handle does not keep the connection open.
-    pub fn doubt(&self) -> Doubt {
-        Doubt(self.state.clone())
+    pub fn ping_request(&self) -> PingRequest {
+        PingRequest(self.state.clone())
     }
 
     /// Returns `true` if the upstream server accepts upgrades as extended CONNECT (RFC 8441 §3). Waits until
@@ -212,9 +212,9 @@ impl Connection {
 }
 
 /// Requests a ping on a connection if other code suspects that the upstream server is gone.
-pub struct Doubt(Rc<State>);
+pub struct PingRequest(Rc<State>);
 
-impl Doubt {
+impl PingRequest {
     /// Allows one more ping than usual, as after the start of an exchange. The ping is sent after
     /// [`ping_after`](Http2Config::ping_after) without received data, if the server owes a response.
     pub fn ask(&self) {
@@ -240,7 +240,7 @@ impl Drop for Ending {
 
 /// The result of a check of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Seen {
+enum ConnectionCheck {
     /// A ping was sent.
     Asks,
     /// No action is needed.
@@ -274,7 +274,7 @@ impl Watch {
         Self { pings, config, state, clock, deadline, received: 0, since, asked_at: None }
     }
 
-    fn look(&mut self, cx: &mut Context<'_>) -> Seen {
+    fn look(&mut self, cx: &mut Context<'_>) -> ConnectionCheck {
         self.state.watching.borrow_mut().get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         let now = self.clock.now();
         let received = self.state.heard.bytes();
@@ -296,10 +296,10 @@ impl Watch {
             deadline.set(Some(until.max(now)));
         }
         if until > now {
-            return Seen::Waits;
+            return ConnectionCheck::Waits;
         }
         if self.asked_at.is_some() || !is_needed {
-            return Seen::IsOver;
+            return ConnectionCheck::IsOver;
         }
         // This fails if an earlier ping is unanswered, which serves the same purpose.
         let _ = self.pings.send_ping(Ping::opaque());
@@ -307,7 +307,7 @@ impl Watch {
         self.state.asked.set(self.state.asked.get().saturating_add(1));
         self.state.asked_behind.set(received);
         self.state.has_begun.set(false);
-        Seen::Asks
+        ConnectionCheck::Asks
     }
 
     /// Returns the time without received data after which a ping is sent. The start of an exchange allows one

@@ -44,8 +44,8 @@ mod state;
 mod exchange;
 mod connection;
 
-pub use byte_stream::{ByteStream, Heard};
-pub use connection::{Connection, Doubt, Driver, Http2Config};
+pub use byte_stream::{ByteStream, ReceivedBytes};
+pub use connection::{Connection, Driver, Http2Config, PingRequest};
 pub use exchange::{Exchange, Tunnel};
 pub use head::ConvertedRequest;
 pub use state::Counted;

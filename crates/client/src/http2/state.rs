@@ -5,13 +5,13 @@ use std::fmt;
 use std::rc::Rc;
 use std::task::Waker;
 
-use super::byte_stream::Heard;
+use super::byte_stream::ReceivedBytes;
 
 /// The state that a connection shares with its exchanges and its driver.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) exchanges: Cell<usize>,
-    pub(super) heard: Rc<Heard>,
+    pub(super) heard: Rc<ReceivedBytes>,
     /// Number of exchanges that were dropped before their end.
     pub(super) given_up: Cell<u32>,
     /// Number of pings since the upstream server last answered a request.

@@ -253,7 +253,7 @@ fn who_waits_behind_pings_is_told_soon_that_the_upstream_has_gone_where_that_is_
         scene.answer_ping();
     }
     assert!(scene.pass(Duration::from_mins(1)).is_pending());
-    scene.connection.doubt().ask();
+    scene.connection.ping_request().ask();
     assert!(scene.drive().is_pending());
     assert_eq!(scene.kinds(), [PING]);
     assert!(scene.pass(Duration::from_secs(11)).is_ready());

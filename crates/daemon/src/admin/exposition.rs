@@ -15,7 +15,7 @@ pub(super) enum Kind {
 }
 
 /// The samples of one metric.
-pub(super) struct Family<'e> {
+pub(super) struct MetricFamily<'e> {
     text: &'e mut String,
     name: &'static str,
 }
@@ -24,7 +24,7 @@ impl Exposition {
     pub(super) const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
     /// Begins a metric: all its samples follow.
-    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> MetricFamily<'_> {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -32,7 +32,7 @@ impl Exposition {
         };
         // To a text, nothing fails to be written.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-        Family { text: &mut self.0, name }
+        MetricFamily { text: &mut self.0, name }
     }
 
     pub(super) fn into_text(self) -> String {
@@ -40,7 +40,7 @@ impl Exposition {
     }
 }
 
-impl Family<'_> {
+impl MetricFamily<'_> {
     pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.part("", labels, value);
     }

@@ -6,9 +6,9 @@ use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, Ser
 use thruway_net::Clock;
 use thruway_server::{Request, Response, StatusCode, Version};
 
-use super::exposition::{Exposition, Family, Kind};
+use super::exposition::{Exposition, Kind, MetricFamily};
 use super::state::ServiceState;
-use crate::present::Running;
+use crate::running_state::RunningConfig;
 use crate::tls::{Shown, TlsManager};
 
 pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
@@ -17,7 +17,7 @@ pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
 
 /// Returns all metrics in the text format of Prometheus.
 pub(crate) fn metrics(admin: &ServiceState) -> String {
-    let running = admin.present.load();
+    let running = admin.running_state.load();
     let mut exposition = Exposition::default();
     write_process(&mut exposition, admin);
     write_routes(&mut exposition, &running);
@@ -54,7 +54,7 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
 }
 
 /// Writes `http.server.request.duration` of the OpenTelemetry semantic conventions.
-fn write_routes(exposition: &mut Exposition, running: &Running) {
+fn write_routes(exposition: &mut Exposition, running: &RunningConfig) {
     let help = "Duration of requests from clients: from the request header to the response header.";
     let mut family = exposition.family("http_server_request_duration_seconds", Kind::Histogram, help);
     for route in &running.routes {
@@ -111,7 +111,7 @@ impl StatusLabels {
 
 /// Writes the samples of a histogram. The last bucket has no bound.
 fn write_histogram(
-    family: &mut Family<'_>,
+    family: &mut MetricFamily<'_>,
     labels: &[(&str, &str)],
     bounds: &[Duration],
     buckets: &[u64],
@@ -127,13 +127,13 @@ fn write_histogram(
     family.part("_count", labels, sum);
 }
 
-fn write_unrouted(exposition: &mut Exposition, running: &Running) {
+fn write_unrouted(exposition: &mut Exposition, running: &RunningConfig) {
     exposition
         .family("thruway_unrouted_requests_total", Kind::Counter, "Requests that matched no route.")
         .sample(&[], running.unrouted.get());
 }
 
-fn write_policies(exposition: &mut Exposition, running: &Running) {
+fn write_policies(exposition: &mut Exposition, running: &RunningConfig) {
     let mut refusals =
         exposition.family("thruway_policy_refusals_total", Kind::Counter, "Requests that a policy refused.");
     for route in &running.routes {
@@ -143,7 +143,7 @@ fn write_policies(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-fn write_mirrors(exposition: &mut Exposition, running: &Running) {
+fn write_mirrors(exposition: &mut Exposition, running: &RunningConfig) {
     let mut requests = exposition.family(
         "thruway_mirror_requests_total",
         Kind::Counter,
@@ -158,7 +158,7 @@ fn write_mirrors(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-fn write_streams(exposition: &mut Exposition, admin: &ServiceState, running: &Running) {
+fn write_streams(exposition: &mut Exposition, admin: &ServiceState, running: &RunningConfig) {
     let counts =
         || admin.tcp_listeners(running).map(|(listener, listening)| (listener, listening.forward.counts()));
     let mut open = exposition.family("thruway_tcp_streams", Kind::Gauge, "Open TCP streams.");
@@ -180,7 +180,7 @@ fn write_streams(exposition: &mut Exposition, admin: &ServiceState, running: &Ru
     }
 }
 
-fn write_upstreams(exposition: &mut Exposition, running: &Running) {
+fn write_upstreams(exposition: &mut Exposition, running: &RunningConfig) {
     let mut waiting = exposition.family(
         "thruway_upstream_queued_requests",
         Kind::Gauge,
@@ -217,7 +217,7 @@ fn write_upstreams(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-fn write_waiting_times(exposition: &mut Exposition, running: &Running) {
+fn write_waiting_times(exposition: &mut Exposition, running: &RunningConfig) {
     let mut times = exposition.family(
         "thruway_upstream_queue_duration_seconds",
         Kind::Histogram,
@@ -230,7 +230,7 @@ fn write_waiting_times(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-fn write_response_times(exposition: &mut Exposition, running: &Running) {
+fn write_response_times(exposition: &mut Exposition, running: &RunningConfig) {
     let mut times = exposition.family(
         "thruway_upstream_request_duration_seconds",
         Kind::Histogram,
@@ -242,7 +242,7 @@ fn write_response_times(exposition: &mut Exposition, running: &Running) {
     }
 }
 
-fn write_servers(exposition: &mut Exposition, running: &Running) {
+fn write_servers(exposition: &mut Exposition, running: &RunningConfig) {
     let servers: Vec<Server<'_>> = running
         .upstreams
         .iter()
@@ -260,7 +260,7 @@ fn write_servers(exposition: &mut Exposition, running: &Running) {
         })
         .collect();
     write_server_durations(exposition, &servers);
-    let mut write = |name, kind, help, sample: &dyn Fn(&Server<'_>, &mut Family<'_>)| {
+    let mut write = |name, kind, help, sample: &dyn Fn(&Server<'_>, &mut MetricFamily<'_>)| {
         let mut family = exposition.family(name, kind, help);
         for server in &servers {
             sample(server, &mut family);

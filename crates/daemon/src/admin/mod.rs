@@ -49,11 +49,11 @@ fn ready(admin: &ServiceState, _: &Request<'_>) -> Response {
     if admin.server.is_draining() {
         return not_ready("draining\n");
     }
-    let present = admin.present.load();
-    if let Some(upstream) = present.upstreams.iter().find(|upstream| !upstream.has_server()) {
+    let running_state = admin.running_state.load();
+    if let Some(upstream) = running_state.upstreams.iter().find(|upstream| !upstream.has_server()) {
         return not_ready(format!("the upstream `{}` has no server\n", upstream.name()));
     }
-    match present.required.iter().find(|upstream| !upstream.has_healthy_server()) {
+    match running_state.required.iter().find(|upstream| !upstream.has_healthy_server()) {
         Some(upstream) => not_ready(format!("no server of the upstream `{}` is healthy\n", upstream.name())),
         None => Response::text("ready\n"),
     }

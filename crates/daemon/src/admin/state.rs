@@ -5,8 +5,8 @@ use std::time::Duration;
 use thruway_net::Clock;
 use thruway_server::{DrainHandle, ListenAddr, LiveServer, RunningServer};
 
-use crate::present::{Present, Running};
 use crate::reload::SharedReloader;
+use crate::running_state::{RunningConfig, RunningState};
 use crate::streams::Listening;
 use crate::tls::TlsManager;
 
@@ -16,7 +16,7 @@ pub(crate) struct ServiceState {
     pub(super) started: Duration,
     pub(super) live: LiveServer,
     pub(super) server: DrainHandle,
-    pub(super) present: Present,
+    pub(super) running_state: RunningState,
     pub(super) reloader: SharedReloader,
     pub(super) tls_manager: TlsManager,
 }
@@ -24,7 +24,7 @@ pub(crate) struct ServiceState {
 impl ServiceState {
     pub(crate) fn new(
         server: &RunningServer,
-        present: Present,
+        running_state: RunningState,
         reloader: SharedReloader,
         tls_manager: TlsManager,
     ) -> Self {
@@ -32,7 +32,7 @@ impl ServiceState {
             started: Clock::system().now_exact(),
             live: server.live(),
             server: server.drain_handle(),
-            present,
+            running_state,
             reloader,
             tls_manager,
         }
@@ -45,7 +45,7 @@ impl ServiceState {
 
     /// Returns the addresses of the listeners and their protocols, in the order of the config.
     pub(crate) fn listeners(&self) -> Vec<(ListenAddr, &'static str)> {
-        let protocols = self.present.load().protocols.clone();
+        let protocols = self.running_state.load().protocols.clone();
         self.live.addresses().into_iter().zip(protocols).collect()
     }
 
@@ -57,7 +57,7 @@ impl ServiceState {
     /// Returns the listeners that forward TCP connections, with their addresses.
     pub(super) fn tcp_listeners<'r>(
         &self,
-        running: &'r Running,
+        running: &'r RunningConfig,
     ) -> impl Iterator<Item = (String, &'r Listening)> {
         let addresses = self.live.addresses();
         let address = move |place: usize| addresses.get(place).map(ToString::to_string);

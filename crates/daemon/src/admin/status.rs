@@ -11,7 +11,7 @@ use thruway_net::Clock;
 use thruway_server::{Request, Response, StatusCode};
 
 use super::state::ServiceState;
-use crate::present::RunningRoute;
+use crate::running_state::RunningRoute;
 use crate::streams::Listening;
 use crate::tls::Shown;
 
@@ -118,7 +118,7 @@ pub(crate) fn status(admin: &ServiceState) -> serde_json::Value {
 }
 
 fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T) -> T {
-    let running = admin.present.load();
+    let running = admin.running_state.load();
     let loads = admin.server.loads();
     use_status(Status {
         version: env!("CARGO_PKG_VERSION"),
@@ -214,7 +214,7 @@ pub(super) fn set_admin_state(admin: &ServiceState, request: &Request<'_>) -> Re
     let Some(admin_state) = parse(&action) else {
         return not_found(format!("unknown action `{action}`: expected `disable`, `drain` or `enable`\n"));
     };
-    let running = admin.present.load();
+    let running = admin.running_state.load();
     let Some(upstream) = running.upstream(&name) else {
         return not_found(format!("there is no upstream `{name}`\n"));
     };

@@ -13,7 +13,7 @@ use super::values::Filled;
 
 /// Why a text cannot be filled in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Unfilled {
+enum SubstitutionError {
     /// `$` is followed by neither `{` nor `$`.
     Dollar,
     /// `${` has no `}`.
@@ -71,7 +71,10 @@ fn fill_in_value(
 
 /// `text` with the value of each `${NAME}`, or the default of a `${NAME:-default}` that is not there or
 /// empty.
-fn filled_in(text: &str, variable: impl Fn(&str) -> Result<String, VarError>) -> Result<String, Unfilled> {
+fn filled_in(
+    text: &str,
+    variable: impl Fn(&str) -> Result<String, VarError>,
+) -> Result<String, SubstitutionError> {
     let (mut filled, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {
         filled.push_str(before);
@@ -79,8 +82,8 @@ fn filled_in(text: &str, variable: impl Fn(&str) -> Result<String, VarError>) ->
             filled.push('$');
             after
         } else {
-            let after = after.strip_prefix('{').ok_or(Unfilled::Dollar)?;
-            let (place, after) = after.split_once('}').ok_or(Unfilled::Open)?;
+            let after = after.strip_prefix('{').ok_or(SubstitutionError::Dollar)?;
+            let (place, after) = after.split_once('}').ok_or(SubstitutionError::Open)?;
             filled.push_str(&value_of(place, &variable)?);
             after
         };
@@ -90,17 +93,20 @@ fn filled_in(text: &str, variable: impl Fn(&str) -> Result<String, VarError>) ->
 }
 
 /// Returns the value for `NAME` or `NAME:-default`.
-fn value_of(place: &str, variable: impl Fn(&str) -> Result<String, VarError>) -> Result<String, Unfilled> {
+fn value_of(
+    place: &str,
+    variable: impl Fn(&str) -> Result<String, VarError>,
+) -> Result<String, SubstitutionError> {
     let (name, default) = place.split_once(":-").map_or((place, None), |(name, text)| (name, Some(text)));
     if !is_name(name) {
-        return Err(Unfilled::Name(name.to_owned()));
+        return Err(SubstitutionError::Name(name.to_owned()));
     }
     match (variable(name), default) {
-        (Err(VarError::NotUnicode(_)), _) => Err(Unfilled::NotText(name.to_owned())),
+        (Err(VarError::NotUnicode(_)), _) => Err(SubstitutionError::NotText(name.to_owned())),
         (Ok(value), Some(default)) if value.is_empty() => Ok(default.to_owned()),
         (Ok(value), _) => Ok(value),
         (Err(VarError::NotPresent), Some(default)) => Ok(default.to_owned()),
-        (Err(VarError::NotPresent), None) => Err(Unfilled::Undefined(name.to_owned())),
+        (Err(VarError::NotPresent), None) => Err(SubstitutionError::Undefined(name.to_owned())),
     }
 }
 
@@ -110,7 +116,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|byte| byte.is_ascii_alphanumeric() || byte == '_')
 }
 
-impl Unfilled {
+impl SubstitutionError {
     fn hint(&self) -> String {
         match self {
             Self::Dollar | Self::Open => "a dollar sign is written `$$`, a variable `${NAME}`".to_owned(),
@@ -123,7 +129,7 @@ impl Unfilled {
     }
 }
 
-impl fmt::Display for Unfilled {
+impl fmt::Display for SubstitutionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dollar => f.write_str("`$` is followed by neither `{` nor `$`"),
@@ -141,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn filled(text: &str) -> Result<String, Unfilled> {
+    fn filled(text: &str) -> Result<String, SubstitutionError> {
         filled_in(text, |name| match name {
             "HOST" => Ok("h".to_owned()),
             "_EMPTY1" => Ok(String::new()),
@@ -170,14 +176,14 @@ mod tests {
     #[test]
     fn what_cannot_be_filled_in_is_refused() {
         for (text, error) in [
-            ("5$", Unfilled::Dollar),
-            ("$HOST", Unfilled::Dollar),
-            ("${HOST", Unfilled::Open),
-            ("${}", Unfilled::Name(String::new())),
-            ("${1}", Unfilled::Name("1".to_owned())),
-            ("${A-b}", Unfilled::Name("A-b".to_owned())),
-            ("${BYTES:-x}", Unfilled::NotText("BYTES".to_owned())),
-            ("${PORT}", Unfilled::Undefined("PORT".to_owned())),
+            ("5$", SubstitutionError::Dollar),
+            ("$HOST", SubstitutionError::Dollar),
+            ("${HOST", SubstitutionError::Open),
+            ("${}", SubstitutionError::Name(String::new())),
+            ("${1}", SubstitutionError::Name("1".to_owned())),
+            ("${A-b}", SubstitutionError::Name("A-b".to_owned())),
+            ("${BYTES:-x}", SubstitutionError::NotText("BYTES".to_owned())),
+            ("${PORT}", SubstitutionError::Undefined("PORT".to_owned())),
         ] {
             assert_eq!(filled(text), Err(error), "{text}");
         }

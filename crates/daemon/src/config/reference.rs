@@ -12,7 +12,7 @@ use super::schema;
 pub fn reference() -> String {
     let schema = schema();
     let mut reference = Reference { root: schema.as_value(), tables: Vec::new() };
-    let (root, no_path) = (reference.root, Place { path: String::new(), is_array: false });
+    let (root, no_path) = (reference.root, TablePath { path: String::new(), is_array: false });
     reference.tables.push(Table { schema: root, places: vec![no_path] });
     reference.collect(root, "");
     let sections: Vec<_> = reference.tables.iter().map(|table| reference.section(table)).collect();
@@ -27,11 +27,11 @@ struct Reference<'s> {
 /// A table of the config file, and all places where it may be.
 struct Table<'s> {
     schema: &'s Value,
-    places: Vec<Place>,
+    places: Vec<TablePath>,
 }
 
 #[derive(Clone)]
-struct Place {
+struct TablePath {
     path: String,
     is_array: bool,
 }
@@ -41,11 +41,11 @@ impl<'s> Reference<'s> {
     fn collect(&mut self, table: &'s Value, path: &str) {
         for (key, schema) in properties(table) {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            self.collect_from(schema, Place { path, is_array: false });
+            self.collect_from(schema, TablePath { path, is_array: false });
         }
     }
 
-    fn collect_from(&mut self, schema: &'s Value, place: Place) {
+    fn collect_from(&mut self, schema: &'s Value, place: TablePath) {
         if let Some(target) = self.target(schema) {
             if target["properties"].is_null() {
                 return self.collect_from(target, place);
@@ -60,11 +60,11 @@ impl<'s> Reference<'s> {
             self.collect_from(choice, place.clone());
         }
         if schema["items"].is_object() {
-            self.collect_from(&schema["items"], Place { is_array: true, ..place.clone() });
+            self.collect_from(&schema["items"], TablePath { is_array: true, ..place.clone() });
         }
         if schema["additionalProperties"].is_object() {
             let path = format!("{}.NAME", place.path);
-            self.collect_from(&schema["additionalProperties"], Place { path, is_array: false });
+            self.collect_from(&schema["additionalProperties"], TablePath { path, is_array: false });
         }
     }
 
@@ -74,7 +74,7 @@ impl<'s> Reference<'s> {
     }
 
     fn section(&self, table: &Table<'_>) -> String {
-        let mut places = table.places.iter().map(Place::header);
+        let mut places = table.places.iter().map(TablePath::header);
         let title = places.next().filter(|title| title != "`[]`");
         let mut text = format!("\n## {}\n\n", title.unwrap_or_else(|| "Top level".to_owned()));
         for line in [description(table.schema), also_at(&places.collect::<Vec<_>>())] {
@@ -125,7 +125,7 @@ impl<'s> Reference<'s> {
     }
 }
 
-impl Place {
+impl TablePath {
     fn header(&self) -> String {
         if self.is_array { format!("`[[{}]]`", self.path) } else { format!("`[{}]`", self.path) }
     }

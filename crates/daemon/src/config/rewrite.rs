@@ -180,7 +180,7 @@ pub(in crate::config) fn refuse_rewrite(
     places: &str,
 ) {
     match error {
-        InvalidRewrite::Place => resolver.refuse_with(at, error, places),
+        InvalidRewrite::Placeholder => resolver.refuse_with(at, error, places),
         InvalidRewrite::Slash => resolver.refuse_with(at, error, "write `/v2{rest}`"),
         InvalidRewrite::FieldOfGateway => resolver.refuse_with(at, error, OWN_FIELD_HINT),
         error => resolver.refuse(at, error),

@@ -14,7 +14,7 @@ use super::Span;
 
 /// Returns `text` with stars in place of values that are or may be secret. All bytes keep their positions.
 pub(super) fn hidden(text: &str) -> String {
-    let root = Place { root: SCHEMA.as_value(), schema: SCHEMA.as_value() };
+    let root = SchemaNode { root: SCHEMA.as_value(), schema: SCHEMA.as_value() };
     let mut spans = Vec::new();
     match DeTable::parse(text) {
         Ok(table) => hide_in_table(table.get_ref(), root, &mut spans),
@@ -39,7 +39,7 @@ fn stars_for(c: char) -> impl Iterator<Item = char> {
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-fn hide_in_table(table: &DeTable<'_>, place: Place<'_>, spans: &mut Vec<Span>) {
+fn hide_in_table(table: &DeTable<'_>, place: SchemaNode<'_>, spans: &mut Vec<Span>) {
     for (key, value) in table {
         let key = &**key.get_ref();
         match place.of_key(key) {
@@ -50,7 +50,7 @@ fn hide_in_table(table: &DeTable<'_>, place: Place<'_>, spans: &mut Vec<Span>) {
     }
 }
 
-fn hide(value: &Value<'_>, place: Place<'_>, spans: &mut Vec<Span>) {
+fn hide(value: &Value<'_>, place: SchemaNode<'_>, spans: &mut Vec<Span>) {
     match (value.get_ref(), place.of_items()) {
         _ if place.is_secret() => hide_all(value, spans),
         (DeValue::Table(table), _) => hide_in_table(table, place, spans),
@@ -76,7 +76,7 @@ fn is_leaf(value: &Value<'_>) -> bool {
 
 /// Masks text that is not valid TOML: everything except names of sections, and lines that cannot hold a
 /// secret.
-fn hide_in_lines(text: &str, root: Place<'_>, spans: &mut Vec<Span>) {
+fn hide_in_lines(text: &str, root: SchemaNode<'_>, spans: &mut Vec<Span>) {
     let (mut section, mut start) = (Some(root), 0);
     for line in text.split_inclusive('\n') {
         let end = start + line.trim_end().len();
@@ -106,12 +106,12 @@ fn names_a_secret(key: &str) -> bool {
 
 /// A place in the schema.
 #[derive(Clone, Copy)]
-struct Place<'s> {
+struct SchemaNode<'s> {
     root: &'s Schema,
     schema: &'s Schema,
 }
 
-impl<'s> Place<'s> {
+impl<'s> SchemaNode<'s> {
     /// Returns all possible values.
     fn alternatives(self) -> Vec<Self> {
         let at = |schema| Self { schema, ..self };

@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
-use thruway_gateway::{OtherReading, PathReadings};
+use thruway_gateway::{AmbiguousPath, PathReadings};
 
 use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
 use crate::config::compression::{RawCompression, resolve_compression};
@@ -63,12 +63,12 @@ pub(in crate::config) struct Raw {
     /// requests. `keep` forwards all of them. Risk of `keep`: if an upstream server decodes these characters,
     /// clients can bypass policies. Default: `guard`.
     #[serde(default)]
-    pub(in crate::config) encoded_slashes: RawOtherReading,
+    pub(in crate::config) encoded_slashes: RawAmbiguousPath,
     /// Treatment of `;` and the rest of its path segment, which some upstream servers ignore: `guard`,
     /// `reject` or `keep`, as for `encoded_slashes`. Risk of `keep`: if an upstream server ignores this part,
     /// clients can bypass policies. Default: `guard`.
     #[serde(default)]
-    pub(in crate::config) path_parameters: RawOtherReading,
+    pub(in crate::config) path_parameters: RawAmbiguousPath,
     /// Groups of servers that get forwarded requests, by name.
     #[serde(default)]
     pub(in crate::config) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
@@ -94,7 +94,7 @@ pub(in crate::config) struct Raw {
 /// Treatment of paths that upstream servers may read differently.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::config) enum RawOtherReading {
+pub(in crate::config) enum RawAmbiguousPath {
     #[default]
     Guard,
     Keep,
@@ -146,8 +146,8 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
             forwards,
             required_for_ready,
             readings: PathReadings {
-                encoded_slashes: other_reading(raw.encoded_slashes),
-                parameters: other_reading(raw.path_parameters),
+                encoded_slashes: ambiguous_path(raw.encoded_slashes),
+                parameters: ambiguous_path(raw.path_parameters),
             },
             policies: policies.into_iter().filter_map(|(name, policy)| Some((name, policy?))).collect(),
             acme,
@@ -163,11 +163,11 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     }
 }
 
-const fn other_reading(raw: RawOtherReading) -> OtherReading {
+const fn ambiguous_path(raw: RawAmbiguousPath) -> AmbiguousPath {
     match raw {
-        RawOtherReading::Guard => OtherReading::Guard,
-        RawOtherReading::Keep => OtherReading::Keep,
-        RawOtherReading::Reject => OtherReading::Reject,
+        RawAmbiguousPath::Guard => AmbiguousPath::Guard,
+        RawAmbiguousPath::Keep => AmbiguousPath::Keep,
+        RawAmbiguousPath::Reject => AmbiguousPath::Reject,
     }
 }
 

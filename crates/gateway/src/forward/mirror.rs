@@ -98,7 +98,7 @@ impl Mirror {
             self.counts.arriving.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let Some(copy) = UnderWay::new(self) else {
+        let Some(copy) = CopyInFlight::new(self) else {
             self.counts.busy.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -127,9 +127,9 @@ impl Mirror {
 }
 
 /// Counts a copy in flight until it is dropped.
-struct UnderWay(Arc<Mirror>);
+struct CopyInFlight(Arc<Mirror>);
 
-impl UnderWay {
+impl CopyInFlight {
     /// Returns `None` at the maximum number of copies.
     fn new(mirror: &Arc<Mirror>) -> Option<Self> {
         let copy = Self(mirror.clone());
@@ -137,7 +137,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for CopyInFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }

@@ -13,7 +13,7 @@ use super::fields;
 use super::request_body::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
-use crate::upstream::{Exchange, ServerSlot, Turn};
+use crate::upstream::{Exchange, ResponsePoll, ServerSlot};
 
 /// The two sides of an exchange.
 pub(super) struct Relay {
@@ -335,7 +335,7 @@ impl Relay {
 /// Reads the available part of a small body into `first`, and the trailers behind it. `length` is the length
 /// of the body, if known. Returns `true` if the body is complete.
 fn take_first(
-    turn: &mut Turn<'_>,
+    turn: &mut ResponsePoll<'_>,
     cx: &mut Context<'_>,
     now: Duration,
     first: &mut PooledBuffer,

@@ -10,7 +10,7 @@ use thruway_server::FieldValue;
 
 /// Credentials in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Presented<'r> {
+pub(super) enum PresentedCredentials<'r> {
     /// No credentials of this kind.
     None,
     /// One value.
@@ -31,26 +31,26 @@ pub struct InvalidLine<E> {
 /// Returns the credentials in `Authorization` after `scheme`, in any case (RFC 9110 §11.6.2). For CONNECT,
 /// `Authorization` is for the server at the other end of the tunnel, and `Proxy-Authorization` is for the
 /// gateway (§11.7.2).
-pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> Presented<'r> {
+pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> PresentedCredentials<'r> {
     let name = if head.method == Method::Connect { "proxy-authorization" } else { "authorization" };
     match only(head.field_lines, name) {
-        Presented::One(value) => match value.split_at_checked(scheme.len()) {
+        PresentedCredentials::One(value) => match value.split_at_checked(scheme.len()) {
             Some((name, rest)) if name.eq_ignore_ascii_case(scheme.as_bytes()) && rest.starts_with(b" ") => {
-                Presented::One(rest.trim_ascii_start())
+                PresentedCredentials::One(rest.trim_ascii_start())
             }
-            _ => Presented::None,
+            _ => PresentedCredentials::None,
         },
         other => other,
     }
 }
 
 /// Returns the value of the field `name`, if there is exactly one line.
-pub(super) fn only<'r>(field_lines: FieldLines<'r>, name: &str) -> Presented<'r> {
+pub(super) fn only<'r>(field_lines: FieldLines<'r>, name: &str) -> PresentedCredentials<'r> {
     let mut values = field_lines.all(name);
     match (values.next(), values.next()) {
-        (None, _) => Presented::None,
-        (Some(value), None) => Presented::One(value.as_bytes()),
-        (Some(_), Some(_)) => Presented::Several,
+        (None, _) => PresentedCredentials::None,
+        (Some(value), None) => PresentedCredentials::One(value.as_bytes()),
+        (Some(_), Some(_)) => PresentedCredentials::Several,
     }
 }
 

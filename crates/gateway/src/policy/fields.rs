@@ -8,7 +8,7 @@ use crate::forward::read_alike;
 
 /// The facts about a client that a policy has verified.
 #[derive(Default)]
-pub(super) struct Told<'p> {
+pub(super) struct VerifiedFacts<'p> {
     /// The fields that the policy owns, with their values.
     pub(super) fields: Vec<OwnedField<'p>>,
     /// The name of the user, for the access log.
@@ -26,7 +26,7 @@ pub(super) struct EditedFields {
 
 impl EditedFields {
     /// Returns `field_lines` with the verified facts in `told`. `None` if nothing changes.
-    pub(super) fn of(field_lines: FieldLines<'_>, told: &Told<'_>) -> Option<Self> {
+    pub(super) fn of(field_lines: FieldLines<'_>, told: &VerifiedFacts<'_>) -> Option<Self> {
         let is_told = told.fields.iter().any(|(_, value)| value.is_some());
         if !is_told && !field_lines.iter().any(|line| told.owns(line.name.as_bytes())) {
             return None;
@@ -52,7 +52,7 @@ impl EditedFields {
 
     /// Appends a line of the client. `Connection` must not name headers of policies, because a server that
     /// forwards the request would drop them (RFC 9110 §7.6.1).
-    fn append_line(&mut self, line: FieldLine<'_>, told: &Told<'_>) {
+    fn append_line(&mut self, line: FieldLine<'_>, told: &VerifiedFacts<'_>) {
         let value = line.value.as_bytes();
         if !line.name.is("connection") || !list::members(value).any(|option| told.owns(option)) {
             return self.append(line.name.as_bytes(), value);
@@ -72,7 +72,7 @@ impl EditedFields {
     }
 }
 
-impl Told<'_> {
+impl VerifiedFacts<'_> {
     fn owns(&self, name: &[u8]) -> bool {
         let is_own = |own: &str| read_alike(name, own.as_bytes());
         self.fields.iter().any(|(own, _)| own.len() == name.len() && is_own(own))
@@ -83,7 +83,7 @@ impl Told<'_> {
 mod tests {
     use super::*;
 
-    fn edited(lines: &[(&str, &str)], told: &Told<'_>) -> Option<Vec<String>> {
+    fn edited(lines: &[(&str, &str)], told: &VerifiedFacts<'_>) -> Option<Vec<String>> {
         let mut all = EditedFields { bytes: Vec::new(), spans: Vec::new() };
         for (name, value) in lines {
             all.append(name.as_bytes(), value.as_bytes());
@@ -93,8 +93,8 @@ mod tests {
         Some(lines.iter().map(|line| format!("{}: {}", line.name, line.value)).collect())
     }
 
-    fn user(name: Option<&'static str>) -> Told<'static> {
-        Told { fields: vec![("X-User", name.map(Cow::Borrowed))], user: None }
+    fn user(name: Option<&'static str>) -> VerifiedFacts<'static> {
+        VerifiedFacts { fields: vec![("X-User", name.map(Cow::Borrowed))], user: None }
     }
 
     #[test]
@@ -103,7 +103,8 @@ mod tests {
         assert_eq!(edited(&lines, &user(Some("eve"))).unwrap(), ["Host: a", "X-Users: b", "X-User: eve"]);
         assert_eq!(edited(&lines, &user(None)).unwrap(), ["Host: a", "X-Users: b"]);
         assert_eq!(edited(&[("Host", "a")], &user(None)), None);
-        let with_underscore = Told { fields: vec![("X_User", Some(Cow::Borrowed("eve")))], user: None };
+        let with_underscore =
+            VerifiedFacts { fields: vec![("X_User", Some(Cow::Borrowed("eve")))], user: None };
         assert_eq!(
             edited(&[("X-User", "root"), ("x_user", "root")], &with_underscore).unwrap(),
             ["X_User: eve"]

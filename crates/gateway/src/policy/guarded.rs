@@ -7,7 +7,7 @@ use thruway_message::Method;
 use thruway_server::{Answer, Handler, Refused, Request, Response};
 
 use super::Policy;
-use super::fields::{EditedFields, Told};
+use super::fields::{EditedFields, VerifiedFacts};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
@@ -58,7 +58,7 @@ impl Guarded {
     }
 
     /// Passes the request on with the headers of the policy, and records the user for the access log.
-    fn tell<'a>(&'a self, request: &mut Request<'a>, told: Told<'_>) -> Answer {
+    fn tell<'a>(&'a self, request: &mut Request<'a>, told: VerifiedFacts<'_>) -> Answer {
         let answer = self.pass_on(request, &told);
         let Some(user) = told.user.filter(|_| self.is_recorded) else { return answer };
         let user = user.into_owned();
@@ -68,7 +68,7 @@ impl Guarded {
         })
     }
 
-    fn pass_on<'a>(&'a self, request: &mut Request<'a>, told: &Told<'_>) -> Answer {
+    fn pass_on<'a>(&'a self, request: &mut Request<'a>, told: &VerifiedFacts<'_>) -> Answer {
         if told.fields.is_empty() {
             return self.handler.handle(request);
         }

@@ -57,7 +57,7 @@ use api_keys::ApiKeys;
 use basic_auth::BasicAuth;
 use client_certificate::ClientCertificate;
 use concurrency::Concurrency;
-use fields::Told;
+use fields::VerifiedFacts;
 use jwt::Jwt;
 use rate_limit::RateLimit;
 use refusal::Refusal;
@@ -184,12 +184,12 @@ impl Policy {
     }
 
     /// Returns the headers for an authenticated user.
-    fn told_of_user<'p>(&'p self, user: &'p str) -> Told<'p> {
+    fn told_of_user<'p>(&'p self, user: &'p str) -> VerifiedFacts<'p> {
         let field = match &self.kind {
             Kind::BasicAuth(users) => users.user_field(),
             _ => None,
         };
-        Told::of_user(field, user)
+        VerifiedFacts::of_user(field, user)
     }
 }
 

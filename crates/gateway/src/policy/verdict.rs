@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::basic_auth::state::Verification;
 use super::concurrency::state::Permit;
-use super::fields::Told;
+use super::fields::VerifiedFacts;
 use super::jwt::source::Refreshed;
 use super::refusal::Refusal;
 
@@ -22,7 +22,7 @@ pub(super) enum Verdict<'p> {
     /// The request is refused.
     Refuse(Refusal),
     /// The request passes with the headers of the policy, and the access log names the user.
-    Tell(Told<'p>),
+    Tell(VerifiedFacts<'p>),
     /// The password check is in progress.
     Wait(Verification),
 }
@@ -30,11 +30,11 @@ pub(super) enum Verdict<'p> {
 impl<'p> Verdict<'p> {
     /// Returns the verdict for a request of `user`. The upstream gets the name in the header `field`, if any.
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
-        Self::Tell(Told::of_user(field, user))
+        Self::Tell(VerifiedFacts::of_user(field, user))
     }
 }
 
-impl<'p> Told<'p> {
+impl<'p> VerifiedFacts<'p> {
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
         let fields = field.map(|field| (field, Some(Cow::Borrowed(user)))).into_iter().collect();
         Self { fields, user: Some(Cow::Borrowed(user)) }

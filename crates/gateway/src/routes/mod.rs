@@ -40,7 +40,7 @@ pub use live::LiveRoutes;
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
-pub use readings::{OtherReading, PathReadings};
+pub use readings::{AmbiguousPath, PathReadings};
 
 use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
@@ -55,7 +55,7 @@ use table::Table;
 /// A handler of a prefix sees the rest of the path in [`Request::mounted_path`].
 pub struct Routes {
     entries: Vec<Entry>,
-    sites: Sites,
+    sites: HostRoutes,
     /// The handler of the only route, if that route matches every request.
     only: Option<Arc<dyn Handler>>,
     readings: PathReadings,
@@ -74,7 +74,7 @@ struct Entry {
 
 /// The routes of all hosts.
 #[derive(Default)]
-struct Sites {
+struct HostRoutes {
     exact: Table<Paths>,
     below: Table<Paths>,
     any: Paths,
@@ -115,7 +115,7 @@ impl Routes {
         let mut order: Vec<usize> = (0..given.len()).collect();
         // The sort is stable: equal routes keep their order.
         order.sort_by_key(|place| Reverse(given[*place].0.conditions.count()));
-        let mut sites = Sites::default();
+        let mut sites = HostRoutes::default();
         let mut unreachable = Vec::new();
         for route in order {
             let RouteMatch { host, path, conditions } = &given[route].0;
@@ -178,11 +178,11 @@ impl Routes {
         path: &NormalPath<'_>,
         place: usize,
     ) -> Option<UnclearPath> {
-        if may_be_read_otherwise(path) { self.doubt(head, path.bytes(), place) } else { None }
+        if may_be_read_otherwise(path) { self.ping_request(head, path.bytes(), place) } else { None }
     }
 
     #[cold]
-    fn doubt(&self, head: &RequestHead<'_>, path: &[u8], place: usize) -> Option<UnclearPath> {
+    fn ping_request(&self, head: &RequestHead<'_>, path: &[u8], place: usize) -> Option<UnclearPath> {
         if let Some(rejected) = self.readings.rejected(path) {
             return Some(rejected);
         }
@@ -311,7 +311,7 @@ fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
     })
 }
 
-impl Sites {
+impl HostRoutes {
     /// Returns the paths of `host`, creating them if necessary.
     fn paths_of(&mut self, host: &HostMatch) -> &mut Paths {
         match host {

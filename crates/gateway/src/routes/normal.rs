@@ -35,11 +35,11 @@ pub enum UnclearPath {
     /// Only some servers read a segment as `.` or `..`: servers that read an encoded slash or a backslash as
     /// a slash, that ignore everything behind a semicolon, or that trim spaces.
     HiddenDots,
-    /// The path has an encoded slash, and these are [rejected](crate::OtherReading::Reject).
+    /// The path has an encoded slash, and these are [rejected](crate::AmbiguousPath::Reject).
     EncodedSlash,
     /// Another reading leads to a route with a policy that the request does not pass.
     OtherRoute,
-    /// The path has parameters, and these are [rejected](crate::OtherReading::Reject).
+    /// The path has parameters, and these are [rejected](crate::AmbiguousPath::Reject).
     Parameters,
     /// No two hexadecimal digits follow a percent sign.
     PercentEncoding,

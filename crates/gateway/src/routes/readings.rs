@@ -6,18 +6,18 @@ use super::{NormalPath, UnclearPath};
 /// Treatment of requests with paths that some servers interpret differently than routes do.
 ///
 /// Some servers also trim the spaces (`%20`) around a segment. Requests with such spaces are always treated
-/// as [`OtherReading::Guard`] says.
+/// as [`AmbiguousPath::Guard`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PathReadings {
     /// Treatment of `%2F` and `%5C`, which some servers read as slashes.
-    pub encoded_slashes: OtherReading,
+    pub encoded_slashes: AmbiguousPath,
     /// Treatment of `;` and the rest of its segment, which some servers ignore.
-    pub parameters: OtherReading,
+    pub parameters: AmbiguousPath,
 }
 
 /// Treatment of a request with an ambiguous path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum OtherReading {
+pub enum AmbiguousPath {
     /// Refuses the request if the other reading leads to a route with a [guard](crate::Routes::guarding),
     /// such as a policy, that the request does not pass.
     #[default]
@@ -31,7 +31,7 @@ pub enum OtherReading {
 impl PathReadings {
     /// Returns the reason if `path` is refused wherever it leads.
     pub(super) fn rejected(self, path: &[u8]) -> Option<UnclearPath> {
-        let rejects = |reading| reading == OtherReading::Reject;
+        let rejects = |reading| reading == AmbiguousPath::Reject;
         if rejects(self.encoded_slashes) && has_encoded_slash(path) {
             return Some(UnclearPath::EncodedSlash);
         }
@@ -41,12 +41,12 @@ impl PathReadings {
     /// Returns all other ways in which servers may read `path`, as far as they matter.
     pub(super) fn others(self, path: &[u8]) -> Vec<Vec<u8>> {
         let slashes: &[&[&[u8]]] = match self.encoded_slashes {
-            OtherReading::Guard => &[&[b"%2F"], &[b"%5C"], &[b"%2F", b"%5C"]],
-            OtherReading::Keep | OtherReading::Reject => &[],
+            AmbiguousPath::Guard => &[&[b"%2F"], &[b"%5C"], &[b"%2F", b"%5C"]],
+            AmbiguousPath::Keep | AmbiguousPath::Reject => &[],
         };
         let decoded = slashes.iter().map(|slashes| with_slashes(path, slashes));
         let mut readings: Vec<Vec<u8>> = decoded.collect();
-        if self.parameters == OtherReading::Guard && path.contains(&b';') {
+        if self.parameters == AmbiguousPath::Guard && path.contains(&b';') {
             let bare = without_parameters(path);
             let of_decoded: Vec<_> = readings.iter().map(|path| without_parameters(path)).collect();
             readings.extend(slashes.iter().map(|slashes| with_slashes(&bare, slashes)));
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_no_server_reads_otherwise_is_not() {
-        let (guard, keep) = (OtherReading::Guard, OtherReading::Keep);
+        let (guard, keep) = (AmbiguousPath::Guard, AmbiguousPath::Keep);
         let others = |encoded_slashes, parameters| {
             PathReadings { encoded_slashes, parameters }.others(b"/a;x%2Fb").len()
         };

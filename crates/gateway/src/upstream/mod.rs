@@ -39,7 +39,7 @@ pub use address::{InvalidServerAddr, ServerAddr};
 pub use config::{ResolverConfig, ServerConfig, UpstreamConfig, UpstreamTls};
 pub(crate) use connections::acquire::{Acquired, acquire_within_limit};
 pub(crate) use connections::connect::connect;
-pub(crate) use connections::exchange::{Exchange, Turn, Upgraded};
+pub(crate) use connections::exchange::{Exchange, ResponsePoll, Upgraded};
 pub(crate) use connections::open::{NotOpened, Purpose, open_within};
 pub use connections::queue::{QueueConfig, WaitingCounts};
 pub use health::admin_state::AdminState;

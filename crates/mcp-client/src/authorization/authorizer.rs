@@ -14,28 +14,28 @@ use super::challenge::Challenge;
 use super::dpop::DpopKey;
 use super::error::{OAuthError, quoted};
 use super::fetch::Fetch;
-use super::grants::{Applicant, is_client_unknown};
-use super::kept::{Kept, Turn};
+use super::grants::{TokenRequest, is_client_unknown};
 use super::login::OFFLINE_ACCESS;
 use super::logins::Logins;
-use super::parties::{Known, Parties, identity_of};
+use super::oauth_context::{Known, OAuthContext, identity_of};
 use super::random::unix_time;
 use super::scopes::Scopes;
 use super::server::ServerMetadata;
 use super::store::{StoredClient, StoredToken};
 use super::token::{TokenResponse, request_token};
-use super::url::{HttpUrl, Reach};
+use super::token_record::{RenewalLock, TokenRecord};
+use super::url::{HostScope, HttpUrl};
 use super::{Grant, OAuth};
 
 /// The authorization of a client at one URL.
 pub(crate) struct Authorizer {
     server_url: Box<str>,
-    kept: Kept,
+    token_record: TokenRecord,
     /// `None` if tokens must not be sent to this URL.
     server: Option<HttpUrl>,
     oauth: OAuth,
     fetch: Fetch,
-    standing: ArcSwap<Standing>,
+    sent_credentials: ArcSwap<SentCredentials>,
     /// Held while a token is being obtained, so that concurrent requests share one token.
     turn: Mutex<Known>,
     /// Held during a renewal, which continues if its caller stops waiting.
@@ -46,7 +46,7 @@ pub(crate) struct Authorizer {
 /// The credentials of a request. A refused request compares them with the current ones to detect a newer
 /// token.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct SentCredentials {
     token: Option<Arc<Token>>,
     /// `true` if the token has expired and cannot be renewed. The client no longer sends it.
     is_over: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Attempts {
 
 /// The reason for which a server refused a request.
 #[derive(Debug)]
-pub(crate) enum Demand {
+pub(crate) enum RefusalReason {
     /// The proof must contain the nonce of the response.
     Nonce,
     /// The server requires a token, or another token.
@@ -94,19 +94,21 @@ impl Authorizer {
 
     pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {
         let server = HttpUrl::parse(server_url).filter(HttpUrl::is_private);
-        let kept = Kept::new(oauth.store.clone(), oauth.grant.store_key(server_url));
-        let stored =
-            server.as_ref().and_then(|_| kept.news()).filter(|token| token.is_for(oauth.client.as_ref()));
+        let token_record = TokenRecord::new(oauth.store.clone(), oauth.grant.store_key(server_url));
+        let stored = server
+            .as_ref()
+            .and_then(|_| token_record.news())
+            .filter(|token| token.is_for(oauth.client.as_ref()));
         let known = Known::of(stored.as_ref(), &oauth);
         let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
-        let reach = server.as_ref().map_or(Reach::Internet, HttpUrl::reach);
+        let reach = server.as_ref().map_or(HostScope::Internet, HttpUrl::reach);
         Self {
             server_url: server_url.into(),
-            kept,
+            token_record,
             server,
             fetch: Fetch::new(oauth.http.clone(), reach),
             oauth,
-            standing: ArcSwap::from_pointee(Standing { token, is_over: false, failure: None }),
+            sent_credentials: ArcSwap::from_pointee(SentCredentials { token, is_over: false, failure: None }),
             turn: Mutex::new(known),
             renewing: Arc::default(),
             logins: Logins::default(),
@@ -119,20 +121,20 @@ impl Authorizer {
     }
 
     /// Returns the credentials for the next request.
-    pub(crate) fn standing(&self) -> Arc<Standing> {
-        self.standing.load_full()
+    pub(crate) fn sent_credentials(&self) -> Arc<SentCredentials> {
+        self.sent_credentials.load_full()
     }
 
     /// Adds the token to a request to `url`, if `url` has the origin of the server. Other origins never
     /// receive the token.
     pub(crate) fn sign<'c>(
         &self,
-        standing: &Standing,
+        sent_credentials: &SentCredentials,
         method: &str,
         url: &str,
         request: Request<'c>,
     ) -> Result<Request<'c>, OAuthError> {
-        let (Some(token), Some(server)) = (standing.sent(), &self.server) else { return Ok(request) };
+        let (Some(token), Some(server)) = (sent_credentials.sent(), &self.server) else { return Ok(request) };
         let Some(url) = HttpUrl::parse(url).filter(|url| url.has_origin_of(server)) else {
             return Ok(request);
         };
@@ -149,11 +151,11 @@ impl Authorizer {
     /// request.
     pub(crate) async fn satisfy(
         self: &Arc<Self>,
-        used: &Arc<Standing>,
-        demand: &Demand,
+        used: &Arc<SentCredentials>,
+        demand: &RefusalReason,
         attempts: &mut Attempts,
     ) -> Result<(), OAuthError> {
-        let is_nonce = matches!(demand, Demand::Nonce);
+        let is_nonce = matches!(demand, RefusalReason::Nonce);
         let count = if is_nonce { &mut attempts.nonces } else { &mut attempts.tokens };
         *count += 1;
         if *count > ATTEMPTS_MAX {
@@ -163,34 +165,42 @@ impl Authorizer {
     }
 
     /// Waits for exclusive access to the known parties. A renewal without a waiting caller finishes first.
-    async fn take_turn(&self) -> MutexGuard<'_, Known> {
+    async fn lock_renewal(&self) -> MutexGuard<'_, Known> {
         let known = self.turn.lock().await;
         drop(self.renewing.lock().await);
         known
     }
 
     /// Obtains a token that may satisfy the server, unless another request has tried since.
-    async fn replace(self: &Arc<Self>, used: &Arc<Standing>, demand: &Demand) -> Result<(), OAuthError> {
-        let mut known = self.take_turn().await;
-        let current = self.standing.load_full();
+    async fn replace(
+        self: &Arc<Self>,
+        used: &Arc<SentCredentials>,
+        demand: &RefusalReason,
+    ) -> Result<(), OAuthError> {
+        let mut known = self.lock_renewal().await;
+        let current = self.sent_credentials.load_full();
         if !Arc::ptr_eq(&current, used) {
             return current.failure.clone().map_or(Ok(()), Err);
         }
         let outcome = self.obtain(&mut known, demand).await;
         if let Err(failure) = &outcome {
-            let Standing { token, is_over, .. } = &*self.standing.load_full();
+            let SentCredentials { token, is_over, .. } = &*self.sent_credentials.load_full();
             let (token, is_over) = (token.clone(), *is_over);
-            self.standing.store(Arc::new(Standing { token, is_over, failure: Some(failure.clone()) }));
+            self.sent_credentials.store(Arc::new(SentCredentials {
+                token,
+                is_over,
+                failure: Some(failure.clone()),
+            }));
         }
         outcome
     }
 
-    async fn obtain(self: &Arc<Self>, known: &mut Known, demand: &Demand) -> Result<(), OAuthError> {
-        let turn = self.kept.take_turn().await;
+    async fn obtain(self: &Arc<Self>, known: &mut Known, demand: &RefusalReason) -> Result<(), OAuthError> {
+        let turn = self.token_record.lock_renewal().await;
         if self.take_news() && self.has_what_is_wanted(demand) {
             return Ok(());
         }
-        let used = self.standing.load_full();
+        let used = self.sent_credentials.load_full();
         let last = used.token.as_deref();
         let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
         let server = self.server.as_ref().ok_or_else(insecure)?;
@@ -200,11 +210,11 @@ impl Authorizer {
         }
         let challenge = demand.challenge();
         let last_issuer = last.map(|token| token.stored.issuer.as_str());
-        let parties =
-            Parties::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
-        let can_refresh = !used.is_over && last_issuer == Some(parties.metadata.issuer.as_str());
-        if let (Demand::Token(_), Some(last), true) = (demand, &used.token, can_refresh) {
-            let renewed = self.refresh(known, last, parties.metadata.clone(), turn).await;
+        let oauth_context =
+            OAuthContext::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
+        let can_refresh = !used.is_over && last_issuer == Some(oauth_context.metadata.issuer.as_str());
+        if let (RefusalReason::Token(_), Some(last), true) = (demand, &used.token, can_refresh) {
+            let renewed = self.refresh(known, last, oauth_context.metadata.clone(), turn).await;
             // A temporary failure of the renewal is no reason for a login.
             if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
@@ -217,15 +227,15 @@ impl Authorizer {
         if self.take_news() && self.has_what_is_wanted(demand) {
             return Ok(());
         }
-        let scopes = self.scopes(challenge, &parties, last);
-        let (response, client) = self.apply(known, &parties, &scopes).await?;
-        self.keep(Token::of(response, parties, client, scopes));
+        let scopes = self.scopes(challenge, &oauth_context, last);
+        let (response, client) = self.apply(known, &oauth_context, &scopes).await?;
+        self.keep(Token::of(response, oauth_context, client, scopes));
         Ok(())
     }
 
     /// Loads the token that another client or process has stored since. Returns `true` if there is one.
     fn take_news(&self) -> bool {
-        let news = self.server.as_ref().and_then(|_| self.kept.news());
+        let news = self.server.as_ref().and_then(|_| self.token_record.news());
         let news = news
             .filter(|token| token.is_for(self.oauth.client.as_ref()))
             .and_then(|news| Token::restore(news).ok());
@@ -233,11 +243,11 @@ impl Authorizer {
     }
 
     /// `true` if the current token may satisfy the server, which has not seen it yet.
-    fn has_what_is_wanted(&self, demand: &Demand) -> bool {
-        let standing = self.standing.load();
-        standing.sent().is_some_and(|token| match demand {
-            Demand::Scopes(_) => !demand.may_be_satisfied(Some(token)),
-            Demand::Nonce | Demand::Token(_) => !token.ends_soon(),
+    fn has_what_is_wanted(&self, demand: &RefusalReason) -> bool {
+        let sent_credentials = self.sent_credentials.load();
+        sent_credentials.sent().is_some_and(|token| match demand {
+            RefusalReason::Scopes(_) => !demand.may_be_satisfied(Some(token)),
+            RefusalReason::Nonce | RefusalReason::Token(_) => !token.ends_soon(),
         })
     }
 
@@ -245,23 +255,23 @@ impl Authorizer {
     async fn apply(
         &self,
         known: &mut Known,
-        parties: &Parties,
+        oauth_context: &OAuthContext,
         scopes: &Scopes,
     ) -> Result<(TokenResponse, StoredClient), OAuthError> {
-        let issuer = &parties.metadata.issuer;
+        let issuer = &oauth_context.metadata.issuer;
         loop {
             let before = known.registered(issuer);
-            let (identity, client) = known.client(&self.fetch, parties, &self.oauth, scopes).await?;
-            let applicant = Applicant {
+            let (identity, client) = known.client(&self.fetch, oauth_context, &self.oauth, scopes).await?;
+            let token_request = TokenRequest {
                 fetch: &self.fetch,
                 oauth: &self.oauth,
-                parties,
+                oauth_context,
                 identity: &identity,
                 client: &client,
                 scopes,
                 logins: &self.logins,
             };
-            match applicant.apply().await {
+            match token_request.apply().await {
                 Ok(response) => return Ok((response, client)),
                 Err(error) => {
                     let is_unknown = is_client_unknown(&error);
@@ -281,13 +291,13 @@ impl Authorizer {
 
     /// Returns the scopes to request: those that the server demands now or in general, the previous ones, and
     /// the configured ones.
-    fn scopes(&self, challenge: &Challenge, parties: &Parties, last: Option<&Token>) -> Scopes {
+    fn scopes(&self, challenge: &Challenge, oauth_context: &OAuthContext, last: Option<&Token>) -> Scopes {
         let wanted = &self.oauth.scopes;
-        let general = parties.resource.scopes_supported.as_ref().filter(|_| wanted.is_empty());
+        let general = oauth_context.resource.scopes_supported.as_ref().filter(|_| wanted.is_empty());
         let named = challenge.scopes.as_ref().or(general).cloned().unwrap_or_default();
         let before = last.map_or_else(Scopes::default, Token::scopes);
         let mut scopes = before.union(&named).union(wanted);
-        let supported = &parties.metadata.scopes_supported;
+        let supported = &oauth_context.metadata.scopes_supported;
         let is_login = matches!(self.oauth.grant, Grant::Login(_));
         if is_login && !scopes.is_empty() && supported.iter().any(|scope| scope == OFFLINE_ACCESS) {
             scopes.add(OFFLINE_ACCESS);
@@ -297,14 +307,17 @@ impl Authorizer {
 
     /// Renews a token that expires soon. If this fails permanently, requests are sent without a token, and
     /// the server responds with its demand.
-    pub(crate) async fn renew(self: &Arc<Self>, standing: &Arc<Standing>) -> Arc<Standing> {
-        let mut known = self.take_turn().await;
-        if !Arc::ptr_eq(&self.standing.load(), standing) {
-            return self.standing.load_full();
+    pub(crate) async fn renew(
+        self: &Arc<Self>,
+        sent_credentials: &Arc<SentCredentials>,
+    ) -> Arc<SentCredentials> {
+        let mut known = self.lock_renewal().await;
+        if !Arc::ptr_eq(&self.sent_credentials.load(), sent_credentials) {
+            return self.sent_credentials.load_full();
         }
-        let turn = self.kept.take_turn().await;
+        let turn = self.token_record.lock_renewal().await;
         self.take_news();
-        let current = self.standing.load_full();
+        let current = self.sent_credentials.load_full();
         let Some(token) = current.token.clone().filter(|_| current.ends_soon()) else {
             return current;
         };
@@ -322,9 +335,9 @@ impl Authorizer {
         // another process may have renewed the token.
         if renewed.await.is_err_and(|error| error.is_refusal()) && !self.take_news() {
             let token = Some(token.clone());
-            self.standing.store(Arc::new(Standing { token, is_over: true, failure: None }));
+            self.sent_credentials.store(Arc::new(SentCredentials { token, is_over: true, failure: None }));
         }
-        self.standing.load_full()
+        self.sent_credentials.load_full()
     }
 
     /// Exchanges the refresh token for another token (RFC 6749 §6). Only the issuer receives the refresh
@@ -338,7 +351,7 @@ impl Authorizer {
         known: &mut Known,
         token: &Arc<Token>,
         metadata: ServerMetadata,
-        turn: Turn,
+        turn: RenewalLock,
     ) -> Result<(), OAuthError> {
         let issuer = metadata.issuer.clone();
         let is_renewing = self.renewing.clone().lock_owned().await;
@@ -377,12 +390,12 @@ impl Authorizer {
     }
 
     fn keep(&self, token: Token) {
-        self.kept.save(&token.stored);
+        self.token_record.save(&token.stored);
         self.put(token);
     }
 
     fn put(&self, token: Token) {
-        self.standing.store(Arc::new(Standing {
+        self.sent_credentials.store(Arc::new(SentCredentials {
             token: Some(Arc::new(token)),
             is_over: false,
             failure: None,
@@ -390,14 +403,14 @@ impl Authorizer {
     }
 }
 
-impl Standing {
+impl SentCredentials {
     /// `true` if the token should be renewed before it is sent.
     pub(crate) fn ends_soon(&self) -> bool {
         !self.is_over && self.token.as_ref().is_some_and(|token| token.ends_soon())
     }
 
     /// Returns the demand in a response, or `None` if the server accepted the credentials.
-    pub(crate) fn demand(&self, response: &Response) -> Option<Demand> {
+    pub(crate) fn demand(&self, response: &Response) -> Option<RefusalReason> {
         demand(self.sent(), response)
     }
 
@@ -407,18 +420,18 @@ impl Standing {
     }
 }
 
-fn demand(token: Option<&Token>, response: &Response) -> Option<Demand> {
+fn demand(token: Option<&Token>, response: &Response) -> Option<RefusalReason> {
     let nonce = response.field("dpop-nonce").and_then(|nonce| nonce.as_str());
     let has_nonce = token.zip(nonce).is_some_and(|(token, nonce)| token.learn_nonce(nonce));
     match response.status() {
         StatusCode::UNAUTHORIZED => {
             let challenge = Challenge::of(response.head().field_lines);
             let wants_nonce = has_nonce && challenge.is_error("use_dpop_nonce");
-            Some(if wants_nonce { Demand::Nonce } else { Demand::Token(challenge) })
+            Some(if wants_nonce { RefusalReason::Nonce } else { RefusalReason::Token(challenge) })
         }
         StatusCode::FORBIDDEN => {
             let challenge = Challenge::of(response.head().field_lines);
-            challenge.is_error("insufficient_scope").then_some(Demand::Scopes(challenge))
+            challenge.is_error("insufficient_scope").then_some(RefusalReason::Scopes(challenge))
         }
         _ => {
             if let Some(token) = token {
@@ -429,7 +442,7 @@ fn demand(token: Option<&Token>, response: &Response) -> Option<Demand> {
     }
 }
 
-impl Demand {
+impl RefusalReason {
     fn challenge(&self) -> &Challenge {
         static NONE: Challenge =
             Challenge { is_dpop: false, error: None, scopes: None, resource_metadata: None };
@@ -461,8 +474,13 @@ impl Demand {
 }
 
 impl Token {
-    fn of(response: TokenResponse, parties: Parties, client: StoredClient, scopes: Scopes) -> Self {
-        let Parties { resource, metadata, key } = parties;
+    fn of(
+        response: TokenResponse,
+        oauth_context: OAuthContext,
+        client: StoredClient,
+        scopes: Scopes,
+    ) -> Self {
+        let OAuthContext { resource, metadata, key } = oauth_context;
         let stored = StoredToken {
             issuer: metadata.issuer,
             resource: resource.identifier,
@@ -573,7 +591,8 @@ mod tests {
         let authorizer = Authorizer::new(oauth, "https://mcp.example/mcp");
         let client = Client::new();
         let is_sent_to = |url: &str| {
-            let request = authorizer.sign(&authorizer.standing(), "GET", url, client.get(url)).unwrap();
+            let request =
+                authorizer.sign(&authorizer.sent_credentials(), "GET", url, client.get(url)).unwrap();
             format!("{request:?}").contains("confidential")
         };
         assert!(is_sent_to("https://mcp.example/mcp") && is_sent_to("https://MCP.example:443/messages?id=1"));

@@ -9,14 +9,14 @@ use thruway_client::{Client, Request, Response, Timeouts};
 use thruway_message::StatusCode;
 
 use super::error::{OAuthError, quoted};
-use super::url::{HttpUrl, Reach};
+use super::url::{HostScope, HttpUrl};
 
 /// Sends requests for documents and tokens.
 #[derive(Debug)]
 pub(super) struct Fetch {
     client: Client,
     /// Distance of the MCP server. URLs that it names must not be nearer.
-    server: Reach,
+    server: HostScope,
 }
 
 /// A complete response.
@@ -29,13 +29,13 @@ pub(super) struct Answer {
 }
 
 impl Fetch {
-    pub(super) const fn new(client: Client, server: Reach) -> Self {
+    pub(super) const fn new(client: Client, server: HostScope) -> Self {
         Self { client, server }
     }
 
     /// Returns a copy for URLs that the user has configured. Such URLs may be on this machine.
     pub(super) fn for_configured_urls(&self) -> Self {
-        Self::new(self.client.clone(), Reach::Machine)
+        Self::new(self.client.clone(), HostScope::Machine)
     }
 
     /// Parses a URL that a server has named, and checks that the client may send requests and secrets to it
@@ -137,25 +137,25 @@ mod tests {
         let admit = |server, url: &str| Fetch::new(Client::new(), server).admit(url).map(drop);
         for url in ["http://127.0.0.1:8080/", "https://localhost/", "https://a.localhost./", "https://127.1/"]
         {
-            assert_eq!(admit(Reach::Machine, url), Ok(()), "{url}");
-            for server in [Reach::Network, Reach::Internet] {
+            assert_eq!(admit(HostScope::Machine, url), Ok(()), "{url}");
+            for server in [HostScope::Network, HostScope::Internet] {
                 assert_eq!(admit(server, url), Err(OAuthError::UrlTooNear(url.into())), "{url}");
             }
         }
-        for server in [Reach::Machine, Reach::Network] {
+        for server in [HostScope::Machine, HostScope::Network] {
             assert_eq!(admit(server, "https://192.168.1.1/"), Ok(()));
         }
         for url in ["https://192.168.1.1/", "https://169.254.169.254/", "https://[fd00::1]/"] {
-            assert_eq!(admit(Reach::Internet, url), Err(OAuthError::UrlTooNear(url.into())), "{url}");
+            assert_eq!(admit(HostScope::Internet, url), Err(OAuthError::UrlTooNear(url.into())), "{url}");
         }
-        for server in [Reach::Machine, Reach::Network, Reach::Internet] {
+        for server in [HostScope::Machine, HostScope::Network, HostScope::Internet] {
             assert_eq!(admit(server, "https://as.example/"), Ok(()));
             let url = "http://as.example/";
             assert_eq!(admit(server, url), Err(OAuthError::InsecureUrl(url.into())));
             assert!(admit(server, "nonsense").is_err());
         }
         // Regression test: the identity provider that the user had configured was refused too.
-        let configured = Fetch::new(Client::new(), Reach::Internet).for_configured_urls();
+        let configured = Fetch::new(Client::new(), HostScope::Internet).for_configured_urls();
         assert!(
             configured.admit("http://127.0.0.1:8080/").is_ok()
                 && configured.admit("https://10.0.0.1/").is_ok()

@@ -8,7 +8,7 @@ use super::fetch::Fetch;
 use super::identity::Identity;
 use super::login::{AUTHORIZATION_CODE, LoginRequest, UserAgent};
 use super::logins::Logins;
-use super::parties::Parties;
+use super::oauth_context::OAuthContext;
 use super::scopes::Scopes;
 use super::server::ServerMetadata;
 use super::store::StoredClient;
@@ -16,17 +16,17 @@ use super::token::{Form, TokenResponse, request_token};
 use super::{Grant, IdentityProvider, OAuth};
 
 /// The data of a token request.
-pub(super) struct Applicant<'a> {
+pub(super) struct TokenRequest<'a> {
     pub(super) fetch: &'a Fetch,
     pub(super) oauth: &'a OAuth,
-    pub(super) parties: &'a Parties,
+    pub(super) oauth_context: &'a OAuthContext,
     pub(super) identity: &'a Identity,
     pub(super) client: &'a StoredClient,
     pub(super) scopes: &'a Scopes,
     pub(super) logins: &'a Logins,
 }
 
-impl Applicant<'_> {
+impl TokenRequest<'_> {
     /// Obtains a token.
     pub(super) async fn apply(&self) -> Result<TokenResponse, OAuthError> {
         let form = match &self.oauth.grant {
@@ -36,7 +36,7 @@ impl Applicant<'_> {
                 self.with_scope(vec![("grant_type", CLIENT_CREDENTIALS.to_owned())])
             }
             Grant::Assertion(source) => {
-                let assertion = source(self.parties.metadata.issuer.clone()).await;
+                let assertion = source(self.oauth_context.metadata.issuer.clone()).await;
                 self.bearer(assertion.map_err(|error| OAuthError::AssertionUnavailable(error.kind()))?)?
             }
             Grant::Enterprise(provider) => {
@@ -49,7 +49,7 @@ impl Applicant<'_> {
 
     /// Exchanges a grant for a token.
     async fn redeem(&self, mut form: Form) -> Result<TokenResponse, OAuthError> {
-        let Parties { resource, metadata, key } = self.parties;
+        let OAuthContext { resource, metadata, key } = self.oauth_context;
         form.push(("resource", resource.identifier.clone()));
         let response = request_token(self.fetch, metadata, self.identity, key.as_deref(), form).await?;
         let response = response.validate(key.is_some())?;
@@ -61,7 +61,7 @@ impl Applicant<'_> {
 
     /// Lets a person log in.
     async fn log_in(&self, user_agent: &dyn UserAgent) -> Result<Form, OAuthError> {
-        let metadata = &self.parties.metadata;
+        let metadata = &self.oauth_context.metadata;
         metadata.demand_pkce()?;
         self.demand(AUTHORIZATION_CODE)?;
         let endpoint = metadata.authorization_endpoint(self.fetch)?;
@@ -69,7 +69,7 @@ impl Applicant<'_> {
             Some(uri) => uri.clone(),
             None => user_agent.redirect_uri().map_err(|error| OAuthError::LoginFailed(error.kind()))?,
         };
-        let resource = &self.parties.resource.identifier;
+        let resource = &self.oauth_context.resource.identifier;
         let request = LoginRequest::new(&endpoint, &self.identity.id, &redirect_uri, resource, self.scopes)
             .at_uri_of_issuer(user_agent, &metadata.issuer);
         let redirect = {
@@ -90,13 +90,13 @@ impl Applicant<'_> {
     /// Obtains an assertion about the user from an identity provider (RFC 8693, identity assertion JWT
     /// authorization grant).
     async fn exchange(&self, provider: &IdentityProvider) -> Result<String, OAuthError> {
-        let id_token = (provider.id_token)(self.parties.metadata.issuer.clone()).await;
+        let id_token = (provider.id_token)(self.oauth_context.metadata.issuer.clone()).await;
         let id_token = id_token.map_err(|error| OAuthError::AssertionUnavailable(error.kind()))?;
         let form = self.with_scope(vec![
             ("grant_type", TOKEN_EXCHANGE.to_owned()),
             ("requested_token_type", ID_JAG.to_owned()),
-            ("audience", self.parties.metadata.issuer.clone()),
-            ("resource", self.parties.resource.identifier.clone()),
+            ("audience", self.oauth_context.metadata.issuer.clone()),
+            ("resource", self.oauth_context.resource.identifier.clone()),
             ("subject_token", id_token),
             ("subject_token_type", ID_TOKEN.to_owned()),
         ]);
@@ -114,7 +114,7 @@ impl Applicant<'_> {
     }
 
     fn demand(&self, grant: &'static str) -> Result<(), OAuthError> {
-        self.parties.metadata.demand_grant(grant)
+        self.oauth_context.metadata.demand_grant(grant)
     }
 
     fn with_scope(&self, mut form: Form) -> Form {

@@ -16,7 +16,7 @@ use super::token::Form;
 use super::url::HttpUrl;
 
 /// The future of a login.
-pub type LoggingIn<'a> = Pin<Box<dyn Future<Output = io::Result<String>> + Send + 'a>>;
+pub type LoginFuture<'a> = Pin<Box<dyn Future<Output = io::Result<String>> + Send + 'a>>;
 
 /// Lets a person log in, for example in a browser.
 pub trait UserAgent: Send + Sync + 'static {
@@ -49,7 +49,7 @@ pub trait UserAgent: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait for the login.
-    fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a>;
+    fn log_in<'a>(&'a self, url: &'a str) -> LoginFuture<'a>;
 }
 
 /// A login request. It is kept until the answer arrives.
@@ -238,7 +238,7 @@ mod tests {
             Ok(format!("http://127.0.0.1:1/back/{}", issuer.len()))
         }
 
-        fn log_in<'a>(&'a self, _: &'a str) -> LoggingIn<'a> {
+        fn log_in<'a>(&'a self, _: &'a str) -> LoginFuture<'a> {
             unreachable!("this test logs in without a user agent")
         }
     }

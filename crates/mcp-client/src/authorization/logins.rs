@@ -59,9 +59,11 @@ impl Authorizers {
         make: impl FnOnce() -> A,
     ) -> Arc<A> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let standing = all.get(server_url).and_then(Weak::upgrade);
-        if let Some(standing) = standing.and_then(|standing| standing.downcast().ok()) {
-            return standing;
+        let sent_credentials = all.get(server_url).and_then(Weak::upgrade);
+        if let Some(sent_credentials) =
+            sent_credentials.and_then(|sent_credentials| sent_credentials.downcast().ok())
+        {
+            return sent_credentials;
         }
         all.retain(|_, one| one.strong_count() > 0);
         let authorizer = Arc::new(make());

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::login::{LoggingIn, UserAgent};
+use super::login::{LoginFuture, UserAgent};
 
 /// Shows a person the URL of the login, and waits on a local port for the redirect.
 pub struct LoopbackRedirect {
@@ -78,7 +78,7 @@ impl UserAgent for LoopbackRedirect {
         Ok(format!("{}/{digits}", self.redirect_uri()?))
     }
 
-    fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a> {
+    fn log_in<'a>(&'a self, url: &'a str) -> LoginFuture<'a> {
         Box::pin(async move {
             let listener = TcpListener::from_std(self.listener()?)?;
             let state = state_of(url).ok_or(io::ErrorKind::InvalidInput)?;

@@ -25,8 +25,8 @@ mod registration;
 mod token;
 mod logins;
 mod grants;
-mod parties;
-mod kept;
+mod oauth_context;
+mod token_record;
 
 // requests with a token
 mod authorizer;
@@ -44,7 +44,7 @@ use scopes::Scopes;
 
 pub use error::OAuthError;
 pub use identity::{PrivateKey, RegisteredClient};
-pub use login::{LoggingIn, UserAgent};
+pub use login::{LoginFuture, UserAgent};
 pub use loopback::LoopbackRedirect;
 pub use store::{Locking, MemoryTokenStore, StoredToken, TokenLock, TokenStore};
 

@@ -10,7 +10,7 @@ use super::scopes::Scopes;
 use super::server::ServerMetadata;
 use super::store::StoredClient;
 use super::token::refusal;
-use super::url::{HttpUrl, Reach};
+use super::url::{HostScope, HttpUrl};
 
 /// The response to a registration (RFC 7591 §3.2.1).
 #[derive(Deserialize)]
@@ -80,7 +80,7 @@ fn wanted_method(metadata: &ServerMetadata) -> Method {
 /// Returns the application type. A redirect to this machine, or to an application scheme, belongs to a native
 /// application.
 fn application_type(redirect_uri: &str) -> &'static str {
-    let is_web = HttpUrl::parse(redirect_uri).is_some_and(|uri| uri.reach() > Reach::Machine);
+    let is_web = HttpUrl::parse(redirect_uri).is_some_and(|uri| uri.reach() > HostScope::Machine);
     if is_web { "web" } else { "native" }
 }
 

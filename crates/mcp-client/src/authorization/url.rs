@@ -42,15 +42,15 @@ impl HttpUrl {
     }
 
     /// Returns the distance of the host, judged by its name alone: the shortest distance that any resolver
-    /// could yield. Names that a DNS server resolves count as [`Reach::Internet`].
-    pub(super) fn reach(&self) -> Reach {
+    /// could yield. Names that a DNS server resolves count as [`HostScope::Internet`].
+    pub(super) fn reach(&self) -> HostScope {
         let host = self.host();
         if let Some(address) = self.address() {
-            return Reach::of(address);
+            return HostScope::of(address);
         }
         let name = host.trim_end_matches('.').to_ascii_lowercase();
         if let Ok(address) = name.parse() {
-            return Reach::of(IpAddr::V4(address));
+            return HostScope::of(IpAddr::V4(address));
         }
         // RFC 6761 §6.3.
         let is_localhost = name == "localhost" || name.ends_with(".localhost");
@@ -58,7 +58,7 @@ impl HttpUrl {
         let is_ipv4 = name.rsplit('.').next().is_some_and(is_number);
         // A literal of an unknown version (RFC 3986 §3.2.2), or encoded characters.
         let is_unclear = name.contains(['[', '%']);
-        if is_localhost || is_ipv4 || is_unclear { Reach::Machine } else { Reach::Internet }
+        if is_localhost || is_ipv4 || is_unclear { HostScope::Machine } else { HostScope::Internet }
     }
 
     /// `true` if `other` has the same origin, path and query.
@@ -116,7 +116,7 @@ impl Deref for HttpUrl {
 /// Otherwise the server could make the client send requests that a firewall blocks for the server (RFC 9728
 /// §7.7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Reach {
+pub(super) enum HostScope {
     /// This machine.
     Machine,
     /// A network that is not part of the Internet, such as 192.168.0.0/16.
@@ -125,7 +125,7 @@ pub(super) enum Reach {
     Internet,
 }
 
-impl Reach {
+impl HostScope {
     /// Returns the distance of an address, or of an embedded IPv4 address if that is nearer.
     fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
@@ -194,30 +194,36 @@ mod tests {
     #[test]
     fn a_host_is_as_near_as_any_resolver_finds_it() {
         for (hosts, reach) in [
-            ("localhost LOCALHOST. a.localhost a.Localhost. 127.0.0.1 127.9.9.9. 0.0.0.0", Reach::Machine),
+            (
+                "localhost LOCALHOST. a.localhost a.Localhost. 127.0.0.1 127.9.9.9. 0.0.0.0",
+                HostScope::Machine,
+            ),
             (
                 "127.1 127.0.1 2130706433 0x7f000001 0x7F.1 0177.0.0.1 017700000001 0 1.2.3.4.5 08",
-                Reach::Machine,
+                HostScope::Machine,
             ),
-            ("a.example.1 300.1.1.1 10.1 0x 127%2e0.0.1 127.0.0.1..", Reach::Machine),
-            ("[::1] [::] [::ffff:127.0.0.1] [::ffff:0:0] [::127.0.0.1] [64:ff9b::7f00:1]", Reach::Machine),
-            ("[2002:7f00:1::]", Reach::Machine),
+            ("a.example.1 300.1.1.1 10.1 0x 127%2e0.0.1 127.0.0.1..", HostScope::Machine),
+            (
+                "[::1] [::] [::ffff:127.0.0.1] [::ffff:0:0] [::127.0.0.1] [64:ff9b::7f00:1]",
+                HostScope::Machine,
+            ),
+            ("[2002:7f00:1::]", HostScope::Machine),
             (
                 "10.0.0.1 192.168.1.1. 172.16.0.1 172.31.9.9 100.64.0.1 169.254.169.254 224.0.0.1",
-                Reach::Network,
+                HostScope::Network,
             ),
-            ("255.255.255.255 [fe80::1] [fec0::1] [fc00::1] [fd12::1] [ff02::1]", Reach::Network),
-            ("[::ffff:10.0.0.1] [64:ff9b::a00:1] [64:ff9b:1::1] [2002:c0a8:101::]", Reach::Network),
+            ("255.255.255.255 [fe80::1] [fec0::1] [fc00::1] [fd12::1] [ff02::1]", HostScope::Network),
+            ("[::ffff:10.0.0.1] [64:ff9b::a00:1] [64:ff9b:1::1] [2002:c0a8:101::]", HostScope::Network),
             (
                 "a.example localhost.example notlocalhost 127.0.0.1.example 8.8.8.8 172.32.0.1",
-                Reach::Internet,
+                HostScope::Internet,
             ),
-            ("100.128.0.1 192.169.0.1 [2606:4700::1] [::ffff:8.8.8.8] 0x.example a1 1a", Reach::Internet),
+            ("100.128.0.1 192.169.0.1 [2606:4700::1] [::ffff:8.8.8.8] 0x.example a1 1a", HostScope::Internet),
         ] {
             for host in hosts.split(' ') {
                 // A host that cannot be parsed cannot be reached.
                 let found =
-                    HttpUrl::parse(&format!("https://{host}/")).map_or(Reach::Machine, |url| url.reach());
+                    HttpUrl::parse(&format!("https://{host}/")).map_or(HostScope::Machine, |url| url.reach());
                 assert_eq!(found, reach, "{host}");
             }
         }

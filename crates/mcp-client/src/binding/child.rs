@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::error::McpClientError;
-use super::transport::{Child, Ends, OnStderr, Origin};
+use super::transport::{Child, OnStderr, Origin, StreamIo};
 
 impl Origin {
     /// Starts `command`. Its standard error goes to `on_stderr`, if set, or to the target that the command
@@ -23,7 +23,7 @@ impl Origin {
         mut command: Command,
         on_stderr: Option<OnStderr>,
         exit_wait: Duration,
-    ) -> io::Result<(Self, Ends)> {
+    ) -> io::Result<(Self, StreamIo)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if on_stderr.is_some() {
             command.stderr(Stdio::piped());
@@ -37,7 +37,7 @@ impl Origin {
 
     /// Restarts a child process that has died: at once the first time, then after growing pauses. Stops after
     /// [`RESTARTS_MAX`] restarts.
-    pub(super) async fn start_again(&mut self) -> Result<Ends, McpClientError> {
+    pub(super) async fn start_again(&mut self) -> Result<StreamIo, McpClientError> {
         if self.started.elapsed() > LIFE_LONG {
             self.restarts = 0;
         }
@@ -51,7 +51,7 @@ impl Origin {
         self.spawn().map_err(|error| McpClientError::Start(error.kind()))
     }
 
-    fn spawn(&mut self) -> io::Result<Ends> {
+    fn spawn(&mut self) -> io::Result<StreamIo> {
         let mut process = self.command.spawn()?;
         if let (Some(stderr), Some(on_stderr)) = (process.stderr.take(), &self.on_stderr) {
             tokio::spawn(tell_lines(stderr, on_stderr.clone()));
@@ -59,7 +59,7 @@ impl Origin {
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         let input = process.stdout.take().ok_or_else(closed)?.into_owned_fd()?;
         let output = process.stdin.take().ok_or_else(closed)?.into_owned_fd()?;
-        Ok(Ends {
+        Ok(StreamIo {
             input: Box::new(pipe::Receiver::from_owned_fd(input)?),
             output: Box::new(pipe::Sender::from_owned_fd(output)?),
             child: Some(Child { process }),
@@ -97,7 +97,7 @@ async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
             match line {
                 Line::Whole(line) => on_stderr(&String::from_utf8_lossy(line)),
                 Line::TooLong => on_stderr("(a line that is too long)"),
-                Line::Passed(_) => {}
+                Line::SkippedMessage(_) => {}
             }
         }
     }

@@ -79,7 +79,12 @@ impl Http {
         let request = self.client.request_to(Method::Delete, &self.endpoint()?.any);
         let mut request = request.field_lines(&field_lines).timeouts(timeouts);
         if let Some(authorizer) = &self.authorizer {
-            request = authorizer.sign(&authorizer.standing(), Method::Delete.as_str(), &self.url, request)?;
+            request = authorizer.sign(
+                &authorizer.sent_credentials(),
+                Method::Delete.as_str(),
+                &self.url,
+                request,
+            )?;
         }
         // Other statuses are ignored. Servers may refuse the request (405), or may have ended the session
         // before (404). Ending a session is no reason for a login (401).
@@ -183,17 +188,17 @@ async fn send_signed<'c>(
     request: impl Fn() -> Request<'c>,
 ) -> Result<Response, McpClientError> {
     let mut attempts = Attempts::default();
-    let mut standing = authorizer.standing();
-    if standing.ends_soon() {
-        standing = Box::pin(authorizer.renew(&standing)).await;
+    let mut sent_credentials = authorizer.sent_credentials();
+    if sent_credentials.ends_soon() {
+        sent_credentials = Box::pin(authorizer.renew(&sent_credentials)).await;
     }
     loop {
-        let response = authorizer.sign(&standing, method.as_str(), url, request())?.send().await?;
-        let Some(demand) = standing.demand(&response) else { return Ok(response) };
+        let response = authorizer.sign(&sent_credentials, method.as_str(), url, request())?.send().await?;
+        let Some(demand) = sent_credentials.demand(&response) else { return Ok(response) };
         drop(response);
         // Boxed, so that accepted requests do not carry the state of the authorization.
-        Box::pin(authorizer.satisfy(&standing, &demand, &mut attempts)).await?;
-        standing = authorizer.standing();
+        Box::pin(authorizer.satisfy(&sent_credentials, &demand, &mut attempts)).await?;
+        sent_credentials = authorizer.sent_credentials();
     }
 }
 

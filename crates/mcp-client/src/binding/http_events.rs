@@ -16,8 +16,8 @@ use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::outcome;
 use super::super::invalid_lines::InvalidLines;
-use super::super::party::WaitBudget;
 use super::super::reading::Answer;
+use super::super::requester::WaitBudget;
 use super::transport::{Http, Outgoing};
 
 impl Http {
@@ -54,9 +54,9 @@ impl Http {
             }
             let pause = pause(&events);
             if reason == McpClientError::Closed
-                && let Some(party) = conversation.incoming.party(Some(id))
+                && let Some(requester) = conversation.incoming.requester(Some(id))
             {
-                party.disconnect(pause);
+                requester.disconnect(pause);
             }
             sleep(pause).await;
             events = self.resume(conversation, &outgoing.field_lines, &last_event_id).await?;
@@ -229,8 +229,8 @@ async fn take_one(
                 // The client of this request may read as slowly as it likes: it delays only its own call. The
                 // timeout of the call ends the wait. The server may also send messages for other clients
                 // here; these must not delay the call.
-                let party = conversation.incoming.party(Some(id));
-                if party.is_some_and(|party| party.is_reader_of(&unsent)) {
+                let requester = conversation.incoming.requester(Some(id));
+                if requester.is_some_and(|requester| requester.is_reader_of(&unsent)) {
                     unsent.deliver().await;
                 } else {
                     budget.deliver(unsent).await;

@@ -18,7 +18,7 @@ use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::reading::{Answer, Read, Wanted};
 
-pub(super) use transport::{Binding, Ends, Http, OnStderr, Origin, Outgoing, Purpose, Received, Stream};
+pub(super) use transport::{Binding, Http, OnStderr, Origin, Outgoing, Purpose, Received, Stream, StreamIo};
 
 impl Binding {
     /// Returns `true` for a stream to one server process.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use thruway_mcp::stdio::{Line, Lines, Passed};
+use thruway_mcp::stdio::{Line, Lines, SkippedMessage};
 use thruway_net::{Admitted, LogLimit, PIPE_BYTES};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -14,11 +14,11 @@ use tokio::sync::{Mutex, mpsc, watch};
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::invalid_lines::InvalidLines;
-use super::transport::{Ends, Input, Link, Origin, Output, Stream};
+use super::transport::{Input, Link, Origin, Output, Stream, StreamIo};
 
 /// A stream before its tasks run. They start when the conversation exists.
-pub(crate) struct Unstarted {
-    ends: Ends,
+pub(crate) struct UnstartedStream {
+    ends: StreamIo,
     messages: mpsc::Receiver<Vec<u8>>,
     closing: watch::Receiver<bool>,
     over: watch::Sender<()>,
@@ -26,7 +26,7 @@ pub(crate) struct Unstarted {
 }
 
 impl Stream {
-    pub(crate) fn new(ends: Ends, origin: Option<Origin>) -> (Self, Unstarted) {
+    pub(crate) fn new(ends: StreamIo, origin: Option<Origin>) -> (Self, UnstartedStream) {
         let (link, unstarted) = Link::new(ends);
         (Self { link: ArcSwap::new(link), origin: origin.map(Mutex::new) }, unstarted)
     }
@@ -84,12 +84,12 @@ impl Stream {
 }
 
 impl Link {
-    fn new(ends: Ends) -> (Arc<Self>, Unstarted) {
+    fn new(ends: StreamIo) -> (Arc<Self>, UnstartedStream) {
         let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
         let (close, closing) = watch::channel(false);
         let (end, over) = watch::channel(());
         let link = Arc::new(Self { outbox, closing: close, over, is_lost: AtomicBool::new(false) });
-        let unstarted = Unstarted { ends, messages, closing, over: end, link: Arc::downgrade(&link) };
+        let unstarted = UnstartedStream { ends, messages, closing, over: end, link: Arc::downgrade(&link) };
         (link, unstarted)
     }
 
@@ -100,12 +100,12 @@ impl Link {
     }
 }
 
-impl Unstarted {
+impl UnstartedStream {
     /// Starts to read and write, until `conversation` is dropped.
     pub(crate) fn start(self, conversation: &Arc<Conversation>) {
         let bytes_max = conversation.options.message_bytes_max;
-        let Ends { input, output, child, exit_wait } = self.ends;
-        let near = Near { conversation: Arc::downgrade(conversation), link: self.link };
+        let StreamIo { input, output, child, exit_wait } = self.ends;
+        let near = StreamHandles { conversation: Arc::downgrade(conversation), link: self.link };
         let mut reading = conversation.runtime.spawn(read(near.clone(), input, bytes_max));
         let mut closing = self.closing.clone();
         let writing = conversation.runtime.spawn(write(output, self.messages, self.closing, exit_wait));
@@ -133,12 +133,12 @@ impl Unstarted {
 
 /// References to the near side of the stream, for the tasks of the stream.
 #[derive(Clone)]
-struct Near {
+struct StreamHandles {
     conversation: Weak<Conversation>,
     link: Weak<Link>,
 }
 
-impl Near {
+impl StreamHandles {
     /// Handles the end of the stream: fails the requests in flight. If the server can be restarted, the next
     /// request restarts it.
     fn lose(&self) {
@@ -160,7 +160,7 @@ impl Near {
 }
 
 /// Reads lines until the stream ends or the conversation is dropped.
-async fn read(near: Near, mut input: Input, bytes_max: usize) {
+async fn read(near: StreamHandles, mut input: Input, bytes_max: usize) {
     let mut lines = Lines::with_bytes_max(bytes_max);
     let mut invalid_lines = InvalidLines::default();
     let Some(mut budget) = near.conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
@@ -172,8 +172,8 @@ async fn read(near: Near, mut input: Input, bytes_max: usize) {
             match line {
                 // The id is known only at the end of the line.
                 Line::TooLong => {}
-                Line::Passed(Passed::Request(id)) => conversation.refuse_too_large(id),
-                Line::Passed(passed) => conversation.incoming.handle_passed(&passed),
+                Line::SkippedMessage(SkippedMessage::Request(id)) => conversation.refuse_too_large(id),
+                Line::SkippedMessage(passed) => conversation.incoming.handle_passed(&passed),
                 Line::Whole(line) => conversation.handle_line(line, &mut invalid_lines, &mut budget).await,
             }
         }
@@ -202,14 +202,14 @@ async fn write(
     exit_wait: Duration,
 ) {
     let writing = write_all(&mut output, messages, closing.clone());
-    let patience = async {
+    let request_timeouts = async {
         // A closing message and a dropped sender mean the same.
         let _ = closing.changed().await;
         tokio::time::sleep(exit_wait).await;
     };
     tokio::select! {
         () = writing => {}
-        () = patience => {}
+        () = request_timeouts => {}
     }
     // A pipe is closed when it is dropped.
     let _ = output.shutdown().await;

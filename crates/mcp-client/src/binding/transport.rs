@@ -148,7 +148,7 @@ pub(crate) type Input = Box<dyn AsyncRead + Send + Unpin>;
 pub(crate) type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Both directions of a stream, before anything is sent.
-pub(crate) struct Ends {
+pub(crate) struct StreamIo {
     pub(crate) input: Input,
     pub(crate) output: Output,
     pub(crate) child: Option<Child>,

@@ -15,10 +15,10 @@ use thruway_mcp::{Era, Revision};
 
 use super::super::binding::{Outgoing, Purpose};
 use super::super::conversation::{Conversation, Waiter};
-use super::super::deadline::Patience;
+use super::super::deadline::RequestTimeouts;
 use super::super::error::McpClientError;
 use super::super::reading::{Read, Wanted};
-use super::spoken::{Call, Legacy, Listening, version_line};
+use super::negotiated::{Call, Legacy, Listening, version_line};
 
 /// Parameters with metadata.
 #[derive(Serialize)]
@@ -47,13 +47,13 @@ impl Legacy {
         let id = conversation.next_id();
         let mut bytes = Vec::new();
         write_request(&mut bytes, &Id::Integer(id), methods::INITIALIZE, &params);
-        let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
+        let request_timeouts = RequestTimeouts { timeout: options.timeout, timeout_max: options.timeout };
         // The specification forbids cancellation of `initialize`.
         let waiter = Waiter {
-            patience,
+            request_timeouts,
             progress: None,
             queue: None,
-            party: None,
+            requester: None,
             is_forwarded: false,
             cancels: false,
         };
@@ -76,16 +76,21 @@ impl Legacy {
             Self { revision, result, has_session, field_lines, has_tasks, listening: Mutex::default() };
         legacy.confirm(conversation).await?;
         if let Some(level) = conversation.log_level() {
-            Box::pin(legacy.log_again(conversation, level, patience)).await;
+            Box::pin(legacy.log_again(conversation, level, request_timeouts)).await;
         }
         Ok(legacy)
     }
 
     /// Sets the log level of the previous session again. Errors are ignored: the server then uses its own
     /// level.
-    async fn log_again(&self, conversation: &Arc<Conversation>, level: LoggingLevel, patience: Patience) {
+    async fn log_again(
+        &self,
+        conversation: &Arc<Conversation>,
+        level: LoggingLevel,
+        request_timeouts: RequestTimeouts,
+    ) {
         let params = SetLevelRequestParams { level, meta: None };
-        let call = Call::new(methods::LOGGING_SET_LEVEL, params, patience);
+        let call = Call::new(methods::LOGGING_SET_LEVEL, params, request_timeouts);
         if self.result.capabilities.logging.is_some() {
             let _ = self.perform(conversation, &call).await.map(Read::into_raw);
         }
@@ -114,10 +119,10 @@ impl Legacy {
         }
         let outgoing = self.outgoing(bytes, call.method);
         let waiter = Waiter {
-            patience: call.patience,
+            request_timeouts: call.request_timeouts,
             progress: call.progress.clone(),
             queue: None,
-            party: None,
+            requester: None,
             is_forwarded: false,
             cancels: true,
         };

@@ -3,7 +3,7 @@
 mod negotiation;
 mod modern;
 mod legacy;
-mod spoken;
+mod negotiated;
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use thruway_message::FieldLinesBuf;
 
 use super::binding::Outgoing;
 use super::conversation::Conversation;
-use super::deadline::Patience;
+use super::deadline::RequestTimeouts;
 use super::error::McpClientError;
 use super::reading::{Read, Wanted};
 
 pub use modern::may_ask;
+pub(super) use negotiated::{Call, NegotiatedProtocol};
 pub use negotiation::is_refusal_of_era;
-pub(super) use spoken::{Call, Spoken};
 pub(super) use thruway_mcp::Era;
 
-impl Spoken {
+impl NegotiatedProtocol {
     /// Sends a request and answers the questions that precede its result.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
@@ -57,10 +57,10 @@ impl Spoken {
     pub(super) async fn discover(
         &self,
         conversation: &Arc<Conversation>,
-        patience: Patience,
+        request_timeouts: RequestTimeouts,
     ) -> Result<DiscoverResult, McpClientError> {
         match self {
-            Self::Modern(modern) => modern.discover(conversation, patience).await.cloned(),
+            Self::Modern(modern) => modern.discover(conversation, request_timeouts).await.cloned(),
             Self::Legacy(legacy) => Ok(legacy.discover()),
         }
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use thruway_client::ClientError;
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::Id;
-use thruway_mcp::modern::{RequestWriter, ResultType, Round, SaidOfRequest, append_headers, result_type};
+use thruway_mcp::modern::{RequestOptions, RequestWriter, ResultType, Round, append_headers, result_type};
 use thruway_mcp::schema::{DiscoverResult, InputRequiredResult, RequestParams, methods};
 use thruway_message::FieldLinesBuf;
 use tokio::sync::OnceCell;
@@ -15,10 +15,10 @@ use tokio::sync::OnceCell;
 use super::super::binding::{Outgoing, Purpose};
 use super::super::cache;
 use super::super::conversation::{Conversation, Waiter};
-use super::super::deadline::Patience;
+use super::super::deadline::RequestTimeouts;
 use super::super::error::McpClientError;
 use super::super::reading::{Answer, Read, Wanted};
-use super::spoken::{Call, Modern, version_line};
+use super::negotiated::{Call, Modern, version_line};
 
 impl Modern {
     pub(crate) fn new(conversation: &Conversation, revision: Revision) -> Result<Self, McpClientError> {
@@ -78,7 +78,7 @@ impl Modern {
     ) -> Result<Read<R>, McpClientError> {
         let id = conversation.next_id();
         let mut bytes = Vec::with_capacity(REQUEST_BYTES);
-        let said = SaidOfRequest {
+        let said = RequestOptions {
             wants_progress: call.progress.is_some(),
             log_level: conversation.log_level(),
             meta: call.meta,
@@ -88,10 +88,10 @@ impl Modern {
             .map_err(|_| McpClientError::ArgumentsInvalid)?;
         let outgoing = self.outgoing(bytes, call.method, call.name, &call.mirrored)?;
         let waiter = Waiter {
-            patience: call.patience,
+            request_timeouts: call.request_timeouts,
             progress: call.progress.clone(),
             queue: call.queue.clone(),
-            party: None,
+            requester: None,
             is_forwarded: false,
             // Over HTTP, closing the response cancels the request. A server that does not know
             // `server/discover` gets no cancellation.
@@ -119,10 +119,10 @@ impl Modern {
     pub(super) async fn discover(
         &self,
         conversation: &Arc<Conversation>,
-        patience: Patience,
+        request_timeouts: RequestTimeouts,
     ) -> Result<&DiscoverResult, McpClientError> {
         let ask = || async {
-            let call = Call::new(methods::SERVER_DISCOVER, RequestParams::default(), patience);
+            let call = Call::new(methods::SERVER_DISCOVER, RequestParams::default(), request_timeouts);
             let answer = self.perform(conversation, &call).await?.into_raw();
             serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
         };

@@ -7,12 +7,12 @@ use thruway_mcp::schema::DiscoverResult;
 use thruway_mcp::{Era, Revision};
 
 use super::super::conversation::Conversation;
-use super::super::deadline::Patience;
+use super::super::deadline::RequestTimeouts;
 use super::super::error::McpClientError;
 use super::super::options::EraChoice;
-use super::spoken::{Legacy, Modern, Spoken};
+use super::negotiated::{Legacy, Modern, NegotiatedProtocol};
 
-impl Spoken {
+impl NegotiatedProtocol {
     /// Negotiates the era and the revision with the server.
     pub(crate) async fn negotiate(conversation: &Arc<Conversation>) -> Result<Self, McpClientError> {
         match conversation.options.era {
@@ -35,7 +35,7 @@ async fn legacy(
     conversation: &Arc<Conversation>,
     requested: Revision,
     is_pinned: bool,
-) -> Result<Spoken, McpClientError> {
+) -> Result<NegotiatedProtocol, McpClientError> {
     let mut outcome = Legacy::initialize(conversation, requested, is_pinned).await;
     if let Err(McpClientError::Status(status)) = outcome
         && is_refusal_of_era(status.as_u16())
@@ -44,18 +44,18 @@ async fn legacy(
         // The server may support only HTTP with SSE.
         outcome = Legacy::initialize(conversation, requested, is_pinned).await;
     }
-    outcome.map(Spoken::Legacy)
+    outcome.map(NegotiatedProtocol::Legacy)
 }
 
 /// Asks the server for its capabilities with a modern request.
-async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientError> {
+async fn probe(conversation: &Arc<Conversation>) -> Result<NegotiatedProtocol, McpClientError> {
     let modern = Modern::new(conversation, Revision::LATEST)?;
     let options = &conversation.options;
     let is_stream = conversation.binding.has_common_stream();
     // Leaves time for the legacy handshake if the server does not answer.
     let timeout = if is_stream { options.probe_timeout.min(options.timeout / 2) } else { options.timeout };
-    let patience = Patience { timeout, timeout_max: timeout };
-    let outcome = modern.discover(conversation, patience).await;
+    let request_timeouts = RequestTimeouts { timeout, timeout_max: timeout };
+    let outcome = modern.discover(conversation, request_timeouts).await;
     let was_silent = matches!(outcome, Err(McpClientError::Closed | McpClientError::TimedOut));
     let decision = match outcome {
         // A legacy server may exit on an unknown request.
@@ -66,7 +66,7 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientErro
         outcome => decide(outcome, is_stream)?,
     };
     let revision = match decision {
-        Decision::Modern => return Ok(Spoken::Modern(modern)),
+        Decision::Modern => return Ok(NegotiatedProtocol::Modern(modern)),
         Decision::Legacy(revision) => revision,
     };
     match legacy(conversation, revision, false).await {
@@ -74,9 +74,9 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<Spoken, McpClientErro
         Err(McpClientError::Server(error))
             if was_silent && error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
         {
-            let patience = Patience { timeout: options.timeout, timeout_max: options.timeout };
-            match decide(modern.discover(conversation, patience).await, is_stream)? {
-                Decision::Modern => Ok(Spoken::Modern(modern)),
+            let request_timeouts = RequestTimeouts { timeout: options.timeout, timeout_max: options.timeout };
+            match decide(modern.discover(conversation, request_timeouts).await, is_stream)? {
+                Decision::Modern => Ok(NegotiatedProtocol::Modern(modern)),
                 Decision::Legacy(_) => Err(McpClientError::Server(error)),
             }
         }

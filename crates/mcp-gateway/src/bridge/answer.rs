@@ -13,34 +13,34 @@ use thruway_mcp_server::backend::Status;
 
 /// The revisions on both sides of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct AnswerRevisions {
     /// The revision of the client.
-    pub(super) near: Revision,
+    pub(super) client: Revision,
     /// The revision of the server.
-    pub(super) far: Revision,
+    pub(super) server: Revision,
 }
 
 /// Appends the response to request `id`.
 pub(super) fn write(
     output: &mut Vec<u8>,
     id: &Id<'_>,
-    way: Way,
+    revisions: AnswerRevisions,
     method: &str,
     results: &ResultWriter,
     outcome: Result<Answer, McpClientError>,
 ) -> Status {
     match outcome {
         Ok(answer) => {
-            let adapted = adapt(way, method, &answer);
+            let adapted = adapt(revisions, method, &answer);
             let answer = adapted.as_ref().unwrap_or(&answer);
-            write_result(output, id, |output| translate(output, way, method, results, answer));
+            write_result(output, id, |output| translate(output, revisions, method, results, answer));
             Status::Ok
         }
         Err(error) => {
             let has_capacity = !error.is_of_capacity();
-            let error = translate_error(way, method, error_of(error));
+            let error = translate_error(revisions, method, error_of(error));
             write_error(output, Some(id), &error);
-            match way.near.era() {
+            match revisions.client.era() {
                 Era::Legacy => Status::Ok,
                 Era::Modern if has_capacity => Status::of(&error),
                 Era::Modern => Status::Unavailable,
@@ -56,22 +56,29 @@ pub(super) fn no_method() -> Error {
 
 /// Replaces content that the client's revision does not have, and removes output schemas that the server may
 /// violate. Returns `None` if no change is necessary.
-fn adapt(way: Way, method: &str, answer: &Answer) -> Option<Answer> {
+fn adapt(revisions: AnswerRevisions, method: &str, answer: &Answer) -> Option<Answer> {
     let is_old = |revision: Revision| !revision.has_structured_output();
     match method {
-        methods::TOOLS_LIST if is_old(way.far) && !is_old(way.near) => without_promises(answer, |_| false),
-        methods::TOOLS_LIST if way.near.era() == Era::Legacy && way.far.era() == Era::Modern => {
+        methods::TOOLS_LIST if is_old(revisions.server) && !is_old(revisions.client) => {
+            without_promises(answer, |_| false)
+        }
+        methods::TOOLS_LIST
+            if revisions.client.era() == Era::Legacy && revisions.server.era() == Era::Modern =>
+        {
             without_promises(answer, |schema| schema["type"] == "object")
         }
-        methods::TOOLS_CALL if way.near < way.far && (is_old(way.near) || has_other_structure(answer)) => {
+        methods::TOOLS_CALL
+            if revisions.client < revisions.server
+                && (is_old(revisions.client) || has_other_structure(answer)) =>
+        {
             let mut result: CallToolResult = serde_json::from_str(answer.get()).ok()?;
-            legacy::downgrade_result(&mut result, way.near);
+            legacy::downgrade_result(&mut result, revisions.client);
             to_raw_value(&result).ok()
         }
-        methods::PROMPTS_GET if is_old(way.near) && way.near < way.far => {
+        methods::PROMPTS_GET if is_old(revisions.client) && revisions.client < revisions.server => {
             let mut result: GetPromptResult = serde_json::from_str(answer.get()).ok()?;
             for message in &mut result.messages {
-                legacy::downgrade(std::slice::from_mut(&mut message.content), way.near);
+                legacy::downgrade(std::slice::from_mut(&mut message.content), revisions.client);
             }
             to_raw_value(&result).ok()
         }
@@ -104,7 +111,7 @@ fn without_promises(answer: &Answer, may_be_promised: fn(&Value) -> bool) -> Opt
 
 fn translate(
     output: &mut Vec<u8>,
-    way: Way,
+    revisions: AnswerRevisions,
     method: &str,
     results: &ResultWriter,
     answer: &Answer,
@@ -114,7 +121,7 @@ fn translate(
         return Err(no_object());
     }
     let start = output.len();
-    match (way.near.era(), way.far.era()) {
+    match (revisions.client.era(), revisions.server.era()) {
         (Era::Modern, Era::Modern) | (Era::Legacy, Era::Legacy) => append_line(output, answer.get()),
         // Most results have no members that must be removed.
         (Era::Modern, Era::Legacy) if !says_more(answer.get()) => {
@@ -161,15 +168,15 @@ fn cache_of(method: &str) -> Option<CacheHint> {
 
 /// Translates error codes. The eras have different codes for a missing resource, and only one era has a code
 /// for pages that the user must visit first.
-fn translate_error(way: Way, method: &str, mut error: Error) -> Error {
-    if way.near.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
+fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -> Error {
+    if revisions.client.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
         // The bridge has already asked the client to visit the pages, if possible.
         error.code = ErrorCode::INTERNAL_ERROR;
     }
     if method != methods::RESOURCES_READ {
         return error;
     }
-    match (way.near.era(), way.far.era(), error.code) {
+    match (revisions.client.era(), revisions.server.era(), error.code) {
         (Era::Modern, Era::Legacy, ErrorCode::RESOURCE_NOT_FOUND) => error.code = ErrorCode::INVALID_PARAMS,
         (Era::Legacy, Era::Modern, ErrorCode::INVALID_PARAMS)
             if error.data.as_ref().is_some_and(|data| data.get("uri").is_some()) =>

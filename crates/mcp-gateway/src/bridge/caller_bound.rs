@@ -42,17 +42,20 @@ impl CallerBound {
     /// # Errors
     /// This caller did not receive them, or received the `requestState` for another request. Or the server
     /// process of the task has ended.
-    pub(super) fn open(&self, onward: &mut ForwardedCall, run: &str) -> Result<(), McpClientError> {
+    pub(super) fn open(&self, forwarded_call: &mut ForwardedCall, run: &str) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
             let id = self.key.open_text(sealed, &self.task_binding(run)).ok_or_else(unknown_task)?;
-            onward.params = replaced(&onward.params, TASK_ID, &id).ok_or_else(unknown_task)?;
-            onward.name = Some(id.into());
-            onward.is_of_process = true;
+            forwarded_call.params =
+                replaced(&forwarded_call.params, TASK_ID, &id).ok_or_else(unknown_task)?;
+            forwarded_call.name = Some(id.into());
+            forwarded_call.is_of_process = true;
         }
         if let Some(sealed) = &self.request_state {
-            let state = self.key.open(sealed, &self.binding(onward)?).map_err(McpClientError::Server)?;
+            let state =
+                self.key.open(sealed, &self.binding(forwarded_call)?).map_err(McpClientError::Server)?;
             let state = state.relayed.ok_or_else(invalid_state)?;
-            onward.params = replaced(&onward.params, REQUEST_STATE, &state).ok_or_else(invalid_state)?;
+            forwarded_call.params =
+                replaced(&forwarded_call.params, REQUEST_STATE, &state).ok_or_else(invalid_state)?;
         }
         Ok(())
     }
@@ -65,7 +68,7 @@ impl CallerBound {
     pub(super) fn seal(
         &self,
         answer: Answer,
-        onward: &ForwardedCall,
+        forwarded_call: &ForwardedCall,
         run: &str,
         upstream: &Upstream,
     ) -> Result<Answer, McpClientError> {
@@ -78,16 +81,16 @@ impl CallerBound {
             return Ok(answer);
         }
         match result_type(&answer) {
-            Ok(ResultType::InputRequired) => self.seal_state(answer, onward),
+            Ok(ResultType::InputRequired) => self.seal_state(answer, forwarded_call),
             Ok(ResultType::Task) => self.seal_task(answer, run),
             Ok(ResultType::Complete) if self.task_id.is_some() => self.seal_task(answer, run),
             _ => Ok(answer),
         }
     }
 
-    fn seal_state(&self, answer: Answer, onward: &ForwardedCall) -> Result<Answer, McpClientError> {
+    fn seal_state(&self, answer: Answer, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
         let Some(state) = string_at(&answer, REQUEST_STATE) else { return Ok(answer) };
-        let sealed = self.key.seal(State::relayed(state), &self.binding(onward)?);
+        let sealed = self.key.seal(State::relayed(state), &self.binding(forwarded_call)?);
         let sealed = sealed.map_err(McpClientError::Server)?;
         Ok(replaced(&answer, REQUEST_STATE, &sealed).unwrap_or(answer))
     }
@@ -103,9 +106,9 @@ impl CallerBound {
 
     /// Returns the binding of the `requestState` of a request. Computed on demand, because most requests have
     /// no `requestState`.
-    fn binding(&self, onward: &ForwardedCall) -> Result<RequestBinding, McpClientError> {
-        let params = Params::parse(Some(&onward.params)).map_err(McpClientError::Server)?;
-        Ok(BoundRequest::new(&self.caller, &onward.method, &params).binding())
+    fn binding(&self, forwarded_call: &ForwardedCall) -> Result<RequestBinding, McpClientError> {
+        let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
+        Ok(BoundRequest::new(&self.caller, &forwarded_call.method, &params).binding())
     }
 
     /// Returns the binding of a task to its caller and to its server process. A restarted server may use the

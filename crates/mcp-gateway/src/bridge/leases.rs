@@ -8,7 +8,7 @@ use serde_json::value::to_raw_value;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{ElicitAction, ElicitResult, LoggingLevel, methods};
 use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Party, required_pages};
+use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Requester, required_pages};
 use thruway_mcp_server::backend::Holder;
 use tokio::time::Instant;
 
@@ -123,12 +123,12 @@ impl Lease {
     /// Forwards the call. If the server requires visits to pages and the user accepts, forwards it once more.
     /// After a completed call, the server becomes idle. After a canceled call it does not, because it may
     /// still ask questions about that call.
-    pub(super) async fn forward(mut self, onward: &ForwardedCall) -> Result<Answer, McpClientError> {
-        let mut outcome = self.upstream.client.forward(onward).await;
-        if let (Err(McpClientError::Server(error)), Some(party)) = (&outcome, &onward.party)
-            && has_visited(&**party, error).await
+    pub(super) async fn forward(mut self, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
+        let mut outcome = self.upstream.client.forward(forwarded_call).await;
+        if let (Err(McpClientError::Server(error)), Some(requester)) = (&outcome, &forwarded_call.requester)
+            && has_visited(&**requester, error).await
         {
-            outcome = self.upstream.client.forward(onward).await;
+            outcome = self.upstream.client.forward(forwarded_call).await;
         }
         self.is_over = matches!(outcome, Ok(_) | Err(McpClientError::Server(_)));
         outcome
@@ -137,11 +137,11 @@ impl Lease {
 
 /// Asks the client to visit the pages that `error` names, one after another. Returns `true` if `error` names
 /// pages and the user accepted all of them.
-async fn has_visited(party: &dyn Party, error: &Error) -> bool {
+async fn has_visited(requester: &dyn Requester, error: &Error) -> bool {
     let Some(pages) = required_pages(error) else { return false };
     for page in pages {
         let Ok(page) = to_raw_value(&page) else { return false };
-        let answered = party.ask(methods::ELICITATION_CREATE, Some(&page)).await;
+        let answered = requester.ask(methods::ELICITATION_CREATE, Some(&page)).await;
         let result = answered.ok().and_then(|answer| serde_json::from_str::<ElicitResult>(answer.get()).ok());
         if result.is_none_or(|result| result.action != ElicitAction::Accept) {
             return false;

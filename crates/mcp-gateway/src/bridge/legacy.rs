@@ -14,16 +14,16 @@ use thruway_mcp::{Era, Revision, dual_era};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Sender, empty_object, reporting};
 use thruway_mcp_server::backend::{
-    Change, Exchange, Holder, LegacyRequest, Reply, Said, ServerCore, Session, Status,
+    Change, Exchange, Holder, InterimMessage, LegacyRequest, Reply, ServerCore, Session, Status,
 };
 use tokio::sync::mpsc;
 
-use super::answer::{self, Way};
+use super::answer::{self, AnswerRevisions};
 use super::bridge_core::BridgeCore;
-use super::far_side::{BridgeSession, FarSide};
-use super::messages::{self, onward};
+use super::era_server::{BridgeSession, EraServer};
+use super::messages::{self, forwarded_call};
 use super::outbox::Outbox;
-use super::session_party::SessionParty;
+use super::session_requester::SessionRequester;
 use super::suspended::CallInFlight;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
 use super::upstream::Upstream;
@@ -36,10 +36,10 @@ pub(super) fn handle_request(
 ) -> Option<Reply> {
     let LegacyRequest { core, session, revision, request, params, .. } = *incoming;
     let state = session.and_then(|session| BridgeSession::of(session));
-    let far_side = state.map_or_else(|| bridge.far_side(Era::Legacy), |state| &state.far_side);
+    let era_server = state.map_or_else(|| bridge.era_server(Era::Legacy), |state| &state.era_server);
     let forwarding = Forwarding {
         core: core.clone(),
-        far_side: far_side.clone(),
+        era_server: era_server.clone(),
         session: session.cloned(),
         revision,
         id: request.id.to_owned(),
@@ -55,7 +55,7 @@ pub(super) fn handle_request(
         methods::PING => return None,
         methods::LOGGING_SET_LEVEL => {
             let session = note_level(session, request)?;
-            if far_side.era() == Era::Modern {
+            if era_server.era() == Era::Modern {
                 // Modern requests contain the log level.
                 return None;
             }
@@ -68,20 +68,20 @@ pub(super) fn handle_request(
         }
         _ => {}
     }
-    let mut onward = onward(request, params);
-    onward.sender = (far_side.era() == Era::Modern).then(|| sender(session));
-    let speaking = session.map(|session| Speaking::new(session, bridge, params));
+    let mut forwarded_call = forwarded_call(request, params);
+    forwarded_call.sender = (era_server.era() == Era::Modern).then(|| sender(session));
+    let speaking = session.map(|session| SessionClient::new(session, bridge, params));
     let (speaking, messages) = speaking.unzip();
     let exchange = match speaking {
         Some(speaking) if tasks::is_about_tasks(&request.method) => {
             let id = params.task_id.as_deref().map(Into::into);
-            Exchange::new(forwarding.forward_about_tasks(onward, speaking, id), messages)
+            Exchange::new(forwarding.forward_about_tasks(forwarded_call, speaking, id), messages)
         }
         Some(speaking) if speaking.owner().is_some() && is_to_be_task(request, params) => {
-            onward.params = request.params.map_or_else(empty_object, ToOwned::to_owned);
-            Exchange::new(forwarding.forward_as_task(onward, speaking), messages)
+            forwarded_call.params = request.params.map_or_else(empty_object, ToOwned::to_owned);
+            Exchange::new(forwarding.forward_as_task(forwarded_call, speaking), messages)
         }
-        speaking => Exchange::new(forwarding.forward(onward, speaking), messages),
+        speaking => Exchange::new(forwarding.forward(forwarded_call, speaking), messages),
     };
     Some(Reply::Later(exchange))
 }
@@ -122,7 +122,7 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
 }
 
 /// The client of a session, and the response stream of one of its requests.
-pub(super) struct Speaking {
+pub(super) struct SessionClient {
     session: Arc<Session>,
     outbox: Outbox,
     progress_token: Option<RequestId>,
@@ -130,8 +130,12 @@ pub(super) struct Speaking {
     wait: Duration,
 }
 
-impl Speaking {
-    fn new(session: &Arc<Session>, bridge: &BridgeCore, params: &Params<'_>) -> (Self, mpsc::Receiver<Said>) {
+impl SessionClient {
+    fn new(
+        session: &Arc<Session>,
+        bridge: &BridgeCore,
+        params: &Params<'_>,
+    ) -> (Self, mpsc::Receiver<InterimMessage>) {
         let (outbox, messages) = Outbox::new(&bridge.dropped);
         let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
         let wait = bridge.suspended.wait();
@@ -159,25 +163,29 @@ impl Speaking {
     }
 
     /// Returns the party that receives the questions and messages of this request.
-    pub(super) fn party(&self, names: Option<Names>, reserved: Option<Arc<Reserved>>) -> Arc<SessionParty> {
+    pub(super) fn requester(
+        &self,
+        names: Option<Names>,
+        reserved: Option<Arc<Reserved>>,
+    ) -> Arc<SessionRequester> {
         let (session, outbox, wait) = (self.session.clone(), self.outbox.clone(), self.wait);
-        Arc::new(SessionParty { session, outbox, wait, names, reserved })
+        Arc::new(SessionRequester { session, outbox, wait, names, reserved })
     }
 
-    pub(super) fn speak_for(&self, onward: &mut ForwardedCall, names: Option<Names>) {
+    pub(super) fn speak_for(&self, forwarded_call: &mut ForwardedCall, names: Option<Names>) {
         if let Some(token) = self.progress_token.clone() {
             let outbox = self.outbox.clone();
             let report = move |params| messages::report(&outbox, &token, params);
-            onward.progress = Some(reporting(Arc::new(report)));
+            forwarded_call.progress = Some(reporting(Arc::new(report)));
         }
-        onward.party = Some(self.party(names, None));
+        forwarded_call.requester = Some(self.requester(names, None));
     }
 }
 
 /// A request that is being forwarded.
 pub(super) struct Forwarding {
     core: Arc<ServerCore>,
-    far_side: Arc<FarSide>,
+    era_server: Arc<EraServer>,
     session: Option<Arc<Session>>,
     revision: Revision,
     id: RequestId,
@@ -185,26 +193,30 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    async fn forward(self, mut onward: ForwardedCall, speaking: Option<Speaking>) -> (Vec<u8>, Status) {
+    async fn forward(
+        self,
+        mut forwarded_call: ForwardedCall,
+        speaking: Option<SessionClient>,
+    ) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
             Ok(upstream) => {
                 if let Some(speaking) = speaking {
-                    speaking.speak_for(&mut onward, self.names(&speaking, upstream.number()));
+                    speaking.speak_for(&mut forwarded_call, self.names(&speaking, upstream.number()));
                 }
-                self.exchange(&upstream, &mut onward).await
+                self.exchange(&upstream, &mut forwarded_call).await
             }
             Err(error) => Err(error),
         };
-        self.write(&onward.method, outcome)
+        self.write(&forwarded_call.method, outcome)
     }
 
     pub(super) fn tasks(&self) -> &Arc<Tasks> {
-        &self.far_side.upstreams.tasks
+        &self.era_server.upstreams.tasks
     }
 
     /// Returns the mapping of task ids between the client and the server with this number. Returns `None` if
     /// calls cannot become tasks.
-    pub(super) fn names(&self, speaking: &Speaking, server: u64) -> Option<Names> {
+    pub(super) fn names(&self, speaking: &SessionClient, server: u64) -> Option<Names> {
         speaking.owner().map(|owner| Names::new(self.tasks().clone(), owner.clone(), server))
     }
 
@@ -213,16 +225,18 @@ impl Forwarding {
     async fn exchange(
         &self,
         upstream: &Arc<Upstream>,
-        onward: &mut ForwardedCall,
+        forwarded_call: &mut ForwardedCall,
     ) -> Result<Answer, McpClientError> {
         for _ in 0..=ROUNDS_MAX {
-            let answer = upstream.client.forward(onward).await?;
-            if self.far_side.era() == Era::Legacy {
+            let answer = upstream.client.forward(forwarded_call).await?;
+            if self.era_server.era() == Era::Legacy {
                 return Ok(answer);
             }
             match result_type(&answer) {
                 Ok(ResultType::Complete) => return Ok(answer),
-                Ok(ResultType::InputRequired) => onward.round = round(onward, &answer).await?,
+                Ok(ResultType::InputRequired) => {
+                    forwarded_call.round = round(forwarded_call, &answer).await?
+                }
                 Ok(ResultType::Task) | Err(_) => {
                     return Err(McpClientError::result_invalid(&"its `resultType` is not allowed here"));
                 }
@@ -236,7 +250,7 @@ impl Forwarding {
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
             Ok(upstream) => match BridgeSession::of(&session) {
-                Some(own) => self.far_side.upstreams.log_for(&upstream, &session, &own.state).await,
+                Some(own) => self.era_server.upstreams.log_for(&upstream, &session, &own.state).await,
                 None => Ok(()),
             },
             Err(error) => Err(error),
@@ -292,7 +306,7 @@ impl Forwarding {
     }
 
     pub(super) async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
-        let upstreams = &self.far_side.upstreams;
+        let upstreams = &self.era_server.upstreams;
         match self.session.as_ref().and_then(|session| Some((session, BridgeSession::of(session)?))) {
             Some((session, own)) => upstreams.of_session(session, &own.state).await,
             None => upstreams.plain().await,
@@ -300,10 +314,10 @@ impl Forwarding {
     }
 
     pub(super) fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
-        let way = Way { near: self.revision, far: self.far_side.revision };
+        let revisions = AnswerRevisions { client: self.revision, server: self.era_server.revision };
         let mut output = Vec::new();
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, way, method, self.core.results(), outcome);
+        let status = answer::write(&mut output, &id, revisions, method, self.core.results(), outcome);
         (output, status)
     }
 }
@@ -325,14 +339,15 @@ struct EmbeddedRequest {
 }
 
 /// Asks the client the questions in `answer`, one after another. Returns the members for the next round.
-async fn round(onward: &ForwardedCall, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
+async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
     let questions: Questions =
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
     let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
     let mut responses = b"{".to_vec();
     for (name, question) in questions.input_requests {
-        let party = onward.party.as_ref().ok_or_else(|| McpClientError::QuestionFailed(nobody()))?;
-        let answered = party.ask(&question.method, question.params.as_deref()).await;
+        let requester =
+            forwarded_call.requester.as_ref().ok_or_else(|| McpClientError::QuestionFailed(nobody()))?;
+        let answered = requester.ask(&question.method, question.params.as_deref()).await;
         append_member(&mut responses, &name, answered.map_err(McpClientError::QuestionFailed)?.get());
     }
     responses.push(b'}');

@@ -55,7 +55,7 @@ pub(super) fn one_line(json: &RawValue) -> Box<RawValue> {
 }
 
 /// Converts a request of a client for forwarding. Removes a request for a task.
-pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> ForwardedCall {
+pub(super) fn forwarded_call(request: &Request<'_>, params: &Params<'_>) -> ForwardedCall {
     let meta = &params.meta;
     let has_meta = meta.progress_token.is_some()
         || meta.protocol_version.is_some()
@@ -74,7 +74,7 @@ pub(super) fn onward(request: &Request<'_>, params: &Params<'_>) -> ForwardedCal
         has_meta,
         sender: None,
         round: Vec::new(),
-        party: None,
+        requester: None,
         progress: None,
         progress_token: None,
         is_of_process: false,

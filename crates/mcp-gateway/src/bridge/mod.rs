@@ -8,13 +8,13 @@ mod options;
 mod bridge_core;
 
 // connections to the server
-mod far_side;
+mod era_server;
 mod upstream;
 mod upstreams;
 mod leases;
 
 // from a request to its answer
-mod session_party;
+mod session_requester;
 mod outbox;
 mod legacy;
 mod modern;
@@ -40,7 +40,7 @@ use tokio::io::DuplexStream;
 use tokio::time::timeout;
 
 use bridge_core::BridgeCore;
-use far_side::{BridgeSession, FarSide, LegacyFarSide};
+use era_server::{BridgeSession, EraServer, LegacyEraServer};
 use suspended::{CallsInFlight, Suspended};
 use thruway_mcp_client::{EraChoice, McpClient, McpClientBuilder, McpClientError};
 use thruway_mcp_server::backend::DroppedMessages;
@@ -106,11 +106,11 @@ impl Bridge {
             dropped: dropped.clone(),
             is_ending: Arc::default(),
         };
-        let (far_side, discovered) = FarSide::connect(&connector, options.client.era).await?;
-        let may_speak_both = options.client.era == EraChoice::Auto && far_side.era() == Era::Modern;
+        let (era_server, discovered) = EraServer::connect(&connector, options.client.era).await?;
+        let may_speak_both = options.client.era == EraChoice::Auto && era_server.era() == Era::Modern;
         let core = Arc::new(BridgeCore {
-            far_side: Arc::new(far_side),
-            legacy_far_side: LegacyFarSide::new(may_speak_both),
+            era_server: Arc::new(era_server),
+            legacy_era_server: LegacyEraServer::new(may_speak_both),
             connector,
             shares_subscriptions: options.shares_subscriptions,
             suspended: Suspended::new(options.questions_max, options.question_wait),
@@ -133,8 +133,8 @@ impl Bridge {
 
     /// Disconnects from the server. The bridge connects again for later requests.
     pub async fn close(&self) {
-        for far_side in self.core.far_sides() {
-            far_side.upstreams.close().await;
+        for era_server in self.core.far_sides() {
+            era_server.upstreams.close().await;
         }
     }
 
@@ -150,8 +150,8 @@ impl Bridge {
     pub async fn drain(&self, within: Duration) {
         // Remaining calls are cut off.
         let _ = timeout(within, self.core.calls.none()).await;
-        for far_side in self.core.far_sides() {
-            far_side.upstreams.end().await;
+        for era_server in self.core.far_sides() {
+            era_server.upstreams.end().await;
         }
     }
 }
@@ -176,11 +176,12 @@ impl Backend for BridgeBackend {
     }
 
     fn begin_session(&self, _: &ServerCore, revision: Revision) -> NewSession {
-        let far_side = self.0.far_side_of_session().clone();
-        let capabilities = far_side.capabilities(revision);
-        let tasks = far_side.tasks_of_session(revision);
-        let state = BridgeSession { far_side: far_side.clone(), state: Arc::new(SessionState::new(tasks)) };
-        tokio::spawn(async move { far_side.watch_lists().await });
+        let era_server = self.0.far_side_of_session().clone();
+        let capabilities = era_server.capabilities(revision);
+        let tasks = era_server.tasks_of_session(revision);
+        let state =
+            BridgeSession { era_server: era_server.clone(), state: Arc::new(SessionState::new(tasks)) };
+        tokio::spawn(async move { era_server.watch_lists().await });
         NewSession { capabilities, state: Some(Box::new(state)) }
     }
 

@@ -17,12 +17,12 @@ use thruway_mcp_server::backend::{
     Share, Status, WantedNotifications, require_tasks,
 };
 
-use super::answer::{self, Way};
+use super::answer::{self, AnswerRevisions};
 use super::bridge_core::BridgeCore;
 use super::caller_bound::{self, CallerBound};
 use super::leases::{Lease, PoolKey};
-use super::messages::onward;
-use super::ongoing::{Listener, ModernParty, Ongoing, Step};
+use super::messages::forwarded_call;
+use super::ongoing::{Listener, ModernRequester, Ongoing, Step};
 use super::suspended::CallInFlight;
 use super::tasks;
 use super::upstream::{Upstream, Watch};
@@ -66,29 +66,29 @@ pub(super) fn handle_request(
         Ok(capabilities) => capabilities,
         Err(error) => return Reply::error(output, &request.id, &error),
     };
-    let mut onward = onward(request, params);
+    let mut forwarded_call = forwarded_call(request, params);
     if request.method == methods::TOOLS_CALL {
-        onward.param_headers = headers.map(ReceivedParamHeaders::of);
+        forwarded_call.param_headers = headers.map(ReceivedParamHeaders::of);
     }
     let Some(capabilities) = capabilities else {
         let bound = CallerBound::new(core.state_key(), caller, &request.method, params);
-        let answer = forwarding.plain(onward, listener, bound);
+        let answer = forwarding.plain(forwarded_call, listener, bound);
         return Reply::Later(Exchange::new(answer, messages));
     };
     let pool_key = pool_key(caller, capabilities);
     if !may_ask(&request.method) {
-        let answer = forwarding.apart(pool_key, onward, listener);
+        let answer = forwarding.apart(pool_key, forwarded_call, listener);
         return Reply::Later(Exchange::new(answer, messages));
     }
     let bound = BoundRequest::new(caller, &request.method, params);
     match &params.request_state {
         None => {
-            let answer = forwarding.asking(pool_key, onward, listener, bound);
+            let answer = forwarding.asking(pool_key, forwarded_call, listener, bound);
             Reply::Later(Exchange::new(answer, messages))
         }
         Some(state) => match resume(bridge, state, &bound, params, listener) {
             Ok(ongoing) => {
-                let answer = forwarding.drive_on(ongoing, onward, bound);
+                let answer = forwarding.drive_on(ongoing, forwarded_call, bound);
                 Reply::Later(Exchange::new(answer, messages))
             }
             Err(error) => Reply::error(output, &request.id, &error),
@@ -140,34 +140,34 @@ impl Forwarding {
     /// forwards the answer unchanged, except for the values bound to the caller.
     async fn plain(
         self,
-        mut onward: ForwardedCall,
+        mut forwarded_call: ForwardedCall,
         listener: Listener,
         bound: CallerBound,
     ) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
         if !listener.is_deaf() {
-            ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
+            ModernRequester::new(self.next_key(), listener).speak_for(&mut forwarded_call);
         }
-        let outcome = self.forward_bound(&mut onward, log_level, &bound).await;
-        self.write(&onward.method, outcome)
+        let outcome = self.forward_bound(&mut forwarded_call, log_level, &bound).await;
+        self.write(&forwarded_call.method, outcome)
     }
 
     async fn forward_bound(
         &self,
-        onward: &mut ForwardedCall,
+        forwarded_call: &mut ForwardedCall,
         log_level: Option<LoggingLevel>,
         bound: &CallerBound,
     ) -> Result<Answer, McpClientError> {
-        let upstream = self.bridge.far_side.upstreams.plain().await?;
+        let upstream = self.bridge.era_server.upstreams.plain().await?;
         if let Some(level) = log_level {
             upstream.log_from(level).await;
         }
         if self.bridge.era() == Era::Legacy {
-            return upstream.client.forward(onward).await;
+            return upstream.client.forward(forwarded_call).await;
         }
         let run = upstream.run();
-        bound.open(onward, &run)?;
-        bound.seal(upstream.client.forward(onward).await?, onward, &run, &upstream)
+        bound.open(forwarded_call, &run)?;
+        bound.seal(upstream.client.forward(forwarded_call).await?, forwarded_call, &run, &upstream)
     }
 
     /// Forwards the request to a server that knows the client's capabilities. This method permits no
@@ -175,29 +175,30 @@ impl Forwarding {
     async fn apart(
         self,
         pool_key: PoolKey,
-        mut onward: ForwardedCall,
+        mut forwarded_call: ForwardedCall,
         listener: Listener,
     ) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
-        ModernParty::new(self.next_key(), listener).speak_for(&mut onward);
+        ModernRequester::new(self.next_key(), listener).speak_for(&mut forwarded_call);
         let outcome = match self.lease(pool_key, log_level).await {
-            Ok(lease) => lease.forward(&onward).await,
+            Ok(lease) => lease.forward(&forwarded_call).await,
             Err(error) => Err(error),
         };
-        self.write(&onward.method, outcome)
+        self.write(&forwarded_call.method, outcome)
     }
 
     /// Forwards the request to a server that may ask questions.
     async fn asking(
         self,
         pool_key: PoolKey,
-        onward: ForwardedCall,
+        forwarded_call: ForwardedCall,
         listener: Listener,
         bound: BoundRequest,
     ) -> (Vec<u8>, Status) {
         match self.lease(pool_key, self.log_level(&listener)).await {
             Ok(lease) => {
-                let ongoing = Ongoing::begin(self.next_key(), lease, onward, listener, self.bytes.clone());
+                let ongoing =
+                    Ongoing::begin(self.next_key(), lease, forwarded_call, listener, self.bytes.clone());
                 self.drive(ongoing, bound).await
             }
             Err(error) => self.write(bound.method(), Err(error)),
@@ -209,14 +210,14 @@ impl Forwarding {
     async fn drive_on(
         self,
         ongoing: Ongoing,
-        onward: ForwardedCall,
+        forwarded_call: ForwardedCall,
         bound: BoundRequest,
     ) -> (Vec<u8>, Status) {
-        if onward.param_headers.is_none() {
+        if forwarded_call.param_headers.is_none() {
             return self.drive(ongoing, bound).await;
         }
-        let checked = match self.bridge.far_side.upstreams.plain().await {
-            Ok(upstream) => upstream.client.check_param_headers(&onward).await,
+        let checked = match self.bridge.era_server.upstreams.plain().await {
+            Ok(upstream) => upstream.client.check_param_headers(&forwarded_call).await,
             Err(error) => Err(error),
         };
         match checked {
@@ -252,11 +253,11 @@ impl Forwarding {
     }
 
     fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
-        let way = Way { near: Revision::LATEST, far: self.bridge.far_side.revision };
+        let revisions = AnswerRevisions { client: Revision::LATEST, server: self.bridge.era_server.revision };
         let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, way, method, self.core.results(), outcome);
+        let status = answer::write(&mut output, &id, revisions, method, self.core.results(), outcome);
         (output, status)
     }
 
@@ -266,7 +267,7 @@ impl Forwarding {
         pool_key: PoolKey,
         log_level: Option<LoggingLevel>,
     ) -> Result<Lease, McpClientError> {
-        let lease = self.bridge.far_side.upstreams.lease(pool_key, &self.holder).await?;
+        let lease = self.bridge.era_server.upstreams.lease(pool_key, &self.holder).await?;
         if let Some(level) = log_level {
             lease.log_from(level).await;
         }
@@ -276,12 +277,12 @@ impl Forwarding {
     /// Returns the log level that must be set in advance, because legacy requests do not contain it.
     fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
         let is_to_be_asked =
-            self.bridge.era() == Era::Legacy && self.bridge.far_side.capabilities.logging.is_some();
+            self.bridge.era() == Era::Legacy && self.bridge.era_server.capabilities.logging.is_some();
         listener.log_level().filter(|_| is_to_be_asked)
     }
 
     fn next_key(&self) -> u64 {
-        self.bridge.far_side.upstreams.next_party()
+        self.bridge.era_server.upstreams.next_party()
     }
 }
 
@@ -366,7 +367,7 @@ async fn upstream_of_subscription(
     bridge: &BridgeCore,
     subscriber: &Subscriber,
 ) -> Result<Arc<Upstream>, McpClientError> {
-    let upstreams = &bridge.far_side.upstreams;
+    let upstreams = &bridge.era_server.upstreams;
     let Subscriber { caller, capabilities, .. } = subscriber;
     match capabilities.as_deref().filter(|_| !bridge.shares_subscriptions) {
         None => upstreams.plain().await,
@@ -377,7 +378,7 @@ async fn upstream_of_subscription(
 /// Returns the minimum level of the log messages outside of calls that a subscription requests. Modern
 /// servers send none, because a modern log message belongs to a request (2026-07-28, logging).
 fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
-    let has_logs = bridge.era() == Era::Legacy && bridge.far_side.capabilities.logging.is_some();
+    let has_logs = bridge.era() == Era::Legacy && bridge.era_server.capabilities.logging.is_some();
     params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
 }
 

@@ -14,8 +14,8 @@ use thruway_mcp::json_rpc::{Error, ErrorCode, Notification};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{LoggingLevel, RequestId};
 use thruway_mcp_client::McpClientError;
-use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Party, RawAnswer, Unsent, reporting};
-use thruway_mcp_server::backend::{DroppedMessages, Said, Share};
+use thruway_mcp_client::forwarding::{Answer, ForwardedCall, RawAnswer, Requester, Unsent, reporting};
+use thruway_mcp_server::backend::{DroppedMessages, InterimMessage, Share};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -24,10 +24,10 @@ use super::messages;
 use super::outbox::Outbox;
 
 /// Receives the questions and messages of a call.
-pub(super) struct ModernParty {
+pub(super) struct ModernRequester {
     key: u64,
     /// The queue for questions, if the client can answer any.
-    questions: Option<mpsc::Sender<Asked>>,
+    questions: Option<mpsc::Sender<PendingQuestion>>,
     listener: Mutex<Listener>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Listener {
 }
 
 /// A question, and the receiver of its answer.
-pub(super) struct Asked {
+pub(super) struct PendingQuestion {
     question: Question,
     answer: oneshot::Sender<RawAnswer>,
 }
@@ -57,11 +57,11 @@ struct Question {
 /// A call that runs in its own task. Dropping it cancels the call.
 pub(super) struct Ongoing {
     task: JoinHandle<Result<Answer, McpClientError>>,
-    questions: mpsc::Receiver<Asked>,
+    questions: mpsc::Receiver<PendingQuestion>,
     /// The questions that the client has not answered.
-    asked: BTreeMap<String, Asked>,
+    asked: BTreeMap<String, PendingQuestion>,
     last: u32,
-    party: Arc<ModernParty>,
+    requester: Arc<ModernRequester>,
     /// The memory share of the parameters of the first request.
     _bytes: Option<Arc<Share>>,
 }
@@ -79,7 +79,7 @@ impl Listener {
     pub(super) fn of(
         params: &Params<'_>,
         dropped: &Arc<DroppedMessages>,
-    ) -> (Self, Option<mpsc::Receiver<Said>>) {
+    ) -> (Self, Option<mpsc::Receiver<InterimMessage>>) {
         let meta = &params.meta;
         let progress_token = meta.progress_token.as_ref().map(thruway_mcp::json_rpc::Id::to_owned);
         let log_level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
@@ -113,24 +113,24 @@ impl Listener {
     }
 }
 
-impl ModernParty {
+impl ModernRequester {
     /// Creates a party that cannot answer questions.
     pub(super) fn new(key: u64, listener: Listener) -> Arc<Self> {
         Arc::new(Self { key, questions: None, listener: Mutex::new(listener) })
     }
 
-    /// Makes this party receive the progress and messages of `onward`.
-    pub(super) fn speak_for(self: &Arc<Self>, onward: &mut ForwardedCall) {
-        let party = self.clone();
-        onward.progress = Some(reporting(Arc::new(move |params| {
-            let listener = party.listener();
+    /// Makes this party receive the progress and messages of `forwarded_call`.
+    pub(super) fn speak_for(self: &Arc<Self>, forwarded_call: &mut ForwardedCall) {
+        let requester = self.clone();
+        forwarded_call.progress = Some(reporting(Arc::new(move |params| {
+            let listener = requester.listener();
             let (Some(outbox), Some(token)) = (&listener.outbox, &listener.progress_token) else {
                 listener.note_dropped();
                 return None;
             };
             messages::report(outbox, token, params)
         })));
-        onward.party = Some(self.clone());
+        forwarded_call.requester = Some(self.clone());
     }
 
     fn listen(&self, listener: Listener) {
@@ -142,7 +142,7 @@ impl ModernParty {
     }
 }
 
-impl Party for ModernParty {
+impl Requester for ModernRequester {
     fn key(&self) -> u64 {
         self.key
     }
@@ -158,7 +158,7 @@ impl Party for ModernParty {
             let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
             let (answer, answered) = oneshot::channel();
             let questions = questions.ok_or_else(nobody)?;
-            questions.send(Asked { question, answer }).await.map_err(|_| nobody())?;
+            questions.send(PendingQuestion { question, answer }).await.map_err(|_| nobody())?;
             answered.await.map_err(|_| Error::internal("the client did not answer"))?
         })
     }
@@ -182,16 +182,16 @@ impl Ongoing {
     pub(super) fn begin(
         key: u64,
         lease: Lease,
-        mut onward: ForwardedCall,
+        mut forwarded_call: ForwardedCall,
         listener: Listener,
         bytes: Option<Arc<Share>>,
     ) -> Self {
         let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
         let listener = Mutex::new(listener);
-        let party = Arc::new(ModernParty { key, questions: Some(sender), listener });
-        party.speak_for(&mut onward);
-        let task = tokio::spawn(async move { lease.forward(&onward).await });
-        Self { task, questions, asked: BTreeMap::new(), last: 0, party, _bytes: bytes }
+        let requester = Arc::new(ModernRequester { key, questions: Some(sender), listener });
+        requester.speak_for(&mut forwarded_call);
+        let task = tokio::spawn(async move { lease.forward(&forwarded_call).await });
+        Self { task, questions, asked: BTreeMap::new(), last: 0, requester, _bytes: bytes }
     }
 
     /// Runs until the call has an answer or a question.
@@ -216,7 +216,7 @@ impl Ongoing {
         }
     }
 
-    fn note(&mut self, asked: Asked) {
+    fn note(&mut self, asked: PendingQuestion) {
         self.last += 1;
         self.asked.insert(format!("question-{}", self.last), asked);
     }
@@ -228,7 +228,7 @@ impl Ongoing {
 
     /// Closes the response for messages. The client opens another one when it returns.
     pub(super) fn suspend(&self) {
-        self.party.listener().suspend();
+        self.requester.listener().suspend();
     }
 
     /// Continues with the answers of the client. Questions without an answer are asked again.
@@ -236,7 +236,7 @@ impl Ongoing {
         let responses = params.input_responses.map_or("{}", RawValue::get);
         let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(responses)
             .map_err(|_| Error::invalid_params("`inputResponses` must be an object"))?;
-        self.party.listen(listener);
+        self.requester.listen(listener);
         for (name, response) in responses {
             if let Some(asked) = self.asked.remove(&name) {
                 // The send fails if the server has canceled the question.

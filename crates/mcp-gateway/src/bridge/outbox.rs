@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thruway_mcp_client::forwarding::{Unsent, UnsentMessage};
-use thruway_mcp_server::backend::{DroppedMessages, Said};
+use thruway_mcp_server::backend::{DroppedMessages, InterimMessage};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 /// The unread messages for one request. Their number and their total size are limited.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Outbox {
-    sender: mpsc::Sender<Said>,
+    sender: mpsc::Sender<InterimMessage>,
     shared: Arc<Shared>,
 }
 
 /// An outbox that does not keep the response of its request open.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct WeakOutbox {
-    sender: mpsc::WeakSender<Said>,
+    sender: mpsc::WeakSender<InterimMessage>,
     shared: Arc<Shared>,
 }
 
@@ -44,7 +44,7 @@ struct WaitingMessage {
 
 impl Outbox {
     /// Returns the outbox of a request, and the messages for its response.
-    pub(in crate::bridge) fn new(dropped: &Arc<DroppedMessages>) -> (Self, mpsc::Receiver<Said>) {
+    pub(in crate::bridge) fn new(dropped: &Arc<DroppedMessages>) -> (Self, mpsc::Receiver<InterimMessage>) {
         let (sender, messages) = mpsc::channel(MESSAGES_MAX);
         let bytes = Arc::new(Semaphore::new(BYTES_MAX as usize));
         let shared = Arc::new(Shared { bytes, is_stalled: AtomicBool::new(false), dropped: dropped.clone() });
@@ -59,13 +59,13 @@ impl Outbox {
             return (!self.sender.is_closed())
                 .then(|| Box::new(WaitingMessage { outbox: self.clone(), message }) as Unsent);
         };
-        place.send(Said::Forwarded { message, _capacity: bytes });
+        place.send(InterimMessage::Forwarded { message, _capacity: bytes });
         self.shared.is_stalled.store(false, Ordering::Relaxed);
         None
     }
 
     /// Returns the channel for questions. Questions always wait in line.
-    pub(in crate::bridge) const fn sender(&self) -> &mpsc::Sender<Said> {
+    pub(in crate::bridge) const fn sender(&self) -> &mpsc::Sender<InterimMessage> {
         &self.sender
     }
 
@@ -89,7 +89,7 @@ impl Outbox {
         let bytes = self.shared.bytes.clone().acquire_many_owned(permits(&message));
         let sending = async {
             let bytes = bytes.await.ok()?;
-            self.sender.send(Said::Forwarded { message, _capacity: bytes }).await.ok()
+            self.sender.send(InterimMessage::Forwarded { message, _capacity: bytes }).await.ok()
         };
         let sent = tokio::select! {
             sent = sending => sent,
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use thruway_mcp_client::forwarding::{WAIT_MAX, WaitBudget};
 
-    fn outbox() -> (Outbox, mpsc::Receiver<Said>, Arc<DroppedMessages>) {
+    fn outbox() -> (Outbox, mpsc::Receiver<InterimMessage>, Arc<DroppedMessages>) {
         let dropped = Arc::default();
         let (outbox, messages) = Outbox::new(&dropped);
         (outbox, messages, dropped)
@@ -238,9 +238,9 @@ mod tests {
         let (outbox, mut messages, _) = outbox();
         assert!(outbox.send(vec![b'x'; 3 * BYTES_MAX as usize]).is_none());
         let unsent = outbox.send(b"{}".to_vec()).expect("it should be full");
-        let large = messages.recv().await.and_then(Said::into_message);
+        let large = messages.recv().await.and_then(InterimMessage::into_message);
         assert_eq!(large.map(|message| message.len()), Some(3 * BYTES_MAX as usize));
         WaitBudget::new(false).deliver(unsent).await;
-        assert_eq!(messages.recv().await.and_then(Said::into_message).as_deref(), Some(&b"{}"[..]));
+        assert_eq!(messages.recv().await.and_then(InterimMessage::into_message).as_deref(), Some(&b"{}"[..]));
     }
 }

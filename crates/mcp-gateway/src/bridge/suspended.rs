@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
-use thruway_mcp_server::backend::{Holder, NoShare, RequestBinding, Share, Shares};
+use thruway_mcp_server::backend::{Holder, LimitReached, RequestBinding, Share, Shares};
 use thruway_net::unguessable_id;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -54,8 +54,8 @@ impl Suspended {
     ) -> Result<Box<str>, Error> {
         let place = self.places.take(holder, 1).map_err(|refusal| {
             Error::internal(match refusal {
-                NoShare::Full => "too many calls are waiting for answers of clients: try again later",
-                NoShare::HolderHasShare => {
+                LimitReached::Full => "too many calls are waiting for answers of clients: try again later",
+                LimitReached::HolderHasShare => {
                     "too many calls of this caller are waiting for its answers: answer some, then try again"
                 }
             })

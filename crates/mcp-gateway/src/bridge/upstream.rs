@@ -9,7 +9,7 @@ use std::time::Duration;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{LoggingLevel, SubscriptionFilter};
 use thruway_mcp_client::{McpClient, McpClientError, Subscription};
-use thruway_mcp_server::backend::{Holder, NoShare, Share, check_share};
+use thruway_mcp_server::backend::{Holder, LimitReached, Share, check_share};
 use thruway_net::unguessable_id;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -265,8 +265,8 @@ fn begin_watched(
     let held = resources.values().filter(|resource| resource.watchers.contains_key(holder)).count();
     check_share(holder, held, resources.len(), 1, WATCHES_MAX).map_err(|refusal| {
         Error::internal(match refusal {
-            NoShare::Full => "too many resources are watched by all callers: try again later",
-            NoShare::HolderHasShare => {
+            LimitReached::Full => "too many resources are watched by all callers: try again later",
+            LimitReached::HolderHasShare => {
                 "this caller watches too many resources: end a subscription, then try again"
             }
         })

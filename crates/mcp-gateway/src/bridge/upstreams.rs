@@ -11,14 +11,14 @@ use thruway_mcp_client::{
     EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
 };
 use thruway_mcp_server::backend::{
-    Change, DroppedMessages, Holder, NoShare, ServerCore, Session, Share, Shares,
+    Change, DroppedMessages, Holder, LimitReached, ServerCore, Session, Share, Shares,
 };
 use tokio::time::{Instant, sleep, timeout};
 
 use super::leases::{Lease, Leases, PoolKey};
 use super::logs::{self, LogListeners};
 use super::options::BridgeOptions;
-use super::session_party::{self, OriginClient};
+use super::session_requester::{self, OriginClient};
 use super::tasks::{Names, Owner, Tasks, TasksMax, TasksOfSession};
 use super::upstream::{Upstream, Watch};
 
@@ -220,9 +220,9 @@ impl Upstreams {
         let number = self.next_party();
         let names = self.names(state, number);
         let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
-        let party = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, names };
+        let requester = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, names };
         let builder = McpClient::builder().on_notification(tell_session(session, &self.dropped));
-        let builder = builder.on_log(on_log).answers_by(Arc::new(party));
+        let builder = builder.on_log(on_log).answers_by(Arc::new(requester));
         let client = self.client(number, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
         let upstream = Upstream::new(client, number, Some(place), Arc::default());
@@ -234,10 +234,10 @@ impl Upstreams {
 
     /// Takes a share for another server of `holder`. If the limit is reached, ends an idle server, unless the
     /// holder has reached its share.
-    fn place_for(&self, holder: &Holder) -> Result<Share, NoShare> {
+    fn place_for(&self, holder: &Holder) -> Result<Share, LimitReached> {
         self.leases.sweep();
         match self.places.take(holder, 1) {
-            Err(NoShare::Full) => {
+            Err(LimitReached::Full) => {
                 self.leases.end_one();
                 self.places.take(holder, 1)
             }
@@ -282,10 +282,10 @@ impl Upstreams {
 
     /// Returns `true` if sessions and subscriptions occupy all servers that serve only one client, or all
     /// servers of `holder` if these are the limit. Then the end of a call frees no server.
-    fn are_all_kept(&self, refusal: NoShare, holder: &Holder) -> bool {
+    fn are_all_kept(&self, refusal: LimitReached, holder: &Holder) -> bool {
         let (max, holder) = match refusal {
-            NoShare::Full => (self.servers_max, None),
-            NoShare::HolderHasShare => (self.places.held_by(holder), Some(holder)),
+            LimitReached::Full => (self.servers_max, None),
+            LimitReached::HolderHasShare => (self.places.held_by(holder), Some(holder)),
         };
         let is_counted = |upstream: &Upstream| holder.is_none_or(|holder| upstream.is_of(holder));
         let of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -404,7 +404,7 @@ fn tell_session(
         let Some(session) = session.upgrade() else { return };
         match told {
             ServerNotification::Other { method, params } => {
-                session_party::send_out_of_band(&session, &method, &params, &dropped);
+                session_requester::send_out_of_band(&session, &method, &params, &dropped);
             }
             told => {
                 if let Some(change) = change(told) {
@@ -425,10 +425,10 @@ fn change(told: ServerNotification) -> Option<Change> {
     }
 }
 
-fn too_many(refusal: NoShare) -> McpClientError {
+fn too_many(refusal: LimitReached) -> McpClientError {
     match refusal {
-        NoShare::Full => McpClientError::TooManyServers,
-        NoShare::HolderHasShare => McpClientError::TooManyServersOfCaller,
+        LimitReached::Full => McpClientError::TooManyServers,
+        LimitReached::HolderHasShare => McpClientError::TooManyServersOfCaller,
     }
 }
 

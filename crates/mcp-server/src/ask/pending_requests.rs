@@ -9,7 +9,7 @@ use thruway_mcp::schema::{CancelledNotificationParams, RequestId, methods};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Question;
-use crate::dispatch::Said;
+use crate::dispatch::InterimMessage;
 
 /// The requests of one session that its client has not answered yet.
 #[derive(Debug, Default)]
@@ -66,14 +66,14 @@ impl PendingRequests {
     pub async fn ask<'a>(
         &'a self,
         question: &Question,
-        outbox: &'a mpsc::Sender<Said>,
+        outbox: &'a mpsc::Sender<InterimMessage>,
     ) -> Result<Value, Error> {
         let gone = || Error::internal("the client has disconnected");
         let (id, answered) = self.begin().ok_or_else(gone)?;
-        let mut forget = Forget { pending: self, id, outbox: None };
+        let mut forget = RemoveOnDrop { pending: self, id, outbox: None };
         let mut request = Vec::new();
         write_request(&mut request, &Id::Integer(id), question.method, &question.params);
-        outbox.send(Said::Message(request)).await.map_err(|_| gone())?;
+        outbox.send(InterimMessage::Message(request)).await.map_err(|_| gone())?;
         forget.outbox = Some(outbox);
         answered.await.map_err(|_| gone())?
     }
@@ -96,16 +96,16 @@ impl PendingRequests {
 }
 
 /// Removes a request when its answer is no longer wanted.
-struct Forget<'a> {
+struct RemoveOnDrop<'a> {
     pending: &'a PendingRequests,
     id: i64,
     /// The queue that the request was sent to.
-    outbox: Option<&'a mpsc::Sender<Said>>,
+    outbox: Option<&'a mpsc::Sender<InterimMessage>>,
 }
 
 /// The specification requires a notification for a canceled request. `Drop` sends it, because no other code
 /// observes the cancellation.
-impl Drop for Forget<'_> {
+impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         let is_unanswered = self.pending.lock().waiting.remove(&self.id).is_some();
         let Some(outbox) = self.outbox.filter(|_| is_unanswered) else { return };
@@ -117,7 +117,7 @@ impl Drop for Forget<'_> {
         let mut message = Vec::new();
         write_notification(&mut message, methods::NOTIFICATIONS_CANCELLED, &params);
         // A client that does not read may miss the notification.
-        let _ = outbox.try_send(Said::Message(message));
+        let _ = outbox.try_send(InterimMessage::Message(message));
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
         let question = |id: i64| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).into_bytes();
         assert!(pending.is_waiting_for(&question(id)));
         assert!(!pending.is_waiting_for(&question(id + 1)));
-        drop(Forget { pending: &pending, id, outbox: None });
+        drop(RemoveOnDrop { pending: &pending, id, outbox: None });
         assert!(!pending.is_waiting_for(&question(id)));
         assert!(pending.is_waiting_for(br#"{"jsonrpc":"2.0","method":"notifications/message"}"#));
     }

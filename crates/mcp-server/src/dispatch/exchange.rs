@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::mpsc;
 
-use super::outgoing::{Outgoing, Said, Status};
-use super::telling::Telling;
+use super::outgoing::{InterimMessage, Outgoing, Status};
+use super::subscription_stream::SubscriptionStream;
 use crate::shares::Share;
 
 /// A request in progress. Dropping it cancels the request.
@@ -20,8 +20,8 @@ pub struct Exchange {
 enum Source {
     Handler(Handling),
     /// A subscription that the backend still prepares.
-    Preparing(Pin<Box<dyn Future<Output = Result<Telling, Answered>> + Send>>),
-    Subscription(Telling),
+    Preparing(Pin<Box<dyn Future<Output = Result<SubscriptionStream, Answered>> + Send>>),
+    Subscription(SubscriptionStream),
 }
 
 /// A running handler and its messages.
@@ -29,7 +29,7 @@ struct Handling {
     answer: Option<Pin<Box<dyn Future<Output = Answered> + Send>>>,
     /// The answer of the finished handler, until all earlier messages were taken.
     answered: Option<Answered>,
-    messages: Option<mpsc::Receiver<Said>>,
+    messages: Option<mpsc::Receiver<InterimMessage>>,
 }
 
 /// An answer, and its status for the transports.
@@ -40,22 +40,22 @@ impl Exchange {
     /// the answer.
     pub fn new(
         answer: impl Future<Output = Answered> + Send + 'static,
-        messages: Option<mpsc::Receiver<Said>>,
+        messages: Option<mpsc::Receiver<InterimMessage>>,
     ) -> Self {
         Self::of(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
     }
 
     /// Returns the exchange of a subscription, which has no answer.
-    pub(super) const fn subscription(telling: Telling) -> Self {
-        Self::of(Source::Subscription(telling))
+    pub(super) const fn subscription(subscription_stream: SubscriptionStream) -> Self {
+        Self::of(Source::Subscription(subscription_stream))
     }
 
     /// Returns the exchange of a subscription that needs preparation. If the preparation fails, its error is
     /// the answer.
     pub(super) fn prepared(
-        telling: impl Future<Output = Result<Telling, Answered>> + Send + 'static,
+        subscription_stream: impl Future<Output = Result<SubscriptionStream, Answered>> + Send + 'static,
     ) -> Self {
-        Self::of(Source::Preparing(Box::pin(telling)))
+        Self::of(Source::Preparing(Box::pin(subscription_stream)))
     }
 
     const fn of(source: Source) -> Self {
@@ -93,15 +93,15 @@ impl Exchange {
             return match &mut self.source {
                 Source::Preparing(preparing) => {
                     self.source = match ready!(preparing.as_mut().poll(cx)) {
-                        Ok(telling) => Source::Subscription(telling),
+                        Ok(subscription_stream) => Source::Subscription(subscription_stream),
                         Err(answered) => Source::Handler(Handling::answered(answered)),
                     };
                     continue;
                 }
                 Source::Handler(handling) => handling.poll_next(cx),
-                Source::Subscription(telling) => {
-                    telling.poll_next(cx).map(|message| Some(Outgoing::Said(Said::Message(message))))
-                }
+                Source::Subscription(subscription_stream) => subscription_stream
+                    .poll_next(cx)
+                    .map(|message| Some(Outgoing::InterimMessage(InterimMessage::Message(message)))),
             };
         }
     }
@@ -134,7 +134,7 @@ impl Handling {
                 None => ready!(messages.poll_recv(cx)),
             };
             match said {
-                Some(said) => return Poll::Ready(Some(Outgoing::Said(said))),
+                Some(said) => return Poll::Ready(Some(Outgoing::InterimMessage(said))),
                 None => self.messages = None,
             }
         }

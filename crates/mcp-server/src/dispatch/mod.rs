@@ -2,7 +2,7 @@
 //! them.
 
 // results of a message
-mod telling;
+mod subscription_stream;
 mod exchange;
 mod outgoing;
 mod reply;
@@ -25,7 +25,7 @@ pub(crate) use answering::Answering;
 pub use exchange::Exchange;
 pub(crate) use local::LocalBackend;
 pub(crate) use outgoing::Outgoing;
-pub use outgoing::{Said, Status};
+pub use outgoing::{InterimMessage, Status};
 pub use reply::Reply;
+pub(crate) use subscription_stream::{CloseMessage, change_notification};
 pub use tasks::require_tasks;
-pub(crate) use telling::{CloseMessage, change_notification};

@@ -11,7 +11,7 @@ use thruway_mcp::params::{self, Params, meta_keys};
 use thruway_mcp::schema::{RequestId, SubscriptionFilter, methods};
 use thruway_message::FieldLines;
 
-use super::telling::{TasksTold, Telling, Told};
+use super::subscription_stream::{SubscriptionSources, SubscriptionStream, TaskSubscription};
 use super::{Exchange, Reply, Status, tasks};
 use crate::authorization::Caller;
 use crate::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
@@ -87,11 +87,11 @@ fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>
     let (core, id) = (core.clone(), request.id.to_owned());
     match server.backend.listen(incoming, wanted) {
         Ok(Listening::Now(accepted)) => {
-            Reply::Later(Exchange::subscription(telling(core, subscription, accepted, id)))
+            Reply::Later(Exchange::subscription(subscription_stream(core, subscription, accepted, id)))
         }
         Ok(Listening::Later(accepting)) => Reply::Later(Exchange::prepared(async move {
             match accepting.await {
-                Ok(accepted) => Ok(telling(core, subscription, accepted, id)),
+                Ok(accepted) => Ok(subscription_stream(core, subscription, accepted, id)),
                 Err(error) => {
                     let mut output = Vec::new();
                     write_error(&mut output, Some(&Id::from(&id)), &error);
@@ -104,14 +104,19 @@ fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>
 }
 
 /// Returns the messages of a subscription that has started.
-fn telling(core: Arc<ServerCore>, subscription: Subscription, accepted: Accepted, id: RequestId) -> Telling {
+fn subscription_stream(
+    core: Arc<ServerCore>,
+    subscription: Subscription,
+    accepted: Accepted,
+    id: RequestId,
+) -> SubscriptionStream {
     let Accepted { wanted, refused_uris, logs, kept, tasks } = accepted;
     for uri in refused_uris {
         subscription.remove(&Change::Resource(uri.into()));
     }
     let acknowledgement = acknowledgement(&wanted, &Id::from(&id));
-    let tasks = tasks.map(|subscription| Box::new(TasksTold { core, subscription }));
-    Telling::new(acknowledgement, Told { subscription, tasks, logs, id }, kept)
+    let tasks = tasks.map(|subscription| Box::new(TaskSubscription { core, subscription }));
+    SubscriptionStream::new(acknowledgement, SubscriptionSources { subscription, tasks, logs, id }, kept)
 }
 
 /// Returns the first message of a subscription, which lists the accepted notifications.

@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// A message before the answer.
 #[derive(Debug)]
-pub enum Said {
+pub enum InterimMessage {
     /// A notification or a request of the server.
     Message(Vec<u8>),
     /// A notification of another server.
@@ -26,7 +26,7 @@ pub enum Said {
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     /// A message before the answer.
-    Said(Said),
+    InterimMessage(InterimMessage),
     /// The answer, which is the last message.
     Answer(Vec<u8>, Status),
 }
@@ -35,13 +35,13 @@ impl Outgoing {
     /// Returns the message, for transports that only transmit messages.
     pub(crate) fn into_message(self) -> Option<Vec<u8>> {
         match self {
-            Self::Said(said) => said.into_message(),
+            Self::InterimMessage(said) => said.into_message(),
             Self::Answer(message, _) => Some(message),
         }
     }
 }
 
-impl Said {
+impl InterimMessage {
     /// Returns the message, if there is one, and frees its capacity.
     pub fn into_message(self) -> Option<Vec<u8>> {
         match self {

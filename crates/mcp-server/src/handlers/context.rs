@@ -24,7 +24,7 @@ use super::HandlerError;
 use crate::Identity;
 use crate::ask::{BoundRequest, Question, Rounds};
 use crate::authorization::Caller;
-use crate::dispatch::Said;
+use crate::dispatch::InterimMessage;
 use crate::session::Session;
 use crate::tasks::Task;
 
@@ -38,7 +38,7 @@ pub struct Call<'a> {
     /// The task that the call may become.
     task: Option<&'a Arc<Task>>,
     /// The context and the messages of the handler, once it has requested a context.
-    pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<Said>)>>,
+    pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<InterimMessage>)>>,
 }
 
 /// The source of information about the client. It depends on the era.
@@ -203,7 +203,7 @@ struct Inner {
     asks: Asks,
     /// The task that the request may become, or has become.
     task: Option<Arc<Task>>,
-    outbox: mpsc::Sender<Said>,
+    outbox: mpsc::Sender<InterimMessage>,
 }
 
 enum Asks {
@@ -301,7 +301,7 @@ impl Context {
     pub async fn disconnect(&self, retry: Duration) {
         if matches!(self.0.asks, Asks::Legacy(_)) && self.0.revision.primes_event_streams() {
             // Sending fails only if the client has disconnected. The handler is then about to be dropped.
-            let _ = self.0.outbox.send(Said::Disconnect(retry)).await;
+            let _ = self.0.outbox.send(InterimMessage::Disconnect(retry)).await;
         }
     }
 
@@ -451,7 +451,7 @@ impl Context {
         let mut message = Vec::new();
         write_notification(&mut message, method, params);
         // Sending fails only if the client has disconnected. The handler is then about to be dropped.
-        let _ = self.0.outbox.send(Said::Message(message)).await;
+        let _ = self.0.outbox.send(InterimMessage::Message(message)).await;
     }
 }
 

@@ -55,7 +55,7 @@ struct State<C> {
 }
 
 /// A change that clients subscribe to.
-pub trait Tellable: Clone + Ord {
+pub trait ChangeKey: Clone + Ord {
     /// Returns the name of the changed object, if there can be many objects of its kind.
     fn name(&self) -> Option<&str>;
 }
@@ -66,7 +66,7 @@ impl<C> Default for Changes<C> {
     }
 }
 
-impl<C: Tellable> Changes<C> {
+impl<C: ChangeKey> Changes<C> {
     /// Begins a subscription. Returns `None` if `wanted` exceeds the limits for one subscription.
     pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = C>) -> Option<Subscription<C>> {
         let mut state = State { wanted: BTreeSet::new(), noted: BTreeSet::new(), named: 0, bytes: 0 };
@@ -99,7 +99,7 @@ impl<C> Changes<C> {
     }
 }
 
-impl<C: Tellable> Subscription<C> {
+impl<C: ChangeKey> Subscription<C> {
     /// Marks all wanted changes as pending, as if they had just happened.
     pub fn note_everything(&self) {
         let mut state = self.subscriber.lock();
@@ -150,7 +150,7 @@ impl<C: Tellable> Subscription<C> {
     }
 }
 
-impl<C: Tellable> State<C> {
+impl<C: ChangeKey> State<C> {
     fn add(&mut self, change: C) -> bool {
         if self.wanted.contains(&change) {
             return true;
@@ -167,7 +167,7 @@ impl<C: Tellable> State<C> {
     }
 }
 
-impl Tellable for Change {
+impl ChangeKey for Change {
     fn name(&self) -> Option<&str> {
         match self {
             Self::Tools | Self::Prompts | Self::Resources => None,
@@ -177,7 +177,7 @@ impl Tellable for Change {
 }
 
 /// A subscription to tasks uses their ids as names.
-impl Tellable for Arc<str> {
+impl ChangeKey for Arc<str> {
     fn name(&self) -> Option<&str> {
         Some(self)
     }

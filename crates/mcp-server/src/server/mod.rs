@@ -24,7 +24,7 @@ use crate::registry::{
 use crate::tasks::TaskSupport;
 
 pub(crate) use changes::Changes;
-pub use changes::{Change, Subscription, Tellable};
+pub use changes::{Change, ChangeKey, Subscription};
 pub use options::{LegacySessions, McpServerOptions};
 pub use server_core::ServerCore;
 

@@ -8,7 +8,7 @@ use thruway_net::{Admitted, LogLimit};
 
 use super::McpServerOptions;
 use crate::authorization::Caller;
-use crate::shares::{Holder, NoShare, Share, Shares};
+use crate::shares::{Holder, LimitReached, Share, Shares};
 
 /// Counts the bytes of requests in progress. Other limits apply to the number of requests.
 #[derive(Debug)]
@@ -49,11 +49,11 @@ impl RequestBytes {
         self.shares.take(holder, bytes).map(Some).map_err(|refusal| self.refusal(refusal))
     }
 
-    fn refusal(&self, refusal: NoShare) -> Error {
+    fn refusal(&self, refusal: LimitReached) -> Error {
         static LIMIT: LogLimit = LogLimit::new();
         let requests = match refusal {
-            NoShare::Full => "all requests",
-            NoShare::HolderHasShare => "the requests of this caller",
+            LimitReached::Full => "all requests",
+            LimitReached::HolderHasShare => "the requests of this caller",
         };
         if let Some(Admitted { suppressed }) = LIMIT.admit() {
             let max = self.max;

@@ -10,7 +10,7 @@ use thruway_mcp::json_rpc::Notification;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::dispatch::Said;
+use crate::dispatch::InterimMessage;
 
 /// State of a backend for one session of the legacy era. The session drops it at its end.
 pub trait BackendSession: Any + fmt::Debug + Send + Sync {
@@ -64,13 +64,13 @@ pub struct OutOfBandMessages(OnceLock<Queue>);
 
 #[derive(Debug)]
 struct Queue {
-    outbox: mpsc::Sender<Said>,
-    messages: tokio::sync::Mutex<mpsc::Receiver<Said>>,
+    outbox: mpsc::Sender<InterimMessage>,
+    messages: tokio::sync::Mutex<mpsc::Receiver<InterimMessage>>,
 }
 
 impl OutOfBandMessages {
     /// Returns the sender for such messages.
-    pub fn outbox(&self) -> mpsc::Sender<Said> {
+    pub fn outbox(&self) -> mpsc::Sender<InterimMessage> {
         self.queue().outbox.clone()
     }
 

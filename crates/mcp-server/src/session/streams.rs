@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::DroppedMessages;
-use crate::shares::{Holder, NoShare, Share, Shares};
+use crate::shares::{Holder, LimitReached, Share, Shares};
 
 /// The event streams that one session remembers.
 #[derive(Default, Debug)]
@@ -169,7 +169,7 @@ impl EventBytes {
     ///
     /// # Errors
     /// The limit or the caller's share of it is reached.
-    fn take(&self, bytes: usize) -> Result<Option<Share>, NoShare> {
+    fn take(&self, bytes: usize) -> Result<Option<Share>, LimitReached> {
         if bytes == 0 { Ok(None) } else { self.shares.take(&self.holder, bytes).map(Some) }
     }
 }
@@ -394,11 +394,11 @@ impl EventKind {
 }
 
 /// Logs that the limit of all sessions is reached, at a limited rate.
-fn log_forgotten(refusal: NoShare) {
+fn log_forgotten(refusal: LimitReached) {
     static LIMIT: LogLimit = LogLimit::new();
     let sessions = match refusal {
-        NoShare::Full => "all sessions",
-        NoShare::HolderHasShare => "the sessions of this caller",
+        LimitReached::Full => "all sessions",
+        LimitReached::HolderHasShare => "the sessions of this caller",
     };
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::warn!(

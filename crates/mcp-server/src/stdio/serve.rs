@@ -3,7 +3,7 @@
 use std::io;
 
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
-use thruway_mcp::stdio::{Line, Lines, Passed};
+use thruway_mcp::stdio::{Line, Lines, SkippedMessage};
 use tokio::sync::mpsc;
 
 use super::standard_streams::{Input, Output};
@@ -85,7 +85,7 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
         Line::Whole(line) => connection.handle_message(&Caller::Local, line, answers),
         // The parser reports the line again at its end, with the id that the client needs for the error.
         Line::TooLong => {}
-        Line::Passed(passed) => refuse_too_large(&passed, bytes_max, answers),
+        Line::SkippedMessage(passed) => refuse_too_large(&passed, bytes_max, answers),
     }
     if answers.len() > start {
         answers.push(b'\n');
@@ -94,11 +94,11 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
 
 /// Appends the error for a message that was too large. Notifications and responses get no error, because the
 /// client could not match it to a request.
-fn refuse_too_large(passed: &Passed, bytes_max: usize, answers: &mut Vec<u8>) {
+fn refuse_too_large(passed: &SkippedMessage, bytes_max: usize, answers: &mut Vec<u8>) {
     let id = match passed {
-        Passed::Request(id) => Some(Id::from(id)),
-        Passed::Unknown => None,
-        Passed::Answer(_) | Passed::Other => {
+        SkippedMessage::Request(id) => Some(Id::from(id)),
+        SkippedMessage::Unknown => None,
+        SkippedMessage::Answer(_) | SkippedMessage::Other => {
             tracing::warn!(bytes_max, "dropped a message of the client: it is too large");
             return;
         }

@@ -13,7 +13,7 @@ use thruway_server::StatusCode;
 
 use super::answer::{Answer, json, json_error, json_of};
 use super::events::Events;
-use crate::dispatch::{Exchange, Outgoing, Said, Status};
+use crate::dispatch::{Exchange, InterimMessage, Outgoing, Status};
 use crate::http_response::WholeResponse;
 use crate::session::{CancelCause, Event, EventId, EventKind, EventStream, InFlightGuard, InUse, Session};
 
@@ -93,10 +93,10 @@ pub(super) fn spawn(
         let mut wait_left = WAIT_MAX;
         while let Some(outgoing) = exchange.next().await {
             let kind = match outgoing {
-                Outgoing::Said(Said::Message(message) | Said::Forwarded { message, .. }) => {
-                    EventKind::Message(message.into())
-                }
-                Outgoing::Said(Said::Disconnect(retry)) => EventKind::Disconnect(retry),
+                Outgoing::InterimMessage(
+                    InterimMessage::Message(message) | InterimMessage::Forwarded { message, .. },
+                ) => EventKind::Message(message.into()),
+                Outgoing::InterimMessage(InterimMessage::Disconnect(retry)) => EventKind::Disconnect(retry),
                 Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
             };
             exchange.go_on_during(output.0.send(kind, &mut wait_left)).await;
@@ -137,7 +137,7 @@ pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
         exchanges.retain_mut(|exchange| {
             loop {
                 match exchange.poll_next(cx) {
-                    Poll::Ready(Some(Outgoing::Said(_))) => {}
+                    Poll::Ready(Some(Outgoing::InterimMessage(_))) => {}
                     Poll::Ready(Some(Outgoing::Answer(answer, _))) => answers.push(answer),
                     Poll::Ready(None) => return false,
                     Poll::Pending => return true,

@@ -12,7 +12,7 @@ use super::{Task, TaskOptions};
 use crate::authorization::Caller;
 use crate::handlers::{HandlerError, Later, poll_caught, too_late};
 use crate::server::{Changes, Subscription};
-use crate::shares::{NoShare, Share, Shares};
+use crate::shares::{LimitReached, Share, Shares};
 
 /// All tasks of a server. Clones refer to the same tasks.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Tasks {
         Ok(())
     }
 
-    fn keep(&self, task: &Arc<Task>) -> Result<Kept, Error> {
+    fn keep(&self, task: &Arc<Task>) -> Result<RemoveOnDrop, Error> {
         let options = &self.0.options;
         let mut kept = self.lock();
         let is_own = |other: &&Arc<Task>| other.owner == task.owner;
@@ -71,11 +71,11 @@ impl Tasks {
             return Err(too_many_of_caller());
         }
         let place = self.0.places.take(&task.holder, 1).map_err(|refusal| match refusal {
-            NoShare::Full => Error::internal("there are too many tasks: try again later"),
-            NoShare::HolderHasShare => too_many_of_caller(),
+            LimitReached::Full => Error::internal("there are too many tasks: try again later"),
+            LimitReached::HolderHasShare => too_many_of_caller(),
         })?;
         kept.insert(task.id.clone(), task.clone());
-        Ok(Kept { tasks: self.clone(), id: task.id.clone(), _place: place })
+        Ok(RemoveOnDrop { tasks: self.clone(), id: task.id.clone(), _place: place })
     }
 
     /// Returns a task of this caller.
@@ -112,7 +112,7 @@ impl Tasks {
 }
 
 /// Drives a task to its end, and keeps it until its time to live is over.
-async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: Kept, bytes: Option<Share>) {
+async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: RemoveOnDrop, bytes: Option<Share>) {
     let rest = sleep(task.options.ttl);
     if let Some(outcome) = drive(&task, later).await {
         task.settle(outcome);
@@ -138,13 +138,13 @@ async fn drive(
 }
 
 /// Removes a task from the store when it is dropped.
-struct Kept {
+struct RemoveOnDrop {
     tasks: Tasks,
     id: Arc<str>,
     _place: Share,
 }
 
-impl Drop for Kept {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         self.tasks.lock().remove(&self.id);
     }

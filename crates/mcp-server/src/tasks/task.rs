@@ -33,13 +33,13 @@ pub(crate) struct Task {
     pub(super) options: Arc<TaskOptions>,
     pub(super) created: SystemTime,
     /// The current state. Futures wait for changes of it.
-    pub(super) standing: watch::Sender<Standing>,
+    pub(super) details: watch::Sender<TaskDetails>,
     /// Subscriptions of clients to changes of the task.
     changes: Changes<Arc<str>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct TaskDetails {
     pub(super) state: State,
     /// A text for users: the progress or the error.
     pub(super) message: Option<String>,
@@ -76,15 +76,15 @@ impl Task {
     /// See [`random_bytes`].
     pub(super) fn new(caller: &Caller, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
         let created = now();
-        let standing =
-            Standing { state: State::Called, message: None, updated: created, names: BTreeSet::new() };
+        let details =
+            TaskDetails { state: State::Called, message: None, updated: created, names: BTreeSet::new() };
         Self {
             id: URL_SAFE_NO_PAD.encode(random_bytes::<ID_BYTES>()).into(),
             owner: caller.principal(),
             holder: caller.holder(),
             options,
             created,
-            standing: watch::Sender::new(standing),
+            details: watch::Sender::new(details),
             changes,
         }
     }
@@ -96,10 +96,10 @@ impl Task {
 
     /// Waits until the call is a task. For the handler.
     pub(crate) async fn wait_to_begin(&self) {
-        self.change(|standing| {
-            let is_asked = matches!(standing.state, State::Called);
+        self.change(|details| {
+            let is_asked = matches!(details.state, State::Called);
             if is_asked {
-                standing.state = State::Beginning;
+                details.state = State::Beginning;
             }
             is_asked
         });
@@ -113,8 +113,8 @@ impl Task {
 
     /// Marks the call as a task.
     pub(super) fn begin(&self) {
-        self.change(|standing| {
-            standing.state = State::Working;
+        self.change(|details| {
+            details.state = State::Working;
             true
         });
     }
@@ -126,10 +126,10 @@ impl Task {
             (None, Some(total)) => format!("{progress} of {total}"),
             (None, None) => progress.to_string(),
         };
-        self.change(|standing| {
-            let goes_on = !standing.state.is_over();
+        self.change(|details| {
+            let goes_on = !details.state.is_over();
             if goes_on {
-                standing.message = Some(message);
+                details.message = Some(message);
             }
             goes_on
         });
@@ -145,20 +145,20 @@ impl Task {
     pub(crate) async fn ask(&self, key: &str, question: Question) -> Result<Value, Error> {
         let (answer, answered) = oneshot::channel();
         let mut named = Err(over());
-        self.change(|standing| {
-            named = standing.ask(key, Pending { question, answer });
+        self.change(|details| {
+            named = details.ask(key, Pending { question, answer });
             named.is_ok()
         });
-        let _asked = Asked { task: self, name: named? };
+        let _asked = WithdrawOnDrop { task: self, name: named? };
         answered.await.map_err(|_| over())
     }
 
     /// Delivers answers to the questions that wait for them. Ignores answers to other questions.
     pub(crate) fn answer(&self, answers: BTreeMap<String, Value>) {
-        self.change(|standing| {
+        self.change(|details| {
             let taken = answers.into_iter().filter_map(|(name, answer)| {
                 // The code that asked may have been dropped.
-                standing.state.take(&name).map(|pending| drop(pending.answer.send(answer)))
+                details.state.take(&name).map(|pending| drop(pending.answer.send(answer)))
             });
             taken.count() > 0
         });
@@ -192,21 +192,21 @@ impl Task {
     }
 
     fn end(&self, end: impl FnOnce() -> (State, Option<String>)) {
-        self.change(|standing| {
-            let goes_on = !standing.state.is_over();
+        self.change(|details| {
+            let goes_on = !details.state.is_over();
             if goes_on {
-                (standing.state, standing.message) = end();
+                (details.state, details.message) = end();
             }
             goes_on
         });
     }
 
     /// Applies `change` to the state. If `change` returns `true`, notifies all subscribers.
-    fn change(&self, change: impl FnOnce(&mut Standing) -> bool) {
-        let is_changed = self.standing.send_if_modified(|standing| {
-            let is_changed = change(standing);
+    fn change(&self, change: impl FnOnce(&mut TaskDetails) -> bool) {
+        let is_changed = self.details.send_if_modified(|details| {
+            let is_changed = change(details);
             if is_changed {
-                standing.updated = now();
+                details.updated = now();
             }
             is_changed
         });
@@ -217,7 +217,7 @@ impl Task {
 
     async fn until(&self, is_so: impl Fn(&State) -> bool) {
         // `self` owns the sender, so waiting cannot fail.
-        let _ = self.standing.subscribe().wait_for(|standing| is_so(&standing.state)).await;
+        let _ = self.details.subscribe().wait_for(|details| is_so(&details.state)).await;
     }
 
     /// Waits until the task has ended.
@@ -226,16 +226,16 @@ impl Task {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.standing.borrow().state.is_over()
+        self.details.borrow().state.is_over()
     }
 
     /// Returns `true` if the call has become a task, including a task that has ended.
     pub(crate) fn has_begun(&self) -> bool {
-        self.standing.borrow().state.has_begun()
+        self.details.borrow().state.has_begun()
     }
 }
 
-impl Standing {
+impl TaskDetails {
     /// Adds a question and returns its name.
     fn ask(&mut self, key: &str, pending: Pending) -> Result<String, Error> {
         if self.state.is_over() {
@@ -300,14 +300,14 @@ impl State {
 }
 
 /// Withdraws a question when it is dropped.
-struct Asked<'a> {
+struct WithdrawOnDrop<'a> {
     task: &'a Task,
     name: String,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for WithdrawOnDrop<'_> {
     fn drop(&mut self) {
-        self.task.change(|standing| standing.state.take(&self.name).is_some());
+        self.task.change(|details| details.state.take(&self.name).is_some());
     }
 }
 

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::Task;
-use super::task::{Standing, State};
+use super::task::{State, TaskDetails};
 use crate::ask::Question;
 
 /// The schema's `DetailedTask`. It borrows from the task, so that polling clients cause no copies of the
@@ -40,10 +40,10 @@ pub(crate) struct TaskView<'a> {
 impl Task {
     /// Calls `show` with the task and the details of its state, as in the answer to `tasks/get`.
     pub(crate) fn show<R>(&self, meta: Option<&MetaObject>, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
-        let standing = self.standing.borrow();
-        let mut view = self.view(&standing);
+        let details = self.details.borrow();
+        let mut view = self.view(&details);
         view.meta = meta;
-        match &standing.state {
+        match &details.state {
             State::InputRequired(questions) => {
                 let questions = questions.iter().map(|(name, pending)| (&**name, &pending.question));
                 view.input_requests = Some(questions.collect());
@@ -57,17 +57,17 @@ impl Task {
 
     /// Calls `show` with the task without details, as in the answer to a call that has become a task.
     pub(crate) fn show_short<R>(&self, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
-        let standing = self.standing.borrow();
-        show(&self.view(&standing))
+        let details = self.details.borrow();
+        show(&self.view(&details))
     }
 
-    fn view<'a>(&'a self, standing: &'a Standing) -> TaskView<'a> {
+    fn view<'a>(&'a self, details: &'a TaskDetails) -> TaskView<'a> {
         TaskView {
             task_id: &self.id,
-            status: standing.state.status(),
-            status_message: standing.message.as_deref(),
+            status: details.state.status(),
+            status_message: details.message.as_deref(),
             created_at: iso_8601(self.created),
-            last_updated_at: iso_8601(standing.updated),
+            last_updated_at: iso_8601(details.updated),
             ttl_ms: milliseconds(self.options.ttl),
             poll_interval_ms: milliseconds(self.options.poll_interval),
             input_requests: None,

@@ -19,7 +19,7 @@ pub use headers::{
 };
 pub use read_result::{UnknownResultType, read_tool_result, result_type};
 pub use request::{
-    RequestWriter, Round, SaidOfRequest, check_meta, client_capabilities, missing_capability,
+    RequestOptions, RequestWriter, Round, check_meta, client_capabilities, missing_capability,
     unsupported_version,
 };
 pub use result::{ResultType, ResultWriter};

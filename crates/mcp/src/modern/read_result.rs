@@ -22,7 +22,7 @@ pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
     if !result.get().starts_with('{') {
         return Err(UnknownResultType);
     }
-    let said: Said<'_> = serde_json::from_str(result.get()).map_err(|_| UnknownResultType)?;
+    let said: TypedResult<'_> = serde_json::from_str(result.get()).map_err(|_| UnknownResultType)?;
     match said.result_type.as_deref() {
         None | Some("complete") => Ok(ResultType::Complete),
         Some("input_required") => Ok(ResultType::InputRequired),
@@ -32,7 +32,7 @@ pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
 }
 
 #[derive(Deserialize)]
-struct Said<'a> {
+struct TypedResult<'a> {
     #[serde(borrow, default, rename = "resultType")]
     result_type: Option<Cow<'a, str>>,
 }

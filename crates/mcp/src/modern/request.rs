@@ -69,7 +69,7 @@ pub struct RequestWriter {
 
 /// Metadata of a single request.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct SaidOfRequest<'a> {
+pub struct RequestOptions<'a> {
     /// `true` if the server should report progress. The progress token is the id of the request.
     pub wants_progress: bool,
     /// The lowest level of log messages that the client wants.
@@ -119,7 +119,7 @@ impl RequestWriter {
         id: &Id<'_>,
         method: &str,
         params: &impl Serialize,
-        said: SaidOfRequest<'_>,
+        said: RequestOptions<'_>,
         round: &Round,
     ) -> Result<(), Error> {
         json_rpc::write_request_start(output, id, method);

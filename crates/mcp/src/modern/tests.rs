@@ -270,7 +270,7 @@ fn what_is_no_object_is_no_result() {
 
 mod of_clients {
     use super::super::{
-        RequestWriter, ResultType, Round, SaidOfRequest, UnknownResultType, append_headers, result_type,
+        RequestOptions, RequestWriter, ResultType, Round, UnknownResultType, append_headers, result_type,
     };
     use crate::Revision;
     use crate::json_rpc::Id;
@@ -279,7 +279,7 @@ mod of_clients {
     use serde_json::{Value, json};
     use thruway_message::FieldLinesBuf;
 
-    fn written(params: &Value, said: SaidOfRequest<'_>, round: &Round) -> Value {
+    fn written(params: &Value, said: RequestOptions<'_>, round: &Round) -> Value {
         let capabilities = ClientCapabilities::default().with_roots();
         let info = Implementation::new("c", "1");
         let writer = RequestWriter::new(Revision::LATEST, &capabilities, &info).unwrap();
@@ -290,7 +290,7 @@ mod of_clients {
 
     #[test]
     fn a_request_says_what_every_request_must_say() {
-        let message = written(&json!({}), SaidOfRequest::default(), &Round::default());
+        let message = written(&json!({}), RequestOptions::default(), &Round::default());
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
@@ -303,7 +303,7 @@ mod of_clients {
     #[test]
     fn what_else_is_said_stands_beside_the_parameters() {
         let own = json!({"traceparent": "00-1"});
-        let said = SaidOfRequest {
+        let said = RequestOptions {
             wants_progress: true,
             log_level: Some(LoggingLevel::Info),
             meta: own.as_object(),
@@ -321,7 +321,7 @@ mod of_clients {
     fn parameters_that_are_no_object_are_refused() {
         let writer =
             RequestWriter::new(Revision::LATEST, &ClientCapabilities::default(), &Implementation::default());
-        let said = SaidOfRequest::default();
+        let said = RequestOptions::default();
         let refused = writer.unwrap().write(
             &mut Vec::new(),
             &Id::Integer(1),

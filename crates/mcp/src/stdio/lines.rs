@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::passing::{Passed, Passing};
+use super::skipped::{SkipParser, SkippedMessage};
 
 /// Collects bytes until a line is complete.
 ///
@@ -26,7 +26,7 @@ pub struct Lines {
     /// Number of the following bytes that contain no line end.
     searched: usize,
     /// The extracted parts of a line that is too long. The rest of the line is discarded.
-    passing: Option<Passing>,
+    skipped: Option<SkipParser>,
 }
 
 /// The next item of the input.
@@ -37,13 +37,13 @@ pub enum Line<'a> {
     /// The beginning of a line that is too long. The line is discarded.
     TooLong,
     /// The end of a line that was too long.
-    Passed(Passed),
+    SkippedMessage(SkippedMessage),
 }
 
 impl Lines {
     /// Returns an empty buffer for lines of at most `bytes_max` bytes.
     pub const fn with_bytes_max(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes: Vec::new(), taken: 0, searched: 0, passing: None }
+        Self { bytes_max, bytes: Vec::new(), taken: 0, searched: 0, skipped: None }
     }
 
     /// Returns the buffer to which arriving bytes must be appended.
@@ -66,30 +66,30 @@ impl Lines {
             self.searched = rest.len();
             return self.give_up_if_too_long();
         };
-        if end > self.bytes_max && self.passing.is_none() {
+        if end > self.bytes_max && self.skipped.is_none() {
             // The whole line arrived at once. The next call finds its end again.
             self.searched = end;
-            self.passing = Some(Passing::default());
+            self.skipped = Some(SkipParser::default());
             return Some(Line::TooLong);
         }
         let start = self.taken;
         self.taken += end + 1;
         self.searched = 0;
         let line = &self.bytes[start..start + end];
-        if let Some(mut passing) = self.passing.take() {
-            passing.see(line);
-            return Some(Line::Passed(passing.end()));
+        if let Some(mut skipped) = self.skipped.take() {
+            skipped.see(line);
+            return Some(Line::SkippedMessage(skipped.end()));
         }
         Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
     fn give_up_if_too_long(&mut self) -> Option<Line<'_>> {
-        let is_new = self.passing.is_none();
+        let is_new = self.skipped.is_none();
         if is_new && self.searched <= self.bytes_max {
             return None;
         }
         let rest = &self.bytes[self.taken..];
-        self.passing.get_or_insert_default().see(rest);
+        self.skipped.get_or_insert_default().see(rest);
         self.taken = self.bytes.len();
         self.searched = 0;
         is_new.then_some(Line::TooLong)
@@ -98,8 +98,8 @@ impl Lines {
     /// Returns the last line if the input ended without a line end.
     pub fn rest(&mut self) -> Option<Line<'_>> {
         let start = core::mem::replace(&mut self.taken, self.bytes.len());
-        if let Some(passing) = self.passing.take() {
-            return Some(Line::Passed(passing.end()));
+        if let Some(skipped) = self.skipped.take() {
+            return Some(Line::SkippedMessage(skipped.end()));
         }
         let rest = &self.bytes[start..];
         (!rest.is_empty()).then_some(Line::Whole(rest))
@@ -127,7 +127,7 @@ mod tests {
                 found.extend(match line {
                     Line::Whole(line) => Some(Some(line.to_vec())),
                     Line::TooLong => Some(None),
-                    Line::Passed(_) => None,
+                    Line::SkippedMessage(_) => None,
                 });
             }
         }

@@ -13,7 +13,7 @@ use rustix::net::{SendFlags, send};
 use tokio::io::Interest;
 use tokio::time::timeout;
 
-use super::outbox::Ahead;
+use super::outbox::SendObstacle;
 use super::ring::{Ring, Send};
 use crate::socket::Socket;
 use crate::worker::spawn;
@@ -191,19 +191,23 @@ impl Socket {
     /// Earlier bytes could not be sent.
     #[inline]
     pub(crate) fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == Ahead::Nothing { Poll::Ready(Ok(())) } else { self.poll_clear_slowly(cx) }
+        if self.outbox.ahead() == SendObstacle::Nothing {
+            Poll::Ready(Ok(()))
+        } else {
+            self.poll_clear_slowly(cx)
+        }
     }
 
     #[cold]
     fn poll_clear_slowly(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == Ahead::Queued {
+        if self.outbox.ahead() == SendObstacle::Queued {
             flush();
         }
         match self.outbox.ahead() {
-            Ahead::Nothing => Poll::Ready(Ok(())),
-            Ahead::Failed => Poll::Ready(Err(self.outbox.error().into())),
-            Ahead::Unsent => self.outbox.poll_sent(cx).map(Ok),
-            Ahead::Queued => {
+            SendObstacle::Nothing => Poll::Ready(Ok(())),
+            SendObstacle::Failed => Poll::Ready(Err(self.outbox.error().into())),
+            SendObstacle::Unsent => self.outbox.poll_sent(cx).map(Ok),
+            SendObstacle::Queued => {
                 // Another thread is about to send the batch with these bytes.
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -213,7 +217,7 @@ impl Socket {
 
     /// Like `poll_clear`, but waits for the batch instead of sending it.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == Ahead::Queued {
+        if self.outbox.ahead() == SendObstacle::Queued {
             // The task that sends the batch was woken earlier, so it runs first.
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -226,7 +230,7 @@ impl Socket {
     fn handle_sent(socket: &Arc<Self>, bytes: &[u8], outcome: Result<usize, Errno>) {
         match outcome {
             // The data was discarded in the meantime.
-            _ if socket.outbox.ahead() != Ahead::Queued => {}
+            _ if socket.outbox.ahead() != SendObstacle::Queued => {}
             Ok(taken) if taken == bytes.len() => socket.outbox.set_empty(),
             Ok(taken) => Self::send_later(socket, bytes.get(taken..).unwrap_or_default()),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Self::send_later(socket, bytes),

@@ -16,4 +16,4 @@ mod ring;
 mod tests;
 
 pub(crate) use batch::{begin, end, poll_all_sent, queue};
-pub(crate) use outbox::{Ahead, Outbox};
+pub(crate) use outbox::{Outbox, SendObstacle};

@@ -19,11 +19,11 @@ pub(crate) struct Outbox {
     /// One of the states above. Only the thread that drives the socket changes it.
     state: AtomicU8,
     /// Details of the states `UNSENT` and `FAILED`.
-    rest: Mutex<Option<Box<Rest>>>,
+    rest: Mutex<Option<Box<UnsentState>>>,
 }
 
 #[derive(Debug, Default)]
-struct Rest {
+struct UnsentState {
     bytes: Vec<u8>,
     error: Option<Errno>,
     /// The waker of the task that wants to send more.
@@ -34,7 +34,7 @@ struct Rest {
 
 /// The obstacle to sending the next bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ahead {
+pub(crate) enum SendObstacle {
     /// No obstacle.
     Nothing,
     /// Bytes in the batch of the thread.
@@ -64,7 +64,7 @@ impl Outbox {
 
     /// Records that the socket sends no more bytes, and wakes the waiting tasks.
     pub(crate) fn set_failed(&self, error: Errno) {
-        let rest = Rest { error: Some(error), ..Rest::default() };
+        let rest = UnsentState { error: Some(error), ..UnsentState::default() };
         let before = self.rest().replace(Box::new(rest));
         self.set(FAILED);
         wake(before);
@@ -72,12 +72,12 @@ impl Outbox {
 
     /// Returns the obstacle to sending the next bytes.
     #[inline]
-    pub(crate) fn ahead(&self) -> Ahead {
+    pub(crate) fn ahead(&self) -> SendObstacle {
         match self.state.load(Ordering::Acquire) {
-            EMPTY => Ahead::Nothing,
-            QUEUED => Ahead::Queued,
-            UNSENT => Ahead::Unsent,
-            _ => Ahead::Failed,
+            EMPTY => SendObstacle::Nothing,
+            QUEUED => SendObstacle::Queued,
+            UNSENT => SendObstacle::Unsent,
+            _ => SendObstacle::Failed,
         }
     }
 
@@ -89,7 +89,7 @@ impl Outbox {
     /// Ready when no unsent bytes are left.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut rest = self.rest();
-        match rest.as_mut().filter(|_| self.ahead() == Ahead::Unsent) {
+        match rest.as_mut().filter(|_| self.ahead() == SendObstacle::Unsent) {
             Some(rest) => {
                 rest.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -126,12 +126,12 @@ impl Outbox {
         self.state.store(state, Ordering::Release);
     }
 
-    fn rest(&self) -> MutexGuard<'_, Option<Box<Rest>>> {
+    fn rest(&self) -> MutexGuard<'_, Option<Box<UnsentState>>> {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn wake(rest: Option<Box<Rest>>) {
+fn wake(rest: Option<Box<UnsentState>>) {
     if let Some(rest) = rest {
         [rest.waker, rest.sender].into_iter().flatten().for_each(Waker::wake);
     }

@@ -14,7 +14,7 @@ use crate::transport::Transport;
 /// A flow without pending bytes holds neither a pipe nor a buffer.
 #[derive(Debug, Default)]
 pub struct Flow {
-    carrier: Carrier,
+    carrier: Storage,
     moved_bytes: u64,
     /// `true` if the last read filled a buffer. More data is likely then, and a pipe is worth its system
     /// calls.
@@ -24,7 +24,7 @@ pub struct Flow {
 
 /// The storage of the bytes that were read and are not written yet.
 #[derive(Debug, Default)]
-pub(super) enum Carrier {
+pub(super) enum Storage {
     #[default]
     None,
     Pipe(Pipe),
@@ -44,7 +44,7 @@ enum State {
 impl Flow {
     /// Creates a flow that starts with bytes that the source sent earlier.
     pub fn behind(early: PooledBuffer) -> Self {
-        let carrier = if early.is_empty() { Carrier::None } else { Carrier::Buffer(early, 0) };
+        let carrier = if early.is_empty() { Storage::None } else { Storage::Buffer(early, 0) };
         Self { carrier, ..Self::default() }
     }
 
@@ -59,7 +59,7 @@ impl Flow {
     }
 
     #[cfg(test)]
-    pub(super) const fn carrier(&self) -> &Carrier {
+    pub(super) const fn carrier(&self) -> &Storage {
         &self.carrier
     }
 
@@ -76,7 +76,7 @@ impl Flow {
     ) -> Poll<io::Result<()>> {
         let fair_end = self.moved_bytes + FAIR_BYTES;
         loop {
-            while !matches!(self.carrier, Carrier::None) {
+            while !matches!(self.carrier, Storage::None) {
                 ready!(self.poll_write(cx, to))?;
                 if self.moved_bytes >= fair_end {
                     // Other tasks must run too.
@@ -106,19 +106,19 @@ impl Flow {
         let pipe = (self.is_bulk && to_splices && from.splices()).then(Pipe::take).flatten();
         let read = if let Some(mut pipe) = pipe {
             let read = ready!(from.poll_fill(cx, &mut pipe, PIPE_BYTES))?;
-            self.carrier = Carrier::Pipe(pipe);
+            self.carrier = Storage::Pipe(pipe);
             read
         } else {
             let mut buffer = PooledBuffer::take();
             buffer.resize(if self.is_bulk { BULK_BYTES } else { BUFFER_BYTES }, 0);
             let read = ready!(from.poll_read(cx, &mut buffer))?;
             buffer.truncate(read);
-            self.carrier = Carrier::Buffer(buffer, 0);
+            self.carrier = Storage::Buffer(buffer, 0);
             read
         };
         self.is_bulk = read >= BUFFER_BYTES;
         if read == 0 {
-            self.carrier = Carrier::None;
+            self.carrier = Storage::None;
             self.state = State::Ending;
         }
         Poll::Ready(Ok(()))
@@ -127,9 +127,9 @@ impl Flow {
     /// Writes some of the pending bytes. Releases the pipe or buffer when all of them are written.
     fn poll_write<T: Transport>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
         let (written, is_all) = match &mut self.carrier {
-            Carrier::None => return Poll::Ready(Ok(())),
-            Carrier::Pipe(pipe) => (ready!(to.poll_splice(cx, pipe))?, pipe.is_empty()),
-            Carrier::Buffer(buffer, start) => {
+            Storage::None => return Poll::Ready(Ok(())),
+            Storage::Pipe(pipe) => (ready!(to.poll_splice(cx, pipe))?, pipe.is_empty()),
+            Storage::Buffer(buffer, start) => {
                 let written = ready!(to.poll_write(cx, &[IoSlice::new(&buffer[*start..])]))?;
                 *start += written;
                 (written, *start == buffer.len())
@@ -140,7 +140,7 @@ impl Flow {
         }
         self.moved_bytes += written as u64;
         if is_all {
-            self.carrier = Carrier::None;
+            self.carrier = Storage::None;
         }
         Poll::Ready(Ok(()))
     }

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use rustix::io::read;
 use rustix::pipe::{SpliceFlags, splice};
 
-use super::pool::{Ends, PIPE_BYTES};
+use super::pool::{PIPE_BYTES, PipeEnds};
 use crate::buffers::PooledBuffer;
 use crate::thread_state::ThreadState;
 
@@ -17,7 +17,7 @@ use crate::thread_state::ThreadState;
 /// Each thread has a limited number of pipes. A connection that gets none uses a buffer.
 pub struct Pipe {
     /// The two ends. `None` only while the pipe is dropped.
-    ends: Option<Ends>,
+    ends: Option<PipeEnds>,
     /// Number of bytes in the kernel's pipe.
     piped: usize,
     /// Bytes that could not be spliced. They come before the bytes in the pipe.
@@ -45,7 +45,7 @@ impl Pipe {
 
     /// Moves at most `length` received bytes from `socket` into the pipe. The pipe must be empty.
     pub(crate) fn splice_from(&mut self, socket: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
-        let Some(Ends { writer, .. }) = &self.ends else { return Ok(0) };
+        let Some(PipeEnds { writer, .. }) = &self.ends else { return Ok(0) };
         let length = length.min(PIPE_BYTES);
         let moved = splice(socket, None, writer, None, length, SpliceFlags::MOVE | SpliceFlags::NONBLOCK)?;
         self.piped += moved;
@@ -54,7 +54,7 @@ impl Pipe {
 
     /// Moves as many bytes from the pipe to `socket` as the socket takes.
     pub(crate) fn splice_to(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let Some(Ends { reader, .. }) = &self.ends else { return Ok(0) };
+        let Some(PipeEnds { reader, .. }) = &self.ends else { return Ok(0) };
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         let moved = splice(reader, None, socket, None, self.piped, flags)?;
         self.piped -= moved.min(self.piped);
@@ -90,7 +90,7 @@ impl Pipe {
 
     /// Copies some bytes out of the kernel's pipe.
     pub(crate) fn copy_out(&mut self) -> io::Result<()> {
-        let Some(Ends { reader, .. }) = &self.ends else { return Ok(()) };
+        let Some(PipeEnds { reader, .. }) = &self.ends else { return Ok(()) };
         let mut copied = PooledBuffer::take();
         copied.resize(self.piped.min(COPY_BYTES), 0);
         let read = read(reader, &mut copied[..])?;
@@ -104,7 +104,7 @@ impl Pipe {
     #[cfg(test)]
     pub(super) fn put_a_socket_before_its_reader(&mut self) {
         let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let Ends { reader, .. } = self.ends.as_mut().unwrap();
+        let PipeEnds { reader, .. } = self.ends.as_mut().unwrap();
         let mut bytes = vec![0; self.piped];
         let length = read(&*reader, &mut bytes[..]).unwrap();
         assert_eq!((length, rustix::io::write(other, &bytes).unwrap()), (self.piped, self.piped));

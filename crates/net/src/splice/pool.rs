@@ -7,7 +7,7 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
 /// The two ends of a pipe.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct PipeEnds {
     pub(super) reader: OwnedFd,
     pub(super) writer: OwnedFd,
 }
@@ -15,16 +15,16 @@ pub(super) struct Ends {
 /// Opens a pipe of the preferred size or of half that size. Returns `None` if the pipe would be smaller. The
 /// kernel limits pipe memory for each user (`pipe-user-pages-soft`) and then gives small pipes. At 64 KiB, a
 /// pipe costs more than a buffer.
-fn open() -> io::Result<Option<Ends>> {
+fn open() -> io::Result<Option<PipeEnds>> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let sized = [PIPE_BYTES, PIPE_BYTES / 2].iter().any(|bytes| fcntl_setpipe_size(&writer, *bytes).is_ok());
-    Ok(sized.then_some(Ends { reader, writer }))
+    Ok(sized.then_some(PipeEnds { reader, writer }))
 }
 
 /// The pipes of one thread.
 #[derive(Debug)]
 pub(crate) struct PipePool {
-    free: Vec<Ends>,
+    free: Vec<PipeEnds>,
     in_use: usize,
     /// Number of requests to skip before a new pipe is tried again.
     pause: u32,
@@ -38,7 +38,7 @@ impl PipePool {
 
     /// Returns the ends of an empty pipe. Returns `None` if too many are in use, or if the kernel refuses
     /// large pipes.
-    pub(super) fn take(&mut self) -> Option<Ends> {
+    pub(super) fn take(&mut self) -> Option<PipeEnds> {
         if self.is_refused || self.in_use >= PIPES_MAX {
             return None;
         }
@@ -48,7 +48,7 @@ impl PipePool {
     }
 
     /// Takes a pipe back. A pipe that is not empty is closed.
-    pub(super) fn give_back(&mut self, ends: Ends, is_empty: bool) {
+    pub(super) fn give_back(&mut self, ends: PipeEnds, is_empty: bool) {
         self.in_use = self.in_use.saturating_sub(1);
         if is_empty && self.free.len() < PIPES_KEPT {
             self.free.push(ends);
@@ -63,7 +63,7 @@ impl PipePool {
 
     /// Opens a new pipe. After the kernel refused one, the next `PAUSE` calls return `None` without a system
     /// call.
-    fn open(&mut self) -> Option<Ends> {
+    fn open(&mut self) -> Option<PipeEnds> {
         self.pause = self.pause.saturating_sub(1);
         if self.pause > 0 {
             return None;
@@ -93,14 +93,14 @@ const PAUSE: u32 = 1000;
 pub(super) mod faults {
     use std::os::unix::net::UnixStream;
 
-    use super::Ends;
+    use super::PipeEnds;
     use crate::thread_state::ThreadState;
 
     /// Makes the next pipe a pair of sockets. Splicing to it fails, because the kernel requires a pipe on one
     /// side.
     pub(in super::super) fn put_sockets_instead_of_a_pipe() {
         let (reader, writer) = UnixStream::pair().unwrap();
-        let ends = Ends { reader: reader.into(), writer: writer.into() };
+        let ends = PipeEnds { reader: reader.into(), writer: writer.into() };
         ThreadState::with(|thread| thread.pipes.borrow_mut().free.push(ends));
     }
 

@@ -10,7 +10,7 @@ use std::thread;
 
 use tokio::runtime::Builder;
 
-use super::flow::{BUFFER_BYTES, Carrier, Flow};
+use super::flow::{BUFFER_BYTES, Flow, Storage};
 use super::pipe::Pipe;
 use super::pool::{PIPES_KEPT, PIPES_MAX, faults};
 use crate::address::ClientAddr;
@@ -215,7 +215,7 @@ fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
         source.set_nonblocking(true).unwrap();
         let mut cx = Context::from_waker(Waker::noop());
         assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
-        assert!(matches!(flow.carrier(), Carrier::None));
+        assert!(matches!(flow.carrier(), Storage::None));
         // The peer does not read, so the flow stops, and then the source stops.
         let piece = vec![0; 64 << 10];
         let (mut sent, mut refused) = (0, 0);
@@ -228,12 +228,12 @@ fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
             assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
         }
         assert!(sent < HELD_BYTES_MAX, "took {sent} bytes for a peer that reads none");
-        assert!(matches!(flow.carrier(), Carrier::Pipe(_)));
+        assert!(matches!(flow.carrier(), Storage::Pipe(_)));
         drop(source);
         let reader = thread::spawn(move || io::copy(&mut sink, &mut io::sink()).unwrap());
         poll_fn(|cx| flow.poll(cx, &mut from, &mut to)).await.unwrap();
         assert_eq!((flow.moved_bytes(), reader.join().unwrap()), (sent as u64, sent as u64));
-        assert!(matches!(flow.carrier(), Carrier::None));
+        assert!(matches!(flow.carrier(), Storage::None));
     });
 }
 

@@ -11,7 +11,7 @@ use thruway_http1::{
 use thruway_message::{StatusCode, Version};
 use thruway_net::Transport;
 
-use super::ending::{AfterAnswer, Ending, HandOver};
+use super::ending::{AfterAnswer, Ending, PendingTunnel};
 use super::exchange::Exchange;
 use super::http1::{Connection, Step};
 use super::log::{Logged, Outcome, TailRecord};
@@ -130,7 +130,7 @@ impl<T: Transport> Connection<T> {
                     let outcome = Outcome::of(response, 0);
                     Box::new(TailRecord { log: logged.keep(), outcome })
                 });
-                after.tunnel = Some(Box::new(HandOver { handler, record }));
+                after.tunnel = Some(Box::new(PendingTunnel { handler, record }));
                 return self.finish_answer(after);
             }
             content if body.has_content() => self.put_content(content),
@@ -193,7 +193,7 @@ impl<T: Transport> Connection<T> {
     #[inline]
     fn finish_answer(&mut self, after: AfterAnswer) {
         if let Some(tunnel) = after.tunnel {
-            self.end_after_output(Ending::HandOver(tunnel));
+            self.end_after_output(Ending::PendingTunnel(tunnel));
         } else if !after.is_persistent {
             self.end_after_output(if after.may_be_followed { Ending::Linger } else { Ending::Close });
         } else {
@@ -307,7 +307,7 @@ impl<T: Transport> Connection<T> {
     pub(super) fn record_unanswered(&mut self) {
         self.record_tail();
         self.record_streaming(false);
-        if let Ending::HandOver(over) = &mut self.ending
+        if let Ending::PendingTunnel(over) = &mut self.ending
             && let Some(record) = over.record.take()
         {
             let TailRecord { log, outcome } = *record;

@@ -24,7 +24,7 @@ pub(super) enum Ending {
     /// The connection closes. If the client has sent unread data, it changes to `Linger`.
     Close,
     /// The connection becomes a tunnel.
-    HandOver(Box<HandOver>),
+    PendingTunnel(Box<PendingTunnel>),
     /// The connection closes after the client had time to read the answer. A close with unread bytes makes
     /// the kernel send a reset, which can destroy the answer (RFC 9112 §9.6).
     Linger,
@@ -43,7 +43,7 @@ pub(super) struct AfterAnswer {
     /// Otherwise, the connection only looks for bytes that it has sent anyway.
     pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
-    pub(super) tunnel: Option<Box<HandOver>>,
+    pub(super) tunnel: Option<Box<PendingTunnel>>,
 }
 
 impl Ending {
@@ -54,14 +54,14 @@ impl Ending {
 }
 
 /// The handler of a tunnel, and the record of its request.
-pub(super) struct HandOver {
+pub(super) struct PendingTunnel {
     pub(super) handler: TunnelHandler,
     /// The record of the tunnel. `None` if the server records no requests.
     pub(super) record: Option<Box<TailRecord>>,
 }
 
 /// A connection that has become a tunnel.
-pub(super) struct HandedOver {
+pub(super) struct TunneledConnection {
     state: State,
     trace: Rc<TunnelTrace>,
     record: Option<Box<TailRecord>>,
@@ -78,17 +78,17 @@ enum State {
     Closes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
 }
 
-impl HandedOver {
+impl TunneledConnection {
     /// Starts the tunnel on `transport`. The bytes `early` were already read.
     pub(super) fn new(
-        over: HandOver,
+        over: PendingTunnel,
         transport: impl Transport,
         early: PooledBuffer,
         service: Rc<Service>,
         info: ConnectionInfo,
         guard: ConnectionGuard,
     ) -> Self {
-        let HandOver { handler, record } = over;
+        let PendingTunnel { handler, record } = over;
         let trace = Rc::<TunnelTrace>::default();
         let running = handler.run(Tunnel::traced(Box::new(transport), early, trace.clone()));
         Self { state: State::Runs(running), trace, record, service, info, _guard: guard }
@@ -144,7 +144,7 @@ impl HandedOver {
 
 /// A tunnel that is dropped before its end was cut off by the drain, or its handler panicked. No task polls
 /// it again, so it is recorded here.
-impl Drop for HandedOver {
+impl Drop for TunneledConnection {
     fn drop(&mut self) {
         self.record(false);
     }

@@ -12,7 +12,7 @@ use thruway_http1::ServerConnection;
 use thruway_message::StatusCode;
 use thruway_net::{ConnectionGuard, Deadline, PooledBuffer, Transport};
 
-use super::ending::{Ending, HandOver, HandedOver};
+use super::ending::{Ending, PendingTunnel, TunneledConnection};
 use super::exchange::Exchange;
 use super::incoming::IncomingContent;
 use super::log::TailRecord;
@@ -118,7 +118,7 @@ impl<T: Transport> Connection<T> {
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
         now: Duration,
-    ) -> Poll<io::Result<Option<Box<HandOver>>>> {
+    ) -> Poll<io::Result<Option<Box<PendingTunnel>>>> {
         // The wakeup may have been for any of the handlers.
         self.handlers_need_poll = true;
         for _ in 0..TURNS_MAX {
@@ -164,7 +164,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Drives the connection. Ready at its end, with its tunnel if it becomes one.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<HandOver>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<PendingTunnel>>> {
         self.deadline.set_waker(cx.waker());
         let service = self.service.clone();
         let now = service.begin_poll();
@@ -202,7 +202,7 @@ impl<T: Transport> Connection<T> {
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
         now: Duration,
-    ) -> Poll<io::Result<Option<Box<HandOver>>>> {
+    ) -> Poll<io::Result<Option<Box<PendingTunnel>>>> {
         loop {
             match &mut self.ending {
                 Ending::No | Ending::Abort => return Poll::Ready(Ok(None)),
@@ -219,8 +219,8 @@ impl<T: Transport> Connection<T> {
                     ready!(self.transport.poll_close(cx))?;
                     return Poll::Ready(Ok(None));
                 }
-                Ending::HandOver(_) => {
-                    let Ending::HandOver(tunnel) = mem::take(&mut self.ending) else { continue };
+                Ending::PendingTunnel(_) => {
+                    let Ending::PendingTunnel(tunnel) = mem::take(&mut self.ending) else { continue };
                     return Poll::Ready(Ok(Some(tunnel)));
                 }
                 Ending::Linger => {
@@ -374,7 +374,7 @@ struct Driven<T: Transport>(State<T>);
 )]
 enum State<T> {
     Connection(Connection<T>),
-    HandedOver(Box<HandedOver>),
+    TunneledConnection(Box<TunneledConnection>),
     Ended,
 }
 
@@ -385,11 +385,11 @@ impl<T: Transport> Driven<T> {
             && let State::Connection(connection) = mem::replace(&mut self.0, State::Ended)
         {
             let Connection { transport, unparsed, guard, service, info, .. } = connection;
-            let over = HandedOver::new(*over, transport, unparsed, service, info, guard);
-            self.0 = State::HandedOver(Box::new(over));
+            let over = TunneledConnection::new(*over, transport, unparsed, service, info, guard);
+            self.0 = State::TunneledConnection(Box::new(over));
         }
         match &mut self.0 {
-            State::HandedOver(over) => over.poll(cx),
+            State::TunneledConnection(over) => over.poll(cx),
             State::Connection(_) | State::Ended => Poll::Ready(()),
         }
     }

@@ -18,7 +18,7 @@ pub(super) type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
 
 /// A vector that a worker reuses for batches of requests.
 #[derive(Default)]
-struct Room(Cell<Vec<Accepted>>);
+struct BatchBuffer(Cell<Vec<Accepted>>);
 
 /// Result of accepting requests.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) fn accept<T: Transport>(
     worker: &Worker,
     cx: &mut Context<'_>,
 ) -> (Vec<Accepted>, Accepting) {
-    let mut accepted = worker.state::<Room>().0.take();
+    let mut accepted = worker.state::<BatchBuffer>().0.take();
     while accepted.len() < ACCEPTED_MAX {
         let accepting = match library.poll_accept(cx) {
             Poll::Ready(Some(Ok(request))) => {
@@ -56,7 +56,7 @@ pub(super) fn accept<T: Transport>(
 /// Keeps the empty vector for the next batch of any connection of the worker.
 pub(super) fn give_back(worker: &Worker, room: Vec<Accepted>) {
     debug_assert!(room.is_empty(), "requests belong to their connection");
-    worker.state::<Room>().0.set(room);
+    worker.state::<BatchBuffer>().0.set(room);
 }
 
 /// Maximum number of requests that are accepted before the connection answers them.

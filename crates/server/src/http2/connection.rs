@@ -69,7 +69,7 @@ pub(super) enum Phase<T: Transport> {
 
 /// Result of a poll iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
+pub(super) enum PollOutcome {
     /// Some progress was made.
     Moved,
     /// No progress; the task is woken when progress is possible.
@@ -113,13 +113,13 @@ impl<T: Transport> Connection<T> {
         }
         for _ in 0..TURNS_MAX {
             match self.poll_turn(cx, now) {
-                Turn::Moved => {}
-                Turn::Waits if self.write(cx).is_ready() => return Poll::Ready(()),
-                Turn::Waits => {
+                PollOutcome::Moved => {}
+                PollOutcome::Waits if self.write(cx).is_ready() => return Poll::Ready(()),
+                PollOutcome::Waits => {
                     self.deadline.set(self.deadline());
                     return Poll::Pending;
                 }
-                Turn::IsOver => return Poll::Ready(()),
+                PollOutcome::IsOver => return Poll::Ready(()),
             }
         }
         if self.write(cx).is_ready() {
@@ -142,26 +142,26 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> Turn {
+    fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> PollOutcome {
         match &mut self.phase {
             Phase::Begins(library) => match Pin::new(library).poll(cx) {
-                Poll::Pending => Turn::Waits,
+                Poll::Pending => PollOutcome::Waits,
                 Poll::Ready(Ok(library)) => {
                     self.phase = Phase::Open(library);
-                    Turn::Moved
+                    PollOutcome::Moved
                 }
                 Poll::Ready(Err(error)) => self.ended(Some(&error), now),
             },
             Phase::Open(_) => self.poll_open(cx, now),
             Phase::Lingers { left_bytes, .. } => match self.wire.poll_linger(cx, left_bytes) {
-                Poll::Pending => Turn::Waits,
-                Poll::Ready(()) => Turn::IsOver,
+                Poll::Pending => PollOutcome::Waits,
+                Poll::Ready(()) => PollOutcome::IsOver,
             },
         }
     }
 
     /// Accepts requests and polls the streams. The next iteration writes their output.
-    fn poll_open(&mut self, cx: &mut Context<'_>, now: Duration) -> Turn {
+    fn poll_open(&mut self, cx: &mut Context<'_>, now: Duration) -> PollOutcome {
         if !self.streams.is_empty() {
             self.busy_at = now;
         }
@@ -170,7 +170,7 @@ impl<T: Transport> Connection<T> {
         if self.wire.is_too_odd() {
             self.abort(Reason::ENHANCE_YOUR_CALM);
         }
-        let Phase::Open(library) = &mut self.phase else { return Turn::Moved };
+        let Phase::Open(library) = &mut self.phase else { return PollOutcome::Moved };
         let (mut accepted, accepting) = accept(library, &self.connected.service.worker, cx);
         for (request, respond) in accepted.drain(..) {
             self.handle_request(request, respond, cx, now);
@@ -187,7 +187,7 @@ impl<T: Transport> Connection<T> {
         let has_moved = self.connected.has_moved.replace(false);
         // The final frame may have to wait until the client takes bytes, which wakes the task.
         let is_to_be_aborted = self.wire.is_too_odd() && !self.is_aborted;
-        if has_moved || is_to_be_aborted { Turn::Moved } else { Turn::Waits }
+        if has_moved || is_to_be_aborted { PollOutcome::Moved } else { PollOutcome::Waits }
     }
 
     /// Calls the handler and sends its response if it is available.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use h2::Reason;
 use thruway_net::Transport;
 
-use super::connection::{Connection, Phase, Turn};
+use super::connection::{Connection, Phase, PollOutcome};
 use crate::connection::OVER_LIMIT_PATIENCE;
 
 impl<T: Transport> Connection<T> {
@@ -38,17 +38,17 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Handles the end of the connection in the library, with an error if there was one.
-    pub(super) fn ended(&mut self, error: Option<&h2::Error>, now: Duration) -> Turn {
+    pub(super) fn ended(&mut self, error: Option<&h2::Error>, now: Duration) -> PollOutcome {
         self.break_off_streams();
         if let Some(error) = error {
             tracing::debug!(%error, "HTTP/2 connection failed");
             if error.is_io() {
-                return Turn::IsOver;
+                return PollOutcome::IsOver;
             }
         }
         let until = now + self.connected.service.config.timeouts.linger;
         self.phase = Phase::Lingers { until, left_bytes: LINGER_BYTES_MAX };
-        Turn::Moved
+        PollOutcome::Moved
     }
 
     /// Ends all streams without responses.

@@ -24,7 +24,7 @@ use thruway_net::{ConnectionGuard, Deadline, Http2Stream};
 use super::incoming::{Incoming, Reading};
 use super::response_head::{head_of, response_head, tunnel_head};
 use super::sending::{Sending, Sent};
-use super::tunnel::HandedOver;
+use super::tunnel::TunneledStream;
 use crate::connection::{Log, Logged, Outcome, Service, poll_later, settle};
 use crate::connection_info::ConnectionInfo;
 use crate::handler::{Answer, Later};
@@ -62,7 +62,7 @@ enum State {
     /// The response body is being sent.
     Sends(Box<Sending>),
     /// The stream is a tunnel.
-    Tunnels(HandedOver),
+    Tunnels(TunneledStream),
     Ended,
 }
 
@@ -192,7 +192,8 @@ impl Stream {
         self.connected.note_moved(true);
         match (response.take_content(), from, respond.send_response(head, false)) {
             (Source::Tunnel(handler), Some(from), Ok(to)) => {
-                self.state = State::Tunnels(HandedOver::new(handler, Http2Stream::new(to, from, ()), told));
+                self.state =
+                    State::Tunnels(TunneledStream::new(handler, Http2Stream::new(to, from, ()), told));
             }
             _ => self.record_unanswered(told),
         }
@@ -278,7 +279,7 @@ impl Stream {
 
     /// Records the request of the tunnel with its byte counts. `is_at_end` is `true` if the tunnel ended
     /// normally.
-    fn record_tunnel(&mut self, over: HandedOver, is_at_end: bool) {
+    fn record_tunnel(&mut self, over: TunneledStream, is_at_end: bool) {
         self.record_as(Outcome {
             status: StatusCode::OK,
             content_bytes: over.sent_bytes(),

@@ -11,13 +11,13 @@ use thruway_net::{Http2Stream, PooledBuffer};
 use crate::response::{ResponseMetadata, Tunnel, TunnelHandler, TunnelTrace};
 
 /// A stream that has become a tunnel, and its record.
-pub(super) struct HandedOver {
+pub(super) struct TunneledStream {
     running: Pin<Box<dyn Future<Output = ()>>>,
     trace: Rc<TunnelTrace>,
     pub(super) told: Option<ResponseMetadata>,
 }
 
-impl HandedOver {
+impl TunneledStream {
     /// Starts the tunnel on the stream `bytes`.
     pub(super) fn new(handler: TunnelHandler, bytes: Http2Stream, told: Option<ResponseMetadata>) -> Self {
         let trace = Rc::<TunnelTrace>::default();

@@ -55,7 +55,7 @@ struct State {
     queued_bytes: usize,
     /// A pipe with the bytes before the pieces.
     piped: Option<Pipe>,
-    asked: Asked,
+    asked: ReadKind,
     /// Maximum number of remaining bytes, if limited.
     allowed: Option<u64>,
     /// `true` if the trailer section is dropped.
@@ -70,7 +70,7 @@ struct State {
 
 /// Kind of the last request by the handler.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Asked {
+enum ReadKind {
     #[default]
     Nothing,
     Bytes,
@@ -243,7 +243,7 @@ impl Channel {
         takes_pipes: bool,
     ) -> Poll<Option<Result<RequestPiece, ContentError>>> {
         let mut state = self.lock();
-        state.asked = if takes_pipes { Asked::Pipes } else { Asked::Bytes };
+        state.asked = if takes_pipes { ReadKind::Pipes } else { ReadKind::Bytes };
         if let Some(piece) = state.take_piece() {
             let length = piece.len();
             state.queued_bytes -= length;
@@ -318,7 +318,7 @@ impl State {
     /// Takes the pipe, or some of its bytes for a handler that no longer takes pipes.
     fn take_piped(&mut self) -> Option<RequestPiece> {
         let mut pipe = self.piped.take()?;
-        if self.asked == Asked::Pipes {
+        if self.asked == ReadKind::Pipes {
             return Some(RequestPiece::Piped(pipe));
         }
         match pipe.take_bytes() {
@@ -367,7 +367,7 @@ impl ContentSender {
     /// Returns `true` if the handler takes pipes and has taken everything before.
     pub(crate) fn wants_pipe(&self) -> bool {
         let state = self.0.lock();
-        state.asked == Asked::Pipes && state.queued_bytes == 0 && !state.is_abandoned
+        state.asked == ReadKind::Pipes && state.queued_bytes == 0 && !state.is_abandoned
     }
 
     /// Passes the bytes in `pipe` to the handler, or drops them if the handler no longer reads.
@@ -412,7 +412,7 @@ impl ContentSender {
 
     /// Returns `true` if the handler has asked for data.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.lock().asked != Asked::Nothing
+        self.0.lock().asked != ReadKind::Nothing
     }
 
     /// Returns `true` if the handler has dropped the body.

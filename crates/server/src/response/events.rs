@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::content::{AtDrain, BoxError, Content, ContentStream, Piece};
-use super::writer::{ContentWriter, Written};
+use super::writer::{ContentWriter, WriterFuture};
 
 /// One event of a stream.
 #[derive(Clone, Debug, Default)]
@@ -94,21 +94,21 @@ pub(super) fn content<F>(
 where
     F: Future<Output = Result<(), BoxError>> + 'static,
 {
-    let events = Written::new(|writer| send(EventSender(writer)));
-    let content = KeptAlive { events, period: keep_alive, at_drain, silence: None };
+    let events = WriterFuture::new(|writer| send(EventSender(writer)));
+    let content = KeepAliveComments { events, period: keep_alive, at_drain, silence: None };
     Content::from_content_stream(content)
 }
 
 /// Inserts a comment into the stream after a time without events.
-struct KeptAlive<F, D> {
-    events: Written<F>,
+struct KeepAliveComments<F, D> {
+    events: WriterFuture<F>,
     period: Duration,
     at_drain: D,
     /// Timer for the next comment.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
-impl<F, D> ContentStream for KeptAlive<F, D>
+impl<F, D> ContentStream for KeepAliveComments<F, D>
 where
     F: Future<Output = Result<(), BoxError>>,
     D: FnMut() -> AtDrain + Unpin,

@@ -38,19 +38,19 @@ impl ContentWriter {
 }
 
 /// The future and the piece that it wrote last.
-pub(super) struct Written<F> {
+pub(super) struct WriterFuture<F> {
     write: Option<Pin<Box<F>>>,
     slot: Slot,
 }
 
-impl<F: Future<Output = Result<(), BoxError>>> Written<F> {
+impl<F: Future<Output = Result<(), BoxError>>> WriterFuture<F> {
     pub(super) fn new(write: impl FnOnce(ContentWriter) -> F) -> Self {
         let slot = Slot::default();
         Self { write: Some(Box::pin(write(ContentWriter(slot.clone())))), slot }
     }
 }
 
-impl<F: Future<Output = Result<(), BoxError>>> ContentStream for Written<F> {
+impl<F: Future<Output = Result<(), BoxError>>> ContentStream for WriterFuture<F> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         if let Some(write) = &mut self.write {
             match write.as_mut().poll(cx) {
@@ -74,6 +74,6 @@ impl Content {
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
     {
-        Self::from_content_stream(Written::new(write))
+        Self::from_content_stream(WriterFuture::new(write))
     }
 }

@@ -19,29 +19,29 @@ use thruway_client::http2::ByteStream;
 use thruway_net::Transport;
 
 use super::exchange::{Exchange, Finished, Verdict, verdict};
-use super::watched::{Sight, Watched};
+use super::watched::{Observations, Watched};
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Answer, Http2Request};
 use crate::worker::connection::{Ended, WireProtocol};
 use crate::worker::dispatch::Worker;
-use crate::worker::plan::{Answered, Phase, Taken, Ticket};
+use crate::worker::plan::{Answered, NextStep, Phase, StartedRequest};
 
 /// A connection, and the requests on it.
 pub(in crate::worker) struct Streams<T: Transport> {
     library: Connection<ByteStream<Watched<T>>, Bytes>,
     send: SendRequest<Bytes>,
-    sight: Rc<Sight>,
+    sight: Rc<Observations>,
     flag: Arc<Flag>,
     flag_waker: Waker,
     /// Requests that have started and could not be sent yet.
-    queued: VecDeque<Ticket>,
+    queued: VecDeque<StartedRequest>,
     exchanges: FuturesUnordered<Exchange>,
     /// No request that is not answered has started before.
     oldest: Duration,
     /// Answers that were complete.
     answered: u64,
     /// Requests that the server has said not to look at.
-    unhandled: VecDeque<Ticket>,
+    unhandled: VecDeque<StartedRequest>,
     /// Reason of the end, once the connection has ended.
     end: Option<Failure>,
 }
@@ -62,7 +62,7 @@ impl Wake for Flag {
 
 impl<T: Transport> WireProtocol<T> for Streams<T> {
     fn new(transport: T, worker: &Worker) -> Self {
-        let sight = Rc::new(Sight::default());
+        let sight = Rc::new(Observations::default());
         let stream =
             ByteStream::new(Watched::new(transport, sight.clone(), worker.spare.clone()), Rc::default());
         let greeting = Builder::new()
@@ -97,7 +97,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
         (!self.is_idle()).then(|| self.oldest + worker.connection_options.timeout)
     }
 
-    fn ask(&mut self, _: &Worker, ticket: Ticket) {
+    fn ask(&mut self, _: &Worker, ticket: StartedRequest) {
         self.oldest = if self.is_idle() { ticket.started } else { self.oldest.min(ticket.started) };
         self.queued.push_back(ticket);
     }
@@ -191,7 +191,7 @@ impl<T: Transport> Streams<T> {
     fn count(
         &mut self,
         worker: &Worker,
-        ticket: Ticket,
+        ticket: StartedRequest,
         now: Duration,
         answer: &Answer,
         judged: Result<(), Failure>,
@@ -236,7 +236,7 @@ impl<T: Transport> Streams<T> {
         }
         let (overdue, queued) = self.queued.iter().partition(|ticket| is_overdue(ticket.started));
         self.queued = queued;
-        VecDeque::<Ticket>::into_iter(overdue).for_each(|ticket| worker.fail(ticket, now, &failure));
+        VecDeque::<StartedRequest>::into_iter(overdue).for_each(|ticket| worker.fail(ticket, now, &failure));
         let waiting = self.exchanges.iter().map(Exchange::started);
         self.oldest = waiting.chain(self.queued.iter().map(|ticket| ticket.started)).min().unwrap_or(now);
         None
@@ -255,9 +255,9 @@ impl<T: Transport> Streams<T> {
             }
             if self.queued.is_empty() {
                 match worker.take(lane, now, cx) {
-                    Taken::Start(ticket) => self.ask(worker, ticket),
-                    Taken::Wait => return None,
-                    Taken::Over => {
+                    NextStep::Start(ticket) => self.ask(worker, ticket),
+                    NextStep::Wait => return None,
+                    NextStep::Over => {
                         worker.note_exhausted(now);
                         return self.exchanges.is_empty().then_some(Ended::Over);
                     }
@@ -277,7 +277,7 @@ impl<T: Transport> Streams<T> {
     }
 
     /// Sends a request; `None` if the library does not take it.
-    fn send(&mut self, worker: &Worker, ticket: Ticket) -> Option<Exchange> {
+    fn send(&mut self, worker: &Worker, ticket: StartedRequest) -> Option<Exchange> {
         let Http2Request { head, content } = worker.requests.http2(ticket.number)?;
         let (response, mut stream) = self.send.send_request(head, content.is_empty()).ok()?;
         if !content.is_empty() {
@@ -306,7 +306,7 @@ impl<T: Transport> Streams<T> {
     }
 
     /// All requests that are not answered.
-    fn take_tickets(&mut self) -> impl Iterator<Item = Ticket> {
+    fn take_tickets(&mut self) -> impl Iterator<Item = StartedRequest> {
         let exchanges = std::mem::take(&mut self.exchanges).into_iter().map(Exchange::into_ticket);
         let unhandled = std::mem::take(&mut self.unhandled).into_iter();
         exchanges.chain(unhandled).chain(std::mem::take(&mut self.queued))

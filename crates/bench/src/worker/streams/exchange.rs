@@ -11,11 +11,11 @@ use h2::{Reason, RecvStream};
 
 use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Expected};
-use crate::worker::plan::Ticket;
+use crate::worker::plan::StartedRequest;
 
 /// A request with an incomplete response. Its drop resets the stream.
 pub(super) struct Exchange {
-    ticket: Ticket,
+    ticket: StartedRequest,
     expected: Expected,
     stage: Stage,
 }
@@ -27,7 +27,7 @@ enum Stage {
 
 /// Result of a request.
 pub(super) struct Finished {
-    pub(super) ticket: Ticket,
+    pub(super) ticket: StartedRequest,
     pub(super) expected: Expected,
     pub(super) outcome: Result<Answer, Broken>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Broken {
 }
 
 impl Exchange {
-    pub(super) const fn new(ticket: Ticket, expected: Expected, response: ResponseFuture) -> Self {
+    pub(super) const fn new(ticket: StartedRequest, expected: Expected, response: ResponseFuture) -> Self {
         Self { ticket, expected, stage: Stage::ExpectHead(response) }
     }
 
@@ -49,7 +49,7 @@ impl Exchange {
     }
 
     /// Gives it up.
-    pub(super) fn into_ticket(self) -> Ticket {
+    pub(super) fn into_ticket(self) -> StartedRequest {
         self.ticket
     }
 

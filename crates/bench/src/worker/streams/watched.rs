@@ -12,14 +12,14 @@ use thruway_net::Transport;
 /// A transport, and what is seen of it.
 pub(super) struct Watched<T> {
     transport: T,
-    sight: Rc<Sight>,
+    sight: Rc<Observations>,
     spare: Rc<SpareBuffer>,
-    ahead: Option<Ahead>,
+    ahead: Option<ReadAhead>,
 }
 
 /// Bytes that were read ahead of the library's requests: it reads a few KiB at a time, and responses arrive
 /// in dozens.
-struct Ahead {
+struct ReadAhead {
     bytes: Box<[u8]>,
     taken: usize,
     filled: usize,
@@ -40,7 +40,7 @@ impl SpareBuffer {
 }
 
 /// Observations of a connection.
-pub(super) struct Sight {
+pub(super) struct Observations {
     /// Task of the connection. The library is polled with another waker, so that its own wakes have no
     /// effect.
     task: RefCell<Waker>,
@@ -62,7 +62,7 @@ enum Greeting {
     Other,
 }
 
-impl Default for Sight {
+impl Default for Observations {
     fn default() -> Self {
         Self {
             task: RefCell::new(Waker::noop().clone()),
@@ -74,7 +74,7 @@ impl Default for Sight {
     }
 }
 
-impl Sight {
+impl Observations {
     /// Begins a turn of the task with this waker.
     pub(super) fn begin_turn(&self, task: &Waker) {
         self.task.borrow_mut().clone_from(task);
@@ -117,13 +117,13 @@ fn greeting(mut head: [u8; FRAME_HEAD_BYTES], filled: usize, bytes: &[u8]) -> Gr
 }
 
 impl<T> Watched<T> {
-    pub(super) const fn new(transport: T, sight: Rc<Sight>, spare: Rc<SpareBuffer>) -> Self {
+    pub(super) const fn new(transport: T, sight: Rc<Observations>, spare: Rc<SpareBuffer>) -> Self {
         Self { transport, sight, spare, ahead: None }
     }
 }
 
 impl<T: Transport> Watched<T> {
-    fn poll_ahead(&mut self) -> Poll<io::Result<Ahead>> {
+    fn poll_ahead(&mut self) -> Poll<io::Result<ReadAhead>> {
         if let Some(ahead) = self.ahead.take() {
             return Poll::Ready(Ok(ahead));
         }
@@ -142,11 +142,11 @@ impl<T: Transport> Watched<T> {
             }
         };
         self.sight.note_received(&bytes[..filled])?;
-        Poll::Ready(Ok(Ahead { bytes, taken: 0, filled }))
+        Poll::Ready(Ok(ReadAhead { bytes, taken: 0, filled }))
     }
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Moves as much as fits into `buffer`; returns the rest, if any.
     fn take(mut self, buffer: &mut [u8], spare: &SpareBuffer) -> (usize, Option<Self>) {
         let length = buffer.len().min(self.filled - self.taken);
@@ -214,8 +214,8 @@ const SETTINGS: u8 = 4;
 mod tests {
     use super::*;
 
-    fn seen(pieces: &[&[u8]]) -> Sight {
-        let sight = Sight::default();
+    fn seen(pieces: &[&[u8]]) -> Observations {
+        let sight = Observations::default();
         for piece in pieces {
             if sight.note_received(piece).is_err() {
                 break;
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn what_was_read_at_once_is_given_piece_by_piece() {
         let (peer, end) = thruway_testkit::pipe();
-        let sight = Rc::new(Sight::default());
+        let sight = Rc::new(Observations::default());
         let mut watched = Watched::new(end, sight.clone(), Rc::default());
         let sent: Vec<u8> = [&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &[7; 5000], &[8; 3000]].concat();
         peer.send(&sent);

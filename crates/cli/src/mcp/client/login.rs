@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, stderr};
 use std::process::{Command, Stdio};
 
 use thruway_mcp_sdk::McpClientBuilder;
-use thruway_mcp_sdk::oauth::{LoggingIn, LoopbackRedirect, OAuth, RegisteredClient, UserAgent};
+use thruway_mcp_sdk::oauth::{LoginFuture, LoopbackRedirect, OAuth, RegisteredClient, UserAgent};
 
 use super::print;
 use super::tokens::TokenFile;
@@ -17,14 +17,14 @@ pub(crate) enum Login {
     /// A known token, as `Authorization` contains it.
     Known(String),
     /// A login when the server requires a token, for all clients together.
-    Asked(Box<OAuth>),
+    CommandResult(Box<OAuth>),
 }
 
 impl Login {
     pub(crate) fn of(args: &McpLoginArgs) -> Result<Self, Failure> {
         match &args.bearer {
             Some(token) => Ok(Self::Known(format!("Bearer {}", secret(token)?))),
-            None => Ok(Self::Asked(Box::new(oauth(args)?))),
+            None => Ok(Self::CommandResult(Box::new(oauth(args)?))),
         }
     }
 
@@ -32,7 +32,7 @@ impl Login {
     pub(crate) fn prepare(&self, builder: McpClientBuilder) -> McpClientBuilder {
         match self {
             Self::Known(authorization) => builder.field("Authorization", authorization),
-            Self::Asked(oauth) => builder.oauth(OAuth::clone(oauth)),
+            Self::CommandResult(oauth) => builder.oauth(OAuth::clone(oauth)),
         }
     }
 }
@@ -60,18 +60,18 @@ fn oauth(args: &McpLoginArgs) -> Result<OAuth, Failure> {
 }
 
 fn login(args: &McpLoginArgs) -> OAuth {
-    if args.login || stderr().is_terminal() { OAuth::login(redirect(args)) } else { OAuth::login(Nobody) }
+    if args.login || stderr().is_terminal() { OAuth::login(redirect(args)) } else { OAuth::login(NoLogin) }
 }
 
 /// Uses and renews stored tokens, but starts no login.
-struct Nobody;
+struct NoLogin;
 
-impl UserAgent for Nobody {
+impl UserAgent for NoLogin {
     fn redirect_uri(&self) -> io::Result<String> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn log_in<'a>(&'a self, _: &'a str) -> LoggingIn<'a> {
+    fn log_in<'a>(&'a self, _: &'a str) -> LoginFuture<'a> {
         Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(command: McpClientCommand, args: &McpClientArgs) -> Result<Exi
 }
 
 /// Outcome of a valid command: its exit code, or the error of the server.
-type Asked = Result<ExitCode, McpClientError>;
+type CommandResult = Result<ExitCode, McpClientError>;
 
 async fn ask(
     command: McpClientCommand,
@@ -86,12 +86,12 @@ async fn ask(
     asked.or_else(|error| refused(&error))
 }
 
-async fn discover(client: &McpClient, printer: Printer<'_>) -> Asked {
+async fn discover(client: &McpClient, printer: Printer<'_>) -> CommandResult {
     let result = client.discover().await?;
     Ok(printer.discovered(&result, client.revision().await?))
 }
 
-async fn resources(client: &McpClient, printer: Printer<'_>) -> Asked {
+async fn resources(client: &McpClient, printer: Printer<'_>) -> CommandResult {
     let resources = client.list_resources().await?;
     let templates = match client.list_resource_templates().await {
         // Servers without templates may not know the method.
@@ -188,7 +188,12 @@ fn misunderstood(command: McpClientCommand) -> Failure {
 }
 
 /// Prints changes until `--count` is reached or the server ends.
-async fn listen(client: &McpClient, uris: &[String], count: Option<usize>, printer: Printer<'_>) -> Asked {
+async fn listen(
+    client: &McpClient,
+    uris: &[String],
+    count: Option<usize>,
+    printer: Printer<'_>,
+) -> CommandResult {
     let filter = SubscriptionFilter {
         tools_list_changed: Some(true),
         prompts_list_changed: Some(true),
@@ -212,7 +217,12 @@ async fn listen(client: &McpClient, uris: &[String], count: Option<usize>, print
 }
 
 /// Prints, awaits or cancels tasks. An error of one task does not affect the others.
-async fn tasks(client: &McpClient, ids: &[String], args: &McpTaskArgs, printer: Printer<'_>) -> Asked {
+async fn tasks(
+    client: &McpClient,
+    ids: &[String],
+    args: &McpTaskArgs,
+    printer: Printer<'_>,
+) -> CommandResult {
     let mut all = ExitCode::SUCCESS;
     for id in ids {
         let code = match task(client, id, args, printer).await {
@@ -230,7 +240,7 @@ async fn tasks(client: &McpClient, ids: &[String], args: &McpTaskArgs, printer: 
     Ok(all)
 }
 
-async fn task(client: &McpClient, id: &str, args: &McpTaskArgs, printer: Printer<'_>) -> Asked {
+async fn task(client: &McpClient, id: &str, args: &McpTaskArgs, printer: Printer<'_>) -> CommandResult {
     if args.wait {
         return Ok(printer.result(&client.wait_for_task(id).await?));
     }

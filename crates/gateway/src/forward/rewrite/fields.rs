@@ -6,7 +6,7 @@ use thruway_message::{FieldName, FieldValue};
 use thruway_server::Request;
 
 use super::InvalidRewrite;
-use super::template::{Place, Template};
+use super::template::{Placeholder, Template};
 use crate::PathMatch;
 use crate::forward::fields::read_alike;
 use crate::forward::request_id::RequestId;
@@ -102,7 +102,7 @@ fn line(name: &str, value: &str, paths: &PathMatch) -> Result<(String, Template)
     if FieldValue::new(value.as_bytes()).is_err() {
         return Err(InvalidRewrite::FieldValue);
     }
-    Ok((name.to_owned(), Template::parse(value, |name| Place::named(name, paths))?))
+    Ok((name.to_owned(), Template::parse(value, |name| Placeholder::named(name, paths))?))
 }
 
 fn check_name(name: &str) -> Result<(), InvalidRewrite> {
@@ -173,7 +173,7 @@ mod tests {
             ("A:", "c", InvalidRewrite::FieldName),
             ("A", "b\r\nC: d", InvalidRewrite::FieldValue),
             ("A", "\0", InvalidRewrite::FieldValue),
-            ("A", "{rest}", InvalidRewrite::Place),
+            ("A", "{rest}", InvalidRewrite::Placeholder),
             ("A", "{", InvalidRewrite::Braces),
         ] {
             assert_eq!(fields.set(name, value, &paths), Err(error), "{name} {value}");

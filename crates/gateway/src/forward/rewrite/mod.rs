@@ -46,7 +46,7 @@ pub enum InvalidRewrite {
     /// A byte that a path cannot contain.
     Bytes,
     /// The name of a placeholder is unknown here.
-    Place,
+    Placeholder,
     /// There is a slash before `{rest}`, which begins with one.
     Slash,
     /// The path does not begin with `/` or with `{path}` or `{rest}`.
@@ -93,7 +93,7 @@ impl fmt::Display for InvalidRewrite {
             Self::FieldName => "the field name is invalid",
             Self::FieldValue => "the field value is invalid",
             Self::Bytes => "a path must be percent-encoded, without a query or control characters",
-            Self::Place => "unknown placeholder",
+            Self::Placeholder => "unknown placeholder",
             Self::Slash => "`{rest}` already starts with a slash",
             Self::Start => "a path must start with `/`, `{path}` or `{rest}`",
         })

@@ -7,7 +7,7 @@ use thruway_server::Request;
 
 use super::super::request_id::RequestId;
 use super::InvalidRewrite;
-use super::template::{Place, Template};
+use super::template::{Placeholder, Template};
 use crate::PathMatch;
 use crate::routes::has_dot_segment;
 
@@ -18,7 +18,7 @@ pub struct PathRewrite(Template);
 
 /// The error of a path that would leave the part that the template fixes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Climbs;
+pub(crate) struct PathTraversal;
 
 impl PathRewrite {
     /// Parses `template` for a route that matches `paths`.
@@ -26,13 +26,13 @@ impl PathRewrite {
     /// # Errors
     /// Returns the rule that the template breaks.
     pub fn new(template: &str, paths: &PathMatch) -> Result<Self, InvalidRewrite> {
-        let place = |name: &str| match Place::named(name, paths)? {
-            place @ (Place::Path | Place::Rest | Place::Parameter(_)) => Some(place),
+        let place = |name: &str| match Placeholder::named(name, paths)? {
+            place @ (Placeholder::Path | Placeholder::Rest | Placeholder::Parameter(_)) => Some(place),
             _ => None,
         };
         let template = Template::parse(template, place)?;
         match template.parts.first() {
-            Some((start, Place::Path | Place::Rest)) if start.is_empty() => {}
+            Some((start, Placeholder::Path | Placeholder::Rest)) if start.is_empty() => {}
             Some((start, _)) if start.starts_with('/') => {}
             None if template.end.starts_with('/') => {}
             _ => return Err(InvalidRewrite::Start),
@@ -40,7 +40,8 @@ impl PathRewrite {
         if !template.literals().all(is_part_of_path) {
             return Err(InvalidRewrite::Bytes);
         }
-        let is_doubled = |(before, place): &(String, Place)| *place == Place::Rest && before.ends_with('/');
+        let is_doubled =
+            |(before, place): &(String, Placeholder)| *place == Placeholder::Rest && before.ends_with('/');
         if template.parts.iter().any(is_doubled) {
             return Err(InvalidRewrite::Slash);
         }
@@ -56,13 +57,13 @@ impl PathRewrite {
     /// # Errors
     /// A segment of the path is `.` or `..` in some spelling, or the path has a control character. Some
     /// servers would serve another path.
-    pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, Climbs> {
+    pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, PathTraversal> {
         if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
             return Ok(None);
         }
         let path = self.0.fill(request, &RequestId::default());
         if has_dot_segment(path.as_bytes()) {
-            return Err(Climbs);
+            return Err(PathTraversal);
         }
         // Some servers read two slashes as the start of a host.
         let mut target = format!("/{}", path.trim_start_matches('/'));
@@ -76,7 +77,7 @@ impl PathRewrite {
     /// Returns the replacement of the route's prefix, if nothing else is changed.
     pub(super) fn replaced_prefix(&self) -> Option<&str> {
         match &self.0.parts[..] {
-            [(start, Place::Rest)] if self.0.end.is_empty() => Some(start),
+            [(start, Placeholder::Rest)] if self.0.end.is_empty() => Some(start),
             _ => None,
         }
     }
@@ -130,8 +131,8 @@ mod tests {
             ("/a/.", InvalidRewrite::DotSegment),
             ("/a/..%20/b", InvalidRewrite::DotSegment),
             ("/v2/{rest}", InvalidRewrite::Slash),
-            ("/{id}", InvalidRewrite::Place),
-            ("/{client}", InvalidRewrite::Place),
+            ("/{id}", InvalidRewrite::Placeholder),
+            ("/{client}", InvalidRewrite::Placeholder),
             ("/{rest", InvalidRewrite::Braces),
         ] {
             assert_eq!(prefix(template).unwrap_err(), error, "{template}");
@@ -146,9 +147,9 @@ mod tests {
         let pattern = |text| PathMatch::Pattern(PathPattern::parse(text).unwrap());
         assert!(PathRewrite::new("/u/{id}/{*rest}", &pattern("/users/{id}/{*rest}")).is_err());
         assert!(PathRewrite::new("/u/{id}/{rest}", &pattern("/users/{id}/{*rest}")).is_ok());
-        assert_eq!(PathRewrite::new("/u/{rest}", &pattern("/users/{id}")), Err(InvalidRewrite::Place));
+        assert_eq!(PathRewrite::new("/u/{rest}", &pattern("/users/{id}")), Err(InvalidRewrite::Placeholder));
         let exact = PathMatch::Exact("/a".to_owned());
-        assert_eq!(PathRewrite::new("/b{rest}", &exact), Err(InvalidRewrite::Place));
+        assert_eq!(PathRewrite::new("/b{rest}", &exact), Err(InvalidRewrite::Placeholder));
     }
 
     #[test]

@@ -16,12 +16,12 @@ pub(in super::super) struct ResponseRewrite {
     config: Arc<ForwardConfig>,
     /// Values of the headers to set and add.
     values: Vec<String>,
-    place: Option<PlaceOfRoute>,
+    place: Option<RouteLocation>,
 }
 
 /// The route as the client sees it, for `Location`.
 #[derive(PartialEq, Eq, Debug)]
-struct PlaceOfRoute {
+struct RouteLocation {
     /// Prefix of the client's paths.
     prefix: String,
     /// The host that the client asked for, with its port.
@@ -42,7 +42,7 @@ impl ResponseRewrite {
         let values = rewrite.response.lines.iter().map(|(_, value)| value.fill(request, id)).collect();
         let place = rewrite
             .reverses_location()
-            .then(|| PlaceOfRoute { prefix: prefix_of(request), host: request.host().to_owned() });
+            .then(|| RouteLocation { prefix: prefix_of(request), host: request.host().to_owned() });
         Some(Box::new(Self { config: config.clone(), values, place }))
     }
 
@@ -59,7 +59,7 @@ impl ResponseRewrite {
         }
     }
 
-    fn apply_place(&self, place: &PlaceOfRoute, response: &mut Response) {
+    fn apply_place(&self, place: &RouteLocation, response: &mut Response) {
         let path = self.config.rewrite.path.as_ref();
         let Some(replaced) = path.and_then(|path| path.replaced_prefix()) else { return };
         let location = response.field("location").and_then(|value| value.as_str());
@@ -76,7 +76,7 @@ fn prefix_of(request: &Request<'_>) -> String {
     normalized_path(sent).unwrap_or_default()
 }
 
-impl PlaceOfRoute {
+impl RouteLocation {
     /// Returns where the client finds the resource that the upstream has at `location`. Paths of the upstream
     /// begin with `replaced`. `None` if the resource is elsewhere, or if the path without `replaced` would
     /// name a host (`/v2//host`).
@@ -107,7 +107,7 @@ mod tests {
     /// which leads to another host.
     #[test]
     fn a_path_of_the_upstream_does_not_become_a_host() {
-        let place = PlaceOfRoute { prefix: String::new(), host: "a.example".to_owned() };
+        let place = RouteLocation { prefix: String::new(), host: "a.example".to_owned() };
         for location in ["/v2//evil.example/", "/v2/\\evil.example", "/v2/\t/evil.example"] {
             assert_eq!(place.location(location, "/v2"), None, "{location}");
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_location_below_the_prefix_is_where_the_client_finds_it() {
-        let place = PlaceOfRoute { prefix: "/api".to_owned(), host: "a.example:81".to_owned() };
+        let place = RouteLocation { prefix: "/api".to_owned(), host: "a.example:81".to_owned() };
         for (replaced, location, expected) in [
             ("", "/b", Some("/api/b")),
             ("", "/", Some("/api/")),

@@ -17,14 +17,14 @@ pub(super) struct Template {
     /// The template as configured.
     text: String,
     /// The placeholders, each with the text before it.
-    pub(super) parts: Vec<(String, Place)>,
+    pub(super) parts: Vec<(String, Placeholder)>,
     /// The text after the last placeholder.
     pub(super) end: String,
 }
 
 /// A placeholder for a part of the request, as the client sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum Placeholder {
     /// `{client}`: the address of the client, without a port.
     Client,
     /// `{host}`: the host that the client asked for, without a port.
@@ -40,14 +40,14 @@ pub(super) enum Place {
     /// `{scheme}`: the scheme that the client uses.
     Scheme,
     /// `{tls_…}`: a property of the TLS connection; empty if there is none.
-    Tls(TlsPlace),
+    Tls(TlsPlaceholder),
     /// A parameter of the route's pattern.
     Parameter(Parameter),
 }
 
 /// Property of the TLS connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TlsPlace {
+pub(super) enum TlsPlaceholder {
     /// `{tls_client_fingerprint}`: the SHA-256 digest of the certificate that the client has shown.
     ClientFingerprint,
     /// `{tls_client_names}`: the names beside its subject, each with its type:
@@ -75,7 +75,10 @@ pub(super) struct Parameter {
 
 impl Template {
     /// Parses `text` with the placeholders that `place` knows. `{{` and `}}` are braces.
-    pub(super) fn parse(text: &str, place: impl Fn(&str) -> Option<Place>) -> Result<Self, InvalidRewrite> {
+    pub(super) fn parse(
+        text: &str,
+        place: impl Fn(&str) -> Option<Placeholder>,
+    ) -> Result<Self, InvalidRewrite> {
         let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find(['{', '}']) {
             literal.push_str(&rest[..at]);
@@ -89,7 +92,7 @@ impl Template {
             if brace == "}" || name.contains('{') {
                 return Err(InvalidRewrite::Braces);
             }
-            parts.push((std::mem::take(&mut literal), place(name).ok_or(InvalidRewrite::Place)?));
+            parts.push((std::mem::take(&mut literal), place(name).ok_or(InvalidRewrite::Placeholder)?));
             rest = behind;
         }
         literal.push_str(rest);
@@ -113,7 +116,7 @@ impl Template {
     }
 }
 
-impl Place {
+impl Placeholder {
     /// Returns the placeholder `name` in a route that matches `paths`.
     pub(super) fn named(name: &str, paths: &PathMatch) -> Option<Self> {
         match (name, paths) {
@@ -127,7 +130,7 @@ impl Place {
             ("query", _) => Some(Self::Query),
             ("request_id", _) => Some(Self::RequestId),
             ("scheme", _) => Some(Self::Scheme),
-            (name, _) => TlsPlace::named(name.strip_prefix("tls_")?).map(Self::Tls),
+            (name, _) => TlsPlaceholder::named(name.strip_prefix("tls_")?).map(Self::Tls),
         }
     }
 
@@ -157,7 +160,7 @@ impl Place {
     }
 }
 
-impl TlsPlace {
+impl TlsPlaceholder {
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "client_fingerprint" => Self::ClientFingerprint,
@@ -272,17 +275,17 @@ mod tests {
 
     #[test]
     fn braces_are_places_or_doubled() {
-        let parse = |text| Template::parse(text, |name| (name == "path").then_some(Place::Path));
+        let parse = |text| Template::parse(text, |name| (name == "path").then_some(Placeholder::Path));
         let template = parse("{{\"a\":\"{path}\"}}").unwrap();
-        assert_eq!(template.parts, [("{\"a\":\"".to_owned(), Place::Path)]);
+        assert_eq!(template.parts, [("{\"a\":\"".to_owned(), Placeholder::Path)]);
         assert_eq!(template.end, "\"}");
         for (text, error) in [
             ("{path", InvalidRewrite::Braces),
             ("path}", InvalidRewrite::Braces),
             ("a}b}", InvalidRewrite::Braces),
             ("{pa{path}", InvalidRewrite::Braces),
-            ("{}", InvalidRewrite::Place),
-            ("{other}", InvalidRewrite::Place),
+            ("{}", InvalidRewrite::Placeholder),
+            ("{other}", InvalidRewrite::Placeholder),
         ] {
             assert_eq!(parse(text).unwrap_err(), error, "{text}");
         }

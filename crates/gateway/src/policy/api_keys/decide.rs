@@ -6,7 +6,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 use thruway_message::RequestHead;
 
-use crate::policy::credentials::{Presented, authorization, only};
+use crate::policy::credentials::{PresentedCredentials, authorization, only};
 use crate::policy::refusal::Refusal;
 
 /// Place of the key in a request.
@@ -54,12 +54,12 @@ fn in_query<'r>(query: &'r str, name: &str) -> Key<'r> {
     }
 }
 
-impl<'r> From<Presented<'r>> for Key<'r> {
-    fn from(presented: Presented<'r>) -> Self {
+impl<'r> From<PresentedCredentials<'r>> for Key<'r> {
+    fn from(presented: PresentedCredentials<'r>) -> Self {
         match presented {
-            Presented::None => Self::None,
-            Presented::One(key) => Self::Shown(key.into()),
-            Presented::Several => Self::Unusable,
+            PresentedCredentials::None => Self::None,
+            PresentedCredentials::One(key) => Self::Shown(key.into()),
+            PresentedCredentials::Several => Self::Unusable,
         }
     }
 }

@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use thruway_message::RequestHead;
 use thruway_server::Request;
 
-use super::credentials::{DigestKey, Presented, authorization};
+use super::credentials::{DigestKey, PresentedCredentials, authorization};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
@@ -101,9 +101,9 @@ fn credentials<'b>(
     buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX],
 ) -> Result<(&'b str, &'b str), Unusable> {
     let encoded = match authorization(head, "Basic") {
-        Presented::None => return Err(Unusable { is_missing: true }),
-        Presented::One(encoded) => encoded,
-        Presented::Several => return Err(Unusable { is_missing: false }),
+        PresentedCredentials::None => return Err(Unusable { is_missing: true }),
+        PresentedCredentials::One(encoded) => encoded,
+        PresentedCredentials::Several => return Err(Unusable { is_missing: false }),
     };
     decoded(encoded, buffer).ok_or(Unusable { is_missing: false })
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use thruway_jwt::{JwtError, JwtKeys, JwtRules};
 
 use crate::policy::credentials::is_user_name;
-use crate::policy::fields::{OwnedField, Told};
+use crate::policy::fields::{OwnedField, VerifiedFacts};
 
 /// Returns the facts for the upstream if `token` is valid. `certificate` is the fingerprint of the client
 /// certificate, if there is one.
@@ -18,7 +18,7 @@ pub(super) fn told<'p>(
     keys: &JwtKeys,
     certificate: Option<&str>,
     time_of_day: SystemTime,
-) -> Result<Told<'p>, JwtError> {
+) -> Result<VerifiedFacts<'p>, JwtError> {
     let since_epoch = time_of_day.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut claims = rules.verify_from(token, keys, since_epoch, certificate)?;
     let fields = told_of(&claims, fields).ok_or(JwtError::Invalid)?;
@@ -27,7 +27,7 @@ pub(super) fn told<'p>(
         Some(Value::String(subject)) => Some(Cow::Owned(subject)),
         _ => None,
     };
-    Ok(Told { fields, user })
+    Ok(VerifiedFacts { fields, user })
 }
 
 fn told_of<'p>(claims: &Map<String, Value>, fields: &'p [(String, String)]) -> Option<Vec<OwnedField<'p>>> {

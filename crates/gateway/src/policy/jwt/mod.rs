@@ -14,7 +14,7 @@ use thruway_jwt::JwtError;
 pub use thruway_jwt::{InvalidJwtKeys, JwtAlgorithm, JwtKeys, JwtRules};
 use thruway_server::Request;
 
-use super::credentials::{Presented, authorization};
+use super::credentials::{PresentedCredentials, authorization};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
@@ -63,9 +63,9 @@ impl Jwt {
 
     pub(super) fn decide(&self, request: &Request<'_>) -> Verdict<'_> {
         let token = match authorization(request.head(), "Bearer") {
-            Presented::None => return Verdict::Refuse(self.challenge(true)),
-            Presented::One(token) => token,
-            Presented::Several => return Verdict::Refuse(self.challenge(false)),
+            PresentedCredentials::None => return Verdict::Refuse(self.challenge(true)),
+            PresentedCredentials::One(token) => token,
+            PresentedCredentials::Several => return Verdict::Refuse(self.challenge(false)),
         };
         let certificate = request.connection().client_certificate();
         let certificate = certificate.map(|certificate| certificate.fingerprint.as_str());

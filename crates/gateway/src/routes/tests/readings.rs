@@ -70,7 +70,7 @@ fn no_other_reading_of_a_path_goes_past_a_policy() {
 
 #[test]
 fn they_may_all_be_refused_or_all_be_let_through() {
-    let (keep, reject) = (OtherReading::Keep, OtherReading::Reject);
+    let (keep, reject) = (AmbiguousPath::Keep, AmbiguousPath::Reject);
     let with =
         |encoded_slashes, parameters| Scene::new(guarded(PathReadings { encoded_slashes, parameters }));
     for (scene, slash, parameter) in [

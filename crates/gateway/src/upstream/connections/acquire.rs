@@ -23,7 +23,7 @@ pub(crate) enum Acquired {
 }
 
 /// The way in which a request gets a connection.
-enum Way {
+enum Acquisition {
     /// Reuses an idle connection.
     Again(Connection),
     /// Shares a connection to its server.
@@ -133,10 +133,10 @@ pub(crate) async fn acquire_within_limit(
     let (upstream, worker) = (&slot.upstream, &slot.worker);
     let attempt = || find_connection(slot, is_new, tried);
     match upstream.connections.wait_for_connection(worker, upstream.config.queue, until, attempt).await? {
-        Way::Again(connection) => return Ok(Some(connection)),
-        Way::Open(permit) => drop(slot.permit.replace(Some(permit))),
-        Way::Share => upstream.notify_free_connection(worker),
-        Way::Elsewhere(server, admission) => {
+        Acquisition::Again(connection) => return Ok(Some(connection)),
+        Acquisition::Open(permit) => drop(slot.permit.replace(Some(permit))),
+        Acquisition::Share => upstream.notify_free_connection(worker),
+        Acquisition::Elsewhere(server, admission) => {
             slot.move_to(server, admission);
             slot.upstream.notify_free_connection(&slot.worker);
         }
@@ -146,15 +146,15 @@ pub(crate) async fn acquire_within_limit(
 
 /// Returns the way to a connection now. A request that shares a connection notifies the next waiting
 /// requests, because there may be capacity for more.
-fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Way> {
+fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Acquisition> {
     let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
     if let Some(connection) = waiting {
-        return Some(Way::Again(connection));
+        return Some(Acquisition::Again(connection));
     }
     if may_share(slot) {
-        return Some(Way::Share);
+        return Some(Acquisition::Share);
     }
-    slot.upstream.permit(&slot.worker).map(Way::Open).or_else(|| server_with_free_stream(slot, tried))
+    slot.upstream.permit(&slot.worker).map(Acquisition::Open).or_else(|| server_with_free_stream(slot, tried))
 }
 
 /// `true` if a stream for the request is free, or a connection is being opened.
@@ -166,7 +166,7 @@ fn may_share(slot: &ServerSlot) -> bool {
 
 /// Selects another server with a free HTTP/2 stream, regardless of the balancing method. Otherwise the
 /// request would wait for a connection to its own server, which may never become free on a busy upstream.
-fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Way> {
+fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Acquisition> {
     if !slot.shares_connections() {
         return None;
     }
@@ -182,7 +182,7 @@ fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Way> {
     };
     servers.list.iter().filter(may_be).find_map(|server| match server.begin(now) {
         Admission::Refused => None,
-        admission => Some(Way::Elsewhere(server.clone(), admission)),
+        admission => Some(Acquisition::Elsewhere(server.clone(), admission)),
     })
 }
 

@@ -26,8 +26,8 @@ pub(crate) enum Upgraded {
 }
 
 /// A sequence of reads of a response without a pause.
-pub(crate) enum Turn<'e> {
-    Http1(client::Turn<'e, UpstreamStream>),
+pub(crate) enum ResponsePoll<'e> {
+    Http1(client::ResponsePoll<'e, UpstreamStream>),
     Http2(&'e mut http2::Exchange),
 }
 
@@ -107,10 +107,10 @@ impl Exchange {
 
     /// Begins to read.
     #[inline]
-    pub(crate) fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> Turn<'e> {
+    pub(crate) fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e> {
         match self {
-            Self::Http1(exchange) => Turn::Http1(exchange.turn(buffers)),
-            Self::Http2(exchange) => Turn::Http2(exchange),
+            Self::Http1(exchange) => ResponsePoll::Http1(exchange.turn(buffers)),
+            Self::Http2(exchange) => ResponsePoll::Http2(exchange),
         }
     }
 
@@ -194,7 +194,7 @@ impl Exchange {
     }
 }
 
-impl Turn<'_> {
+impl ResponsePoll<'_> {
     /// Limits the bytes of one read.
     #[inline]
     pub(crate) const fn read_at_most(&mut self, bytes: usize) {

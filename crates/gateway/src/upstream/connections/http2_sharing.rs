@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use thruway_client::http2::{Connection, Doubt, Driver};
+use thruway_client::http2::{Connection, Driver, PingRequest};
 use thruway_net::{Worker, spawn};
 use tokio::time::sleep;
 
@@ -114,7 +114,7 @@ pub(crate) fn keep(
     let (epoch, connection) = (state.health.epoch(), shared.connection.clone());
     let open = Open { number, connection, connections, driving: driving.clone(), epoch };
     with_shared(worker, key, |shared| shared.open.push(open));
-    spawn(doubt_after_epoch(state.clone(), epoch, shared.connection.doubt()));
+    spawn(doubt_after_epoch(state.clone(), epoch, shared.connection.ping_request()));
     // The worker owns the connection, so its task must not keep the worker.
     let worker = Rc::downgrade(worker);
     spawn(async move {
@@ -126,10 +126,10 @@ pub(crate) fn keep(
 }
 
 /// Pings the server of a connection after a failed check or an ejection, until the connection ends.
-async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, doubt: Doubt) {
-    while !doubt.is_over() {
+async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, ping_request: PingRequest) {
+    while !ping_request.is_over() {
         if state.health.epoch() != epoch {
-            return doubt.ask();
+            return ping_request.ask();
         }
         sleep(LOOK_AT_SERVER).await;
     }

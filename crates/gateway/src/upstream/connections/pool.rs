@@ -136,7 +136,7 @@ pub(crate) fn put_idle(
     }
     pools[index].note_idle();
     if !state.is_swept.replace(true) {
-        spawn(Sweeping(worker.clone()).run());
+        spawn(IdleCloser(worker.clone()).run());
     }
 }
 
@@ -155,9 +155,9 @@ pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
 
 /// The task of a worker that closes idle connections after their idle timeout, or after the server has closed
 /// them. Dropping it ends the task.
-struct Sweeping(Rc<Worker>);
+struct IdleCloser(Rc<Worker>);
 
-impl Sweeping {
+impl IdleCloser {
     /// Runs until no connection is idle.
     async fn run(self) {
         let pools = &self.0.state::<Pools>().of_upstreams;
@@ -170,7 +170,7 @@ impl Sweeping {
     }
 }
 
-impl Drop for Sweeping {
+impl Drop for IdleCloser {
     fn drop(&mut self) {
         self.0.state::<Pools>().is_swept.set(false);
     }

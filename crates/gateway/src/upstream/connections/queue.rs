@@ -55,7 +55,7 @@ struct Line {
 
 /// The place of a waiting request. Dropping it leaves the queue.
 #[derive(Debug)]
-struct Place<'q> {
+struct QueueEntry<'q> {
     queue: &'q Queue,
     line: &'q Line,
     /// `true` if the request is first in its queue.
@@ -99,16 +99,16 @@ impl Queue {
     }
 
     /// Enters the queue. Returns `None` if it is full.
-    fn enter(&self, is_retry: bool, length_max: usize) -> Option<Place<'_>> {
+    fn enter(&self, is_retry: bool, length_max: usize) -> Option<QueueEntry<'_>> {
         let enter = |waiting: usize| (waiting < length_max).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).ok()?;
         let line = if is_retry { &self.retries } else { &self.first_tries };
         let before = line.waiting.fetch_add(1, Ordering::SeqCst);
-        Some(Place { queue: self, line, is_next: is_retry || before == 0 })
+        Some(QueueEntry { queue: self, line, is_next: is_retry || before == 0 })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         self.line.waiting.fetch_sub(1, Ordering::SeqCst);
         self.queue.waiting.fetch_sub(1, Ordering::SeqCst);

@@ -9,10 +9,10 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, ForwardedCall};
 use thruway_mcp_server::backend::Status;
 
+use super::fields::TaskFields;
 use super::json::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
-use super::said::TaskSaid;
 use super::table::{Found, Names};
-use crate::bridge::legacy::{Forwarding, Speaking};
+use crate::bridge::legacy::{Forwarding, SessionClient};
 
 #[derive(Deserialize)]
 struct Page<'a> {
@@ -24,27 +24,28 @@ impl Forwarding {
     /// Forwards a call that requests a task.
     pub(in crate::bridge) async fn forward_as_task(
         self,
-        mut onward: ForwardedCall,
-        speaking: Speaking,
+        mut forwarded_call: ForwardedCall,
+        speaking: SessionClient,
     ) -> (Vec<u8>, Status) {
-        let outcome = self.begin_task(&mut onward, &speaking).await;
-        self.write(&onward.method, outcome)
+        let outcome = self.begin_task(&mut forwarded_call, &speaking).await;
+        self.write(&forwarded_call.method, outcome)
     }
 
     async fn begin_task(
         &self,
-        onward: &mut ForwardedCall,
-        speaking: &Speaking,
+        forwarded_call: &mut ForwardedCall,
+        speaking: &SessionClient,
     ) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
         let owner = speaking.owner().ok_or_else(no_task)?;
         let whose = (owner.clone(), speaking.holder());
         let reserved = self.tasks().reserve(whose, &upstream, speaking.listener());
         let reserved = reserved.map_err(McpClientError::Server)?;
-        onward.is_of_process = true;
-        onward.progress_token = Some(reserved.id.clone());
-        onward.party = Some(speaking.party(self.names(speaking, upstream.number()), Some(reserved.clone())));
-        let answer = upstream.client.forward(onward).await?;
+        forwarded_call.is_of_process = true;
+        forwarded_call.progress_token = Some(reserved.id.clone());
+        forwarded_call.requester =
+            Some(speaking.requester(self.names(speaking, upstream.number()), Some(reserved.clone())));
+        let answer = upstream.client.forward(forwarded_call).await?;
         if !reserved.settle(&answer)? {
             // Servers may answer without a task.
             return Ok(answer);
@@ -56,34 +57,34 @@ impl Forwarding {
     /// Forwards a request about the task `id`, or a list request.
     pub(in crate::bridge) async fn forward_about_tasks(
         self,
-        mut onward: ForwardedCall,
-        speaking: Speaking,
+        mut forwarded_call: ForwardedCall,
+        speaking: SessionClient,
         id: Option<Box<str>>,
     ) -> (Vec<u8>, Status) {
-        let outcome = match (&*onward.method, id) {
-            (methods::TASKS_LIST, _) => self.list_tasks(&mut onward, &speaking).await,
-            (_, Some(id)) => self.ask_about_task(&mut onward, &speaking, &id).await,
+        let outcome = match (&*forwarded_call.method, id) {
+            (methods::TASKS_LIST, _) => self.list_tasks(&mut forwarded_call, &speaking).await,
+            (_, Some(id)) => self.ask_about_task(&mut forwarded_call, &speaking, &id).await,
             (_, None) => Err(McpClientError::Server(Error::invalid_params("`taskId` is missing"))),
         };
-        self.write(&onward.method, outcome)
+        self.write(&forwarded_call.method, outcome)
     }
 
     async fn ask_about_task(
         &self,
-        onward: &mut ForwardedCall,
-        speaking: &Speaking,
+        forwarded_call: &mut ForwardedCall,
+        speaking: &SessionClient,
         id: &str,
     ) -> Result<Answer, McpClientError> {
         let owner = speaking.owner().ok_or_else(no_task)?;
         let found = self.tasks().find(id, owner).map_err(McpClientError::Server)?;
-        onward.params = replaced(&onward.params, TASK_ID, &found.id).ok_or_else(no_task)?;
-        onward.is_of_process = true;
-        speaking.speak_for(onward, self.names(speaking, found.upstream.number()));
-        if *onward.method != *methods::TASKS_RESULT {
-            return self.ask_how_task_stands(onward, &found, id).await;
+        forwarded_call.params = replaced(&forwarded_call.params, TASK_ID, &found.id).ok_or_else(no_task)?;
+        forwarded_call.is_of_process = true;
+        speaking.speak_for(forwarded_call, self.names(speaking, found.upstream.number()));
+        if *forwarded_call.method != *methods::TASKS_RESULT {
+            return self.ask_how_task_stands(forwarded_call, &found, id).await;
         }
         self.tasks().listen(id, |listener| speaking.listen(listener));
-        let outcome = found.upstream.client.clone().with_full_timeout().forward(onward).await;
+        let outcome = found.upstream.client.clone().with_full_timeout().forward(forwarded_call).await;
         found.check()?;
         if matches!(outcome, Ok(_) | Err(McpClientError::Server(_))) {
             self.tasks().note_end(id);
@@ -93,18 +94,18 @@ impl Forwarding {
 
     async fn ask_how_task_stands(
         &self,
-        onward: &ForwardedCall,
+        forwarded_call: &ForwardedCall,
         found: &Found,
         id: &str,
     ) -> Result<Answer, McpClientError> {
-        let outcome = found.upstream.client.forward(onward).await;
+        let outcome = found.upstream.client.forward(forwarded_call).await;
         found.check()?;
         let answer = outcome?;
-        let said = TaskSaid::parse(answer.get())?;
-        if said.task_id != found.id {
+        let fields = TaskFields::parse(answer.get())?;
+        if fields.task_id != found.id {
             return Err(McpClientError::result_invalid(&"it is about another task"));
         }
-        self.tasks().note(id, &said);
+        self.tasks().note(id, &fields);
         let answer = replaced(&answer, TASK_ID, id).unwrap_or(answer);
         Ok(related_to(answer, id))
     }
@@ -112,13 +113,13 @@ impl Forwarding {
     /// Forwards a list request, and keeps only the tasks of this client.
     async fn list_tasks(
         &self,
-        onward: &mut ForwardedCall,
-        speaking: &Speaking,
+        forwarded_call: &mut ForwardedCall,
+        speaking: &SessionClient,
     ) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
         let names = self.names(speaking, upstream.number()).ok_or_else(no_task)?;
-        speaking.speak_for(onward, Some(names.clone()));
-        let answer = upstream.client.forward(onward).await?;
+        speaking.speak_for(forwarded_call, Some(names.clone()));
+        let answer = upstream.client.forward(forwarded_call).await?;
         let invalid = |error| McpClientError::result_invalid(&error);
         let page: Page<'_> = serde_json::from_str(answer.get()).map_err(invalid)?;
         let own: Vec<_> = page.tasks.into_iter().filter_map(|task| own_of(&names, task)).collect();
@@ -134,8 +135,8 @@ impl Forwarding {
 
 /// Translates a listed task for the client. Returns `None` if it belongs to another client.
 fn own_of(names: &Names, task: &RawValue) -> Option<Box<RawValue>> {
-    let said = TaskSaid::parse(task.get()).ok()?;
-    replaced(task, TASK_ID, &names.at_client(&said.task_id)?)
+    let fields = TaskFields::parse(task.get()).ok()?;
+    replaced(task, TASK_ID, &names.at_client(&fields.task_id)?)
 }
 
 /// Sets the task id in the metadata of an answer to the client's id.

@@ -8,12 +8,12 @@
 mod table;
 
 // messages
-mod said;
+mod fields;
 mod json;
 
 // requests
 mod legacy;
 
+pub(super) use fields::{ID_BYTES_MAX, is_about_tasks, no_method};
 pub(super) use json::{TASK_ID, TaskNames, is_related_to_task, replaced, string_at, stripped};
-pub(super) use said::{ID_BYTES_MAX, is_about_tasks, no_method};
 pub(super) use table::{Listener, Names, Owner, Reserved, Tasks, TasksMax, TasksOfSession};

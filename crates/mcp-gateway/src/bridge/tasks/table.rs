@@ -11,12 +11,12 @@ use thruway_mcp::params::{self, meta_keys};
 use thruway_mcp::schema::{ProgressNotificationParams, RequestId, methods};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, Unsent};
-use thruway_mcp_server::backend::{Holder, NoShare, Said, Session, Share, Shares};
+use thruway_mcp_server::backend::{Holder, InterimMessage, LimitReached, Session, Share, Shares};
 use thruway_net::unguessable_id;
 use tokio::time::Instant;
 
+use super::fields::TaskFields;
 use super::json::{RELATED_ID, TASK_ID, TaskNames, replaced, string_at};
-use super::said::TaskSaid;
 use crate::bridge::messages::one_line;
 use crate::bridge::outbox::{Outbox, WeakOutbox};
 use crate::bridge::upstream::Upstream;
@@ -48,7 +48,7 @@ pub(in crate::bridge) struct TasksMax {
 #[derive(Default, Debug)]
 struct State {
     /// By the ids that clients know.
-    kept: HashMap<Box<str>, Kept>,
+    kept: HashMap<Box<str>, TaskEntry>,
     /// The ids that clients know, by the number of the server and its own id.
     names: HashMap<(u64, Box<str>), Box<str>>,
     last: u64,
@@ -56,7 +56,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct TaskEntry {
     owner: Owner,
     listener: Listener,
     server: Weak<Upstream>,
@@ -108,7 +108,7 @@ impl Drop for TasksOfSession {
     }
 }
 
-impl Kept {
+impl TaskEntry {
     /// Returns the server, if it still is the process that runs the task.
     fn server(&self) -> Option<Arc<Upstream>> {
         let server = self.server.upgrade()?;
@@ -119,9 +119,9 @@ impl Kept {
         Some(Found { upstream: self.server()?, id: self.server_id?, losses: self.losses })
     }
 
-    fn note(&mut self, said: &TaskSaid) {
-        self.is_over |= said.is_over();
-        self.until = said.ttl().and_then(|ttl| self.began.checked_add(ttl));
+    fn note(&mut self, fields: &TaskFields) {
+        self.is_over |= fields.is_over();
+        self.until = fields.ttl().and_then(|ttl| self.began.checked_add(ttl));
     }
 
     /// `true` if the task has ended, or its server has.
@@ -146,7 +146,7 @@ impl Found {
 }
 
 impl State {
-    fn remove(&mut self, id: &str) -> Option<Kept> {
+    fn remove(&mut self, id: &str) -> Option<TaskEntry> {
         let kept = self.kept.remove(id)?;
         if let Some(server_id) = &kept.server_id {
             let key = (kept.server_number, server_id.clone());
@@ -157,7 +157,7 @@ impl State {
         Some(kept)
     }
 
-    fn remove_all(&mut self, is_gone: impl Fn(&Kept) -> bool) -> Vec<Kept> {
+    fn remove_all(&mut self, is_gone: impl Fn(&TaskEntry) -> bool) -> Vec<TaskEntry> {
         let gone = self.kept.iter().filter(|(_, kept)| is_gone(kept)).map(|(id, _)| id.clone());
         let gone: Vec<_> = gone.collect();
         gone.iter().filter_map(|id| self.remove(id)).collect()
@@ -207,7 +207,7 @@ impl Tasks {
         state.sweep(now);
         let place = self.place(&mut state, &owner, holder)?;
         state.last += 1;
-        let kept = Kept {
+        let kept = TaskEntry {
             owner,
             listener,
             server: Arc::downgrade(upstream),
@@ -234,8 +234,8 @@ impl Tasks {
             match self.places.take(holder, 1) {
                 Ok(place) => return Ok(place),
                 Err(_) if state.forget_past(owner) => {}
-                Err(NoShare::HolderHasShare) => return Err(Error::internal(own)),
-                Err(NoShare::Full) => {
+                Err(LimitReached::HolderHasShare) => return Err(Error::internal(own)),
+                Err(LimitReached::Full) => {
                     return Err(Error::internal("all clients together have too many tasks: try again later"));
                 }
             }
@@ -265,9 +265,9 @@ impl Tasks {
     }
 
     /// Stores the state of the task with this client id.
-    pub(super) fn note(&self, id: &str, said: &TaskSaid) {
+    pub(super) fn note(&self, id: &str, fields: &TaskFields) {
         if let Some(kept) = self.state().kept.get_mut(id) {
-            kept.note(said);
+            kept.note(fields);
         }
     }
 
@@ -298,12 +298,12 @@ impl Tasks {
 
     fn status(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {
         let params = notification.params?;
-        let said = TaskSaid::parse(params.get()).ok()?;
+        let fields = TaskFields::parse(params.get()).ok()?;
         let mut state = self.state();
-        let name = state.names.get(&(number, said.task_id.clone()))?.clone();
+        let name = state.names.get(&(number, fields.task_id.clone()))?.clone();
         let kept = state.kept.get_mut(&name)?;
         kept.server()?;
-        kept.note(&said);
+        kept.note(&fields);
         let params = replaced(params, TASK_ID, &name)?;
         let mut message = Vec::with_capacity(params.get().len() + ENVELOPE_BYTES);
         write_notification(&mut message, methods::NOTIFICATIONS_TASKS_STATUS, &one_line(&params));
@@ -332,7 +332,7 @@ impl Tasks {
     pub(super) fn forget_all(&self, owner: &Owner) -> Vec<Found> {
         let gone = self.state().remove_all(|kept| kept.owner == *owner);
         let working = gone.into_iter().filter(|kept| !kept.is_over);
-        working.filter_map(Kept::into_found).collect()
+        working.filter_map(TaskEntry::into_found).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -346,21 +346,21 @@ impl Reserved {
     /// # Errors
     /// The answer is invalid, or its task id belongs to another task.
     pub(in crate::bridge) fn settle(&self, answer: &Answer) -> Result<bool, McpClientError> {
-        let Some(said) = TaskSaid::created(answer)? else { return Ok(false) };
+        let Some(fields) = TaskFields::created(answer)? else { return Ok(false) };
         let mut guard = self.tasks.state();
         let state = &mut *guard;
         let Some(number) = state.kept.get(&self.id).map(|kept| kept.server_number) else {
             return Err(McpClientError::Server(Error::internal("the client has disconnected")));
         };
-        let key = (number, said.task_id.clone());
+        let key = (number, fields.task_id.clone());
         let other = state.names.get(&key).filter(|name| **name != self.id);
         if other.and_then(|name| state.kept.get(name)).is_some_and(|other| other.server().is_some()) {
             return Err(McpClientError::result_invalid(&"the task has the id of another task"));
         }
         state.names.insert(key, self.id.clone());
         if let Some(kept) = state.kept.get_mut(&self.id) {
-            kept.note(&said);
-            kept.server_id = Some(said.task_id);
+            kept.note(&fields);
+            kept.server_id = Some(fields.task_id);
         }
         Ok(true)
     }
@@ -428,7 +428,7 @@ impl Listener {
             return outbox.send(message);
         }
         let session = self.session.upgrade()?;
-        if session.out_of_band()?.outbox().try_send(Said::Message(message)).is_err() {
+        if session.out_of_band()?.outbox().try_send(InterimMessage::Message(message)).is_err() {
             self.outbox.dropped().note(1, "the client opens no stream for messages outside of its requests");
         }
         None

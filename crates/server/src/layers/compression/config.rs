@@ -42,7 +42,7 @@ use crate::content_coding::ContentCoding;
 /// step (BREACH).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compression {
-    pub(super) coders: Vec<Coder>,
+    pub(super) coders: Vec<LeveledCoding>,
     pub(super) types: Vec<MediaType>,
     pub(super) minimum_bytes: u64,
     pub(super) streams_max: usize,
@@ -63,7 +63,7 @@ impl Compression {
     /// defaults.
     pub fn new() -> Self {
         Self {
-            coders: Self::DEFAULT_CODINGS.map(Coder::new).into(),
+            coders: Self::DEFAULT_CODINGS.map(LeveledCoding::new).into(),
             types: media_type::defaults(),
             minimum_bytes: 512,
             streams_max: 128,
@@ -81,7 +81,7 @@ impl Compression {
         self.coders.clear();
         for (coding, level) in codings {
             assert!(Self::levels(coding).contains(&level), "{} has no level {level}", coding.name());
-            self.coders.push(Coder { coding, level });
+            self.coders.push(LeveledCoding { coding, level });
         }
         self
     }
@@ -140,7 +140,7 @@ impl Compression {
 
 impl fmt::Display for Compression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, Coder { coding, level }) in self.coders.iter().enumerate() {
+        for (i, LeveledCoding { coding, level }) in self.coders.iter().enumerate() {
             write!(f, "{}{} at level {level}", if i > 0 { ", " } else { "" }, coding.name())?;
         }
         write!(f, ", from {} bytes on", self.minimum_bytes)
@@ -149,12 +149,12 @@ impl fmt::Display for Compression {
 
 /// A coding with its level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Coder {
+pub(super) struct LeveledCoding {
     pub(super) coding: ContentCoding,
     pub(super) level: u8,
 }
 
-impl Coder {
+impl LeveledCoding {
     pub(super) const fn new(coding: ContentCoding) -> Self {
         Self { coding, level: Compression::default_level(coding) }
     }

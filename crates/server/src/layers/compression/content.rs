@@ -11,7 +11,7 @@ use thruway_net::{Deadline, PooledBuffer, Worker};
 
 use super::encoder::{Operation, log_encoder_failure};
 use super::pool::PooledEncoder;
-use super::source::Plain;
+use super::source::SourceBody;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece};
 
 /// An encoded stream.
@@ -23,7 +23,7 @@ use crate::response::{AtDrain, BoxError, ContentStream, Piece};
 /// ```
 pub(super) struct Encoded {
     /// The source. It is kept to the end, because it may hold a guard.
-    source: Plain,
+    source: SourceBody,
     encoder: PooledEncoder,
     state: State,
     /// Input that is not encoded yet.
@@ -33,7 +33,7 @@ pub(super) struct Encoded {
     remaining: Option<u64>,
     /// `true` if the client must be able to decode each piece at once.
     flushes: bool,
-    silence: Silence,
+    silence: PauseTimer,
     /// Number of bytes encoded since the last yield to other tasks.
     burst_bytes: usize,
 }
@@ -46,7 +46,7 @@ enum State {
 }
 
 /// Timer for a pause of the source while the encoder holds data.
-struct Silence {
+struct PauseTimer {
     worker: Rc<Worker>,
     /// Time at which the encoder is flushed, if it holds data.
     ends: Option<Duration>,
@@ -55,7 +55,7 @@ struct Silence {
 }
 
 impl Encoded {
-    pub(super) fn new(source: Plain, encoder: PooledEncoder, flushes: bool, worker: Rc<Worker>) -> Self {
+    pub(super) fn new(source: SourceBody, encoder: PooledEncoder, flushes: bool, worker: Rc<Worker>) -> Self {
         let remaining = source.length();
         Self {
             source,
@@ -64,7 +64,7 @@ impl Encoded {
             input: Bytes::new(),
             remaining,
             flushes,
-            silence: Silence { worker, ends: None, deadline: None },
+            silence: PauseTimer { worker, ends: None, deadline: None },
             burst_bytes: 0,
         }
     }
@@ -215,7 +215,7 @@ impl ContentStream for Encoded {
     }
 }
 
-impl Silence {
+impl PauseTimer {
     /// Starts the timer when the encoder receives data.
     fn begin(&mut self) {
         if self.ends.is_none() {
@@ -262,7 +262,7 @@ mod tests {
 
     use super::*;
     use crate::content_coding::ContentCoding;
-    use crate::layers::compression::config::Coder;
+    use crate::layers::compression::config::LeveledCoding;
     use crate::response::Content;
 
     #[derive(Default)]
@@ -290,11 +290,11 @@ mod tests {
     fn others_have_their_turn_while_nothing_comes_out() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstandard, ContentCoding::Brotli] {
             let taken = Arc::new(Mutex::new(0));
-            let Ok(source) = Plain::of(Content::from_content_stream(Zeros(taken.clone())).0) else {
+            let Ok(source) = SourceBody::of(Content::from_content_stream(Zeros(taken.clone())).0) else {
                 panic!()
             };
             let worker = Worker::for_test(Clock::system());
-            let encoder = PooledEncoder::take(&worker, Coder::new(coding), 1).unwrap();
+            let encoder = PooledEncoder::take(&worker, LeveledCoding::new(coding), 1).unwrap();
             let mut content = Encoded::new(source, encoder, false, worker);
             let woken = Arc::new(Wakes::default());
             let waker = Waker::from(woken.clone());

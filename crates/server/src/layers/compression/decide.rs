@@ -3,7 +3,7 @@
 use thruway_message::list::{contains_token, members};
 use thruway_message::{FieldLines, FieldValue, Method, StatusCode, Version};
 
-use super::config::{Coder, Compression};
+use super::config::{Compression, LeveledCoding};
 use super::media_type::{EVENT_STREAM, name_of};
 use crate::content_coding::choose;
 use crate::request::Request;
@@ -11,9 +11,9 @@ use crate::response::Response;
 
 /// The codings that a request accepts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wishes {
+pub(super) struct AcceptedCodings {
     /// The coding that the client prefers. `None` for unencoded content.
-    coder: Option<Coder>,
+    coder: Option<LeveledCoding>,
     /// `true` for HEAD.
     pub(super) is_head: bool,
     /// `true` if the request has a weak entity tag to compare with. Compression makes such tags from strong
@@ -32,10 +32,10 @@ pub(super) enum Verdict {
     /// This client gets the unencoded response, but others may get an encoded one.
     Vary,
     /// The body is encoded.
-    Encode(Coder),
+    Encode(LeveledCoding),
 }
 
-impl Wishes {
+impl AcceptedCodings {
     pub(super) fn of(request: &Request<'_>, compression: &Compression) -> Self {
         let fields = request.field_lines();
         let coder = compression.coder_for(request);
@@ -50,7 +50,7 @@ impl Wishes {
 
 impl Compression {
     /// Returns the coding that the client of `request` prefers.
-    fn coder_for(&self, request: &Request<'_>) -> Option<Coder> {
+    fn coder_for(&self, request: &Request<'_>) -> Option<LeveledCoding> {
         let fields = request.field_lines();
         fields.field("accept-encoding")?;
         // HTTP/1.0 has no chunked coding. If the connection ends the body, the client cannot tell if it is
@@ -62,7 +62,7 @@ impl Compression {
         self.coders.iter().copied().find(|coder| coder.coding == coding)
     }
 
-    pub(super) fn decide(&self, wishes: Wishes, response: &Response) -> Verdict {
+    pub(super) fn decide(&self, accepted: AcceptedCodings, response: &Response) -> Verdict {
         let status = response.status();
         if status == StatusCode::NOT_MODIFIED {
             // The body to which this response refers is unknown. Caches replace their `Vary` by the one of
@@ -72,7 +72,7 @@ impl Compression {
         if status.is_without_content() || !self.is_worth_it(response) {
             return Verdict::Leave;
         }
-        match wishes.coder {
+        match accepted.coder {
             Some(coder) if is_plain_and_whole(response) => Verdict::Encode(coder),
             _ => Verdict::Vary,
         }

@@ -9,7 +9,7 @@ use thruway_net::{Admitted, LogLimit};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CParameter, CStream, InBuffer, OutBuffer, ResetDirective};
 
-use super::config::Coder;
+use super::config::LeveledCoding;
 use crate::content_coding::ContentCoding;
 
 /// The state of an encoder within a stream.
@@ -36,7 +36,7 @@ pub(super) struct EncodeError(pub(super) ContentCoding);
 
 impl Encoder {
     /// Creates an encoder. `None` if there is not enough memory.
-    pub(super) fn new(coder: Coder) -> Option<Self> {
+    pub(super) fn new(coder: LeveledCoding) -> Option<Self> {
         let level = coder.level;
         match coder.coding {
             ContentCoding::Brotli => Some(Self::Brotli(brotli_of(level))),

@@ -7,12 +7,12 @@ use thruway_message::list::{contains_token, members};
 use thruway_message::{RequestHead, StatusCode};
 use thruway_net::Worker;
 
-use super::config::{Coder, Compression, ListenerCompression};
+use super::config::{Compression, LeveledCoding, ListenerCompression};
 use super::content::Encoded;
-use super::decide::{Verdict, Wishes, is_event_stream};
+use super::decide::{AcceptedCodings, Verdict, is_event_stream};
 use super::encoder::log_encoder_failure;
 use super::pool::{PooledEncoder, encode_whole};
-use super::source::Plain;
+use super::source::SourceBody;
 use crate::content_coding::ContentCoding;
 use crate::handler::{Answer, Handler};
 use crate::layers::Layer;
@@ -47,39 +47,45 @@ fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
 impl Compression {
     /// Lets `inner` handle the request, and compresses its response.
     fn handle<'a>(this: &Arc<Self>, inner: &'a dyn Handler, request: &mut Request<'a>) -> Answer {
-        let (wishes, worker) = (Wishes::of(request, this), request.worker());
+        let (accepted, worker) = (AcceptedCodings::of(request, this), request.worker());
         let answer =
-            if wishes.may_join_codings { handle_whole(inner, request) } else { inner.handle(request) };
+            if accepted.may_join_codings { handle_whole(inner, request) } else { inner.handle(request) };
         match answer {
-            Answer::Now(response) => Answer::Now(this.apply(response, wishes, worker)),
+            Answer::Now(response) => Answer::Now(this.apply(response, accepted, worker)),
             Answer::Later(later) => {
                 let (compression, worker) = (this.clone(), worker.clone());
-                Answer::later(async move { compression.apply(later.await, wishes, &worker) })
+                Answer::later(async move { compression.apply(later.await, accepted, &worker) })
             }
         }
     }
 
     /// Returns the response for this client.
-    fn apply(&self, mut response: Response, wishes: Wishes, worker: &Rc<Worker>) -> Response {
-        match self.decide(wishes, &response) {
+    fn apply(&self, mut response: Response, accepted: AcceptedCodings, worker: &Rc<Worker>) -> Response {
+        match self.decide(accepted, &response) {
             Verdict::Leave => return response,
             Verdict::Vary => vary(&mut response),
             Verdict::Encode(coder) => {
                 vary(&mut response);
-                return self.encode(response, coder, wishes, worker);
+                return self.encode(response, coder, accepted, worker);
             }
         }
-        if response.status() == StatusCode::NOT_MODIFIED && wishes.revalidates_weakly {
+        if response.status() == StatusCode::NOT_MODIFIED && accepted.revalidates_weakly {
             weaken_entity_tag(&mut response);
         }
         response
     }
 
     /// Encodes the body, unless too many streams are already being encoded.
-    fn encode(&self, mut response: Response, coder: Coder, wishes: Wishes, worker: &Rc<Worker>) -> Response {
+    fn encode(
+        &self,
+        mut response: Response,
+        coder: LeveledCoding,
+        accepted: AcceptedCodings,
+        worker: &Rc<Worker>,
+    ) -> Response {
         let flushes = is_event_stream(&response);
         let encoded = match response.take_content() {
-            _ if wishes.is_head => Ok(Content::left_out(None)),
+            _ if accepted.is_head => Ok(Content::left_out(None)),
             Source::Static(bytes) if bytes.len() <= WHOLE_BYTES_MAX => whole(bytes, coder, worker),
             Source::Pooled(bytes) if bytes.len() <= WHOLE_BYTES_MAX => whole(bytes, coder, worker),
             Source::Bytes(bytes) if bytes.len() <= WHOLE_BYTES_MAX => whole(bytes, coder, worker),
@@ -98,11 +104,11 @@ impl Compression {
     fn stream(
         &self,
         source: Source,
-        coder: Coder,
+        coder: LeveledCoding,
         flushes: bool,
         worker: &Rc<Worker>,
     ) -> Result<Content, Content> {
-        let plain = Plain::of(source).map_err(Content)?;
+        let plain = SourceBody::of(source).map_err(Content)?;
         match PooledEncoder::take(worker, coder, self.streams_max) {
             Some(encoder) => {
                 Ok(Content::from_content_stream(Encoded::new(plain, encoder, flushes, worker.clone())))
@@ -115,7 +121,7 @@ impl Compression {
 /// Returns `bytes` encoded, or unchanged as an error.
 fn whole<O: AsRef<[u8]> + Into<Content>>(
     bytes: O,
-    coder: Coder,
+    coder: LeveledCoding,
     worker: &Worker,
 ) -> Result<Content, Content> {
     encode_whole(worker, bytes.as_ref(), coder).map_err(|error| {
@@ -127,31 +133,31 @@ fn whole<O: AsRef<[u8]> + Into<Content>>(
 /// Compresses with the settings of the listener that accepted the connection, or else with its own, if any.
 #[derive(Clone, Default, Debug)]
 pub struct ByListener {
-    elsewhere: Option<Arc<Compression>>,
+    other_hosts: Option<Arc<Compression>>,
 }
 
 impl ByListener {
-    /// Creates the layer. `elsewhere` are the settings for listeners without their own.
-    pub fn or_else(elsewhere: Option<Compression>) -> Self {
-        Self { elsewhere: elsewhere.map(Arc::new) }
+    /// Creates the layer. `other_hosts` are the settings for listeners without their own.
+    pub fn or_else(other_hosts: Option<Compression>) -> Self {
+        Self { other_hosts: other_hosts.map(Arc::new) }
     }
 }
 
 impl Layer for ByListener {
     fn wrap(self, inner: Arc<dyn Handler>) -> Arc<dyn Handler> {
-        Arc::new(WithListeners { elsewhere: self.elsewhere, inner })
+        Arc::new(WithListeners { other_hosts: self.other_hosts, inner })
     }
 }
 
 struct WithListeners {
-    elsewhere: Option<Arc<Compression>>,
+    other_hosts: Option<Arc<Compression>>,
     inner: Arc<dyn Handler>,
 }
 
 impl Handler for WithListeners {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let compression = match &request.connection().compression {
-            ListenerCompression::AsElsewhere => self.elsewhere.as_ref(),
+            ListenerCompression::AsElsewhere => self.other_hosts.as_ref(),
             ListenerCompression::Off => None,
             ListenerCompression::As(compression) => Some(compression),
         };

@@ -6,14 +6,14 @@ use std::rc::Rc;
 
 use thruway_net::{PooledBuffer, Worker};
 
-use super::config::Coder;
+use super::config::LeveledCoding;
 use super::encoder::{EncodeError, Encoder, Operation};
 use crate::response::Content;
 
 /// A compressor of a worker. Returns to its pool on drop.
 pub(super) struct PooledEncoder {
     pool: Rc<RefCell<Pool>>,
-    coder: Coder,
+    coder: LeveledCoding,
     /// `None` only during the drop.
     encoder: Option<Encoder>,
 }
@@ -21,7 +21,7 @@ pub(super) struct PooledEncoder {
 impl PooledEncoder {
     /// Takes a compressor in its initial state. `None` if `in_use_max` are in use or there is not enough
     /// memory.
-    pub(super) fn take(worker: &Worker, coder: Coder, in_use_max: usize) -> Option<Self> {
+    pub(super) fn take(worker: &Worker, coder: LeveledCoding, in_use_max: usize) -> Option<Self> {
         let pool = worker.state::<Rc<RefCell<Pool>>>();
         if !pool.borrow_mut().count_one_more(in_use_max) {
             return None;
@@ -35,7 +35,11 @@ impl PooledEncoder {
 }
 
 /// Encodes a complete body.
-pub(super) fn encode_whole(worker: &Worker, bytes: &[u8], coder: Coder) -> Result<Content, EncodeError> {
+pub(super) fn encode_whole(
+    worker: &Worker,
+    bytes: &[u8],
+    coder: LeveledCoding,
+) -> Result<Content, EncodeError> {
     let mut encoder = PooledEncoder::take(worker, coder, usize::MAX).ok_or(EncodeError(coder.coding))?;
     let mut output = PooledBuffer::take();
     encoder.encode(bytes, Operation::Finish, &mut output)?;
@@ -66,7 +70,7 @@ impl Drop for PooledEncoder {
 /// The compressors of one worker.
 #[derive(Default)]
 struct Pool {
-    free: Vec<(Coder, Encoder)>,
+    free: Vec<(LeveledCoding, Encoder)>,
     in_use: usize,
 }
 
@@ -81,12 +85,12 @@ impl Pool {
     }
 
     /// Takes an unused compressor of the pool, if any.
-    fn take(&mut self, coder: Coder) -> Option<Encoder> {
+    fn take(&mut self, coder: LeveledCoding) -> Option<Encoder> {
         let place = self.free.iter().position(|(of, _)| *of == coder)?;
         Some(self.free.swap_remove(place).1)
     }
 
-    fn put(&mut self, coder: Coder, encoder: Option<Encoder>) {
+    fn put(&mut self, coder: LeveledCoding, encoder: Option<Encoder>) {
         self.in_use -= 1;
         if let Some(encoder) = encoder.filter(Encoder::can_restart)
             && self.free.len() < KEPT_MAX

@@ -11,13 +11,13 @@ use thruway_net::PooledBuffer;
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source};
 
 /// A body before encoding.
-pub(super) enum Plain {
+pub(super) enum SourceBody {
     Bytes(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
 }
 
-impl Plain {
+impl SourceBody {
     /// Returns the content of `source` that can be encoded. A source without content is returned unchanged.
     pub(super) fn of(source: Source) -> Result<Self, Source> {
         match source {

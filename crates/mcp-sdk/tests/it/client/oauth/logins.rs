@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use thruway_mcp_sdk::oauth::{LoggingIn, OAuth, OAuthError, RegisteredClient, UserAgent};
+use thruway_mcp_sdk::oauth::{LoginFuture, OAuth, OAuthError, RegisteredClient, UserAgent};
 use tokio::sync::Semaphore;
 
 use super::world::{
@@ -80,7 +80,7 @@ impl UserAgent for Slow {
         Visitor.redirect_uri()
     }
 
-    fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a> {
+    fn log_in<'a>(&'a self, url: &'a str) -> LoginFuture<'a> {
         Box::pin(async move {
             let _turn = self.0.acquire().await.unwrap();
             Visitor.log_in(url).await

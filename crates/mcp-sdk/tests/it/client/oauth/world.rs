@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_client::Client;
-use thruway_mcp_sdk::oauth::{LoggingIn, OAuth, OAuthError, UserAgent};
+use thruway_mcp_sdk::oauth::{LoginFuture, OAuth, OAuthError, UserAgent};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientError, McpClientOptions};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -251,7 +251,7 @@ impl UserAgent for Visitor {
         Ok("http://127.0.0.1:1/callback".to_owned())
     }
 
-    fn log_in<'a>(&'a self, url: &'a str) -> LoggingIn<'a> {
+    fn log_in<'a>(&'a self, url: &'a str) -> LoginFuture<'a> {
         Box::pin(async move {
             let client = Client::new();
             let response = client.get(url).send().await.map_err(io::Error::other)?;

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::store::{StoredToken, TokenLock, TokenStore};
 
 /// The stored token of one server.
-pub(super) struct Kept {
+pub(super) struct TokenRecord {
     store: Arc<dyn TokenStore>,
     /// The key in the store.
     key: String,
@@ -18,19 +18,19 @@ pub(super) struct Kept {
 }
 
 /// Keeps other clients from renewing the token, if the store supports locks.
-pub(super) struct Turn {
+pub(super) struct RenewalLock {
     _lock: Option<TokenLock>,
 }
 
-impl Kept {
+impl TokenRecord {
     pub(super) fn new(store: Arc<dyn TokenStore>, key: String) -> Self {
         Self { store, key, seen: Mutex::default() }
     }
 
     /// Waits until no other client renews the token.
-    pub(super) async fn take_turn(&self) -> Turn {
+    pub(super) async fn lock_renewal(&self) -> RenewalLock {
         // A client that holds the lock for longer has probably crashed.
-        Turn { _lock: timeout(TURN_WAIT, self.store.lock(&self.key)).await.ok() }
+        RenewalLock { _lock: timeout(TURN_WAIT, self.store.lock(&self.key)).await.ok() }
     }
 
     /// Returns the stored token if it has changed since the last access.

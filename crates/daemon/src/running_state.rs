@@ -10,9 +10,9 @@ use crate::streams::Streams;
 
 /// State of the running config. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Present(Arc<Mutex<Arc<Running>>>);
+pub(crate) struct RunningState(Arc<Mutex<Arc<RunningConfig>>>);
 
-pub(crate) struct Running {
+pub(crate) struct RunningConfig {
     /// The protocols of the listeners, in the order of the config: `http`, `https` or `tcp`.
     pub(crate) protocols: Vec<&'static str>,
     /// Routes, in the order of the config.
@@ -36,25 +36,25 @@ pub(crate) struct RunningRoute {
     pub(crate) refusals: Vec<(String, Arc<RefusalCount>)>,
 }
 
-impl Present {
+impl RunningState {
     pub(crate) fn new(config: &Config, parts: &Parts, streams: &Streams) -> Self {
-        Self(Arc::new(Mutex::new(Running::of(config, parts, streams))))
+        Self(Arc::new(Mutex::new(RunningConfig::of(config, parts, streams))))
     }
 
     pub(crate) fn replace(&self, config: &Config, parts: &Parts, streams: &Streams) {
-        *self.lock() = Running::of(config, parts, streams);
+        *self.lock() = RunningConfig::of(config, parts, streams);
     }
 
-    pub(crate) fn load(&self) -> Arc<Running> {
+    pub(crate) fn load(&self) -> Arc<RunningConfig> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Running>> {
+    fn lock(&self) -> MutexGuard<'_, Arc<RunningConfig>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Running {
+impl RunningConfig {
     fn of(config: &Config, parts: &Parts, streams: &Streams) -> Arc<Self> {
         let route = |route: &Route| RunningRoute {
             requests: route.matching.to_string(),

@@ -7,25 +7,25 @@ use std::task::Waker;
 /// Waiting connections. One is woken for one request; a connection that takes a request wakes the next one if
 /// another request is due.
 #[derive(Debug, Default)]
-pub(super) struct Parking {
+pub(super) struct WaitingConnections {
     queue: VecDeque<usize>,
-    places: Vec<Place>,
+    places: Vec<Waiter>,
     waiting: usize,
     /// A connection was woken and has not been polled yet.
     is_woken: bool,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct Waiter {
     waker: Option<Waker>,
     is_queued: bool,
 }
 
-impl Parking {
+impl WaitingConnections {
     /// The slot `lane` waits.
     pub(super) fn park(&mut self, lane: usize, waker: &Waker) {
         if self.places.len() <= lane {
-            self.places.resize(lane + 1, Place::default());
+            self.places.resize(lane + 1, Waiter::default());
         }
         let place = &mut self.places[lane];
         match &mut place.waker {

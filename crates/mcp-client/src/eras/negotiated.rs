@@ -10,13 +10,13 @@ use thruway_message::FieldLinesBuf;
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
-use super::super::deadline::{Patience, Progress};
+use super::super::deadline::{Progress, RequestTimeouts};
 use super::super::error::McpClientError;
 use super::super::queue::Queue;
 
 /// The protocol that was negotiated with the server.
 #[derive(Debug)]
-pub(crate) enum Spoken {
+pub(crate) enum NegotiatedProtocol {
     Modern(Modern),
     Legacy(Legacy),
 }
@@ -38,28 +38,28 @@ pub(crate) struct Call<'c, P> {
     /// The headers that mirror its arguments.
     pub(crate) mirrored: FieldLinesBuf,
     pub(crate) meta: Option<&'c MetaObject>,
-    pub(crate) patience: Patience,
+    pub(crate) request_timeouts: RequestTimeouts,
     pub(crate) progress: Option<Arc<Progress>>,
     pub(crate) queue: Option<Arc<Queue>>,
 }
 
 impl<P> Call<'_, P> {
     /// Creates a request without a name and without metadata.
-    pub(crate) const fn new(method: &'static str, params: P, patience: Patience) -> Self {
+    pub(crate) const fn new(method: &'static str, params: P, request_timeouts: RequestTimeouts) -> Self {
         Self {
             method,
             params,
             name: None,
             mirrored: FieldLinesBuf::new(),
             meta: None,
-            patience,
+            request_timeouts,
             progress: None,
             queue: None,
         }
     }
 }
 
-impl Spoken {
+impl NegotiatedProtocol {
     pub(crate) const fn era(&self) -> Era {
         self.revision().era()
     }

@@ -9,7 +9,7 @@ use crate::schema::RequestId;
 
 /// A parser for a message that is not stored.
 #[derive(Default, Debug)]
-pub(super) struct Passing {
+pub(super) struct SkipParser {
     /// Number of open objects and arrays.
     depth: usize,
     text: Text,
@@ -25,7 +25,7 @@ pub(super) struct Passing {
 
 /// The kind of a message that was not stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Passed {
+pub enum SkippedMessage {
     /// The answer to the request with this id.
     Answer(RequestId),
     /// The request with this id.
@@ -37,10 +37,10 @@ pub enum Passed {
 }
 
 /// Returns the kind of a complete line, even if the line is not valid JSON.
-pub fn passed(line: &[u8]) -> Passed {
-    let mut passing = Passing::default();
-    passing.see(line);
-    passing.end()
+pub fn passed(line: &[u8]) -> SkippedMessage {
+    let mut skipped = SkipParser::default();
+    skipped.see(line);
+    skipped.end()
 }
 
 /// The position relative to strings.
@@ -63,7 +63,7 @@ enum Member {
     Other,
 }
 
-impl Passing {
+impl SkipParser {
     pub(super) fn see(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.see_one(*byte);
@@ -71,13 +71,13 @@ impl Passing {
     }
 
     /// Returns the kind of the message at its end.
-    pub(super) fn end(&self) -> Passed {
+    pub(super) fn end(&self) -> SkippedMessage {
         let is_whole = !self.is_other && self.depth == 0 && self.text == Text::Outside;
         match &self.id {
-            _ if !is_whole => Passed::Unknown,
-            Some(id) if self.has_method => Passed::Request(id.clone()),
-            Some(id) => Passed::Answer(id.clone()),
-            None => Passed::Other,
+            _ if !is_whole => SkippedMessage::Unknown,
+            Some(id) if self.has_method => SkippedMessage::Request(id.clone()),
+            Some(id) => SkippedMessage::Answer(id.clone()),
+            None => SkippedMessage::Other,
         }
     }
 
@@ -164,16 +164,16 @@ mod tests {
 
     use super::*;
 
-    fn answer(id: i64) -> Passed {
-        Passed::Answer(RequestId::Integer(id))
+    fn answer(id: i64) -> SkippedMessage {
+        SkippedMessage::Answer(RequestId::Integer(id))
     }
 
-    fn passed_in_pieces(message: &str, piece: usize) -> Passed {
-        let mut passing = Passing::default();
+    fn passed_in_pieces(message: &str, piece: usize) -> SkippedMessage {
+        let mut skipped = SkipParser::default();
         for bytes in message.as_bytes().chunks(piece) {
-            passing.see(bytes);
+            skipped.see(bytes);
         }
-        passing.end()
+        skipped.end()
     }
 
     #[test]
@@ -182,19 +182,19 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"a":["}",{"id":9}]}}"#, answer(7)),
             (r#" {"result":{"method":"x","text":"\"}]{,\\"} , "jsonrpc":"2.0", "id" : 7 }"#, answer(7)),
             (r#"{"error":{"code":1,"message":"m"},"id":-7}"#, answer(-7)),
-            (r#"{"method":"m","params":{},"id":7}"#, Passed::Request(RequestId::Integer(7))),
+            (r#"{"method":"m","params":{},"id":7}"#, SkippedMessage::Request(RequestId::Integer(7))),
             (
                 r#"{"params":{},"id":"a\"\u0062 ","method":"m"}"#,
-                Passed::Request(RequestId::String("a\"b ".to_owned())),
+                SkippedMessage::Request(RequestId::String("a\"b ".to_owned())),
             ),
-            (r#"{"method":"m","params":{"id":7}}"#, Passed::Other),
-            (r#"{"id":"7","result":{}}"#, Passed::Answer(RequestId::String("7".to_owned()))),
-            (r#"{"id":99999999999999999999999999,"result":{}}"#, Passed::Other),
-            (r#"{"id":{},"method":"m"}"#, Passed::Other),
-            (r#"{"id":7,"result":{}"#, Passed::Unknown),
-            (r#"{"id":7,"result":""#, Passed::Unknown),
-            (r#"[{"id":7,"result":{}}]"#, Passed::Unknown),
-            ("rubbish", Passed::Unknown),
+            (r#"{"method":"m","params":{"id":7}}"#, SkippedMessage::Other),
+            (r#"{"id":"7","result":{}}"#, SkippedMessage::Answer(RequestId::String("7".to_owned()))),
+            (r#"{"id":99999999999999999999999999,"result":{}}"#, SkippedMessage::Other),
+            (r#"{"id":{},"method":"m"}"#, SkippedMessage::Other),
+            (r#"{"id":7,"result":{}"#, SkippedMessage::Unknown),
+            (r#"{"id":7,"result":""#, SkippedMessage::Unknown),
+            (r#"[{"id":7,"result":{}}]"#, SkippedMessage::Unknown),
+            ("rubbish", SkippedMessage::Unknown),
         ] {
             for piece in 1..=message.len() {
                 assert_eq!(passed_in_pieces(message, piece), expected, "{message} in pieces of {piece}");
@@ -204,12 +204,12 @@ mod tests {
 
     #[test]
     fn what_is_seen_takes_no_room() {
-        let mut passing = Passing::default();
-        passing.see(format!("{{\"{}", "x".repeat(1 << 20)).as_bytes());
-        assert!(passing.word.capacity() < 100);
-        let mut passing = Passing::default();
-        passing.see(format!("{{\"id\":\"{}", "x".repeat(1 << 20)).as_bytes());
-        assert!(passing.word.capacity() < 16 << 10);
+        let mut skipped = SkipParser::default();
+        skipped.see(format!("{{\"{}", "x".repeat(1 << 20)).as_bytes());
+        assert!(skipped.word.capacity() < 100);
+        let mut skipped = SkipParser::default();
+        skipped.see(format!("{{\"id\":\"{}", "x".repeat(1 << 20)).as_bytes());
+        assert!(skipped.word.capacity() < 16 << 10);
     }
 
     #[test]
@@ -217,8 +217,8 @@ mod tests {
         let long = "a".repeat(ID_BYTES_MAX);
         let request = |id: &str| passed_in_pieces(&format!(r#"{{"id":"{id}","method":"m"}}"#), 7);
         for written in [&long, &"\\u0061".repeat(ID_BYTES_MAX)] {
-            assert_eq!(request(written), Passed::Request(RequestId::String(long.clone())));
+            assert_eq!(request(written), SkippedMessage::Request(RequestId::String(long.clone())));
         }
-        assert_eq!(request(&format!("{long}a")), Passed::Other);
+        assert_eq!(request(&format!("{long}a")), SkippedMessage::Other);
     }
 }

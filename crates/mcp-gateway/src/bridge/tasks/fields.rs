@@ -11,7 +11,7 @@ use thruway_mcp_client::forwarding::Answer;
 /// The used part of the state of a task. Other members are not parsed.
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TaskSaid {
+pub(super) struct TaskFields {
     pub(super) task_id: Box<str>,
     pub(super) status: TaskStatus,
     #[serde(default)]
@@ -21,10 +21,10 @@ pub(super) struct TaskSaid {
 #[derive(Deserialize)]
 struct Created {
     #[serde(default)]
-    task: Option<TaskSaid>,
+    task: Option<TaskFields>,
 }
 
-impl TaskSaid {
+impl TaskFields {
     /// Parses the state of a task.
     ///
     /// # Errors

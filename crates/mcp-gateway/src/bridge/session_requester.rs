@@ -11,8 +11,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Notification, write_notification};
 use thruway_mcp::schema::{ClientCapabilities, JsonObject, methods};
-use thruway_mcp_client::forwarding::{Answer, Party, RawAnswer, Unsent};
-use thruway_mcp_server::backend::{DroppedMessages, PendingRequests, Question, Said, Session};
+use thruway_mcp_client::forwarding::{Answer, RawAnswer, Requester, Unsent};
+use thruway_mcp_server::backend::{DroppedMessages, InterimMessage, PendingRequests, Question, Session};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ use super::outbox::Outbox;
 use super::tasks::{Names, Reserved, TaskNames as _};
 
 /// The client of a session, reached on the response stream of one of its requests.
-pub(super) struct SessionParty {
+pub(super) struct SessionRequester {
     pub(super) session: Arc<Session>,
     pub(super) outbox: Outbox,
     /// Time to wait for an answer of the client.
@@ -32,7 +32,7 @@ pub(super) struct SessionParty {
     pub(super) reserved: Option<Arc<Reserved>>,
 }
 
-impl Party for SessionParty {
+impl Requester for SessionRequester {
     /// Returns the memory address of the session, which is unique while the session exists.
     fn key(&self) -> u64 {
         Arc::as_ptr(&self.session).addr() as u64
@@ -77,7 +77,7 @@ impl Party for SessionParty {
     fn disconnect(&self, retry: Duration) {
         if self.session.revision.primes_event_streams() {
             // If the outbox is full, the stream only stays open longer.
-            let _ = self.outbox.sender().try_send(Said::Disconnect(retry));
+            let _ = self.outbox.sender().try_send(InterimMessage::Disconnect(retry));
         }
     }
 
@@ -99,7 +99,7 @@ pub(super) struct OriginClient {
     pub(super) names: Option<Names>,
 }
 
-impl Party for OriginClient {
+impl Requester for OriginClient {
     fn key(&self) -> u64 {
         self.session.as_ptr().addr() as u64
     }
@@ -141,7 +141,7 @@ pub(super) fn send_out_of_band(
     if let Some(out_of_band) = session.out_of_band() {
         let mut message = Vec::new();
         write_notification(&mut message, method, params);
-        if out_of_band.outbox().try_send(Said::Message(message)).is_err() {
+        if out_of_band.outbox().try_send(InterimMessage::Message(message)).is_err() {
             dropped.note(1, "the client opens no stream for messages outside of its requests");
         }
     }
@@ -150,7 +150,7 @@ pub(super) fn send_out_of_band(
 async fn ask(
     question: Result<Question, Error>,
     pending: Arc<PendingRequests>,
-    outbox: mpsc::Sender<Said>,
+    outbox: mpsc::Sender<InterimMessage>,
     wait: Duration,
     names: Option<Names>,
 ) -> RawAnswer {

@@ -17,7 +17,7 @@ use super::url::HttpUrl;
 use super::{Grant, OAuth};
 
 /// The server, its authorization server, and the key of bound tokens.
-pub(super) struct Parties {
+pub(super) struct OAuthContext {
     pub(super) resource: ProtectedResource,
     pub(super) metadata: ServerMetadata,
     pub(super) key: Option<Arc<DpopKey>>,
@@ -81,11 +81,11 @@ impl Known {
     pub(super) async fn client(
         &mut self,
         fetch: &Fetch,
-        parties: &Parties,
+        oauth_context: &OAuthContext,
         oauth: &OAuth,
         scopes: &Scopes,
     ) -> Result<(Identity, StoredClient), OAuthError> {
-        let metadata = &parties.metadata;
+        let metadata = &oauth_context.metadata;
         if let Some(client) = &oauth.client {
             let identity = Identity::new(client.id.clone(), client.secret.clone(), None, metadata);
             let stored = stored(&identity, None);
@@ -114,7 +114,7 @@ impl Known {
         if let Some(client) = self.clients.get(&metadata.issuer).filter(is_enough) {
             return Ok((identity(client), client.clone()));
         }
-        let is_bound = parties.key.is_some();
+        let is_bound = oauth_context.key.is_some();
         let registered = register(fetch, metadata, &oauth.name, &own_uri, scopes, is_bound).await;
         let (client, chosen) = match registered {
             // The server may accept only registered redirect URIs.
@@ -131,7 +131,7 @@ impl Known {
     }
 }
 
-impl Parties {
+impl OAuthContext {
     /// Discovers the authorization server of the server at `server`.
     pub(super) async fn discover(
         fetch: &Fetch,

@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use crate::times::Times;
 
 /// The notifications of one publication at a time. The caller passes the current time.
-pub(super) struct Hearing {
+pub(super) struct NotificationTally {
     state: Mutex<State>,
-    all_told: Notify,
+    all_received: Notify,
 }
 
 struct State {
@@ -27,7 +27,7 @@ struct State {
     deliveries: Times,
 }
 
-impl Hearing {
+impl NotificationTally {
     pub(super) fn new(subscribers: usize) -> Self {
         let state = State {
             round: 0,
@@ -38,7 +38,7 @@ impl Hearing {
             last: Duration::ZERO,
             deliveries: Times::exact(),
         };
-        Self { state: Mutex::new(state), all_told: Notify::new() }
+        Self { state: Mutex::new(state), all_received: Notify::new() }
     }
 
     /// Starts a publication. Each later notification counts for this publication, even if it is a late
@@ -65,14 +65,14 @@ impl Hearing {
             state.deliveries.record(time);
         }
         if state.waiting == 0 {
-            self.all_told.notify_one();
+            self.all_received.notify_one();
         }
     }
 
     /// Waits until all subscribers are notified and returns the time of the last notification.
-    pub(super) async fn all_told(&self) -> Duration {
+    pub(super) async fn all_received(&self) -> Duration {
         loop {
-            let told = self.all_told.notified();
+            let told = self.all_received.notified();
             {
                 let state = self.state();
                 if state.waiting == 0 {
@@ -107,29 +107,36 @@ mod tests {
 
     use super::*;
 
-    fn ask(hearing: &Hearing) -> Poll<Duration> {
-        pin!(hearing.all_told()).poll(&mut Context::from_waker(Waker::noop()))
+    fn ask(notification_tally: &NotificationTally) -> Poll<Duration> {
+        pin!(notification_tally.all_received()).poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
     fn a_publication_is_complete_when_the_last_was_told() {
         let milliseconds = Duration::from_millis;
-        let hearing = Hearing::new(3);
-        hearing.begin(milliseconds(100), true);
-        hearing.hear(0, milliseconds(101));
-        hearing.hear(0, milliseconds(102));
-        hearing.hear(2, milliseconds(103));
-        assert!(ask(&hearing).is_pending() && hearing.told() == 2, "a repeated notification counts once");
-        hearing.hear(1, milliseconds(110));
-        assert_eq!(ask(&hearing), Poll::Ready(milliseconds(110)));
-        hearing.hear(1, milliseconds(120));
-        assert_eq!(ask(&hearing), Poll::Ready(milliseconds(110)), "a late notification changes nothing");
-        assert_eq!(hearing.deliveries().count(), 3);
-        hearing.begin(milliseconds(200), false);
-        assert!(ask(&hearing).is_pending() && hearing.told() == 0);
-        (0..3).for_each(|place| hearing.hear(place, milliseconds(201)));
-        assert_eq!(ask(&hearing), Poll::Ready(milliseconds(201)));
-        assert_eq!(hearing.deliveries().count(), 3, "an unmeasured publication is not counted");
-        assert!(hearing.deliveries().max() < milliseconds(11));
+        let notification_tally = NotificationTally::new(3);
+        notification_tally.begin(milliseconds(100), true);
+        notification_tally.hear(0, milliseconds(101));
+        notification_tally.hear(0, milliseconds(102));
+        notification_tally.hear(2, milliseconds(103));
+        assert!(
+            ask(&notification_tally).is_pending() && notification_tally.told() == 2,
+            "a repeated notification counts once"
+        );
+        notification_tally.hear(1, milliseconds(110));
+        assert_eq!(ask(&notification_tally), Poll::Ready(milliseconds(110)));
+        notification_tally.hear(1, milliseconds(120));
+        assert_eq!(
+            ask(&notification_tally),
+            Poll::Ready(milliseconds(110)),
+            "a late notification changes nothing"
+        );
+        assert_eq!(notification_tally.deliveries().count(), 3);
+        notification_tally.begin(milliseconds(200), false);
+        assert!(ask(&notification_tally).is_pending() && notification_tally.told() == 0);
+        (0..3).for_each(|place| notification_tally.hear(place, milliseconds(201)));
+        assert_eq!(ask(&notification_tally), Poll::Ready(milliseconds(201)));
+        assert_eq!(notification_tally.deliveries().count(), 3, "an unmeasured publication is not counted");
+        assert!(notification_tally.deliveries().max() < milliseconds(11));
     }
 }

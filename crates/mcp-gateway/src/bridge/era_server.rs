@@ -17,15 +17,15 @@ use super::tasks::{Owner, TasksOfSession};
 use super::upstreams::{Connector, SessionState, Upstreams};
 
 /// The server in one era.
-pub(crate) struct FarSide {
+pub(crate) struct EraServer {
     pub(super) revision: Revision,
     pub(super) capabilities: ServerCapabilities,
     pub(super) upstreams: Upstreams,
 }
 
 /// The server for legacy sessions, if the server also supports the modern era.
-pub(super) struct LegacyFarSide {
-    side: OnceLock<Arc<FarSide>>,
+pub(super) struct LegacyEraServer {
+    side: OnceLock<Arc<EraServer>>,
     probe: Mutex<Probe>,
 }
 
@@ -39,7 +39,7 @@ enum Probe {
     Decided,
 }
 
-impl FarSide {
+impl EraServer {
     /// Connects to the server in `era` and requests its description.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl FarSide {
     }
 }
 
-impl LegacyFarSide {
+impl LegacyEraServer {
     /// Creates the initial state. If `is_asked` is `false`, the legacy era is never tried.
     pub(super) fn new(is_asked: bool) -> Self {
         let probe = if is_asked { Probe::DueAt(Instant::now()) } else { Probe::Decided };
@@ -124,7 +124,7 @@ impl LegacyFarSide {
     }
 
     /// Returns the server in the legacy era, if supported.
-    pub(super) fn get(&self) -> Option<&Arc<FarSide>> {
+    pub(super) fn get(&self) -> Option<&Arc<EraServer>> {
         self.side.get()
     }
 
@@ -135,7 +135,7 @@ impl LegacyFarSide {
             return;
         }
         let wait = PROBE_WAIT.min(connector.options.client.timeout);
-        let outcome = timeout(wait, FarSide::connect(connector, EraChoice::Legacy)).await;
+        let outcome = timeout(wait, EraServer::connect(connector, EraChoice::Legacy)).await;
         let is_decided = match outcome.unwrap_or(Err(McpClientError::TimedOut)) {
             Ok((side, _)) => {
                 self.side.get_or_init(|| Arc::new(side));
@@ -176,7 +176,7 @@ impl LegacyFarSide {
 #[derive(Debug)]
 pub(super) struct BridgeSession {
     /// The server, in the era at the start of the session.
-    pub(super) far_side: Arc<FarSide>,
+    pub(super) era_server: Arc<EraServer>,
     pub(super) state: Arc<SessionState>,
 }
 
@@ -204,7 +204,7 @@ impl BackendSession for BridgeSession {
     }
 
     fn dropped(&self) -> &Arc<DroppedMessages> {
-        self.far_side.dropped()
+        self.era_server.dropped()
     }
 }
 
@@ -223,9 +223,9 @@ fn is_refusal(error: &McpClientError, is_on_stream: bool) -> bool {
     }
 }
 
-impl fmt::Debug for FarSide {
+impl fmt::Debug for EraServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FarSide").field("revision", &self.revision).finish_non_exhaustive()
+        f.debug_struct("EraServer").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 

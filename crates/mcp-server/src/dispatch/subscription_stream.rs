@@ -17,7 +17,7 @@ use crate::server::{Change, ServerCore, Subscription};
 use crate::session::LogInbox;
 
 /// The messages of a subscription. They never end; the subscription ends when this is dropped.
-pub(crate) struct Telling {
+pub(crate) struct SubscriptionStream {
     /// The first message.
     acknowledgement: Option<Vec<u8>>,
     next: Next,
@@ -26,12 +26,12 @@ pub(crate) struct Telling {
 }
 
 /// A future that resolves to the next message and the data for later messages.
-type Next = Pin<Box<dyn Future<Output = (Vec<u8>, Told)> + Send>>;
+type Next = Pin<Box<dyn Future<Output = (Vec<u8>, SubscriptionSources)> + Send>>;
 
 /// The sources of a subscription's messages.
-pub(super) struct Told {
+pub(super) struct SubscriptionSources {
     pub(super) subscription: Subscription,
-    pub(super) tasks: Option<Box<TasksTold>>,
+    pub(super) tasks: Option<Box<TaskSubscription>>,
     /// Log messages of the backend that belong to no request, if the client wants them.
     pub(super) logs: Option<Arc<LogInbox>>,
     /// The id of the request, which is also the id of the subscription.
@@ -39,7 +39,7 @@ pub(super) struct Told {
 }
 
 /// The tasks in a subscription.
-pub(super) struct TasksTold {
+pub(super) struct TaskSubscription {
     pub(super) core: Arc<ServerCore>,
     pub(super) subscription: Subscription<Arc<str>>,
 }
@@ -70,10 +70,10 @@ fn subscription_meta(id: &RequestId) -> MetaObject {
     MetaObject::from_iter([(meta_keys::SUBSCRIPTION_ID.to_owned(), json!(id))])
 }
 
-impl Telling {
+impl SubscriptionStream {
     pub(super) fn new(
         acknowledgement: Vec<u8>,
-        told: Told,
+        told: SubscriptionSources,
         kept: Option<Box<dyn Any + Send + Sync>>,
     ) -> Self {
         Self { acknowledgement: Some(acknowledgement), next: next(told), _kept: kept }
@@ -89,7 +89,7 @@ impl Telling {
     }
 }
 
-fn next(told: Told) -> Next {
+fn next(told: SubscriptionSources) -> Next {
     if told.tasks.is_some() || told.logs.is_some() {
         return Box::pin(next_of_all(told));
     }
@@ -99,7 +99,7 @@ fn next(told: Told) -> Next {
     })
 }
 
-async fn next_of_all(told: Told) -> (Vec<u8>, Told) {
+async fn next_of_all(told: SubscriptionSources) -> (Vec<u8>, SubscriptionSources) {
     let message = loop {
         tokio::select! {
             change = told.subscription.next() => break change_notification(&change, Some(&told.id)),
@@ -114,7 +114,7 @@ async fn next_of_all(told: Told) -> (Vec<u8>, Told) {
     (message, told)
 }
 
-impl Told {
+impl SubscriptionSources {
     /// Returns a notification about the next task that changed, or `None` if the task was removed. Waits
     /// forever if the subscription has no tasks.
     async fn next_of_tasks(&self) -> Option<Vec<u8>> {

@@ -17,7 +17,7 @@ pub type RawAnswer = Result<Box<RawValue>, Error>;
 
 /// The original client of a forwarded request. It receives the questions and messages that belong to the
 /// request.
-pub trait Party: Send + Sync {
+pub trait Requester: Send + Sync {
     /// Returns the identity of the party. A message that names no request goes to a party only if that party
     /// has sent all requests in flight.
     fn key(&self) -> u64;
@@ -44,9 +44,9 @@ pub trait Party: Send + Sync {
     fn hear(&self, _answer: &Answer) {}
 }
 
-impl fmt::Debug for dyn Party {
+impl fmt::Debug for dyn Requester {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Party").field(&self.key()).finish()
+        f.debug_tuple("Requester").field(&self.key()).finish()
     }
 }
 
