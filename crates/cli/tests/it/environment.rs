@@ -88,6 +88,18 @@ hint: set it, or write a default: `${THRUWAY_TEST_PATH:-default}`
 }
 
 #[test]
+fn an_error_names_a_missing_variable_also_in_a_secret() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n\
+                  sticky = { cookie = \"a\", secret = \"${THRUWAY_TEST_SECRET}\" }\n";
+    fs::write(directory.path().join("a.toml"), config).unwrap();
+    let ended = Thruway::start_in(directory.path(), &["check", "a.toml"]).end();
+    assert_eq!(ended.code, Some(2));
+    let message = "error: the environment variable `THRUWAY_TEST_SECRET` is not set\n";
+    assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
+}
+
+#[test]
 fn mistakes_in_filled_in_values_are_shown_where_they_are_filled_in() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), CONFIG).unwrap();

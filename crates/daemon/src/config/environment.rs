@@ -55,8 +55,14 @@ fn fill_in_value(
                 *text = Cow::Owned(value);
             }
             Err(error) => {
-                let failure = source.failure(span.clone(), &error).with_hint(error.hint());
-                failures.push((span.start, failure));
+                let failure = match &error {
+                    // The name of a variable is not secret, also where its value would be.
+                    SubstitutionError::NotText(_) | SubstitutionError::Undefined(_) => {
+                        source.failure_without_values(&span, &error)
+                    }
+                    _ => source.failure(span.clone(), &error),
+                };
+                failures.push((span.start, failure.with_hint(error.hint())));
             }
         },
         DeValue::Array(values) => {

@@ -160,6 +160,11 @@ impl Source {
         self.report(Severity::Error, &message, &span, [])
     }
 
+    /// A failure whose message contains no value of the config.
+    pub(super) fn failure_without_values(&self, span: &Span, message: impl fmt::Display) -> Failure {
+        self.report(Severity::Error, &message.to_string(), span, [])
+    }
+
     /// A warning with file, line and excerpt.
     pub(super) fn warning(&self, span: Span, message: impl fmt::Display) -> Failure {
         let message = self.without_private_values(message.to_string(), &[&span]);

@@ -47,8 +47,8 @@ pub(in crate::config) struct RawListener {
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
     /// TLS for the clients of this listener. Default: no TLS.
     pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
-    /// Redirects all requests of this listener to the same URL with https at this port. Another listener must
-    /// serve the routes. Default: no redirect.
+    /// Redirects all requests of this listener to the same URL with https at this port, with status 308. ACME
+    /// challenges are answered, not redirected. Another listener must serve the routes. Default: no redirect.
     pub(in crate::config) redirect_to_https: Option<Spanned<u16>>,
     /// Compression on routes that do not set it: `true`, `false`, or a table. Default: `compression` of the
     /// server.

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use thruway_gateway::HostMatch;
 use thruway_server::ListenAddr;
 
-use crate::config::forward::{ForwardAction, ForwardTo};
+use crate::config::forward::ForwardTo;
 use crate::config::resolver::Resolver;
 use crate::config::upstreams::RawUpstream;
 use crate::config::values::{Span, Spanned};
@@ -29,7 +30,46 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
         let warning = config.warning_at(span, format!("no route uses the policy `{name}`"));
         warning.with_hint("add it to `policies` of a route, or remove it")
     });
-    upstreams.chain(policies).chain(redirects_without_tls(config)).collect()
+    let warnings = upstreams.chain(policies).chain(redirects_without_tls(config));
+    warnings.chain(shared_sticky_cookies(config)).collect()
+}
+
+/// Returns warnings of upstreams of one host whose sticky cookies have the same name. The response of each
+/// upstream would replace the cookie of the other one.
+fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
+    let cookies = config.upstreams.iter().filter_map(|(name, upstream)| {
+        let cookie = &upstream.sticky.as_ref()?.cookie;
+        let responds = config.routes.iter().filter(|route| responds_for(route, name));
+        Some((name, cookie, responds.map(|route| &route.matching.host).collect::<Vec<_>>()))
+    });
+    let cookies: Vec<_> = cookies.collect();
+    let mut warnings = Vec::new();
+    for (place, (name, cookie, hosts)) in cookies.iter().enumerate() {
+        let earlier = cookies[..place].iter().find(|(_, other, other_hosts)| {
+            let mut pairs = hosts.iter().flat_map(|host| other_hosts.iter().map(move |other| (host, other)));
+            other == cookie && pairs.any(|(host, other)| have_common_host(host, other))
+        });
+        if let (Some((other, ..)), Some(places)) = (earlier, config.places.upstreams.get(*name)) {
+            let message =
+                format!("the upstreams `{other}` and `{name}` have the same sticky cookie `{cookie}`");
+            let hint = "choose another name: a client would lose its server when it uses the other upstream";
+            warnings.push(config.warning_at(&places.span, message).with_hint(hint));
+        }
+    }
+    warnings
+}
+
+fn have_common_host(one: &HostMatch, other: &HostMatch) -> bool {
+    let is_below = |host: &str, parent: &str| {
+        host.strip_suffix(parent).is_some_and(|start| start.is_empty() || start.ends_with('.'))
+    };
+    match (one, other) {
+        (HostMatch::Any, _) | (_, HostMatch::Any) => true,
+        (HostMatch::Exact(one), HostMatch::Exact(other)) => one == other,
+        (HostMatch::Below(parent), HostMatch::Exact(host))
+        | (HostMatch::Exact(host), HostMatch::Below(parent)) => host != parent && is_below(host, parent),
+        (HostMatch::Below(one), HostMatch::Below(other)) => is_below(one, other) || is_below(other, one),
+    }
 }
 
 /// Returns warnings of redirects to a port at which no listener of this config serves `https`. A load
@@ -67,12 +107,17 @@ pub(in crate::config) fn forwards_to(listener: &ListenerConfig, upstream: &str) 
 /// Returns `true` if `route` sends requests or mirrored requests to this upstream.
 pub(in crate::config) fn goes_to(route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
-    let ForwardAction { to, mirror, .. } = &**action;
-    let is_there = match to {
+    let is_mirror = action.mirror.as_ref().is_some_and(|mirror| mirror.upstream == upstream);
+    is_mirror || responds_for(route, upstream)
+}
+
+/// Returns `true` if clients of `route` get responses of this upstream.
+fn responds_for(route: &Route, upstream: &str) -> bool {
+    let Action::Forward(action) = &route.action else { return false };
+    match &action.to {
         ForwardTo::Upstream(name) => name == upstream,
         ForwardTo::Split { sides, .. } => sides.iter().any(|(name, _)| name == upstream),
-    };
-    is_there || mirror.as_ref().is_some_and(|mirror| mirror.upstream == upstream)
+    }
 }
 
 /// Keys of an upstream that apply only to HTTP requests.

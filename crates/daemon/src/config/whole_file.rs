@@ -58,10 +58,11 @@ pub(in crate::config) struct Raw {
     #[serde(default)]
     pub(in crate::config) routes: Vec<Spanned<RawRoute>>,
     /// Treatment of `%2F` and `%5C` in paths, which some upstream servers read as slashes: `guard`, `reject`
-    /// or `keep`. `guard` responds 400 if the decoded path leads to a route with a policy that the request
-    /// does not pass, or to a route that responds without an upstream. `reject` responds 400 to all such
-    /// requests. `keep` forwards all of them. Risk of `keep`: if an upstream server decodes these characters,
-    /// clients can bypass policies. Default: `guard`.
+    /// or `keep`. `guard` responds 400 if the decoded path leads to a route with a policy that the selected
+    /// route does not have, or to a route that Thruway answers itself. `reject` responds 400 to all such
+    /// requests. `keep` forwards them, except paths with hidden dots such as `..%2F`, which always get 400.
+    /// Risk of `keep`: if an upstream server decodes these characters, clients can bypass policies. Default:
+    /// `guard`.
     #[serde(default)]
     pub(in crate::config) encoded_slashes: RawAmbiguousPath,
     /// Treatment of `;` and the rest of its path segment, which some upstream servers ignore: `guard`,

@@ -40,8 +40,8 @@ pub(in crate::config) struct RawBasicAuth {
 pub(in crate::config) struct RawApiKeys {
     /// Header with the key. Default: `X-Api-Key`, if neither `bearer` nor `query` is set.
     pub(in crate::config) header: Option<Spanned<String>>,
-    /// Query parameter with the key. Risk: upstream servers, mirrors and their logs see the key. Default:
-    /// none.
+    /// Query parameter with the key. Risk: the key appears in the logs of upstream servers and mirrors, and in
+    /// `Referer`. Default: none.
     pub(in crate::config) query: Option<String>,
     /// `true` reads the key from `Authorization: Bearer`. Default: false.
     #[serde(default)]

@@ -229,3 +229,38 @@ fn the_port_is_said_beside_fields_of_the_same_kind() {
         assert!(failure.contains("`X-Forwarded-Port` requires the other `X-Forwarded` headers"), "{failure}");
     }
 }
+
+#[test]
+fn sticky_cookies_that_replace_each_other_get_a_warning() {
+    let config = |hosts: [&str; 2], cookies: [&str; 2]| {
+        let part = |name: &str, host: &str, cookie: &str| {
+            format!(
+                "[[routes]]\npath = \"/{name}\"\nupstream = \"{name}\"\n{host}\n\
+                 [upstreams.{name}]\nservers = [\"127.0.0.1:2\"]\nsticky = {{ cookie = \"{cookie}\" }}\n"
+            )
+        };
+        let parts = part("a", hosts[0], cookies[0]) + &part("b", hosts[1], cookies[1]);
+        resolved(&format!("[[listeners]]\naddress = \"127.0.0.1:1\"\n{parts}")).unwrap()
+    };
+    let (www, all, deep) =
+        ("host = \"www.example.com\"", "host = \"*.example.com\"", "host = \"*.a.example.com\"");
+    for (hosts, cookies, is_warned) in [
+        (["", ""], ["x", "x"], true),
+        (["", ""], ["x", "y"], false),
+        ([www, ""], ["x", "x"], true),
+        ([www, www], ["x", "x"], true),
+        ([www, all], ["x", "x"], true),
+        ([all, deep], ["x", "x"], true),
+        ([www, deep], ["x", "x"], false),
+        ([all, "host = \"example.com\""], ["x", "x"], false),
+        ([all, "host = \"www.otherexample.com\""], ["x", "x"], false),
+    ] {
+        let warnings: Vec<_> =
+            usage::unused(&config(hosts, cookies)).iter().map(ToString::to_string).collect();
+        assert_eq!(warnings.len(), usize::from(is_warned), "{hosts:?} {cookies:?}: {warnings:?}");
+        for warning in warnings {
+            let message = "the upstreams `a` and `b` have the same sticky cookie `x`";
+            assert!(warning.contains(message) && warning.contains("[upstreams.b]"), "{warning}");
+        }
+    }
+}
