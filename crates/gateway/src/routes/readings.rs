@@ -18,13 +18,13 @@ pub struct PathReadings {
 /// Treatment of a request with an ambiguous path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum AmbiguousPath {
-    /// Refuses the request if the other reading leads to a route with a [guard](crate::Routes::guarding),
-    /// such as a policy, that the request does not pass.
+    /// Refuses the request if the other reading leads to a route with a [guard](crate::Routes::guarding), such
+    /// as a policy, that the selected route does not have.
     #[default]
     Guard,
-    /// It is for the route that it is for: no server reads it otherwise.
+    /// Forwards the request. Choose it only if no server interprets the path differently.
     Keep,
-    /// It is refused.
+    /// Refuses the request.
     Reject,
 }
 
