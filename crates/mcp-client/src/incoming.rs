@@ -147,10 +147,10 @@ impl Incoming {
 
     /// Handles a message that was skipped because it is too large. Fails the request that the message
     /// answers, or all requests if the id is unknown.
-    pub(super) fn handle_passed(&self, passed: &SkippedMessage) {
-        match passed {
+    pub(super) fn handle_skipped(&self, message: &SkippedMessage) {
+        match message {
             SkippedMessage::Answer(RequestId::Integer(id)) => {
-                self.settle(*id, Err(McpClientError::MessageTooLarge))
+                self.settle(*id, Err(McpClientError::MessageTooLarge));
             }
             // Request ids of this client are numbers.
             SkippedMessage::Answer(RequestId::String(_))

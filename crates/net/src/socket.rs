@@ -127,10 +127,10 @@ impl Socket {
 
     /// Discards all data that is not sent yet.
     pub(crate) fn discard_unsent(&self) {
-        if self.outbox.ahead() == SendObstacle::Nothing {
-            self.reset_at_close()
+        if self.outbox.obstacle() == SendObstacle::Nothing {
+            self.reset_at_close();
         } else {
-            self.fail(Errno::CANCELED)
+            self.fail(Errno::CANCELED);
         }
     }
 

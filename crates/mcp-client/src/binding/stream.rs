@@ -173,7 +173,7 @@ async fn read(near: StreamHandles, mut input: Input, bytes_max: usize) {
                 // The id is known only at the end of the line.
                 Line::TooLong => {}
                 Line::SkippedMessage(SkippedMessage::Request(id)) => conversation.refuse_too_large(id),
-                Line::SkippedMessage(passed) => conversation.incoming.handle_passed(&passed),
+                Line::SkippedMessage(passed) => conversation.incoming.handle_skipped(&passed),
                 Line::Whole(line) => conversation.handle_line(line, &mut invalid_lines, &mut budget).await,
             }
         }

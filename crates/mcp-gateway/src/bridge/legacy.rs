@@ -235,7 +235,7 @@ impl Forwarding {
             match result_type(&answer) {
                 Ok(ResultType::Complete) => return Ok(answer),
                 Ok(ResultType::InputRequired) => {
-                    forwarded_call.round = round(forwarded_call, &answer).await?
+                    forwarded_call.round = round(forwarded_call, &answer).await?;
                 }
                 Ok(ResultType::Task) | Err(_) => {
                     return Err(McpClientError::result_invalid(&"its `resultType` is not allowed here"));

@@ -191,7 +191,7 @@ impl Socket {
     /// Earlier bytes could not be sent.
     #[inline]
     pub(crate) fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == SendObstacle::Nothing {
+        if self.outbox.obstacle() == SendObstacle::Nothing {
             Poll::Ready(Ok(()))
         } else {
             self.poll_clear_slowly(cx)
@@ -200,10 +200,10 @@ impl Socket {
 
     #[cold]
     fn poll_clear_slowly(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == SendObstacle::Queued {
+        if self.outbox.obstacle() == SendObstacle::Queued {
             flush();
         }
-        match self.outbox.ahead() {
+        match self.outbox.obstacle() {
             SendObstacle::Nothing => Poll::Ready(Ok(())),
             SendObstacle::Failed => Poll::Ready(Err(self.outbox.error().into())),
             SendObstacle::Unsent => self.outbox.poll_sent(cx).map(Ok),
@@ -217,7 +217,7 @@ impl Socket {
 
     /// Like `poll_clear`, but waits for the batch instead of sending it.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.ahead() == SendObstacle::Queued {
+        if self.outbox.obstacle() == SendObstacle::Queued {
             // The task that sends the batch was woken earlier, so it runs first.
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -230,7 +230,7 @@ impl Socket {
     fn handle_sent(socket: &Arc<Self>, bytes: &[u8], outcome: Result<usize, Errno>) {
         match outcome {
             // The data was discarded in the meantime.
-            _ if socket.outbox.ahead() != SendObstacle::Queued => {}
+            _ if socket.outbox.obstacle() != SendObstacle::Queued => {}
             Ok(taken) if taken == bytes.len() => socket.outbox.set_empty(),
             Ok(taken) => Self::send_later(socket, bytes.get(taken..).unwrap_or_default()),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Self::send_later(socket, bytes),

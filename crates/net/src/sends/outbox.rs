@@ -72,7 +72,7 @@ impl Outbox {
 
     /// Returns the obstacle to sending the next bytes.
     #[inline]
-    pub(crate) fn ahead(&self) -> SendObstacle {
+    pub(crate) fn obstacle(&self) -> SendObstacle {
         match self.state.load(Ordering::Acquire) {
             EMPTY => SendObstacle::Nothing,
             QUEUED => SendObstacle::Queued,
@@ -89,7 +89,7 @@ impl Outbox {
     /// Ready when no unsent bytes are left.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut rest = self.rest();
-        match rest.as_mut().filter(|_| self.ahead() == SendObstacle::Unsent) {
+        match rest.as_mut().filter(|_| self.obstacle() == SendObstacle::Unsent) {
             Some(rest) => {
                 rest.waker = Some(cx.waker().clone());
                 Poll::Pending
