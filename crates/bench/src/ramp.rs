@@ -11,6 +11,17 @@ use crate::schedule::Pace;
 
 /// A search for the highest rate. It doubles the rate until the server does not hold it. Then it tries the
 /// geometric mean of the highest held and the lowest failed rate, until the two differ by at most 5 %.
+///
+/// ```
+/// use thruway_bench::ramp::{Search, StepOutcome};
+///
+/// let mut search = Search::new(100.0);
+/// while let Some(rate) = search.next() {
+///     // A real server is loaded at this rate here. This one holds 1,000 requests per second.
+///     search.note(if rate <= 1000.0 { StepOutcome::Holds } else { StepOutcome::Fails });
+/// }
+/// assert!(search.highest().is_some_and(|rate| (950.0..=1000.0).contains(&rate)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Search {
     next: f64,

@@ -14,6 +14,8 @@ use crate::{Connection, UpstreamAddr, UpstreamStream};
 
 /// Idle connections, grouped by a key. Requests with the same key can share a connection. The key is the
 /// address or a more specific value, such as a server's number, or an address and a TLS server name.
+///
+/// The documentation of the [crate](crate) shows how a relay uses a pool.
 #[derive(Debug)]
 pub struct Pool<K = UpstreamAddr, T = UpstreamStream, S = RandomState> {
     idle: HashMap<K, Vec<Idle<T>>, S>,

@@ -3,6 +3,34 @@
 //! [`Routes`] finds the handler of a request by host, path, method, header and query. The handler [`Forward`]
 //! serves a connection of a client and drives one to an upstream in the same task. `thruway-http1` frames
 //! messages; this crate does not.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use thruway_gateway::{
+//!     AddressesConfig, Forward, Guarded, PathMatch, Policy, PolicyConfig, RouteMatch, Routes, Upstream,
+//!     UpstreamConfig,
+//! };
+//! use thruway_server::{Handler, IntoHandler, Network, Networks, Server};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let upstream = Arc::new(Upstream::new(UpstreamConfig::new("backend", ["127.0.0.1:9001".parse()?])));
+//! let forward: Arc<dyn Handler> = Arc::new(Forward::new(upstream));
+//!
+//! // Only clients on this machine may use `/admin`.
+//! let local: Networks = ["127.0.0.0/8".parse::<Network>()?].into_iter().collect();
+//! let local = AddressesConfig { allow: Some(local), ..AddressesConfig::default() };
+//! let policy = Arc::new(Policy::new("local", PolicyConfig::Addresses(local)));
+//! let admin = Guarded::new(policy, "admin", forward.clone());
+//!
+//! let at = |path: &str| RouteMatch::at(PathMatch::Prefix(path.to_owned()));
+//! let routes = Routes::new(vec![(at("/"), forward), (at("/admin"), admin.into_handler())]);
+//! let server = Server::new(routes.expect("no route hides another one")).listen("127.0.0.1:0")?.start()?;
+//! server.drain();
+//! server.join();
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 // selection of a handler

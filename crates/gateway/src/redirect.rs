@@ -6,6 +6,16 @@ use thruway_message::{RequestHead, StatusCode};
 use thruway_server::{Answer, Handler, Request, Response};
 
 /// Responds with a redirect to each request.
+///
+/// ```
+/// use thruway_gateway::{InvalidRedirect, Redirect};
+/// use thruway_server::StatusCode;
+///
+/// let to_https = Redirect::new("https://{host}{path}{query}", StatusCode::PERMANENT_REDIRECT)?;
+/// assert_eq!(Redirect::new("//{rest}", StatusCode::FOUND).unwrap_err(), InvalidRedirect::Start);
+/// # let _ = to_https;
+/// # Ok::<_, InvalidRedirect>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Redirect {
     status: StatusCode,
@@ -46,7 +56,7 @@ pub enum InvalidRedirect {
 }
 
 impl Redirect {
-    /// Redirects to `to`: `https://…`, `http://…` or `/…`. The gateway fills the places `{host}`, `{path}`,
+    /// Redirects to `to`: `https://…`, `http://…` or `/…`. The gateway fills the placeholders `{host}`, `{path}`,
     /// `{query}` and `{rest}` from the request, as the client sent them. `{query}` includes the question mark
     /// and is empty without a query. `{rest}` is the part of the path behind the prefix of the route.
     ///

@@ -21,6 +21,17 @@ use super::options::{EraChoice, McpClientOptions};
 use super::requester::Requester;
 
 /// Configures a client. The last method names the server and creates the client.
+///
+/// ```no_run
+/// use thruway_mcp_client::{EraChoice, McpClient};
+///
+/// let client = McpClient::builder()
+///     .era(EraChoice::Modern)
+///     .field("Authorization", "Bearer secret")
+///     .on_notification(|notification| println!("{notification:?}"))
+///     .http("https://mcp.example/mcp");
+/// # let _ = client;
+/// ```
 #[derive(Default)]
 #[must_use = "a client is made by `http`, `command`, `unix_stream` or `server`"]
 pub struct McpClientBuilder {

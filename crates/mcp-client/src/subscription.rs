@@ -24,6 +24,20 @@ use super::queue::Queue;
 ///
 /// If the stream breaks, the client opens it again. Then it reports everything in the filter as changed, also
 /// to [`on_notification`](super::McpClientBuilder::on_notification), because changes may have been missed.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), thruway_mcp_client::McpClientError> {
+/// use thruway_mcp_client::{McpClient, ServerNotification, schema::SubscriptionFilter};
+/// use thruway_mcp_server::{McpServer, schema::Tool};
+///
+/// let server = McpServer::new("greeter", "1.0.0").tool(Tool::new("greet"), || "Hello!");
+/// let client = McpClient::builder().server(&server);
+/// let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+/// let mut changes = client.listen(filter).await?;
+/// server.remove_tool("greet");
+/// assert!(matches!(changes.next().await, Some(ServerNotification::ToolsListChanged)));
+/// # Ok(()) }
+/// ```
 pub struct Subscription {
     queue: Arc<Queue>,
     client: McpClient,

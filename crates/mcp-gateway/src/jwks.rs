@@ -14,6 +14,21 @@ use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
 /// then fetches the keys again, unless it has just done so. A set without usable keys withdraws all keys.
 /// While the keys cannot be fetched, the previous keys stay valid until they are [`DocumentConfig::age_max`]
 /// old. After that, the verifier refuses all tokens.
+///
+/// ```no_run
+/// use thruway_client::{DocumentConfig, InvalidDocumentUrl};
+/// use thruway_mcp_gateway::JwksVerifier;
+/// use thruway_mcp_server::{Authorization, McpServer};
+///
+/// # fn main() -> Result<(), InvalidDocumentUrl> {
+/// let (issuer, endpoint) = ("https://login.example", "https://mcp.example/mcp");
+/// let verifier = JwksVerifier::new(issuer, endpoint, DocumentConfig::new("https://login.example/jwks.json")?);
+/// let authorization = Authorization::new(endpoint, [issuer], verifier);
+/// let endpoint = McpServer::new("calculator", "1.0.0").endpoint().authorize(authorization);
+/// # let _ = endpoint;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct JwksVerifier {
     rules: AccessTokenRules,

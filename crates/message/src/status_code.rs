@@ -3,6 +3,15 @@
 use core::fmt;
 
 /// A status code, 100 to 999 (RFC 9110 §15: a client must understand the class of every code).
+///
+/// ```
+/// use thruway_message::StatusCode;
+///
+/// let status = StatusCode::new(404)?;
+/// assert_eq!((status, status.reason()), (StatusCode::NOT_FOUND, "Not Found"));
+/// assert!(StatusCode::new(99).is_err());
+/// # Ok::<_, thruway_message::InvalidStatusCode>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StatusCode(u16);
 

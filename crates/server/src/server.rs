@@ -21,6 +21,18 @@ use crate::live::{BACKLOG, ListenerEntry, LiveServer, LiveServing, Serving, slot
 use crate::record::Recorder;
 
 /// A builder for a server.
+///
+/// ```
+/// use thruway_server::Server;
+///
+/// # fn main() -> Result<(), thruway_server::ServerError> {
+/// let server = Server::new(|| "hello\n").workers(2).listen("127.0.0.1:0")?.start()?;
+/// println!("listening on {}", server.addresses()[0]);
+/// server.drain(); // `Server::run` drains at SIGTERM instead.
+/// server.join();
+/// # Ok(())
+/// # }
+/// ```
 pub struct Server {
     handler: Arc<dyn Handler>,
     config: Config,

@@ -1,10 +1,10 @@
 //! Certificates from an ACME server (RFC 8555), with the crate `instant-acme`.
 //!
 //! ```text
-//! Wanted ─▶ Acme ─▶ a keeper for each certificate ─▶ order ─▶ Store ─▶ a file that listeners watch
+//! Wanted ─▶ Acme ─▶ a renewer for each certificate ─▶ order ─▶ Store ─▶ a file that listeners watch
 //!                     until it is due  ▲               │
 //!                                      └── backoff ────┤
-//!                                                      └─▶ Challenges ─▶ what listeners answer
+//!                                                      └─▶ Challenges ─▶ responses of listeners
 //! ```
 //! A failure leaves the existing certificate in use. The retries have growing delays.
 

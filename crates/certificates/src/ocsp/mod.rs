@@ -1,7 +1,7 @@
 //! OCSP responses (RFC 6960), which are fetched and stapled to the certificate.
 //!
 //! ```text
-//! TlsAcceptor ─▶ Subject: what to ask, and whom ─▶ fetch ─▶ Staple: what was answered, verified ─▶ TlsAcceptor
+//! TlsAcceptor ─▶ Subject: request and responder ─▶ fetch ─▶ Staple: verified response ─▶ TlsAcceptor
 //! ```
 //! A response is fetched again before it expires. A failure leaves the previous response in use until it
 //! expires.

@@ -20,6 +20,22 @@ use crate::{
 
 /// Sends requests, and keeps connections for later requests. Clones share the connections. Use it within a
 /// tokio runtime with I/O and time enabled. With several runtimes, each has its own connections.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), thruway_client::ClientError> {
+/// use thruway_client::Client;
+///
+/// let client = Client::new();
+/// let keys = client.get("http://127.0.0.1:8080/keys").send().await?.collect(1 << 20).await?;
+/// let answer = client
+///     .post("http://127.0.0.1:8080/mcp")
+///     .field("Content-Type", "application/json")
+///     .content(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
+///     .send()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(super) config: ClientConfig,

@@ -18,6 +18,15 @@ use super::{Identity, InvalidToken, VerifyToken};
 /// Rejects tokens with critical header parameters (`crit`). Rejects tokens that are bound to a key (`cnf`, as
 /// for DPoP), because the sender does not prove possession of that key. Rejects recognizable ID tokens, and
 /// tokens of types other than `JWT`, `JOSE` and `at+jwt` (`typ`).
+///
+/// ```
+/// use thruway_mcp_server::{InvalidKeys, JwtVerifier};
+///
+/// // The key set of the issuer: `{"keys": [...]}`. Secrets in it are ignored, because anyone could sign with them.
+/// let keys = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#;
+/// let verifier = JwtVerifier::new("https://login.example", "https://mcp.example/mcp", keys);
+/// assert!(matches!(verifier, Err(InvalidKeys)));
+/// ```
 #[derive(Clone)]
 pub struct JwtVerifier {
     rules: AccessTokenRules,

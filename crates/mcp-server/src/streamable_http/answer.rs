@@ -120,7 +120,7 @@ fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
         let is_acknowledged = is_acknowledged.clone();
         move || is_acknowledged.get().then(|| event(&close_message.to_message()))
     };
-    Response::events_with_farewell(SILENCE_MAX, result, async move |mut sender: EventSender| {
+    Response::events_with_last_event(SILENCE_MAX, result, async move |mut sender: EventSender| {
         while let Some(event) = events.next().await {
             sender.send(event).await;
             is_acknowledged.set(true);

@@ -21,6 +21,17 @@ pub use format::{AccessLogFormat, AccessLogLines};
 pub use sink::{AccessLogTarget, OpenTarget};
 
 /// An access log, for [`Server::record`](crate::Server::record).
+///
+/// ```no_run
+/// use thruway_server::{AccessLog, AccessLogFormat, AccessLogTarget, Server};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let log = AccessLog::start(AccessLogFormat::Json, &AccessLogTarget::File("access.log".into()))?;
+/// Server::new(|| "hello\n").record(log.clone()).listen("127.0.0.1:8080")?.run()?;
+/// log.finish(); // writes the last lines
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct AccessLog {
     writer: Arc<LogWriter<AccessLogLines>>,

@@ -11,6 +11,17 @@ use crate::request::Request;
 use crate::response::Response;
 
 /// Allows pages from other origins to call the server: answers preflight requests and marks responses.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use thruway_server::Router;
+/// use thruway_server::layers::Cors;
+///
+/// let cors = Cors::origins(["https://app.example"]).methods(&["GET", "POST"]).max_age(Duration::from_secs(600));
+/// let handler = Router::new().get("/data", || "data\n").layer(cors);
+/// # let _ = handler;
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cors {
     origins: Origins,

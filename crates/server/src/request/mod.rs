@@ -29,6 +29,21 @@ use parameters::OwnedParameters;
 /// if that has completely arrived. So an immediate response needs no copy and no allocation.
 ///
 /// For a later response, call [`take_owned`](Self::take_owned) and use the [`OwnedRequest`].
+///
+/// ```
+/// use thruway_server::{Request, Response, Router};
+///
+/// fn describe(request: &Request) -> Response {
+///     let (method, path) = (request.method().as_str(), request.path());
+///     match request.field("X-Trace") {
+///         Some(trace) => Response::text(format!("{method} {path}, trace {}\n", trace.as_bytes().escape_ascii())),
+///         None => Response::text(format!("{method} {path} from {}\n", request.client())),
+///     }
+/// }
+///
+/// let router = Router::new().any("/{*path}", describe);
+/// # let _ = router;
+/// ```
 #[derive(Debug)]
 pub struct Request<'a> {
     head: &'a RequestHead<'a>,
@@ -44,6 +59,18 @@ pub struct Request<'a> {
 }
 
 /// A request that owns its data, for handlers that respond later or read the body as it arrives.
+///
+/// ```
+/// use thruway_server::{OwnedRequest, Rejection, Response, Router};
+///
+/// async fn count(mut request: OwnedRequest) -> Result<Response, Rejection> {
+///     let content = request.content().collect(1 << 20).await?; // at most 1 MiB; more gets 413
+///     Ok(Response::text(format!("{} bytes\n", content.len())))
+/// }
+///
+/// let router = Router::new().post("/count", count);
+/// # let _ = router;
+/// ```
 #[derive(Debug)]
 pub struct OwnedRequest {
     head: OwnedRequestHead,

@@ -14,6 +14,15 @@ use super::tunnel::TunnelHandler;
 use crate::request::RequestContent;
 
 /// A response body.
+///
+/// ```
+/// use thruway_server::{Content, Response};
+///
+/// let text = Content::copy_of(b"copied");
+/// assert_eq!(text.length(), Some(6));
+/// let response = Response::text(text); // also takes `&'static str`, `String`, `Vec<u8>` and `Bytes`
+/// # let _ = response;
+/// ```
 #[derive(Default)]
 pub struct Content(pub(crate) Source);
 

@@ -13,6 +13,23 @@ use super::content::{AtDrain, BoxError, Content, ContentStream, Piece};
 use super::writer::{ContentWriter, WriterFuture};
 
 /// One event of a stream.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use thruway_server::{Event, Response, Router};
+///
+/// let keep_alive = Duration::from_secs(15);
+/// let router = Router::new().get("/countdown", move || {
+///     Response::finite_events(keep_alive, async |mut sender| {
+///         for number in (0..3).rev() {
+///             sender.send(Event::data(&number.to_string()).with_type("tick")).await;
+///         }
+///         Ok(())
+///     })
+/// });
+/// # let _ = router;
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Event {
     text: String,

@@ -26,6 +26,13 @@ pub trait IntoResponse {
 }
 
 /// A value to send as JSON.
+///
+/// ```
+/// use thruway_server::{Json, Router};
+///
+/// let router = Router::new().get("/primes", || Json([2, 3, 5, 7]));
+/// # let _ = router;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Json<T>(pub T);
 

@@ -35,6 +35,16 @@ pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 
 /// A response. The server sets the headers that frame it: `Content-Length`, `Transfer-Encoding` and
 /// `Connection`. It adds `Date` and `Server` if they are missing.
+///
+/// ```
+/// use thruway_server::{Response, StatusCode};
+///
+/// let response = Response::text("created\n")
+///     .with_status(StatusCode::CREATED)
+///     .with_field("Location", "/users/5");
+/// assert_eq!(response.status().as_u16(), 201);
+/// assert_eq!(response.content().length(), Some(8));
+/// ```
 #[derive(Debug)]
 pub struct Response {
     status: StatusCode,
@@ -118,16 +128,16 @@ impl Response {
 
     /// Creates a stream of events with a last event for clients that are connected when the server drains.
     /// With `None`, the stream continues.
-    pub fn events_with_farewell<F>(
+    pub fn events_with_last_event<F>(
         keep_alive: Duration,
-        mut farewell: impl FnMut() -> Option<Event> + Unpin + 'static,
+        mut last_event: impl FnMut() -> Option<Event> + Unpin + 'static,
         send: impl FnOnce(EventSender) -> F,
     ) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
     {
         let at_drain =
-            move || farewell().map_or(AtDrain::Finishes, |event| AtDrain::Ends(event.into_bytes()));
+            move || last_event().map_or(AtDrain::Finishes, |event| AtDrain::Ends(event.into_bytes()));
         Self::ok(EVENT_STREAM, events::content(keep_alive, at_drain, send))
     }
 

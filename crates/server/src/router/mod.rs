@@ -20,6 +20,21 @@ use fixed_paths::FixedPaths;
 ///
 /// HEAD gets the response to GET without its body, and OPTIONS gets `Allow`, unless they have their own
 /// handlers. A known path without a handler for the method gets 405 with `Allow`. An unknown path gets 404.
+///
+/// ```
+/// use thruway_server::{Request, Response, Router, StatusCode};
+///
+/// fn user(request: &Request) -> Response {
+///     Response::text(format!("user {}\n", request.parameter("id")))
+/// }
+///
+/// let router = Router::new()
+///     .get("/", || "home\n")
+///     .get("/users/{id}", user)
+///     .mount("/docs", Router::new().get("/", || "documentation\n"))
+///     .fallback(|| (StatusCode::NOT_FOUND, "no such page\n"));
+/// # let _ = router;
+/// ```
 pub struct Router {
     /// Maps paths to indices of `routes`.
     paths: matchit::Router<usize>,

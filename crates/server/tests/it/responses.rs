@@ -278,7 +278,7 @@ fn a_drain_says_farewell_when_the_stream_has_begun() {
         let begun = Arc::new(AtomicBool::new(false));
         let has_begun = begun.clone();
         let farewell = move || has_begun.load(Ordering::Relaxed).then(|| Event::data("farewell"));
-        Response::events_with_farewell(Duration::from_secs(15), farewell, async move |mut events| {
+        Response::events_with_last_event(Duration::from_secs(15), farewell, async move |mut events| {
             events.send(Event::data("one")).await;
             begun.store(true, Ordering::Relaxed);
             std::future::pending().await
