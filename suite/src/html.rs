@@ -45,7 +45,7 @@ pub(crate) fn drawn<S: Serializer>(ratios: &[RatioBar], serializer: S) -> Result
         low: bar.ratio.low,
         high: bar.ratio.high,
         class: match bar.ratio {
-            ratio if ratio.holds_one() => "same",
+            ratio if ratio.contains_one() => "same",
             ratio if (ratio.median > 1.0) == bar.is_more_better => "better",
             _ => "worse",
         },

@@ -107,12 +107,12 @@ impl Ratio {
     }
 
     /// Returns `true` if the interval contains 1.
-    pub fn holds_one(self) -> bool {
+    pub fn contains_one(self) -> bool {
         self.low <= 1.0 && 1.0 <= self.high
     }
 
     /// Returns `true` if there were enough values for a claim.
-    pub fn is_sure(self) -> bool {
+    pub fn has_enough_values(self) -> bool {
         self.coverage >= CERTAINTY
     }
 
@@ -249,7 +249,7 @@ mod tests {
         let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
         for (n, coverage) in [(1, 0.0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.96875)] {
             assert!(near(of(n).coverage, coverage), "{n}: {}", of(n).coverage);
-            assert_eq!(of(n).is_sure(), n >= 6);
+            assert_eq!(of(n).has_enough_values(), n >= 6);
         }
         assert_eq!([1, 3, 5, 6].map(|n| of(n).certainty()), ["0 %", "75 %", "93 %", "96 %"]);
         // Values from tables of the sign test.
@@ -282,7 +282,7 @@ mod tests {
             near(ratio.median, 2.1) && near(ratio.low, 2.0 / 1.1) && near(ratio.high, 2.2 * 1.1),
             "{ratio:?}"
         );
-        assert!(!ratio.is_sure());
+        assert!(!ratio.has_enough_values());
         for (ours, theirs) in [(&[0.0, 1.0][..], &[1.0][..]), (&[1.0], &[0.0]), (&[], &[1.0])] {
             assert_eq!(Ratio::of_separate_runs(ours, theirs), None);
         }

@@ -23,7 +23,7 @@ pub enum Retry {
     Never,
     /// The request may be sent again if it is idempotent. If the connection had been used before, retry at
     /// once and with the same server. A server that closes an idle connection causes this: see
-    /// [`Retry::blames_nobody`].
+    /// [`Retry::counts_against_no_server`].
     IfConnectionReused,
     /// The request may be sent again if it is idempotent: the server may have acted on it (RFC 9110 §9.2.2).
     IfIdempotent,
@@ -44,7 +44,7 @@ impl Retry {
 
     /// Returns `true` if a failure does not count against the server. A server may close an idle connection
     /// at any time, so this applies to connections that were used before.
-    pub const fn blames_nobody(self, is_reused: bool) -> bool {
+    pub const fn counts_against_no_server(self, is_reused: bool) -> bool {
         is_reused && matches!(self, Self::IfConnectionReused | Self::Always)
     }
 }

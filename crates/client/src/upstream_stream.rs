@@ -60,10 +60,10 @@ impl Transport for UpstreamStream {
     }
 
     #[inline]
-    fn is_quiet(&mut self) -> bool {
+    fn has_no_input(&mut self) -> bool {
         match self {
-            Self::Plain(stream) => stream.is_quiet(),
-            Self::Tls(stream) => stream.is_quiet(),
+            Self::Plain(stream) => stream.has_no_input(),
+            Self::Tls(stream) => stream.has_no_input(),
         }
     }
 

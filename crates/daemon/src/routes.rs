@@ -42,7 +42,7 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
     for route in &config.routes {
         let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
-        let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::tells_of_forwarding);
+        let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::has_forwarding_fields);
         match parts.handler(config, route, meter, is_recorded, before) {
             Ok(handler) => routes.push((route.matching.clone(), handler)),
             Err(message) => failures.push(config.failure_at(&route.span, message)),
@@ -256,7 +256,7 @@ impl Parts {
     /// Keeps what sends copies of the requests of `route`, which counts on from what was there `before`.
     fn keep_mirror(&mut self, route: &Route, mirror: Mirror, before: &Self) -> Arc<Mirror> {
         let mirror = Arc::new(match before.mirror_of(route) {
-            Some(before) => mirror.counting_on(before),
+            Some(before) => mirror.continuing_counts_of(before),
             None => mirror,
         });
         self.mirrors.insert(route.matching.to_string(), mirror.clone());

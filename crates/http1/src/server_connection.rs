@@ -43,7 +43,7 @@ pub struct ServerConnection {
     state: State,
     /// `true` if the current request asks for a tunnel. The caller must accept or decline it after the end of
     /// the request.
-    awaits_verdict: bool,
+    awaits_tunnel_decision: bool,
     /// `true` if no request is read after the current one.
     is_last: bool,
     /// The state of the incomplete head.
@@ -78,7 +78,7 @@ impl ServerConnection {
     pub fn new(limits: Limits) -> Self {
         Self {
             state: State::ExpectRequest,
-            awaits_verdict: false,
+            awaits_tunnel_decision: false,
             is_last: false,
             partial: PartialSection::default(),
             request_count: 0,
@@ -139,14 +139,14 @@ impl ServerConnection {
     }
 
     /// Returns `true` if parsing waits for the decision about a tunnel that the last request asks for.
-    pub const fn awaits_verdict(&self) -> bool {
-        self.awaits_verdict
+    pub const fn awaits_tunnel_decision(&self) -> bool {
+        self.awaits_tunnel_decision
     }
 
     /// Declines the tunnel that the last request asks for. Parsing continues with the next request, unless
     /// this request is the last one on the connection.
     pub fn decline_tunnel(&mut self) {
-        self.awaits_verdict = false;
+        self.awaits_tunnel_decision = false;
         if self.state == State::ExpectVerdict {
             self.end_request();
         }
@@ -155,7 +155,7 @@ impl ServerConnection {
     /// Reads no more requests after the current one.
     pub fn stop(&mut self) {
         self.is_last = true;
-        self.awaits_verdict = false;
+        self.awaits_tunnel_decision = false;
         if matches!(self.state, State::ExpectRequest | State::ExpectVerdict) {
             self.state = State::ExpectNothing;
         }
@@ -219,7 +219,7 @@ impl ServerConnection {
 
     #[inline]
     fn start_request(&mut self, facts: &RequestFacts) -> Result<(), Error> {
-        self.awaits_verdict = facts.wants_tunnel;
+        self.awaits_tunnel_decision = facts.wants_tunnel;
         self.is_last = !facts.is_persistent;
         if facts.body_length == BodyLength::NONE {
             self.end_request();
@@ -251,7 +251,7 @@ impl ServerConnection {
 
     #[inline]
     fn end_request(&mut self) {
-        self.state = match (self.awaits_verdict, self.is_last) {
+        self.state = match (self.awaits_tunnel_decision, self.is_last) {
             (true, _) => State::ExpectVerdict,
             (false, true) => State::ExpectNothing,
             (false, false) => State::ExpectRequest,

@@ -152,7 +152,7 @@ impl McpClient {
         }
         let negotiated = self.negotiated().await?;
         let is_task =
-            negotiated.lets_calls_be_tasks() && legacy_tasks::becomes_task(self, name, is_to_be_task).await?;
+            negotiated.allows_task_calls() && legacy_tasks::becomes_task(self, name, is_to_be_task).await?;
         let params = CallToolParams { name, arguments: &arguments, task: is_task.then(JsonObject::new) };
         let mirrored = self.mirrored(&negotiated, name, &arguments)?;
         let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };

@@ -308,7 +308,7 @@ impl Conversation {
             .request_timeouts
             .wait(
                 progress.as_deref(),
-                || self.incoming.is_questioned(),
+                || self.incoming.is_answering_question(),
                 || self.binding.waited_until(),
                 answer,
             )

@@ -56,7 +56,7 @@ impl RequestTimeouts {
     pub(super) async fn wait<T>(
         self,
         progress: Option<&Progress>,
-        is_questioned: impl Fn() -> bool,
+        is_answering_question: impl Fn() -> bool,
         waited_until: impl Fn() -> Option<Instant>,
         mut answer: Pin<&mut impl Future<Output = Result<T, McpClientError>>>,
     ) -> Result<T, McpClientError> {
@@ -74,7 +74,11 @@ impl RequestTimeouts {
             }
             let waited_until = waited_until();
             latest = waited_until.map_or(latest, |until| latest.max(later(until, self.timeout)));
-            let last = if is_questioned() { Some(Instant::now()) } else { progress.and_then(Progress::last) };
+            let last = if is_answering_question() {
+                Some(Instant::now())
+            } else {
+                progress.and_then(Progress::last)
+            };
             let last = last.max(waited_until);
             let extended = last.map_or(deadline, |last| later(last, self.timeout)).min(latest);
             if extended <= deadline {

@@ -196,7 +196,7 @@ impl Incoming {
     }
 
     /// `true` if a question of the server is being answered.
-    pub(super) fn is_questioned(&self) -> bool {
+    pub(super) fn is_answering_question(&self) -> bool {
         self.questions.load(Ordering::Relaxed) > 0
     }
 

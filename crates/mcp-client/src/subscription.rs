@@ -89,7 +89,7 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         let outcome = tokio::select! {
             outcome = &mut open => outcome,
             () = resumed => {
-                client.conversation.tell_everything(&queue);
+                client.conversation.report_everything_changed(&queue);
                 is_told = true;
                 open.as_mut().await
             }
@@ -97,7 +97,7 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         let is_acknowledged = std::mem::take(&mut queue.state().is_acknowledged);
         if was_acknowledged && is_acknowledged && !is_told {
             // The stream ended right after its acknowledgment.
-            client.conversation.tell_everything(&queue);
+            client.conversation.report_everything_changed(&queue);
         }
         was_acknowledged |= is_acknowledged;
         if began.elapsed() > PAUSE_MAX {
@@ -193,7 +193,7 @@ async fn unsubscribe(client: McpClient, uris: Vec<String>) {
 
 impl Conversation {
     /// Reports everything in the filter of `queue` as changed, because changes may have been missed.
-    pub(super) fn tell_everything(&self, queue: &Queue) {
+    pub(super) fn report_everything_changed(&self, queue: &Queue) {
         for told in queue.everything() {
             self.cache.forget(&told);
             queue.push(told.clone());
@@ -257,7 +257,7 @@ async fn subscribe_again(client: &McpClient) -> Result<Arc<NegotiatedProtocol>, 
             }
             outcome => outcome?,
         }
-        client.conversation.tell_everything(&queue);
+        client.conversation.report_everything_changed(&queue);
     }
     Ok(negotiated)
 }

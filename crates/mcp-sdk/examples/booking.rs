@@ -25,8 +25,9 @@ async fn book(Booking { destination, nights }: Booking, context: Context) -> Res
     let question = format!("Book {nights} nights in {destination}?");
     let form = ElicitRequestFormParams::new(question).with_required_field("sure", sure);
     let answer = context.elicit("sure", form).await?;
-    let is_sure = answer.content.is_some_and(|content| content.get("sure").is_some_and(|sure| sure == true));
-    if answer.action != ElicitAction::Accept || !is_sure {
+    let has_enough_values =
+        answer.content.is_some_and(|content| content.get("sure").is_some_and(|sure| sure == true));
+    if answer.action != ElicitAction::Accept || !has_enough_values {
         return Err(HandlerError::failed("nothing was booked"));
     }
     for night in 1..=nights {

@@ -210,7 +210,7 @@ impl Connection {
                     (outgoing, _) => outgoing,
                 };
                 let Some(message) = outgoing.into_message() else { continue };
-                if exchange.go_on_during(outbox.send(message)).await.is_err() {
+                if exchange.poll_during(outbox.send(message)).await.is_err() {
                     return;
                 }
             }

@@ -82,7 +82,7 @@ impl Socket {
     /// Returns `true` if a read would block: the socket has neither data nor its end. Ignores tokio's poll
     /// budget of the task, because no task waits for the result.
     #[inline]
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(crate) fn has_no_input(&self) -> bool {
         let attempt = self.try_io(Interest::READABLE, || {
             recv(self.as_fd(), &mut [0], RecvFlags::PEEK)?;
             Ok(())

@@ -134,8 +134,8 @@ impl Transport for Stream {
     }
 
     #[inline]
-    fn is_quiet(&mut self) -> bool {
-        self.0.is_quiet()
+    fn has_no_input(&mut self) -> bool {
+        self.0.has_no_input()
     }
 
     #[inline]

@@ -24,7 +24,7 @@ pub trait Transport: 'static {
     /// Returns `true` if the peer has neither sent more data nor ended the stream, as far as this thread
     /// knows. Ignores tokio's poll budget of the task, because a read without budget is always pending. If
     /// the result is `false`, received data may be lost, so the connection must not be used again.
-    fn is_quiet(&mut self) -> bool {
+    fn has_no_input(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         pin!(unconstrained(poll_fn(|cx| self.poll_read(cx, &mut [0])))).poll(&mut cx).is_pending()
     }

@@ -65,7 +65,7 @@ impl ConnectionInfo {
 
     /// `true` if another listener serves the host of a request, for clients with other certificates.
     #[inline]
-    pub(crate) fn is_host_elsewhere(&self, head: &RequestHead<'_>) -> bool {
+    pub(crate) fn is_other_host(&self, head: &RequestHead<'_>) -> bool {
         let Some(tls) = &self.tls else { return false };
         tls.other_hosts.load().as_ref().is_some_and(|other_hosts| {
             // A CONNECT request names the destination of the tunnel, not this server.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls, see_off};
+use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls, wait_for_close};
 use thruway_net::{
     Accepted, Admitted, ClientAddr, ConnectionGuard, ListenAddr, LogLimit, Peer, PooledBuffer, ProxyHeader,
     ReceiveError, Stream, Worker, receive_proxy_header, spawn,
@@ -145,7 +145,7 @@ fn serve_behind_proxy(
     let (http, records) = (drivers.http_of(listener).clone(), drivers.stream_records.clone());
     let (streams, tls, speaks) = (listener.streams.clone(), listener.tls.clone(), listener.speaks);
     spawn(async move {
-        let within = http.header_patience(&guard);
+        let within = http.header_time_left(&guard);
         let early = match receive_proxy_header(&mut stream, &guard, within).await {
             Ok((header, early)) => {
                 info.be_told(header);
@@ -199,10 +199,10 @@ fn spawn_http(
     match (tls, speaks) {
         (None, Speaks::Http1) => spawn(http.drive_from(stream, early, info, guard)),
         (None, Speaks::Http2) => {
-            spawn(async move { http.drive_as(HttpProtocol::Http2, stream, early, info, guard).await });
+            spawn(async move { http.drive_protocol(HttpProtocol::Http2, stream, early, info, guard).await });
         }
         (None, Speaks::Both) => {
-            spawn(async move { http.drive_recognised(stream, early, info, guard).await });
+            spawn(async move { http.drive_detected(stream, early, info, guard).await });
         }
         (Some(tls), speaks) => spawn(shake_hands(http, stream, early, info, guard, tls, speaks)),
     }
@@ -218,7 +218,7 @@ async fn shake_hands(
     tls: ListenerTls,
     speaks: Speaks,
 ) {
-    let within = http.header_patience(&guard);
+    let within = http.header_time_left(&guard);
     match accept_tls(stream, early, &tls.acceptor, &guard, within).await {
         Ok(mut stream) => {
             if stream.alpn() == Some(ALPN_ACME) {
@@ -231,7 +231,9 @@ async fn shake_hands(
                 Some(Arc::new(ConnectionTls { info: info_of_tls, strict_transport_security, other_hosts }));
             if is_http2 {
                 let early = PooledBuffer::default();
-                spawn(async move { http.drive_as(HttpProtocol::Http2, stream, early, info, guard).await });
+                spawn(
+                    async move { http.drive_protocol(HttpProtocol::Http2, stream, early, info, guard).await },
+                );
             } else {
                 spawn(http.drive(stream, info, guard));
             }
@@ -243,7 +245,7 @@ async fn shake_hands(
             // Any client can cause this, so it is logged at debug level only.
             tracing::debug!(client = %info.client, %error, "TLS handshake failed");
             if matches!(error, HandshakeError::Refused(_)) {
-                see_off(stream, &guard, http.linger()).await;
+                wait_for_close(stream, &guard, http.linger()).await;
             }
         }
     }

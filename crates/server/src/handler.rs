@@ -231,13 +231,13 @@ where
 impl Request<'_> {
     /// Lets `handler` answer the request. `handler` need not live longer than this call. For handlers that
     /// are replaced while the server runs.
-    pub fn hand_to(&mut self, handler: &dyn Handler) -> Answer {
-        self.hand_to_with(self.head(), handler)
+    pub fn forward_to(&mut self, handler: &dyn Handler) -> Answer {
+        self.forward_with_head(self.head(), handler)
     }
 
     /// Lets `handler` answer the request with another head. `handler` need not live longer than this call.
     /// For handlers that add or remove headers. Headers that frame the body must not change.
-    pub fn hand_to_with(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
+    pub fn forward_with_head(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
         self.with_head(head, |request| handler.handle(request))
     }
 }
@@ -245,7 +245,7 @@ impl Request<'_> {
 impl OwnedRequest {
     /// Lets `handler` answer as if the request had just arrived. For handlers that wait before they pass the
     /// request on.
-    pub fn hand_to(mut self, handler: &dyn Handler) -> Answer {
+    pub fn forward_to(mut self, handler: &dyn Handler) -> Answer {
         let content = self.take_content();
         let whole = content.as_whole().cloned();
         let head = self.head();

@@ -106,7 +106,7 @@ impl Listener {
     /// precedence over a wildcard. Pass the acceptors of listeners that require other client certificates: a
     /// client of this listener has not presented the certificate that such a host requires.
     #[must_use]
-    pub fn hosts_elsewhere(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
+    pub fn with_other_hosts(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
         if let Some(tls) = &self.tls {
             let own = tls.acceptor.clone();
             let other_hosts = (!others.is_empty()).then(|| Arc::new(OtherHosts { own, others }));

@@ -61,7 +61,7 @@ impl Scene {
         let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
         let info = client_info();
         let early = PooledBuffer::default();
-        Client::new(near, Box::pin(async move { driver.drive_recognised(far, early, info, guard).await }))
+        Client::new(near, Box::pin(async move { driver.drive_detected(far, early, info, guard).await }))
     }
 
     /// A client that has just connected, and has negotiated what is spoken.
@@ -70,7 +70,7 @@ impl Scene {
         let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
         let info = client_info();
         let early = PooledBuffer::default();
-        Client::new(near, Box::pin(async move { driver.drive_as(spoken, far, early, info, guard).await }))
+        Client::new(near, Box::pin(async move { driver.drive_protocol(spoken, far, early, info, guard).await }))
     }
 
     /// A client of HTTP/2, or of HTTP/1.1, that comes when there were as many as allowed already.

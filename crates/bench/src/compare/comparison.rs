@@ -54,7 +54,7 @@ impl Comparison {
 
     /// Returns this comparison with the load settings added.
     #[must_use]
-    pub fn loaded_as(self, settings: Settings) -> Self {
+    pub fn with_settings(self, settings: Settings) -> Self {
         Self { settings: Some(settings), ..self }
     }
 
@@ -94,7 +94,7 @@ impl Comparison {
     /// # Errors
     /// Returns the name of the first baseline candidate for which the numbers are too small, and the number
     /// of its rounds.
-    pub fn can_be_told(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
+    pub fn has_enough_rounds(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
         let counts = baseline.candidates.iter().map(|known| (known.name.as_str(), known.rounds.len()));
         let mut too_few = counts.filter(|(_, known)| !is_enough(rounds, *known));
         too_few.next().map_or(Ok(()), Err)
@@ -133,7 +133,7 @@ impl Comparison {
     /// Converts the report of a single load to a baseline.
     fn of_report(report: &Report) -> Self {
         let candidate = Candidate { name: report.target.clone(), rounds: Sample::of_parts(report) };
-        Self::of(vec![candidate], Vec::new(), None).loaded_as(report.settings.clone())
+        Self::of(vec![candidate], Vec::new(), None).with_settings(report.settings.clone())
     }
 }
 
@@ -189,7 +189,7 @@ fn is_enough(ours: usize, theirs: usize) -> bool {
 }
 
 fn too_few_pairs(pairs: &[Pair]) -> Option<String> {
-    let least = pairs.iter().filter(|pair| !pair.ratio.is_sure());
+    let least = pairs.iter().filter(|pair| !pair.ratio.has_enough_values());
     let least = least.min_by(|a, b| a.ratio.coverage.total_cmp(&b.ratio.coverage))?;
     Some(format!(
         "there are too few rounds for a verdict: the confidence level is only {}. Use at least six rounds",

@@ -64,7 +64,7 @@ fn too_few_rounds_show_no_difference_and_no_regression() {
     let known = |n| Comparison::new(vec![rounds("a", 200.0, n)]);
     for (n, baseline, is_told) in [(1, 1, false), (10, 1, false), (3, 3, false), (4, 4, true), (10, 2, true)]
     {
-        assert_eq!(Comparison::can_be_told(n, &known(baseline)).is_ok(), is_told, "{n} and {baseline}");
+        assert_eq!(Comparison::has_enough_rounds(n, &known(baseline)).is_ok(), is_told, "{n} and {baseline}");
         let (comparison, _) = Comparison::with_baseline(vec![rounds("a", 100.0, n)], &known(baseline));
         assert_eq!(comparison.regressions(0.05).count() > 0, is_told, "{n} and {baseline}");
         assert_eq!(verdicts(&comparison)[0] == Verdict::LikelySlower, is_told, "{n} and {baseline}");
@@ -113,7 +113,7 @@ fn a_difference_to_another_run_is_never_told_as_certain() {
         assert!(form.contains("likely slower") || form.contains("likely_slower"), "{form}");
     }
     assert!(after.to_text().contains("(separate runs: 0.462 to 0.542)"), "{}", after.to_text());
-    assert!(!after.to_text().contains("95 %") && !after.pairs[0].ratio.is_sure());
+    assert!(!after.to_text().contains("95 %") && !after.pairs[0].ratio.has_enough_values());
 }
 
 /// Regression test: a load generator without a core made a server look slower. Only the reports of single

@@ -134,7 +134,7 @@ impl Metric {
     pub(super) fn verdict(self, ratio: Ratio) -> Verdict {
         let is_more_better = self == Self::AchievedRate;
         match ratio {
-            _ if ratio.holds_one() || !ratio.is_sure() => Verdict::NoDifferenceShown,
+            _ if ratio.contains_one() || !ratio.has_enough_values() => Verdict::NoDifferenceShown,
             _ if (ratio.median > 1.0) == is_more_better => Verdict::Faster,
             _ => Verdict::Slower,
         }
@@ -144,7 +144,7 @@ impl Metric {
     pub(super) fn verdict_of_separate_runs(self, ratio: Ratio) -> Verdict {
         let is_more_better = self == Self::AchievedRate;
         match ratio {
-            _ if ratio.holds_one() => Verdict::NoDifferenceShown,
+            _ if ratio.contains_one() => Verdict::NoDifferenceShown,
             _ if (ratio.median > 1.0) == is_more_better => Verdict::LikelyFaster,
             _ => Verdict::LikelySlower,
         }

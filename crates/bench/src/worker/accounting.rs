@@ -121,7 +121,7 @@ impl Worker {
     }
 
     /// Records bytes that belong to no request.
-    pub(super) fn note_surplus(&self, now: Duration) {
+    pub(super) fn note_unrelated_bytes(&self, now: Duration) {
         if now >= self.measured_from {
             self.record.borrow_mut().fail(&Failure::of(FailureKind::Surplus));
             self.intervals.borrow_mut().current.failed += 1;

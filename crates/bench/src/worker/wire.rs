@@ -160,7 +160,7 @@ impl<T: Transport> Wire<T> {
             match self.parse(worker, hot, kept, kept + read, now) {
                 Ok(parsed) => self.kept.extend_from_slice(&hot.input[parsed..kept + read]),
                 Err(http1::Error::UnexpectedMessage) if self.pending.is_empty() => {
-                    worker.note_surplus(worker.clock.now_exact());
+                    worker.note_unrelated_bytes(worker.clock.now_exact());
                     return Poll::Ready(Ended::Closed);
                 }
                 Err(rule) => {
@@ -288,7 +288,7 @@ impl<T: Transport> Wire<T> {
 
     /// The server has announced that it acts on no more requests of this connection.
     fn announced_end(&mut self, worker: &Worker) -> Ended {
-        if self.conversation.as_ref().is_some_and(Conversation::is_under_way) {
+        if self.conversation.as_ref().is_some_and(Conversation::is_in_progress) {
             let now = worker.clock.now_exact();
             return self.fail(worker, now, &Failure::of(FailureKind::Closed), FailureKind::Closed);
         }

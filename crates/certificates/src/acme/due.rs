@@ -17,7 +17,7 @@ pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
 }
 
 /// Returns a random time in the renewal window that the issuer suggests (RFC 9773 §4.2).
-pub(super) fn moment_of(start: SystemTime, end: SystemTime, chance: f64) -> SystemTime {
+pub(super) fn random_time_between(start: SystemTime, end: SystemTime, chance: f64) -> SystemTime {
     let width = end.duration_since(start).unwrap_or_default();
     start + width.mul_f64(chance.clamp(0.0, 1.0))
 }
@@ -55,8 +55,8 @@ mod tests {
     #[test]
     fn a_window_is_met_somewhere() {
         let start = SystemTime::UNIX_EPOCH + 1000 * DAY;
-        assert_eq!(moment_of(start, start + 2 * DAY, 0.5), start + DAY);
-        assert_eq!(moment_of(start, start - DAY, 0.5), start);
+        assert_eq!(random_time_between(start, start + 2 * DAY, 0.5), start + DAY);
+        assert_eq!(random_time_between(start, start - DAY, 0.5), start);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use x509_cert::Certificate;
 use x509_cert::der::Decode;
 use x509_cert::ext::pkix::AuthorityKeyIdentifier;
 
-use super::due::{moment_of, renewal_at};
+use super::due::{random_time_between, renewal_at};
 
 /// Time of a renewal, and how long the result is valid.
 pub(super) struct Renewal {
@@ -36,7 +36,7 @@ impl Renewal {
         let latest = validity.not_after.checked_sub(lifetime / 10).unwrap_or(validity.not_before);
         let at = suggested.map_or_else(
             || renewal_at(validity, chance),
-            |suggested| moment_of(suggested.start, suggested.end, chance).min(latest),
+            |suggested| random_time_between(suggested.start, suggested.end, chance).min(latest),
         );
         let ask_again = suggested.map_or(ASK_AGAIN, |suggested| suggested.ask_again.clamp(ASK_MIN, ASK_MAX));
         Self { at, certificate: leaf_of(contents).to_vec(), ask_again: Instant::now() + ask_again }

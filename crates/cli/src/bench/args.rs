@@ -167,7 +167,7 @@ pub(crate) struct AbArgs {
     pub(crate) cookie: Vec<String>,
     /// Ignored: progress is shown on terminals only
     #[arg(short = 'q')]
-    pub(crate) is_quiet: bool,
+    pub(crate) has_no_input: bool,
     /// Ignored: connection errors never end the load
     #[arg(short = 'r')]
     pub(crate) goes_on: bool,

@@ -70,7 +70,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         return broken.map_or_else(|| Ok(ExitCode::from(EXIT_INTERRUPTED)), Err);
     }
     let is_clean = contenders.iter().flat_map(|contender| &contender.reports).all(Report::is_clean);
-    let comparison = concluded(&contenders, baseline.as_ref()).loaded_as(settings);
+    let comparison = concluded(&contenders, baseline.as_ref()).with_settings(settings);
     show(&comparison, &contenders, args)?;
     let is_worse = baseline.is_some() && say_regressions(&comparison, args.tolerance / 100.0);
     if let Some(failure) = &broken {

@@ -164,7 +164,7 @@ fn connector(
 fn failure(error: McpClientError) -> Failure {
     match error {
         McpClientError::Authorization(OAuthError::LoginFailed(io::ErrorKind::Unsupported)) => {
-            login::nobody_is_there()
+            login::no_terminal()
         }
         error => Failure::new(error),
     }

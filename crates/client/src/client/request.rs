@@ -159,7 +159,9 @@ impl Client {
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         if let Some(connection) = self.idle.acquire(runtime, destination.origin()) {
             match self.exchange(request, destination, &head, connection, started, runtime).await {
-                Err(error) if error.retry().blames_nobody(true) && error.retry().allows(is_idempotent) => {}
+                Err(error)
+                    if error.retry().counts_against_no_server(true)
+                        && error.retry().allows(is_idempotent) => {}
                 outcome => return Ok(outcome?),
             }
         }

@@ -105,7 +105,7 @@ impl<T: Transport> Connection<T> {
     /// Returns `true` if the connection is open and no unexpected data has arrived, as far as this machine
     /// knows. The upstream server may still have closed it a moment ago.
     pub fn is_alive(&mut self) -> bool {
-        self.0.transport.is_quiet()
+        self.0.transport.has_no_input()
     }
 
     /// Returns the number of exchanges on the connection so far.

@@ -184,7 +184,7 @@ fn a_dropped_exchange_closes_its_connection() {
 
 #[test]
 fn a_retry_needs_what_its_variant_says() {
-    for (retry, of_any, of_idempotent, blames_nobody) in [
+    for (retry, of_any, of_idempotent, counts_against_no_server) in [
         (Retry::Never, false, false, false),
         (Retry::IfConnectionReused, false, true, true),
         (Retry::IfIdempotent, false, true, false),
@@ -192,8 +192,8 @@ fn a_retry_needs_what_its_variant_says() {
     ] {
         assert_eq!((retry.allows(false), retry.allows(true)), (of_any, of_idempotent), "{retry:?}");
         assert_eq!(
-            (retry.blames_nobody(false), retry.blames_nobody(true)),
-            (false, blames_nobody),
+            (retry.counts_against_no_server(false), retry.counts_against_no_server(true)),
+            (false, counts_against_no_server),
             "{retry:?}"
         );
     }

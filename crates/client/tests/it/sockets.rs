@@ -102,7 +102,7 @@ fn an_idle_connection_that_is_closed_just_as_it_is_reused_allows_a_retry() {
         let mut exchange = start(exchange.finish().unwrap(), now());
         let error = read(&mut exchange).await.unwrap_err();
         assert_eq!(error, Error::ClosedBeforeResponse);
-        assert!(error.retry().blames_nobody(exchange.is_reused()));
+        assert!(error.retry().counts_against_no_server(exchange.is_reused()));
         assert!(error.retry().allows(true) && !error.retry().allows(false));
     });
 }

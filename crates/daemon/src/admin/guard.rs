@@ -27,7 +27,7 @@ impl Guarded {
 impl Handler for Guarded {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if self.allows(request) {
-            return request.hand_to(&self.router);
+            return request.forward_to(&self.router);
         }
         let reason = "the admin listener accepts only requests from this machine, and none from web pages\n";
         Answer::Now(Response::text(reason).with_status(StatusCode::FORBIDDEN))

@@ -292,7 +292,7 @@ pub(in crate::config) fn check_redirects(
 pub(in crate::config) fn resolve_listener(resolver: &Resolver<'_>, address: ListenAddr) -> ListenAddr {
     match address {
         ListenAddr::Tcp(_) => address,
-        ListenAddr::Unix(path) => ListenAddr::Unix(resolver.beside_config(&path)),
+        ListenAddr::Unix(path) => ListenAddr::Unix(resolver.relative_to_config(&path)),
     }
 }
 

@@ -89,7 +89,7 @@ pub(in crate::config) fn resolve_access_log(
     };
     let (target, span) = match raw.path {
         Some(path) if path.get_ref() != Path::new("-") => {
-            (AccessLogTarget::File(resolver.beside_config(path.get_ref())), path.span())
+            (AccessLogTarget::File(resolver.relative_to_config(path.get_ref())), path.span())
         }
         _ => (AccessLogTarget::Stdout, 0..0),
     };

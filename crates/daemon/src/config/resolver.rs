@@ -63,7 +63,7 @@ impl Resolver<'_> {
     }
 
     /// Returns the path relative to the directory of the config, independent of the current directory.
-    pub(super) fn beside_config(&self, path: &Path) -> PathBuf {
+    pub(super) fn relative_to_config(&self, path: &Path) -> PathBuf {
         self.source.path.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
     }
 }
@@ -92,14 +92,14 @@ pub(super) fn resolve_roots(resolver: &mut Resolver<'_>, raw: Option<Spanned<Vec
         "`roots` needs at least one file",
         "remove `roots` to trust the roots of the system",
     );
-    Roots::Files(resolve_all_beside_config(resolver, &raw))
+    Roots::Files(resolve_all_relative_to_config(resolver, &raw))
 }
 
-pub(super) fn resolve_all_beside_config(
+pub(super) fn resolve_all_relative_to_config(
     resolver: &Resolver<'_>,
     paths: &Spanned<Vec<PathBuf>>,
 ) -> Vec<PathBuf> {
-    paths.get_ref().iter().map(|path| resolver.beside_config(path)).collect()
+    paths.get_ref().iter().map(|path| resolver.relative_to_config(path)).collect()
 }
 
 /// Refuses a setting that needs an upstream.

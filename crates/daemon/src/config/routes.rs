@@ -445,7 +445,7 @@ fn resolve_files(resolver: &mut Resolver<'_>, raw: RawFiles) -> FilesConfig {
         }
     }
     FilesConfig {
-        root: resolver.beside_config(&raw.root),
+        root: resolver.relative_to_config(&raw.root),
         index: raw.index.map(Spanned::into_inner),
         precompressed: raw.precompressed.unwrap_or(true),
         hidden_files: raw.hidden_files,

@@ -349,7 +349,7 @@ impl ListenerConfig {
             listener = listener.answer_first(challenges());
         }
         let Some(tls) = &self.tls else { return listener };
-        listener = listener.tls(tls.acceptor.clone()).hosts_elsewhere(tls.others(all));
+        listener = listener.tls(tls.acceptor.clone()).with_other_hosts(tls.others(all));
         let strict = tls.strict_transport_security.as_ref().map(|text| FieldValue::new(text.as_bytes()));
         match strict {
             Some(Ok(value)) => listener.strict_transport_security(&value),
@@ -390,7 +390,7 @@ impl FilesConfig {
 
 impl AccessLogConfig {
     /// Returns `true` if the log format has a forwarding field.
-    pub(crate) fn tells_of_forwarding(&self) -> bool {
+    pub(crate) fn has_forwarding_fields(&self) -> bool {
         self.lines.format == AccessLogFormat::Json
     }
 }

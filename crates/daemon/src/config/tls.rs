@@ -19,7 +19,7 @@ use thruway_server::FieldValue;
 
 use crate::acme::challenges;
 use crate::config::acme::{check_validation, resolve_ordered, validates_by};
-use crate::config::resolver::{Resolver, refuse_certificate, resolve_all_beside_config, resolve_roots};
+use crate::config::resolver::{Resolver, refuse_certificate, resolve_all_relative_to_config, resolve_roots};
 use crate::config::values::Spanned;
 use crate::config::{Http2, ListenerTlsConfig};
 
@@ -251,7 +251,7 @@ fn resolve_client_authentication(
         "`roots` needs at least one file",
         "list the certificates of the authorities that issue client certificates",
     );
-    let files = resolve_all_beside_config(resolver, &roots);
+    let files = resolve_all_relative_to_config(resolver, &roots);
     match required {
         _ if files.is_empty() => ClientAuthentication::Off,
         Some(false) => ClientAuthentication::Optional(files),
@@ -287,9 +287,9 @@ fn resolve_listener_certificate(
 
 fn resolve_certificate(resolver: &Resolver<'_>, raw: RawCertificate) -> CertificateFiles {
     CertificateFiles {
-        chain: resolver.beside_config(&raw.chain),
-        key: resolver.beside_config(&raw.key),
-        ocsp: raw.ocsp.map(|path| resolver.beside_config(&path)),
+        chain: resolver.relative_to_config(&raw.chain),
+        key: resolver.relative_to_config(&raw.key),
+        ocsp: raw.ocsp.map(|path| resolver.relative_to_config(&path)),
     }
 }
 

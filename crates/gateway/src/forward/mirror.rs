@@ -74,7 +74,7 @@ impl Mirror {
 
     /// Continues the counters of `before`.
     #[must_use]
-    pub fn counting_on(self, before: &Self) -> Self {
+    pub fn continuing_counts_of(self, before: &Self) -> Self {
         Self { counts: before.counts.clone(), ..self }
     }
 

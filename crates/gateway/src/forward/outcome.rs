@@ -47,7 +47,7 @@ pub(super) struct UsedConnection {
 
 impl Blame {
     const fn of(failure: Failure, may_be_stale: bool) -> Self {
-        if failure.retry().blames_nobody(may_be_stale) { Self::Connection } else { Self::Server }
+        if failure.retry().counts_against_no_server(may_be_stale) { Self::Connection } else { Self::Server }
     }
 }
 

@@ -17,7 +17,7 @@ impl RequestId {
     }
 
     /// Returns the id, if it was used.
-    pub(crate) fn into_told(self) -> Option<Box<str>> {
+    pub(crate) fn into_used_id(self) -> Option<Box<str>> {
         self.0.into_inner()
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Timeline<'c> {
 
 impl<'c> Timeline<'c> {
     pub(super) fn new(upstream: &Upstream, id: RequestId, clock: &'c Clock) -> Self {
-        let forwarded = Forwarded { request_id: id.into_told(), ..Forwarded::to(upstream.label.clone()) };
+        let forwarded = Forwarded { request_id: id.into_used_id(), ..Forwarded::to(upstream.label.clone()) };
         Self { clock, forwarded: Box::new(forwarded), since: clock.now_exact() }
     }
 

@@ -78,7 +78,7 @@ impl Guarded {
         let head = *request.head();
         match EditedFields::of(head.field_lines, told) {
             None => self.handler.handle(request),
-            Some(edited) => request.hand_to_with(&edited.head(head), &*self.handler),
+            Some(edited) => request.forward_with_head(&edited.head(head), &*self.handler),
         }
     }
 
@@ -104,7 +104,7 @@ impl Guarded {
                 let (guarded, request) = (self.clone(), request.take_owned());
                 Answer::later(async move {
                     refreshed.await;
-                    match request.hand_to(&DecidedAgain(guarded)) {
+                    match request.forward_to(&DecidedAgain(guarded)) {
                         Answer::Now(response) => response,
                         Answer::Later(later) => later.await,
                     }
@@ -126,7 +126,7 @@ impl Guarded {
                 Answer::later(async move {
                     match verification.await {
                         Err(refusal) => guarded.refuse(&refusal, is_for_tunnel),
-                        Ok(user) => match request.hand_to(&Verified { guarded, user }) {
+                        Ok(user) => match request.forward_to(&Verified { guarded, user }) {
                             Answer::Now(response) => response,
                             Answer::Later(later) => later.await,
                         },

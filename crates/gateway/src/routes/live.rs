@@ -26,7 +26,7 @@ impl LiveRoutes {
 
 impl Handler for LiveRoutes {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        request.hand_to(&**self.0.load())
+        request.forward_to(&**self.0.load())
     }
 }
 

@@ -46,7 +46,7 @@ use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
 pub(crate) use normal::{NormalPath, has_dot_segment};
 use pattern::PatternTree;
-use readings::may_be_read_otherwise;
+use readings::is_ambiguous;
 use table::Table;
 
 /// Routes and their handlers. A request without a route gets 404, or 405 with `Allow` if only the method
@@ -178,7 +178,7 @@ impl Routes {
         path: &NormalPath<'_>,
         place: usize,
     ) -> Option<UnclearPath> {
-        if may_be_read_otherwise(path) { self.ping_request(head, path.bytes(), place) } else { None }
+        if is_ambiguous(path) { self.ping_request(head, path.bytes(), place) } else { None }
     }
 
     #[cold]
@@ -367,7 +367,7 @@ impl Paths {
             places.iter().try_for_each(|place| visit(*place))?;
         }
         self.patterns.try_each(path, visit)?;
-        self.prefixes.starts_of(path).flatten().try_for_each(|place| visit(*place))
+        self.prefixes.prefixes_of(path).flatten().try_for_each(|place| visit(*place))
     }
 }
 

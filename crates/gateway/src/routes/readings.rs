@@ -66,7 +66,7 @@ impl PathReadings {
 /// Returns `true` if a server may read the path differently. A cheap check, because most paths are
 /// unambiguous.
 #[inline]
-pub(super) fn may_be_read_otherwise(path: &NormalPath<'_>) -> bool {
+pub(super) fn is_ambiguous(path: &NormalPath<'_>) -> bool {
     path.bytes().iter().any(|byte| matches!(byte, b'%' | b';'))
 }
 

@@ -47,7 +47,7 @@ impl<T> Table<T> {
 
     /// The values of what `path` begins with, up to a `/` or its end, the longest first.
     #[inline]
-    pub(super) fn starts_of<'t>(&'t self, path: &'t [u8]) -> impl Iterator<Item = &'t T> {
+    pub(super) fn prefixes_of<'t>(&'t self, path: &'t [u8]) -> impl Iterator<Item = &'t T> {
         self.by_length.iter().filter_map(|(length, group)| match path.get(*length) {
             Some(b'/') => find(group, &path[..*length]),
             None if path.len() == *length => find(group, path),
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_a_path_begins_with_ends_before_a_slash() {
         let table = table(&["", "/a", "/a/b", "/ab", "/a/b/c/d", "/x"]);
-        let found = |path: &'static str| table.starts_of(path.as_bytes()).collect::<Vec<_>>();
+        let found = |path: &'static str| table.prefixes_of(path.as_bytes()).collect::<Vec<_>>();
         assert_eq!(found("/a/b/c"), ["/a/b", "/a", ""]);
         assert_eq!(found("/a/b"), ["/a/b", "/a", ""]);
         assert_eq!(found("/a/"), ["/a", ""]);

@@ -278,7 +278,7 @@ impl Drop for ServerSlot {
 
 /// `true` if the failure counts against the server.
 fn is_fault(failure: Failure, is_reused: bool) -> bool {
-    failure.side() == Side::Upstream && !failure.retry().blames_nobody(is_reused)
+    failure.side() == Side::Upstream && !failure.retry().counts_against_no_server(is_reused)
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ impl Backend {
     }
 
     /// Listens again.
-    pub(crate) fn come_back(&mut self) {
+    pub(crate) fn end_ejection(&mut self) {
         self.serve(TcpListener::bind(self.address).unwrap());
         self.kept_free = None;
     }

@@ -60,7 +60,7 @@ fn a_server_that_does_not_accept_gets_no_requests() {
     config.ejection.failures = 0;
     let gateway = Gateway::start(config);
     until_only(&gateway, "one");
-    absent.come_back();
+    absent.end_ejection();
     until_also(&gateway, "absent");
 }
 

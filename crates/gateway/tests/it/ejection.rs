@@ -32,7 +32,7 @@ fn one_of_three_that_comes_and_goes_is_noticed_by_nobody() {
     let gateway = Gateway::start(config([&one, &flapping, &two]));
     for _ in 0..3 {
         (0..10).for_each(|_| assert_eq!(gateway.get().status, 200));
-        flapping.come_back();
+        flapping.end_ejection();
         until(|| gateway.get().content == "flapping");
         flapping.leave();
     }
@@ -47,7 +47,7 @@ fn all_that_were_down_are_asked_again_as_soon_as_they_are_back() {
         let got = gateway.get();
         assert_eq!((got.status, got.field("proxy-status")), (502, Some("thruway; error=connection_refused")));
     }
-    backends.iter_mut().for_each(Backend::come_back);
+    backends.iter_mut().for_each(Backend::end_ejection);
     until(|| gateway.get().status == 200);
     // The server that was ejected still gets no requests.
     (0..10).for_each(|_| assert_eq!(gateway.get().status, 200));
@@ -116,7 +116,7 @@ fn an_idle_connection_that_the_server_closes_says_nothing_against_it() {
     for _ in 0..6 {
         until(|| gateway.get().content == "one");
         backend.leave();
-        backend.come_back();
+        backend.end_ejection();
     }
     until(|| gateway.get().content == "one");
 }

@@ -89,7 +89,7 @@ impl Authorizer {
     /// Returns the authorizer of the clients of the server at this URL.
     pub(crate) fn of(oauth: OAuth, server_url: &str) -> Arc<Self> {
         let all = oauth.authorizers.clone();
-        all.find_or_make(server_url, || Self::new(oauth, server_url))
+        all.get_or_create(server_url, || Self::new(oauth, server_url))
     }
 
     pub(crate) fn new(oauth: OAuth, server_url: &str) -> Self {

@@ -53,7 +53,7 @@ type ByServerUrl = HashMap<Box<str>, Weak<dyn Any + Send + Sync>>;
 
 impl Authorizers {
     /// Returns the authorizer for `server_url`. Creates it with `make` if necessary.
-    pub(super) fn find_or_make<A: Any + Send + Sync>(
+    pub(super) fn get_or_create<A: Any + Send + Sync>(
         &self,
         server_url: &str,
         make: impl FnOnce() -> A,

@@ -71,7 +71,7 @@ impl Origin {
 impl Child {
     /// Waits until the child has exited. The input is closed when `writing` ends. From then on, the child has
     /// `exit_wait` before SIGTERM, and again before it is killed.
-    pub(super) async fn see_out(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
+    pub(super) async fn wait_for_exit(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
         tokio::select! {
             _ = self.process.wait() => return,
             _ = writing => {}

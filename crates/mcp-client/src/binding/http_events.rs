@@ -91,7 +91,7 @@ impl Http {
                             .incoming
                             .queues()
                             .iter()
-                            .for_each(|queue| conversation.tell_everything(queue));
+                            .for_each(|queue| conversation.report_everything_changed(queue));
                     }
                     let mut events = events_of(&conversation, response);
                     drop(conversation);

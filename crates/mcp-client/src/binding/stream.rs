@@ -112,7 +112,7 @@ impl UnstartedStream {
         let over = self.over;
         conversation.runtime.spawn(async move {
             if let Some(child) = child {
-                child.see_out(writing, exit_wait).await;
+                child.wait_for_exit(writing, exit_wait).await;
             } else {
                 tokio::select! {
                     _ = &mut reading => {}

@@ -73,7 +73,7 @@ impl NegotiatedProtocol {
 
     /// `true` if the client may turn calls into tasks. In 2025-11-25, the client decides this. In later
     /// revisions, the server does.
-    pub(crate) const fn lets_calls_be_tasks(&self) -> bool {
+    pub(crate) const fn allows_task_calls(&self) -> bool {
         match self {
             Self::Modern(_) => false,
             Self::Legacy(legacy) => legacy.has_tasks,

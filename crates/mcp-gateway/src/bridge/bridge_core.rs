@@ -41,7 +41,7 @@ impl BridgeCore {
 
     /// Returns the server for a new legacy session. If it is still unknown whether the server supports the
     /// legacy era, starts another attempt to find out, for later sessions.
-    pub(super) fn far_side_of_session(self: &Arc<Self>) -> &Arc<EraServer> {
+    pub(super) fn server_of_session(self: &Arc<Self>) -> &Arc<EraServer> {
         if self.legacy_era_server.is_undecided() {
             let bridge = self.clone();
             tokio::spawn(async move { bridge.probe_legacy_era().await });
@@ -54,7 +54,7 @@ impl BridgeCore {
         self.legacy_era_server.probe(&self.connector, is_on_stream).await;
     }
 
-    pub(super) fn far_sides(&self) -> impl Iterator<Item = &Arc<EraServer>> {
+    pub(super) fn era_servers(&self) -> impl Iterator<Item = &Arc<EraServer>> {
         [&self.era_server].into_iter().chain(self.legacy_era_server.get())
     }
 

@@ -103,7 +103,7 @@ impl EraServer {
     /// Returns a guard that cancels the tasks of a session when it ends. Returns `None` if calls cannot
     /// become tasks.
     pub(crate) fn tasks_of_session(&self, near: Revision) -> Option<TasksOfSession> {
-        let number = self.upstreams.next_party();
+        let number = self.upstreams.next_id();
         let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), number, self.can_cancel_tasks());
         self.passes_tasks(near).then(tasks)
     }
@@ -199,7 +199,7 @@ impl BackendSession for BridgeSession {
             return;
         }
         if let Some(upstream) = self.state.upstream().clone() {
-            upstream.tell_of_roots();
+            upstream.notify_roots_changed();
         }
     }
 

@@ -57,7 +57,7 @@ impl Leases {
         self.sweep();
         let mut idle = self.idle();
         let place =
-            idle.iter().rposition(|one| one.pool_key == *pool_key && one.upstream.give_place_to(holder))?;
+            idle.iter().rposition(|one| one.pool_key == *pool_key && one.upstream.assign_to(holder))?;
         let Idle { upstream, pool_key, .. } = idle.swap_remove(place);
         Some(Lease { upstream, pool_key, leases: self.clone(), is_over: false })
     }

@@ -172,7 +172,7 @@ impl SessionClient {
         Arc::new(SessionRequester { session, outbox, wait, names, reserved })
     }
 
-    pub(super) fn speak_for(&self, forwarded_call: &mut ForwardedCall, names: Option<Names>) {
+    pub(super) fn attach_to(&self, forwarded_call: &mut ForwardedCall, names: Option<Names>) {
         if let Some(token) = self.progress_token.clone() {
             let outbox = self.outbox.clone();
             let report = move |params| messages::report(&outbox, &token, params);
@@ -201,7 +201,7 @@ impl Forwarding {
         let outcome = match self.upstream().await {
             Ok(upstream) => {
                 if let Some(speaking) = speaking {
-                    speaking.speak_for(&mut forwarded_call, self.names(&speaking, upstream.number()));
+                    speaking.attach_to(&mut forwarded_call, self.names(&speaking, upstream.number()));
                 }
                 self.exchange(&upstream, &mut forwarded_call).await
             }

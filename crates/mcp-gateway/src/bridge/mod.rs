@@ -133,7 +133,7 @@ impl Bridge {
 
     /// Disconnects from the server. The bridge connects again for later requests.
     pub async fn close(&self) {
-        for era_server in self.core.far_sides() {
+        for era_server in self.core.era_servers() {
             era_server.upstreams.close().await;
         }
     }
@@ -150,7 +150,7 @@ impl Bridge {
     pub async fn drain(&self, within: Duration) {
         // Remaining calls are cut off.
         let _ = timeout(within, self.core.calls.none()).await;
-        for era_server in self.core.far_sides() {
+        for era_server in self.core.era_servers() {
             era_server.upstreams.end().await;
         }
     }
@@ -176,7 +176,7 @@ impl Backend for BridgeBackend {
     }
 
     fn begin_session(&self, _: &ServerCore, revision: Revision) -> NewSession {
-        let era_server = self.0.far_side_of_session().clone();
+        let era_server = self.0.server_of_session().clone();
         let capabilities = era_server.capabilities(revision);
         let tasks = era_server.tasks_of_session(revision);
         let state =

@@ -26,7 +26,7 @@ use super::ongoing::{Listener, ModernRequester, Ongoing, Step};
 use super::suspended::CallInFlight;
 use super::tasks;
 use super::upstream::{Upstream, Watch};
-use super::upstreams::can_be_asked;
+use super::upstreams::accepts_questions;
 
 /// Forwards a request.
 pub(super) fn handle_request(
@@ -103,7 +103,7 @@ fn asked<'p>(bridge: &BridgeCore, params: &Params<'p>) -> Result<Option<&'p str>
         return Ok(None);
     }
     let capabilities = modern::client_capabilities(&params.meta)?;
-    let raw = params.meta.client_capabilities.filter(|_| can_be_asked(&capabilities));
+    let raw = params.meta.client_capabilities.filter(|_| accepts_questions(&capabilities));
     Ok(raw.map(RawValue::get))
 }
 
@@ -145,8 +145,8 @@ impl Forwarding {
         bound: CallerBound,
     ) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
-        if !listener.is_deaf() {
-            ModernRequester::new(self.next_key(), listener).speak_for(&mut forwarded_call);
+        if !listener.wants_no_messages() {
+            ModernRequester::new(self.next_id(), listener).attach_to(&mut forwarded_call);
         }
         let outcome = self.forward_bound(&mut forwarded_call, log_level, &bound).await;
         self.write(&forwarded_call.method, outcome)
@@ -179,7 +179,7 @@ impl Forwarding {
         listener: Listener,
     ) -> (Vec<u8>, Status) {
         let log_level = self.log_level(&listener);
-        ModernRequester::new(self.next_key(), listener).speak_for(&mut forwarded_call);
+        ModernRequester::new(self.next_id(), listener).attach_to(&mut forwarded_call);
         let outcome = match self.lease(pool_key, log_level).await {
             Ok(lease) => lease.forward(&forwarded_call).await,
             Err(error) => Err(error),
@@ -198,7 +198,7 @@ impl Forwarding {
         match self.lease(pool_key, self.log_level(&listener)).await {
             Ok(lease) => {
                 let ongoing =
-                    Ongoing::begin(self.next_key(), lease, forwarded_call, listener, self.bytes.clone());
+                    Ongoing::begin(self.next_id(), lease, forwarded_call, listener, self.bytes.clone());
                 self.drive(ongoing, bound).await
             }
             Err(error) => self.write(bound.method(), Err(error)),
@@ -281,8 +281,8 @@ impl Forwarding {
         listener.log_level().filter(|_| is_to_be_asked)
     }
 
-    fn next_key(&self) -> u64 {
-        self.bridge.era_server.upstreams.next_party()
+    fn next_id(&self) -> u64 {
+        self.bridge.era_server.upstreams.next_id()
     }
 }
 

@@ -108,7 +108,7 @@ impl Listener {
     }
 
     /// `true` if the client requests no messages.
-    pub(super) const fn is_deaf(&self) -> bool {
+    pub(super) const fn wants_no_messages(&self) -> bool {
         self.outbox.is_none()
     }
 }
@@ -120,7 +120,7 @@ impl ModernRequester {
     }
 
     /// Makes this party receive the progress and messages of `forwarded_call`.
-    pub(super) fn speak_for(self: &Arc<Self>, forwarded_call: &mut ForwardedCall) {
+    pub(super) fn attach_to(self: &Arc<Self>, forwarded_call: &mut ForwardedCall) {
         let requester = self.clone();
         forwarded_call.progress = Some(reporting(Arc::new(move |params| {
             let listener = requester.listener();
@@ -189,7 +189,7 @@ impl Ongoing {
         let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
         let listener = Mutex::new(listener);
         let requester = Arc::new(ModernRequester { key, questions: Some(sender), listener });
-        requester.speak_for(&mut forwarded_call);
+        requester.attach_to(&mut forwarded_call);
         let task = tokio::spawn(async move { lease.forward(&forwarded_call).await });
         Self { task, questions, asked: BTreeMap::new(), last: 0, requester, _bytes: bytes }
     }

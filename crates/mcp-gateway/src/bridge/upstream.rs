@@ -132,7 +132,7 @@ impl Upstream {
     }
 
     /// Counts an idle server against `holder`. Returns `false` if the holder has reached its share.
-    pub(super) fn give_place_to(&self, holder: &Holder) -> bool {
+    pub(super) fn assign_to(&self, holder: &Holder) -> bool {
         self.place().as_mut().is_none_or(|place| place.give_to(holder).is_ok())
     }
 
@@ -142,7 +142,7 @@ impl Upstream {
 
     /// Notifies the server that the client's roots have changed. Combines changes that occur while a
     /// notification is pending.
-    pub(super) fn tell_of_roots(self: Arc<Self>) {
+    pub(super) fn notify_roots_changed(self: Arc<Self>) {
         if self.roots_are_due.swap(true, Ordering::AcqRel) {
             return;
         }

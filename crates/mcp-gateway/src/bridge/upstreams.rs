@@ -102,7 +102,7 @@ impl Upstreams {
     }
 
     /// Returns a unique number for a server or a party.
-    pub(super) fn next_party(&self) -> u64 {
+    pub(super) fn next_id(&self) -> u64 {
         self.last_party.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -112,7 +112,7 @@ impl Upstreams {
     }
 
     fn connect_to_share(&self) -> Result<Arc<Upstream>, McpClientError> {
-        let number = self.next_party();
+        let number = self.next_id();
         let listeners = Arc::<LogListeners>::default();
         let builder = self.telling_all(number, &listeners).shared_by_clients();
         Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
@@ -162,9 +162,9 @@ impl Upstreams {
         session: &Arc<Session>,
         state: &Arc<SessionState>,
     ) -> Result<Arc<Upstream>, McpClientError> {
-        let is_alone = self.has_server_per_session || can_be_asked(&session.client_capabilities());
+        let is_alone = self.has_server_per_session || accepts_questions(&session.client_capabilities());
         let upstream = if is_alone { self.own_of(session, state)? } else { self.plain().await? };
-        if !is_alone && state.begins_to_hear_logs() {
+        if !is_alone && state.start_listening_to_logs() {
             self.listen_to_logs(&upstream, session, state);
         }
         watch_again(session, state, &upstream);
@@ -217,7 +217,7 @@ impl Upstreams {
     ) -> Result<Arc<Upstream>, McpClientError> {
         let place = self.place_for(session.holder()).map_err(too_many)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
-        let number = self.next_party();
+        let number = self.next_id();
         let names = self.names(state, number);
         let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
         let requester = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, names };
@@ -273,7 +273,7 @@ impl Upstreams {
         };
         let said = serde_json::from_str(&pool_key.capabilities);
         let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let number = self.next_party();
+        let number = self.next_id();
         let listeners = Arc::<LogListeners>::default();
         let client = self.client(number, None, Some(said), self.telling_all(number, &listeners))?;
         self.sweep_from_now_on();
@@ -433,7 +433,7 @@ fn too_many(refusal: LimitReached) -> McpClientError {
 }
 
 /// `true` if a server may ask the client any questions.
-pub(super) const fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
+pub(super) const fn accepts_questions(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
 }
 
@@ -485,7 +485,7 @@ impl SessionState {
     }
 
     /// Returns `true` the first time only. The shared server then adds the session to its log listeners.
-    pub(super) fn begins_to_hear_logs(&self) -> bool {
+    pub(super) fn start_listening_to_logs(&self) -> bool {
         !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
     }
 }

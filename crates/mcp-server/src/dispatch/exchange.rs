@@ -77,7 +77,7 @@ impl Exchange {
 
     /// Waits for `sending` and polls the handler meanwhile. So the handler's timeout ends a request even if
     /// its client does not read.
-    pub(crate) async fn go_on_during<T>(&mut self, sending: impl Future<Output = T>) -> T {
+    pub(crate) async fn poll_during<T>(&mut self, sending: impl Future<Output = T>) -> T {
         let mut sending = pin!(sending);
         poll_fn(|cx| {
             if let Source::Handler(handling) = &mut self.source {

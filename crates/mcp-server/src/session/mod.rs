@@ -106,7 +106,7 @@ impl Session {
 
     /// Adds the state of a backend to the session. The backend may then send messages outside of requests.
     pub(crate) fn with_backend(self, state: Box<dyn BackendSession>) -> Self {
-        let streams = Streams::counting_dropped(state.dropped().clone());
+        let streams = Streams::with_dropped_count(state.dropped().clone());
         Self { out_of_band: Some(OutOfBandMessages::default()), backend: Some(state), streams, ..self }
     }
 

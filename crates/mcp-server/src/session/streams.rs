@@ -117,7 +117,7 @@ pub(crate) struct EventId {
 
 impl Streams {
     /// Returns the streams of a session that counts its dropped messages in `dropped`.
-    pub(crate) fn counting_dropped(dropped: Arc<DroppedMessages>) -> Self {
+    pub(crate) fn with_dropped_count(dropped: Arc<DroppedMessages>) -> Self {
         Self { dropped: Some(dropped), ..Self::default() }
     }
 

@@ -117,7 +117,7 @@ impl Sessions {
         if now >= table.swept + SWEEP_PERIOD {
             table.end_overdue(self.limits.idle, now);
         }
-        if !table.make_room(session.holder(), &self.limits, now) {
+        if !table.evict_for(session.holder(), &self.limits, now) {
             return Err(NoCapacity);
         }
         Ok(table.insert(session))
@@ -171,7 +171,7 @@ impl Table {
 
     /// Ensures capacity for a session of `holder`. Returns `false` if all sessions that it could evict are in
     /// use.
-    fn make_room(&mut self, holder: &Holder, limits: &SessionLimits, now: u64) -> bool {
+    fn evict_for(&mut self, holder: &Holder, limits: &SessionLimits, now: u64) -> bool {
         let held = self.holders.get(holder).map_or(0, |order| order.slots.len());
         if limits.quota(holder).is_some_and(|quota| held >= quota) {
             return self.evict(Some(holder), Evictable::Idle, now);

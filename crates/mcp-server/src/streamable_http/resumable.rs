@@ -99,7 +99,7 @@ pub(super) fn spawn(
                 Outgoing::InterimMessage(InterimMessage::Disconnect(retry)) => EventKind::Disconnect(retry),
                 Outgoing::Answer(message, _) => EventKind::Answer(message.into()),
             };
-            exchange.go_on_during(output.0.send(kind, &mut wait_left)).await;
+            exchange.poll_during(output.0.send(kind, &mut wait_left)).await;
         }
     };
     tokio::spawn(async move {

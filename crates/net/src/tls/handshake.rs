@@ -57,7 +57,7 @@ pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionG
 ///
 /// # Cancel safety
 /// Dropping the future closes the connection.
-pub async fn see_off<T: Transport>(mut transport: T, guard: &ConnectionGuard, within: Duration) {
+pub async fn wait_for_close<T: Transport>(mut transport: T, guard: &ConnectionGuard, within: Duration) {
     let mut left = PASSED_OVER_BYTES;
     let gone = until(guard, within, |cx| {
         let mut scratch = Scratch::take();
@@ -184,11 +184,11 @@ impl<T: Transport> TlsStream<T> {
             let opened = &mut self.opened;
             let take = |content: &[u8]| opened.append(content);
             let (used, progress) = self.session.step(&mut self.sealed, take, self.unsent.records());
-            if let Some(name) = names::take_asked() {
+            if let Some(name) = names::take_requested_name() {
                 self.server_name = Some(name);
             }
             if progress.is_err() {
-                self.session.last_words(&mut self.sealed, self.unsent.records());
+                self.session.take_alert(&mut self.sealed, self.unsent.records());
             }
             let progress = progress?;
             self.sealed.drain(..used);

@@ -38,7 +38,7 @@ pub use challenges::{ALPN_ACME, TlsAlpnChallenges, UnusableChallenge};
 pub use client_hello::{ClientHello, read_client_hello};
 pub use connector::{InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
 pub use failure::{HandshakeError, TlsFailure};
-pub use handshake::{accept_tls, connect_tls, end_tls, see_off};
+pub use handshake::{accept_tls, connect_tls, end_tls, wait_for_close};
 pub use identity::{CertificateName, PeerCertificate, Validity, normal_subject};
 pub use info::{TlsInfo, TlsVersion};
 pub use names::NameMatch;

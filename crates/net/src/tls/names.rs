@@ -89,6 +89,6 @@ impl ResolvesServerCert for CertificatesByName {
 
 /// Returns the name that the client requested in the most recent step on this thread. rustls shows this name
 /// only to the certificate resolver.
-pub(super) fn take_asked() -> Option<Box<str>> {
+pub(super) fn take_requested_name() -> Option<Box<str>> {
     ThreadState::with(|thread| thread.asked_name.take())
 }

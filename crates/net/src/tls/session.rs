@@ -72,7 +72,7 @@ impl Session {
 
     /// Appends the remaining records of a failed connection to `unsent`: the alert for the peer. Does not
     /// read `input`.
-    pub(super) fn last_words(&mut self, input: &mut [u8], unsent: &mut Vec<u8>) {
+    pub(super) fn take_alert(&mut self, input: &mut [u8], unsent: &mut Vec<u8>) {
         while self.common().wants_write() {
             if self.step(input, |_| {}, unsent).1.is_err() {
                 return;

@@ -150,7 +150,7 @@ impl<T: Transport> TlsStream<T> {
                 }
                 Ok(Progress::PeerClosed) => self.end = End::PeerClosed,
                 Err(error) => {
-                    self.session.last_words(unread, self.unsent.records());
+                    self.session.take_alert(unread, self.unsent.records());
                     self.end = End::Broken;
                     return if filled > 0 { Ok(filled) } else { Err(broken(error)) };
                 }

@@ -159,7 +159,7 @@ impl<T: Transport> Connection<T> {
         let origin_fields = self.service.origin_fields.borrow();
         let head = ResponseToWrite {
             status: response.status(),
-            field_lines: [origin_fields.lines_beside(response.marks()), response.field_lines().bytes()],
+            field_lines: [origin_fields.lines_without(response.marks()), response.field_lines().bytes()],
             body,
             is_persistent,
             client_version: facts.version,

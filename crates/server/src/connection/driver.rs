@@ -54,9 +54,9 @@ impl ConnectionDriver {
         drive(Connection::new(transport, self.service.clone(), info, guard))
     }
 
-    /// Drives a connection of the protocol `spoken`. The bytes `early` were already read. If the protocol was
-    /// not negotiated, use [`drive_recognised`](Self::drive_recognised).
-    pub async fn drive_as<T: Transport>(
+    /// Drives a connection of `protocol`. The bytes `early` were already read. If the protocol was
+    /// not negotiated, use [`drive_detected`](Self::drive_detected).
+    pub async fn drive_protocol<T: Transport>(
         &self,
         protocol: HttpProtocol,
         transport: T,
@@ -73,7 +73,7 @@ impl ConnectionDriver {
     }
 
     /// Drives a connection and detects its protocol by the first bytes.
-    pub async fn drive_recognised<T: Transport>(
+    pub async fn drive_detected<T: Transport>(
         &self,
         mut transport: T,
         mut early: PooledBuffer,
@@ -82,7 +82,7 @@ impl ConnectionDriver {
     ) {
         let timeouts = self.service.config.timeouts;
         if let Some(protocol) = recognise(&mut transport, &mut early, &guard, timeouts).await {
-            self.drive_as(protocol, transport, early, info, guard).await;
+            self.drive_protocol(protocol, transport, early, info, guard).await;
         }
     }
 
@@ -100,7 +100,7 @@ impl ConnectionDriver {
     }
 
     /// Returns the time in which a client must send its first bytes.
-    pub(crate) fn header_patience(&self, guard: &ConnectionGuard) -> Duration {
+    pub(crate) fn header_time_left(&self, guard: &ConnectionGuard) -> Duration {
         patience(guard, self.service.config.timeouts.header_section)
     }
 

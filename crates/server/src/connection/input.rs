@@ -83,7 +83,7 @@ impl<T: Transport> Connection<T> {
         if let Some(step) = self.poll_fill_pipe(cx, buffers, now) {
             return step;
         }
-        buffers.make_room();
+        buffers.compact();
         let end = buffers.input.len().min(buffers.filled.saturating_add(room));
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
             Poll::Pending => {
@@ -172,7 +172,8 @@ impl<T: Transport> Connection<T> {
         if let Some(incoming) = &mut self.incoming {
             return incoming.poll_write_capacity(config.content_window_bytes, now, cx).is_ready();
         }
-        let is_closed = self.ending.is_due() || self.http1.is_finished() || self.http1.awaits_verdict();
+        let is_closed =
+            self.ending.is_due() || self.http1.is_finished() || self.http1.awaits_tunnel_decision();
         if is_closed || !self.output.has_capacity(config.output_bytes) {
             return false;
         }

@@ -68,7 +68,7 @@ impl OriginFields {
 
     /// Returns the lines that a response with `marks` does not set itself.
     #[inline]
-    pub(crate) fn lines_beside(&self, marks: Marks) -> &[u8] {
+    pub(crate) fn lines_without(&self, marks: Marks) -> &[u8] {
         let (server, date) = self.lines.split_at(SERVER_LINE.len().min(self.lines.len()));
         match (marks.has_server, marks.has_date) {
             (false, false) => &self.lines,

@@ -151,7 +151,7 @@ impl Buffers {
     }
 
     /// Moves the unparsed bytes to the start of the buffer, to make space after them.
-    pub(super) fn make_room(&mut self) {
+    pub(super) fn compact(&mut self) {
         if self.parsed > 0 {
             self.input.copy_within(self.parsed..self.filled, 0);
             self.filled -= self.parsed;

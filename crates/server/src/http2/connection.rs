@@ -167,7 +167,7 @@ impl<T: Transport> Connection<T> {
         }
         self.leave_if_due(now);
         self.wire.gather();
-        if self.wire.is_too_odd() {
+        if self.wire.is_out_of_points() {
             self.abort(Reason::ENHANCE_YOUR_CALM);
         }
         let Phase::Open(library) = &mut self.phase else { return PollOutcome::Moved };
@@ -186,7 +186,7 @@ impl<T: Transport> Connection<T> {
         }
         let has_moved = self.connected.has_moved.replace(false);
         // The final frame may have to wait until the client takes bytes, which wakes the task.
-        let is_to_be_aborted = self.wire.is_too_odd() && !self.is_aborted;
+        let is_to_be_aborted = self.wire.is_out_of_points() && !self.is_aborted;
         if has_moved || is_to_be_aborted { PollOutcome::Moved } else { PollOutcome::Waits }
     }
 

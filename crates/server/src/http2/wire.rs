@@ -116,7 +116,7 @@ impl<T: Transport> Wire<T> {
     }
 
     /// Returns `true` if the flood guard has no points left. Then nothing more is read.
-    pub(super) fn is_too_odd(&self) -> bool {
+    pub(super) fn is_out_of_points(&self) -> bool {
         self.0.borrow().flood_guard.is_too_many()
     }
 

@@ -120,7 +120,7 @@ impl<'a> Request<'a> {
             }
             RequestTarget::Origin(_) | RequestTarget::Authority(_) | RequestTarget::Asterisk => true,
         };
-        !is_scheme_served || self.connection.is_host_elsewhere(self.head)
+        !is_scheme_served || self.connection.is_other_host(self.head)
     }
 
     /// Sets the trusted proxies, if the request came from one of them.

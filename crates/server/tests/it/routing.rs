@@ -58,7 +58,7 @@ impl Handler for Passing {
             async |mut request: OwnedRequest| request.content().collect(100).await.unwrap().len().to_string();
         let is_taken = request.path() == "/taken";
         let handler = if is_taken { taking.into_handler() } else { (|| "none").into_handler() };
-        let answer = request.hand_to(&*handler);
+        let answer = request.forward_to(&*handler);
         let (left, is_whole) = (request.content().len(), request.has_whole_content());
         answer.map(move |response| response.with_field("Left", format!("{left} {is_whole}")))
     }

@@ -146,7 +146,7 @@ fn beside_another(change: impl FnOnce(Listener) -> Listener) -> Secured {
     let other = Arc::new(TlsAcceptor::load(other).unwrap());
     let wildcard = authority.issue("wildcard", &["*.d.example"]);
     let listener = listener(&authority, |config| config.certificates.push(wildcard));
-    let listener = change(listener).hosts_elsewhere(vec![other]);
+    let listener = change(listener).with_other_hosts(vec![other]);
     Secured { site: Site::start_at(listener, app(), Config::default()), authority }
 }
 

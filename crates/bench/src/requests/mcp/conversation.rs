@@ -25,7 +25,7 @@ pub struct Conversation {
     session: Vec<u8>,
     content: Content,
     status: u16,
-    is_under_way: bool,
+    is_in_progress: bool,
     /// Result of the operation, while the session is being ended.
     operation: Option<Done>,
 }
@@ -56,7 +56,7 @@ impl Conversation {
             session: Vec::new(),
             content: Content::default(),
             status: 0,
-            is_under_way: false,
+            is_in_progress: false,
             operation: None,
         };
         conversation.start_again();
@@ -114,7 +114,7 @@ impl Conversation {
             }
             Step::Operation | Step::Delete => None,
         };
-        self.is_under_way = next.is_some();
+        self.is_in_progress = next.is_some();
         if let Some(next) = next {
             self.step = next;
             return None;
@@ -132,8 +132,8 @@ impl Conversation {
     }
 
     /// Returns `true` if a request has got a part of its responses.
-    pub(crate) const fn is_under_way(&self) -> bool {
-        self.is_under_way
+    pub(crate) const fn is_in_progress(&self) -> bool {
+        self.is_in_progress
     }
 
     fn start_again(&mut self) {

@@ -103,7 +103,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
-        self.sight.begin_turn(cx.waker());
+        self.sight.begin_poll(cx.waker());
         loop {
             self.flag.0.store(false, Ordering::Relaxed);
             self.poll_library();
@@ -115,7 +115,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
             if let Some(ended) = self.check_time(worker, now).or_else(|| self.refill(cx, worker, lane, now)) {
                 return Poll::Ready(ended);
             }
-            if self.sight.is_turn_over() {
+            if self.sight.is_poll_over() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -229,7 +229,7 @@ impl<T: Transport> Streams<T> {
         let is_overdue = |started: Duration| started + timeout <= now;
         for exchange in std::mem::take(&mut self.exchanges) {
             if is_overdue(exchange.started()) {
-                worker.fail(exchange.into_ticket(), now, &failure);
+                worker.fail(exchange.into_started_request(), now, &failure);
             } else {
                 self.exchanges.push(exchange);
             }
@@ -294,7 +294,9 @@ impl<T: Transport> Streams<T> {
         let now = worker.clock.now_exact();
         let failure = self.end.take().unwrap_or(Failure::of(FailureKind::GoneAway));
         let exchanges = std::mem::take(&mut self.exchanges);
-        exchanges.into_iter().for_each(|exchange| worker.fail(exchange.into_ticket(), now, &failure));
+        exchanges
+            .into_iter()
+            .for_each(|exchange| worker.fail(exchange.into_started_request(), now, &failure));
         let unhandled: VecDeque<_> = self.take_tickets().collect();
         if self.answered > 0 && !unhandled.is_empty() {
             return Ended::Unhandled(unhandled);
@@ -307,7 +309,7 @@ impl<T: Transport> Streams<T> {
 
     /// All requests that are not answered.
     fn take_tickets(&mut self) -> impl Iterator<Item = StartedRequest> {
-        let exchanges = std::mem::take(&mut self.exchanges).into_iter().map(Exchange::into_ticket);
+        let exchanges = std::mem::take(&mut self.exchanges).into_iter().map(Exchange::into_started_request);
         let unhandled = std::mem::take(&mut self.unhandled).into_iter();
         exchanges.chain(unhandled).chain(std::mem::take(&mut self.queued))
     }

@@ -49,7 +49,7 @@ impl Exchange {
     }
 
     /// Gives it up.
-    pub(super) fn into_ticket(self) -> StartedRequest {
+    pub(super) fn into_started_request(self) -> StartedRequest {
         self.ticket
     }
 

@@ -76,13 +76,13 @@ impl Default for Observations {
 
 impl Observations {
     /// Begins a turn of the task with this waker.
-    pub(super) fn begin_turn(&self, task: &Waker) {
+    pub(super) fn begin_poll(&self, task: &Waker) {
         self.task.borrow_mut().clone_from(task);
         self.turn_left.set(TURN_BYTES);
     }
 
     /// Returns `true` if the turn has used its limit and more input may be available.
-    pub(super) fn is_turn_over(&self) -> bool {
+    pub(super) fn is_poll_over(&self) -> bool {
         self.turn_left.get() == 0
     }
 
@@ -127,7 +127,7 @@ impl<T: Transport> Watched<T> {
         if let Some(ahead) = self.ahead.take() {
             return Poll::Ready(Ok(ahead));
         }
-        if self.sight.is_turn_over() {
+        if self.sight.is_poll_over() {
             // The connection is polled again without a wake.
             return Poll::Pending;
         }
@@ -234,7 +234,7 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let mut buffer = [0; 1024];
         assert!(watched.poll_read(&mut cx, &mut buffer).is_pending(), "a read needs a poll iteration");
-        sight.begin_turn(Waker::noop());
+        sight.begin_poll(Waker::noop());
         let mut received = Vec::new();
         while let Poll::Ready(Ok(read)) = watched.poll_read(&mut cx, &mut buffer) {
             received.extend_from_slice(&buffer[..read]);

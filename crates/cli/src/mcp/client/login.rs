@@ -38,7 +38,7 @@ impl Login {
 }
 
 /// Returns the error for a login without a terminal.
-pub(crate) fn nobody_is_there() -> Failure {
+pub(crate) fn no_terminal() -> Failure {
     Failure::new("the server requires a token, but there is no terminal for a login")
         .with_hint("pass `--login` to log in with a browser, or a token with `--bearer`")
 }
@@ -52,7 +52,7 @@ fn oauth(args: &McpLoginArgs) -> Result<OAuth, Failure> {
             None => login(args),
         },
     };
-    let oauth = match TokenFile::at_home() {
+    let oauth = match TokenFile::of_user() {
         Some(file) => oauth.store(file),
         None => oauth,
     };

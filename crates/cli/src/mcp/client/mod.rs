@@ -162,7 +162,7 @@ fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
     }
     match error {
         McpClientError::Authorization(OAuthError::LoginFailed(io::ErrorKind::Unsupported)) => {
-            Err(login::nobody_is_there())
+            Err(login::no_terminal())
         }
         McpClientError::Status(status) if matches!(status.as_u16(), 404 | 405) => {
             Err(Failure::new(error).with_hint("check the path of the endpoint; it is often `/mcp`"))

@@ -21,7 +21,7 @@ type Tokens = BTreeMap<String, Box<RawValue>>;
 
 impl TokenFile {
     /// Returns the file of this user. `None` if neither `XDG_STATE_HOME` nor `HOME` is set.
-    pub(super) fn at_home() -> Option<Self> {
+    pub(super) fn of_user() -> Option<Self> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")))?;
         Some(Self(state.join("thruway/mcp_tokens.json")))

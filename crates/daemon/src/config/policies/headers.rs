@@ -9,7 +9,7 @@ use crate::config::resolver::Resolver;
 use crate::config::values::Spanned;
 
 /// Returns the name of a header that a policy sets. Refuses headers that the gateway sets or removes.
-pub(in crate::config) fn resolve_told_field(
+pub(in crate::config) fn resolve_user_field(
     resolver: &mut Resolver<'_>,
     raw: Option<Spanned<String>>,
 ) -> Option<String> {
@@ -52,7 +52,7 @@ pub(in crate::config) fn resolve_text_of_file(
     resolver: &mut Resolver<'_>,
     path: &Spanned<PathBuf>,
 ) -> Option<String> {
-    let place = resolver.beside_config(path.get_ref());
+    let place = resolver.relative_to_config(path.get_ref());
     let text = std::fs::read_to_string(&place);
     text.map_err(|error| resolver.refuse(path, format!("cannot read `{}`: {error}", place.display()))).ok()
 }

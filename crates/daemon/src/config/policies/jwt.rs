@@ -10,7 +10,7 @@ use serde::Deserialize;
 use thruway_client::DocumentConfig;
 use thruway_gateway::{JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};
 
-use crate::config::policies::headers::{resolve_realm, resolve_text_of_file, resolve_told_field};
+use crate::config::policies::headers::{resolve_realm, resolve_text_of_file, resolve_user_field};
 use crate::config::resolver::{PERIOD_MAX, Resolver};
 use crate::config::values::{Period, Span, Spanned};
 
@@ -93,7 +93,7 @@ pub(in crate::config) fn resolve_jwt(resolver: &mut Resolver<'_>, raw: Spanned<R
     Some(JwtConfig {
         rules,
         fields: fields
-            .filter_map(|(name, claim)| Some((resolve_told_field(resolver, Some(name))?, claim)))
+            .filter_map(|(name, claim)| Some((resolve_user_field(resolver, Some(name))?, claim)))
             .collect(),
         realm: resolve_realm(resolver, raw.realm),
         ..default

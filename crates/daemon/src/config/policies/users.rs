@@ -10,7 +10,7 @@ use serde::Deserialize;
 use thruway_gateway::{ApiKeysConfig, BasicAuthConfig, InvalidLine, KeyPlace, is_user_name, lines_of};
 
 use crate::config::policies::headers::{
-    resolve_own_field, resolve_realm, resolve_text_of_file, resolve_told_field,
+    resolve_own_field, resolve_realm, resolve_text_of_file, resolve_user_field,
 };
 use crate::config::resolver::Resolver;
 use crate::config::values::{Span, Spanned};
@@ -65,7 +65,7 @@ pub(in crate::config) fn resolve_basic_auth(
     span: &Span,
 ) -> Option<BasicAuthConfig> {
     let RawBasicAuth { realm, users, users_file, user_header } = raw;
-    let (realm, user_field) = (resolve_realm(resolver, realm), resolve_told_field(resolver, user_header));
+    let (realm, user_field) = (resolve_realm(resolver, realm), resolve_user_field(resolver, user_header));
     let users = resolve_names(resolver, users, users_file, "htpasswd -nbB NAME PASSWORD` prints one")?;
     if users.is_empty() {
         resolver.refuse_at(span, "there are no users: set `users` or `users_file`");
@@ -98,7 +98,7 @@ pub(in crate::config) fn resolve_api_keys(
             return None;
         }
     };
-    let user_field = resolve_told_field(resolver, user_header);
+    let user_field = resolve_user_field(resolver, user_header);
     let keys = resolve_names(resolver, keys, keys_file, "printf %s KEY | sha256sum` prints the digits")?;
     if keys.is_empty() {
         resolver.refuse_at(&span, "there are no keys: set `keys` or `keys_file`");

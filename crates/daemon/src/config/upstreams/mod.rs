@@ -419,7 +419,7 @@ fn resolve_server_address(resolver: &mut Resolver<'_>, text: &str, span: &Span) 
     match text.parse::<ServerAddr>() {
         Ok(ServerAddr::Address(address)) if address.unix_path().is_some() => {
             let path = address.unix_path()?;
-            Some(UpstreamAddr::unix(resolver.beside_config(path)).into())
+            Some(UpstreamAddr::unix(resolver.relative_to_config(path)).into())
         }
         Ok(ServerAddr::Address(address)) if address.tcp().is_some_and(|address| address.port() == 0) => {
             let failure = resolver.source.failure(span.clone(), "port 0 is not a valid server port");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thruway_client::{Connection, Error, RequestToSend};
 
 use super::exchange::Exchange;
-use super::http2_sharing::{SharedConnection, SharedKey, Wanted, find, with_room};
+use super::http2_sharing::{SharedConnection, SharedKey, Wanted, find, with_free_streams};
 use super::limits::Permit;
 use super::pool::{PoolKey, UpstreamPool, put_idle, take_idle};
 use crate::Failure;
@@ -170,7 +170,7 @@ fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Acquisi
     if !slot.shares_connections() {
         return None;
     }
-    let numbers = with_room(&slot.worker, slot.upstream.id);
+    let numbers = with_free_streams(&slot.worker, slot.upstream.id);
     let now = milliseconds(slot.worker.clock().now());
     let servers = slot.upstream.members.load();
     let may_be = |server: &&Arc<Server>| {

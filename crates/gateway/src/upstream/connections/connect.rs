@@ -49,7 +49,7 @@ pub(crate) async fn connect(slot: &ServerSlot) -> Result<Stream, ConnectError> {
     let stream = match slot.proxied.as_deref().zip(config.proxy_protocol) {
         None => thruway_client::connect(address, config.connect_timeout).await?,
         Some((header, version)) => {
-            connect_and_tell(address, *header, version, config.connect_timeout).await?
+            connect_with_proxy_header(address, *header, version, config.connect_timeout).await?
         }
     };
     let own = OwnConnection::of(&stream);
@@ -59,7 +59,7 @@ pub(crate) async fn connect(slot: &ServerSlot) -> Result<Stream, ConnectError> {
 }
 
 /// Opens a connection and sends a PROXY protocol header.
-pub(crate) async fn connect_and_tell(
+pub(crate) async fn connect_with_proxy_header(
     address: &UpstreamAddr,
     header: ProxyHeader,
     version: ProxyVersion,

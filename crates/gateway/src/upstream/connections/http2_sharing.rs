@@ -185,13 +185,13 @@ impl Open {
 }
 
 /// Returns the servers of an upstream to which this worker has connections with free streams.
-pub(crate) fn with_room(worker: &Worker, upstream: u64) -> Vec<usize> {
+pub(crate) fn with_free_streams(worker: &Worker, upstream: u64) -> Vec<usize> {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let of_upstream = servers.iter_mut().filter(|((id, _), _)| *id == upstream);
-    let with_room = of_upstream.filter_map(|((_, server), shared)| {
+    let with_free_streams = of_upstream.filter_map(|((_, server), shared)| {
         shared.open.iter_mut().any(Open::has_capacity).then_some(*server)
     });
-    with_room.collect()
+    with_free_streams.collect()
 }
 
 /// Returns a connection with a free stream that is newer than `later_than`, or a connection that is being

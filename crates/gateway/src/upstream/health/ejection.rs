@@ -149,20 +149,20 @@ impl Ejection {
         }
     }
 
-    /// Ejects the server, which has been up since `back_since`. Returns the time in milliseconds. `None` if
+    /// Ejects the server, which has been up since `healthy_since`. Returns the time in milliseconds. `None` if
     /// another request has already ejected it.
     pub(crate) fn eject(
         &self,
         config: &EjectionConfig,
         admission: Admission,
-        back_since: u64,
+        healthy_since: u64,
         now: u64,
     ) -> Option<u64> {
         let before = self.until.load(Ordering::Relaxed);
         if before != 0 && admission != Admission::Trial {
             return None;
         }
-        let has_been_in = before == 0 && now.saturating_sub(back_since) > milliseconds(config.time_max);
+        let has_been_in = before == 0 && now.saturating_sub(healthy_since) > milliseconds(config.time_max);
         let times = if has_been_in { 1 } else { self.times.load(Ordering::Relaxed).saturating_add(1) };
         let out = config.milliseconds_out(times);
         self.until.compare_exchange(before, now + out.max(1), Ordering::Relaxed, Ordering::Relaxed).ok()?;

@@ -48,7 +48,7 @@ impl HealthMonitor {
     #[inline]
     pub(crate) fn answered(&self, server: &Server, began: Duration, clock: &Clock) {
         if server.health().ejection.answered(milliseconds(began)) {
-            self.come_back(server, milliseconds(clock.now()));
+            self.end_ejection(server, milliseconds(clock.now()));
         }
     }
 
@@ -82,7 +82,8 @@ impl HealthMonitor {
             return;
         }
         let health = server.health();
-        if let Some(milliseconds) = health.ejection.eject(&self.ejection, admission, health.back_since(), now)
+        if let Some(milliseconds) =
+            health.ejection.eject(&self.ejection, admission, health.healthy_since(), now)
         {
             let (upstream, address) = (&*self.upstream, &server.address);
             health.begin_epoch();
@@ -91,8 +92,8 @@ impl HealthMonitor {
     }
 
     /// Ends the ejection of `server`.
-    fn come_back(&self, server: &Server, now: u64) {
-        server.health().come_back(now);
+    fn end_ejection(&self, server: &Server, now: u64) {
+        server.health().end_ejection(now);
         tracing::info!(upstream = &*self.upstream, server = %server.address, "server back after ejection");
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct ServerHealth {
     /// End of the pause that the server requested with `Retry-After`.
     asks_to_wait_until: AtomicU64,
     /// Time at which the server became healthy again. 0 if it was never unavailable.
-    back_since: AtomicU64,
+    healthy_since: AtomicU64,
 }
 
 /// Result of the health checks.
@@ -96,24 +96,24 @@ impl ServerHealth {
     }
 
     /// Records that the server is healthy again. Starts the slow start, if configured.
-    pub(crate) fn come_back(&self, now: u64) {
-        self.back_since.store(now.max(1), Ordering::Relaxed);
+    pub(crate) fn end_ejection(&self, now: u64) {
+        self.healthy_since.store(now.max(1), Ordering::Relaxed);
     }
 
     /// Returns the time at which the server became healthy again, or 0 if it was never unavailable.
-    pub(crate) fn back_since(&self) -> u64 {
-        self.back_since.load(Ordering::Relaxed)
+    pub(crate) fn healthy_since(&self) -> u64 {
+        self.healthy_since.load(Ordering::Relaxed)
     }
 
     /// Slow-start share of the server's normal traffic, in percent, when a slow start takes `slow_start`
     /// milliseconds. At least a tenth, because only traffic shows that a server can handle more.
     #[inline]
     pub(crate) fn percent_wanted(&self, slow_start: u64, now: u64) -> u64 {
-        let back_since = if slow_start == 0 { 0 } else { self.back_since() };
-        if back_since == 0 {
+        let healthy_since = if slow_start == 0 { 0 } else { self.healthy_since() };
+        if healthy_since == 0 {
             return 100;
         }
-        (now.saturating_sub(back_since).saturating_mul(100) / slow_start).clamp(10, 100)
+        (now.saturating_sub(healthy_since).saturating_mul(100) / slow_start).clamp(10, 100)
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     fn a_server_that_has_come_back_wants_more_and_more() {
         let (health, slow_start) = (ServerHealth::default(), 10_000);
         assert_eq!(health.percent_wanted(slow_start, 5), 100, "a server that was never down");
-        health.come_back(20_000);
+        health.end_ejection(20_000);
         let wanted = [20_000, 21_000, 25_000, 29_990, 30_000, 99_000]
             .map(|now| health.percent_wanted(slow_start, now));
         assert_eq!(wanted, [10, 10, 50, 99, 100, 100]);

@@ -190,7 +190,7 @@ fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[Upstrea
     tracing::info!(upstream = upstream.name(), %name, addresses, "DNS lookup: addresses changed");
     for server in changed.added {
         if !changed.is_first {
-            server.health().come_back(milliseconds(now));
+            server.health().end_ejection(milliseconds(now));
         }
         checks::start(upstream, &server);
     }

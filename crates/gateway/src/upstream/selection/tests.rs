@@ -117,7 +117,7 @@ fn a_server_that_starts_slowly_gets_a_part_of_its_share() {
         let config =
             UpstreamConfig { slow_start: Duration::from_secs(10), ..Scene::config(balance.clone(), &[1, 1]) };
         let scene = Scene::with(config);
-        scene.server(0).health().come_back(scene.now());
+        scene.server(0).health().end_ejection(scene.now());
         let counts = scene.counts_of_short(1_000);
         assert!((20..200).contains(&counts[0]), "{balance:?}: {counts:?}");
         scene.time.advance(Duration::from_secs(10));
@@ -133,7 +133,7 @@ fn a_server_that_starts_slowly_gets_back_its_keys_by_and_by() {
     let slow_start = Duration::from_secs(10);
     let scene = Scene::with(UpstreamConfig { slow_start, ..Scene::config(by_path(100_000), &[1, 1]) });
     let before = keys(&scene);
-    scene.server(0).health().come_back(scene.now());
+    scene.server(0).health().end_ejection(scene.now());
     let away = || {
         let now = keys(&scene);
         assert!(now.iter().all(|(key, server)| before[key] == *server || *server == address(2)));
@@ -160,7 +160,7 @@ fn servers_that_all_start_slowly_share_as_ever() {
         let slow_start = Duration::from_secs(10);
         let scene = Scene::with(UpstreamConfig { slow_start, ..Scene::config(balance.clone(), &[1, 1, 1]) });
         for place in [0, 1, 2] {
-            scene.server(place).health().come_back(scene.now());
+            scene.server(place).health().end_ejection(scene.now());
         }
         let counts = scene.counts_of_short(3_000);
         assert!(counts.iter().all(|count| (800..=1_200).contains(count)), "{balance:?}: {counts:?}");

@@ -79,7 +79,7 @@ impl Forwarding {
         let found = self.tasks().find(id, owner).map_err(McpClientError::Server)?;
         forwarded_call.params = replaced(&forwarded_call.params, TASK_ID, &found.id).ok_or_else(no_task)?;
         forwarded_call.is_of_process = true;
-        speaking.speak_for(forwarded_call, self.names(speaking, found.upstream.number()));
+        speaking.attach_to(forwarded_call, self.names(speaking, found.upstream.number()));
         if *forwarded_call.method != *methods::TASKS_RESULT {
             return self.ask_how_task_stands(forwarded_call, &found, id).await;
         }
@@ -118,7 +118,7 @@ impl Forwarding {
     ) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
         let names = self.names(speaking, upstream.number()).ok_or_else(no_task)?;
-        speaking.speak_for(forwarded_call, Some(names.clone()));
+        speaking.attach_to(forwarded_call, Some(names.clone()));
         let answer = upstream.client.forward(forwarded_call).await?;
         let invalid = |error| McpClientError::result_invalid(&error);
         let page: Page<'_> = serde_json::from_str(answer.get()).map_err(invalid)?;

@@ -103,7 +103,7 @@ impl TasksOfSession {
 impl Drop for TasksOfSession {
     /// Cancels the tasks, because no other code learns that their session has ended.
     fn drop(&mut self) {
-        let working = self.tasks.forget_all(&self.owner).into_iter().filter(|_| self.can_cancel);
+        let working = self.tasks.remove_all_of(&self.owner).into_iter().filter(|_| self.can_cancel);
         working.for_each(|task| task.upstream.client.cancel_task_apart(task.id));
     }
 }
@@ -329,7 +329,7 @@ impl Tasks {
     }
 
     /// Removes the tasks of `owner` after its session has ended. Returns the tasks in progress.
-    pub(super) fn forget_all(&self, owner: &Owner) -> Vec<Found> {
+    pub(super) fn remove_all_of(&self, owner: &Owner) -> Vec<Found> {
         let gone = self.state().remove_all(|kept| kept.owner == *owner);
         let working = gone.into_iter().filter(|kept| !kept.is_over);
         working.filter_map(TaskEntry::into_found).collect()

@@ -83,7 +83,7 @@ async fn a_stream_that_nobody_reads_keeps_the_latest_events() {
 #[test]
 fn a_bridge_counts_the_messages_that_no_client_has_read() {
     let dropped = Arc::<DroppedMessages>::default();
-    let stream = Streams::counting_dropped(dropped.clone()).begin();
+    let stream = Streams::with_dropped_count(dropped.clone()).begin();
     let mut reader = stream.read_after(0);
     for _ in 0..EVENTS_MAX + 10 {
         stream.push(EventKind::Message(b"m".as_slice().into()));
@@ -198,7 +198,7 @@ fn one_caller_leaves_remembered_bytes_for_others() {
 #[test]
 fn a_forgotten_stream_keeps_unread_events_until_its_reader_is_gone() {
     let dropped = Arc::<DroppedMessages>::default();
-    let mut streams = Streams::counting_dropped(dropped.clone());
+    let mut streams = Streams::with_dropped_count(dropped.clone());
     streams.limit(Shares::new(8 << 10), Holder::Unknown);
     let stream = streams.begin();
     let mut reader = stream.read_after(0);

@@ -41,7 +41,7 @@ fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
     let mut spans = Vec::new();
     let field_lines = request.field_lines().without("range", &mut spans);
     let head = RequestHead { field_lines, ..*request.head() };
-    request.hand_to_with(&head, inner)
+    request.forward_with_head(&head, inner)
 }
 
 impl Compression {

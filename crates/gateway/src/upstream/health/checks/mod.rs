@@ -82,7 +82,7 @@ fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<Pro
     server.health().set_down(!is_up);
     match failure {
         None => {
-            server.health().come_back(milliseconds(clock.now()));
+            server.health().end_ejection(milliseconds(clock.now()));
             tracing::info!(upstream, server = %address, "health checks: server up");
         }
         Some(reason) => tracing::warn!(upstream, server = %address, %reason, "health checks: server down"),

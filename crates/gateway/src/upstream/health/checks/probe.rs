@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::config::{CheckConfig, CheckKind};
 use crate::upstream::address::ServerAddr;
 use crate::upstream::config::UpstreamTls;
-use crate::upstream::connections::connect::{connect_and_tell, secure_as, speaks_http2};
+use crate::upstream::connections::connect::{connect_with_proxy_header, secure_as, speaks_http2};
 use crate::upstream::connections::exchange::Exchange;
 use crate::upstream::health::status_range::StatusRange;
 
@@ -78,7 +78,7 @@ impl ToProbe {
         let stream = match self.proxy_protocol {
             None => connect(address, within).await?,
             // A check has no client.
-            Some(version) => connect_and_tell(address, ProxyHeader::Local, version, within).await?,
+            Some(version) => connect_with_proxy_header(address, ProxyHeader::Local, version, within).await?,
         };
         match &self.tls {
             None => Ok(stream.into()),
