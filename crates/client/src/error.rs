@@ -32,8 +32,8 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// Returns `true` if the request may be sent again. A request that is not idempotent must not, if the
-    /// server may have read it (RFC 9112 §9.3.1).
+    /// Returns `true` if the request may be sent again. A request that is not idempotent must not be sent
+    /// again if the server may have read it (RFC 9112 §9.3.1).
     pub const fn allows(self, is_idempotent: bool) -> bool {
         match self {
             Self::Never => false,

@@ -31,12 +31,12 @@
 //!     connection.start(request, clock.now(), |head| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
 //! poll_fn(|cx| {
 //!     // To send a body, call `poll_write_capacity`, `poll_send` and `finish_content` here.
-//!     let mut turn = exchange.turn(buffers);
+//!     let mut poll = exchange.begin_poll(buffers);
 //!     loop {
-//!         match ready!(turn.poll_event(cx, clock.now()))? {
+//!         match ready!(poll.poll_event(cx, clock.now()))? {
 //!             ResponseEvent::Interim(head) => println!("{}", head.status),
 //!             ResponseEvent::Final(head, body_length) => println!("{} {body_length:?}", head.status),
-//!             // If the client cannot take all of it, put the rest back and end the turn.
+//!             // If the client cannot take all of it, put the rest back and end the poll.
 //!             ResponseEvent::Content(content) => println!("{}", content.escape_ascii()),
 //!             ResponseEvent::End(_) | ResponseEvent::Tunnel(_) => return Poll::Ready(Ok::<_, Error>(())),
 //!         }

@@ -171,7 +171,8 @@ impl Url {
     }
 
     /// Returns the URL that `reference` names, such as the `Location` of a response from this URL. Supports
-    /// URLs with a scheme and paths that begin with one slash (RFC 3986 §4.2). Drops the fragment.
+    /// two kinds of references (RFC 3986 §4.2): URLs with a scheme, and paths that begin with exactly one
+    /// slash. Drops the fragment.
     ///
     /// # Errors
     /// `reference` is another kind of reference, or no URL.

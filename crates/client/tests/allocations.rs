@@ -92,11 +92,12 @@ impl Scene {
             sent += taken;
         }
         while !exchange.is_complete() {
-            // Uses one turn for each event, like a slow reader of the body.
-            let event = exchange.turn(&self.buffers).poll_event(&mut cx, now).map_ok(|event| match event {
-                ResponseEvent::Content(content) => content.len(),
-                _ => 0,
-            });
+            // Uses one poll for each event, like a slow reader of the body.
+            let event =
+                exchange.begin_poll(&self.buffers).poll_event(&mut cx, now).map_ok(|event| match event {
+                    ResponseEvent::Content(content) => content.len(),
+                    _ => 0,
+                });
             assert!(matches!(event, Poll::Ready(Ok(_))), "{event:?}");
         }
         self.pool.release(&1, exchange.finish().expect("the connection is reusable"), now);

@@ -35,7 +35,7 @@ pub enum Failure {
     QueueTimedOut,
     /// The request body of the client was incomplete.
     RequestContent(ContentError),
-    /// The total timeout was over before a server had the request.
+    /// The total timeout expired before the request was sent to a server.
     TimedOut,
     /// The server accepted a WebSocket without proving that it has read the request (RFC 6455 §4.1).
     UpgradeUnproven,

@@ -18,8 +18,8 @@ pub(crate) struct TunnelConfig<M> {
     pub(crate) server_early: PooledBuffer,
     /// Maximum time without a byte in either direction; then the tunnel ends.
     pub(crate) idle: Duration,
-    /// Called with the number of bytes to the server and to the client since the last call, now and then and
-    /// at the end.
+    /// Called repeatedly, and once at the end, with the number of bytes sent to the server and to the client
+    /// since the last call.
     pub(crate) count: M,
 }
 

@@ -235,7 +235,7 @@ fn parse_trailers(
 /// §6.5.1).
 ///
 /// # Errors
-/// `name`, in any case, is one of these fields.
+/// `name`, ignoring case, is one of these fields.
 pub fn check_trailer_name(name: &[u8]) -> Result<(), Error> {
     let is_forbidden =
         FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));

@@ -103,8 +103,8 @@ impl SectionLimit {
         }
     }
 
-    /// Returns the part of `input` that a section at `start` may use. The parser ignores later bytes, so that
-    /// the result does not depend on the size of the input.
+    /// Returns the part of `input` that a section at `start` may use. The parser ignores bytes beyond the
+    /// limit, so that the result does not depend on the number of bytes that one read returned.
     #[inline]
     fn view(self, input: &[u8], start: usize) -> &[u8] {
         &input[..input.len().min(self.end(start))]

@@ -101,6 +101,6 @@ fn parse_status(bytes: &[u8]) -> Result<Option<StatusCode>, Error> {
 /// A space and three digits.
 const STATUS_BYTES: usize = 4;
 
-/// Maximum length of a status line. The reason phrase has no meaning (RFC 9112 §4), so a longer one is
-/// rejected.
+/// Maximum length of a status line. The reason phrase has no meaning (RFC 9112 §4), so nothing is lost if a
+/// phrase above the limit is rejected.
 const STATUS_LINE_BYTES_MAX: usize = 1024;

@@ -43,14 +43,13 @@ impl JwtKeys {
     /// Returns the public keys of a JSON Web Key Set (RFC 7517 §5). Skips secrets, keys for encryption, and
     /// RSA keys with fewer than 2048 bits.
     ///
-    /// # Errors
-    /// The text is no key set, or no key is left.
+    /// # Errors The text is no key set, or it contains no usable key.
     pub fn from_set(text: &str) -> Result<Self, InvalidJwtKeys> {
         Self::from_issuer(text).and_then(Self::some)
     }
 
-    /// Returns the same keys as [`from_set`](Self::from_set), and no keys if the set contains none that can
-    /// be used: the issuer that publishes such a set has withdrawn its keys.
+    /// Like [`from_set`](Self::from_set), but returns an empty set instead of an error if no key can be used:
+    /// an issuer that publishes such a set has withdrawn its keys.
     ///
     /// # Errors
     /// The text is no key set.
@@ -196,7 +195,7 @@ fn pem_key(text: &str) -> Option<Key> {
 }
 
 /// Returns the modulus of an `RSAPublicKey` (RFC 8017 §A.1.1) in DER: the first member of a sequence. Returns
-/// `None` for a modulus of fewer than 256 bytes, because its length has another form.
+/// `None` for a modulus of fewer than 256 bytes, because DER encodes such lengths in another form.
 fn modulus(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x30, 0x82, _, _, 0x02, 0x82, high, low, rest @ ..] => {

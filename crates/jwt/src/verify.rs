@@ -29,10 +29,10 @@ pub struct JwtRules {
     pub leeway: Duration,
     /// Claims that the token must contain, besides `exp` and the claims that are compared. Default: none.
     pub required_claims: Vec<String>,
-    /// Accepted types (`typ` of the header) in any case, with or without `application/`. The token must state
-    /// one of them. `at+jwt` alone accepts only access tokens (RFC 9068 §4). Default: `JWT`, `JOSE`,
-    /// `at+jwt`, and tokens without a type. Other types, such as `logout+jwt` and `dpop+jwt`, are not for
-    /// access.
+    /// Accepted types (`typ` of the header). Case is ignored, and the prefix `application/` is optional. The
+    /// token must state one of them. `at+jwt` alone accepts only access tokens (RFC 9068 §4). Default: `JWT`,
+    /// `JOSE`, `at+jwt`, and tokens without a type. Other types, such as `logout+jwt` and `dpop+jwt`, are not
+    /// for access.
     pub types: Vec<String>,
     /// `true` to accept tokens that are recognizable as ID tokens (OpenID Connect Core 1.0 §2). Default:
     /// `true`. Set it to `false` to accept access tokens only: an ID token describes a user to a client, and
@@ -87,9 +87,9 @@ impl JwtRules {
         self.verify_from(token, keys, now, None)
     }
 
-    /// Returns the same as [`verify`](Self::verify) for a token that was sent on a TLS connection, and
-    /// accepts tokens that are bound to the client certificate of that connection. `certificate` is the
-    /// SHA-256 digest of that certificate in lowercase hexadecimal digits.
+    /// Like [`verify`](Self::verify), but also accepts tokens that are bound to the client certificate of the
+    /// TLS connection on which they were sent. `certificate` is the SHA-256 digest of that certificate in
+    /// lowercase hexadecimal digits.
     ///
     /// # Errors
     /// The reason for the rejection.
@@ -171,9 +171,9 @@ impl JwtRules {
     }
 }
 
-/// `true` if the claims belong to an ID token. An ID token contains a hash of a code or of an access token
-/// (OpenID Connect Core 1.0 §3.3.2.11) or of `state` (FAPI 1.0 part 2 §5.1), or its issuer marks it. `nonce`
-/// is no mark, because some issuers copy it into access tokens.
+/// `true` if the claims belong to an ID token. A token counts as an ID token if it contains a hash of a code,
+/// of an access token (OpenID Connect Core 1.0 §3.3.2.11) or of `state` (FAPI 1.0 part 2 §5.1), or if its
+/// issuer marks it as an ID token. `nonce` is no mark, because some issuers copy it into access tokens.
 fn is_id_token(claims: &Map<String, Value>) -> bool {
     let says = |name: &str, value: &str| claims.get(name).is_some_and(|claim| claim == value);
     // Amazon Cognito uses `token_use` as the mark, Keycloak uses `typ`.

@@ -75,9 +75,9 @@ fn host_length(bytes: &[u8]) -> Result<usize, InvalidAuthority> {
     }
 }
 
-/// Returns the number of bytes of the registered name at the start. A name ends before an empty label,
-/// because some servers drop dots and would treat `admin.example..` as `admin.example`. One dot at the end is
-/// part of the name.
+/// Returns the number of bytes of the registered name at the start. Parsing of a name stops at an empty
+/// label, so such an authority is invalid: some servers drop dots and would treat `admin.example..` as
+/// `admin.example`. One dot at the end is part of the name.
 fn registered_name_length(bytes: &[u8]) -> usize {
     let mut is_label_empty = true;
     let is_of_name = |byte: &&u8| {

@@ -42,7 +42,7 @@ impl<'a> FieldName<'a> {
         if is_token(bytes) { Ok(Self(bytes)) } else { Err(InvalidFieldLine::Name) }
     }
 
-    /// Returns the name `name`, a constant of the program.
+    /// Returns the name `name`, which is a string literal.
     ///
     /// # Panics
     /// Panics if `name` is not a token. In a constant, this is a compile-time error.
@@ -61,7 +61,7 @@ impl<'a> FieldName<'a> {
         self.0
     }
 
-    /// Returns `true` if this is the field `name`, in any case.
+    /// Returns `true` if this is the field `name`, ignoring case.
     pub fn is(&self, name: &str) -> bool {
         self.0.eq_ignore_ascii_case(name.as_bytes())
     }

@@ -53,7 +53,7 @@ impl<'a> FieldLines<'a> {
         })
     }
 
-    /// Returns the lines except those named `name`, in any case. Stores the positions of the remaining lines
+    /// Returns the lines except those named `name`, ignoring case. Stores the positions of the remaining lines
     /// in `spans`.
     pub fn without<'s>(&self, name: &str, spans: &'s mut Vec<FieldLineSpan>) -> FieldLines<'s>
     where
@@ -64,12 +64,12 @@ impl<'a> FieldLines<'a> {
         FieldLines { bytes: self.bytes, spans }
     }
 
-    /// Returns the value of the first line named `name`, in any case.
+    /// Returns the value of the first line named `name`, ignoring case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.all(name).next()
     }
 
-    /// Returns the values of all lines named `name`, in any case, in wire order.
+    /// Returns the values of all lines named `name`, ignoring case, in wire order.
     pub fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = FieldValue<'a>> + use<'a, 'n> {
         self.iter().filter(move |line| line.name.is(name)).map(|line| line.value)
     }
@@ -116,8 +116,8 @@ impl fmt::Debug for FieldLines<'_> {
 
 /// Field lines to be sent: `name: value CRLF` one after the other. Every line is valid.
 ///
-/// All lines pass the checks here or come from a parser. So no data from a peer or a handler can end a line
-/// or a head early.
+/// Each line was checked when it was added, or comes from a parser, which checks it too. So no data from a
+/// peer or a handler can end a line or a head early.
 ///
 /// ```
 /// use thruway_message::{FieldLinesBuf, InvalidFieldLine};
@@ -211,7 +211,7 @@ impl FieldLinesBuf {
         Ok(())
     }
 
-    /// Removes all lines named `name`, in any case.
+    /// Removes all lines named `name`, ignoring case.
     pub fn remove(&mut self, name: &str) {
         if self.field(name).is_none() {
             return;
@@ -228,7 +228,7 @@ impl FieldLinesBuf {
         FieldLinesIter { rest: self.bytes() }
     }
 
-    /// Returns `true` if there is a line with one of these names, in any case.
+    /// Returns `true` if there is a line with one of these names, ignoring case.
     pub fn has_any(&self, names: &[&str]) -> bool {
         let mut lines = self.iter();
         while !names.iter().any(|name| lines.is_at(name)) {
@@ -239,7 +239,7 @@ impl FieldLinesBuf {
         true
     }
 
-    /// Returns the value of the first line named `name`, in any case.
+    /// Returns the value of the first line named `name`, ignoring case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         let mut lines = self.iter();
         while !lines.is_at(name) {
@@ -332,7 +332,8 @@ impl<'a> Iterator for FieldLinesIter<'a> {
     }
 }
 
-/// Splits at the first CRLF, in constants. Values contain no CR, so the first one ends the line.
+/// Splits at the first CRLF. This function also works in constants. Values contain no CR, so the first one
+/// ends the line.
 const fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
     while i + 1 < bytes.len() {

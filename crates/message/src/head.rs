@@ -62,7 +62,7 @@ impl<'a> RequestHead<'a> {
         self.target.authority().or_else(|| Authority::parse(self.field("host")?.as_bytes()).ok())
     }
 
-    /// Returns the value of the first field line named `name`, in any case.
+    /// Returns the value of the first field line named `name`, ignoring case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.field_lines.field(name)
     }
@@ -82,7 +82,7 @@ pub struct ResponseHead<'a> {
 }
 
 impl<'a> ResponseHead<'a> {
-    /// Returns the value of the first field line named `name`, in any case.
+    /// Returns the value of the first field line named `name`, ignoring case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.field_lines.field(name)
     }
@@ -172,7 +172,7 @@ impl From<RequestHead<'_>> for OwnedRequestHead {
     }
 }
 
-/// An owned copy of a response head, for callers that need it longer than the parsed bytes.
+/// An owned copy of a response head, for callers that keep it after the parsed bytes are gone.
 #[derive(Clone, Debug)]
 pub struct OwnedResponseHead {
     bytes: Box<[u8]>,

@@ -22,7 +22,7 @@ pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     .filter(|member| !member.is_empty())
 }
 
-/// Returns `true` if the list `value` has the member `token`, in any case.
+/// Returns `true` if the list `value` has the member `token`, ignoring case.
 pub fn contains_token(value: &[u8], token: &str) -> bool {
     members(value).any(|member| member.eq_ignore_ascii_case(token.as_bytes()))
 }

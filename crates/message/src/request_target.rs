@@ -1,6 +1,7 @@
 //! The target of a request (RFC 9110 §7.1, RFC 9112 §3.2).
 //!
-//! The four forms are values here. Each protocol version defines the bytes of each form.
+//! The four forms of a target are the variants of one enum. Each protocol version defines the bytes of each
+//! form.
 
 use core::fmt;
 

@@ -46,8 +46,8 @@ pub const fn trim_whitespace(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Returns `true` if the token `bytes` equals `lower_case`, in any case. `lower_case` must contain only
-/// letters and dashes. Its length is a constant, so the comparison works on whole words.
+/// Returns `true` if the token `bytes` equals `lower_case`, ignoring case. `lower_case` must contain only
+/// letters and dashes. Its length is known at compile time, so the comparison reads whole machine words.
 #[inline]
 pub fn is_in_any_case<const N: usize>(bytes: &[u8], lower_case: &[u8; N]) -> bool {
     let Ok(bytes) = <&[u8; N]>::try_from(bytes) else {

@@ -107,8 +107,7 @@ impl Balance {
         self.lock()[worker].is_finished = true;
     }
 
-    /// Returns `true` if `worker` has no connections, including connections on their way to it. It then gets
-    /// no more.
+    /// Returns `true` if `worker` has no connections and none is on its way to it. It then gets no more.
     pub(crate) fn finish(&self, worker: usize) -> bool {
         let place = &mut self.lock()[worker];
         place.is_finished = place.connections == 0;

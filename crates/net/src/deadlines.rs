@@ -84,7 +84,7 @@ impl Deadline {
     /// deadline.
     #[inline]
     pub fn set(&self, at: Option<Duration>) {
-        // Rounds up, so that the deadline has also passed by the connection's own clock.
+        // Rounds up, so that the deadline is over on the connection's own clock too.
         let at = at.map_or(NEVER, |at| milliseconds(at).saturating_add(1));
         self.table.0.borrow_mut().at[self.place] = at;
     }

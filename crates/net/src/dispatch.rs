@@ -30,7 +30,7 @@ pub struct Accepted {
     pub guard: ConnectionGuard,
 }
 
-/// The access of one thread to the others.
+/// A handle with which one thread passes connections to the other threads.
 pub(crate) struct Share {
     pub(crate) index: usize,
     /// `true` if sends are batched.

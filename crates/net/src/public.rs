@@ -15,8 +15,8 @@ pub const fn carried_by(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(a, b, c, d))
 }
 
-/// `true` if `address` is globally reachable. An IPv6 address that contains an IPv4 address is not, unless it
-/// is mapped (RFC 4291 §2.5.5.2) and the IPv4 address is.
+/// `true` if `address` is globally reachable. An IPv6 address that contains an IPv4 address is not public,
+/// except a mapped address (RFC 4291 §2.5.5.2) of a public IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),

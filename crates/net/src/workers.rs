@@ -30,7 +30,7 @@ pub struct WorkersConfig {
     /// Number of worker threads. The default is one for each core that this process may use.
     pub workers: usize,
     /// Maximum number of open connections in all workers. Connections beyond the limit are marked when they
-    /// are accepted. The default is the descriptor limit of the process, less a reserve for files.
+    /// are accepted. The default is the descriptor limit of the process, minus a reserve for files.
     pub connections_max: usize,
     /// `true` if a worker hands all data that its connections send in one poll to the kernel in one system
     /// call (`io_uring`). This helps most if workers share their cores with clients or upstream servers. The

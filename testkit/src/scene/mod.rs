@@ -70,7 +70,10 @@ impl Scene {
         let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
         let info = client_info();
         let early = PooledBuffer::default();
-        Client::new(near, Box::pin(async move { driver.drive_protocol(spoken, far, early, info, guard).await }))
+        Client::new(
+            near,
+            Box::pin(async move { driver.drive_protocol(spoken, far, early, info, guard).await }),
+        )
     }
 
     /// A client of HTTP/2, or of HTTP/1.1, that comes when there were as many as allowed already.

@@ -70,7 +70,7 @@ impl LoadUrl {
     }
 }
 
-/// Returns the text behind `start`, which is in any case.
+/// Returns the text behind `start`, ignoring the case of letters.
 fn without_start<'t>(text: &'t str, start: &str) -> Option<&'t str> {
     let (found, rest) = text.split_at_checked(start.len())?;
     found.eq_ignore_ascii_case(start).then_some(rest)

@@ -21,8 +21,8 @@ pub struct AcmeConfig {
     /// Contact URLs of the operator, such as `mailto:admin@example.com`. They are sent when the account is
     /// created.
     pub contacts: Vec<String>,
-    /// Account at the operator of the ACME server to which the ACME account is bound (RFC 8555 §7.3.4).
-    /// Default none.
+    /// External account binding (RFC 8555 §7.3.4): the account at the operator of the ACME server to which
+    /// the ACME account is bound. Default none.
     pub external_account: Option<ExternalAccount>,
     /// Directory for the account, keys and certificates. Each ACME server has its own directory below it.
     pub store: PathBuf,
@@ -86,8 +86,8 @@ impl AcmeConfig {
         self.store.join(name.trim_matches(['.', '-']))
     }
 
-    /// Returns the path of the certificate for `names` and its key. Both are in one file, so that they change
-    /// together.
+    /// Returns the path of the file with the certificate for `names` and its key. Both are in one file, so
+    /// that they change together.
     pub fn files(&self, names: &OrderedNames) -> CertificateFiles {
         let path = self.directory_of_server().join(format!("{}.pem", names.first()));
         CertificateFiles { chain: path.clone(), key: path, ocsp: None }

@@ -6,9 +6,9 @@ use thruway_net::tls::Validity;
 
 use super::Pace;
 
-/// Time of renewal of a certificate without renewal information from its issuer: when a third of its lifetime
-/// is left. Up to a tenth of that third earlier, so that not all certificates are renewed at once. `chance`
-/// is from 0 to 1.
+/// If the issuer gives no renewal information, a certificate is renewed when a third of its lifetime is left.
+/// Up to a tenth of that third earlier, so that not all certificates are renewed at once. `chance` is from 0
+/// to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;

@@ -13,7 +13,7 @@ pub(super) struct SigningRequest {
 }
 
 impl SigningRequest {
-    /// Creates a request with a new key on P-256.
+    /// Creates a new P-256 key, and a certificate signing request (CSR) for it.
     ///
     /// # Errors
     /// The key cannot be created.

@@ -18,7 +18,7 @@ use super::{AcmeConfig, CertificateStatus, Challenges, OrderedNames};
 pub struct Acme {
     challenges: Challenges,
     statuses: Statuses,
-    /// The thread. `None` before the first certificate is wanted.
+    /// The thread. `None` until the first certificate is added.
     thread: Arc<Mutex<Option<UnboundedSender<Option<Wanted>>>>>,
 }
 

@@ -45,13 +45,13 @@ impl Driven {
         loop {
             let now = now();
             self.send(cx, now)?;
-            let mut turn = self.exchange.turn(buffers);
-            while let Poll::Ready(event) = turn.poll_event(cx, now) {
+            let mut poll = self.exchange.begin_poll(buffers);
+            while let Poll::Ready(event) = poll.poll_event(cx, now) {
                 if let Some(taken) = take(event?) {
                     return Poll::Ready(Ok(taken));
                 }
             }
-            drop(turn);
+            drop(poll);
             ready!(self.alarm.poll(cx, self.exchange.deadline(), now));
         }
     }
@@ -107,5 +107,5 @@ impl DeadlineTimer {
 
 const COARSENESS: Duration = Duration::from_millis(5);
 
-/// Longest time that the timer can take. Later deadlines are checked again when it fires.
+/// Longest duration that the timer can be set to. Later deadlines are checked again when it fires.
 const LONGEST: Duration = Duration::from_hours(24);

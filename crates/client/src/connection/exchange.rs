@@ -140,10 +140,10 @@ impl<T: Transport> Exchange<T> {
         self.0.deadline()
     }
 
-    /// Starts a turn: one poll iteration that reads. Turns are short, so all exchanges of a thread can share
-    /// `buffers`, which are free again after the turn.
+    /// Begins a poll: one iteration that reads. Polls are short, so all exchanges of a thread can share
+    /// `buffers`, which are free again after the poll.
     #[inline]
-    pub fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e, T> {
+    pub fn begin_poll<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e, T> {
         ResponsePoll::new(&mut self.0, buffers)
     }
 
@@ -161,8 +161,8 @@ impl<T: Transport> Exchange<T> {
 
     /// Lets `move_content` take body bytes directly from the transport, for example with `splice`. Its second
     /// argument is the number of [movable](Self::movable_content) bytes. It returns the number of bytes
-    /// taken, or 0 at the end of the stream. A later turn reports the end of the body. Waiting bytes of the
-    /// request are written first, as in a turn.
+    /// taken, or 0 at the end of the stream. A later poll reports the end of the body. Waiting bytes of the
+    /// request are written first, as in a poll.
     ///
     /// # Errors
     /// The connection has ended too early, or a timeout has expired.

@@ -3,7 +3,7 @@
 //! ```text
 //! Connection ──start──▶ Exchange ──finish──▶ Connection, if it can be used again
 //!                        │  poll_send ▶ poll_send ▶ … finish_content       the request, as fast as it is taken
-//!                        │  turn().poll_event ▶ Interim … Final ▶ Content … End   the response, lent from a buffer
+//!                        │  begin_poll().poll_event ▶ Interim … Final ▶ Content … End   the response, lent from a buffer
 //!                        └─ into_tunnel ──▶ the transport itself
 //! ```
 //! Both directions work at the same time and are polled, so a relay can drive two connections in one task. An

@@ -38,9 +38,9 @@ impl<T: Transport> Exchange<T> {
     }
 
     /// Sends some of `content`, at least one byte unless it is empty. Returns the number of bytes taken.
-    /// Small pieces are buffered until more follows, or until [`poll_flush`](Self::poll_flush) or a
-    /// [turn](Self::turn). Large pieces are written directly. Data that is no longer
-    /// [wanted](Self::wants_content) is discarded.
+    /// Small pieces are buffered until the buffer is full, until [`poll_flush`](Self::poll_flush) is called, or
+    /// until a [poll](Self::begin_poll) of the response begins. Large pieces are written directly. Data that is
+    /// no longer [wanted](Self::wants_content) is discarded.
     ///
     /// # Errors
     /// A timeout has expired, or the body is longer than the head has announced.

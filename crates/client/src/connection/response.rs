@@ -30,10 +30,10 @@ pub enum ResponseEvent<'t> {
     Tunnel(ResponseHead<'t>),
 }
 
-/// One poll iteration that reads a response. At its end, the connection keeps the data that was read but not
-/// consumed.
+/// One poll iteration that reads a response. When it ends, the connection keeps the data that was read but
+/// not consumed.
 ///
-/// A caller without capacity for more of the body ends the turn and starts another one later. Nothing is read
+/// A caller without capacity for more of the body ends the poll and begins another one later. Nothing is read
 /// in the meantime.
 pub struct ResponsePoll<'e, T: Transport> {
     state: &'e mut State<T>,
@@ -62,7 +62,7 @@ enum Kind {
     Interim,
     Final(BodyLength),
     Content,
-    /// With a trailer section in the index, or without.
+    /// The body has ended. If there is a trailer section, the index holds the positions of its fields.
     End {
         has_section: bool,
     },
@@ -83,8 +83,8 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         self.read_bytes_max = if bytes == 0 { 1 } else { bytes };
     }
 
-    /// Returns the next event of the response. First writes waiting bytes of the request. After the end, it
-    /// returns the end again.
+    /// Returns the next event of the response. Before it reads, it writes the bytes of the request that are
+    /// still buffered. After the end, it returns the end again.
     ///
     /// # Errors
     /// The connection has ended too early, a timeout has expired, or the upstream server broke a rule. The
@@ -271,7 +271,7 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
 }
 
 impl<T: Transport> Drop for ResponsePoll<'_, T> {
-    /// Keeps the unconsumed data for the next turn.
+    /// Keeps the unconsumed data for the next poll.
     #[inline]
     fn drop(&mut self) {
         let is_left = self.parsed < self.filled;
@@ -291,7 +291,7 @@ impl<T: Transport> Drop for ResponsePoll<'_, T> {
     }
 }
 
-/// The shared buffers of turns, which use them one after the other, on one thread or for one exchange. They
+/// The shared buffers of polls, which use them one after the other, on one thread or for one exchange. They
 /// are allocated at first use, with at least 256 KiB.
 #[derive(Default)]
 pub struct ReadBuffers(Cell<Option<Box<HotBuffers>>>);
@@ -304,7 +304,7 @@ struct HotBuffers {
 }
 
 impl ReadBuffers {
-    /// Takes the buffers with at least `input_bytes` of input. Two turns at the same time are rare; the
+    /// Takes the buffers with at least `input_bytes` of input. Two polls at the same time are rare; the
     /// second one allocates new buffers.
     #[inline]
     fn take(&self, input_bytes: usize) -> Box<HotBuffers> {
@@ -312,7 +312,7 @@ impl ReadBuffers {
         known.unwrap_or_else(|| HotBuffers::new(input_bytes))
     }
 
-    /// Keeps the buffers for the next turn.
+    /// Keeps the buffers for the next poll.
     #[inline]
     fn give_back(&self, buffers: Box<HotBuffers>) {
         self.0.set(Some(buffers));

@@ -29,7 +29,7 @@ pub(super) struct State<T> {
 
     // the incoming response
     pub(super) phase: Phase,
-    /// Received bytes that were not consumed when the last turn ended.
+    /// Received bytes that were not consumed when the last poll ended.
     pub(super) kept: PooledBuffer,
     /// Number of these bytes that have been parsed.
     pub(super) kept_parsed: usize,

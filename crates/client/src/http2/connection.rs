@@ -354,7 +354,7 @@ const RESETS_REMEMBERED: usize = 1024;
 /// this number, it closes the connection with all exchanges. A new connection is opened before that.
 const LATE_FRAMES_MAX: usize = 1 << 16;
 
-/// Maximum number of early pings. gRPC servers treat a fourth ping without an answered request as an attack,
-/// unless five minutes have passed (`too_many_pings`).
+/// Maximum number of pings between two responses. gRPC servers treat a fourth one as an attack if less than
+/// five minutes have passed since the previous ping (`too_many_pings`).
 const PINGS_IN_A_ROW: u32 = 2;
 const PING_SELDOM: Duration = Duration::from_secs(310);

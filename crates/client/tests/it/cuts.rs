@@ -17,8 +17,8 @@ const EXPECTED: &str = "103 Link;200 X Transfer-Encoding;hello, this is all that
 fn read(line: &mut Line, found: &mut String, random: &mut Random) {
     loop {
         let buffers = ReadBuffers::default();
-        let mut turn = line.exchange.turn(&buffers);
-        match turn.poll_event(&mut context(), line.now) {
+        let mut poll = line.exchange.begin_poll(&buffers);
+        match poll.poll_event(&mut context(), line.now) {
             Poll::Pending => return,
             Poll::Ready(Err(error)) => panic!("{error}"),
             Poll::Ready(Ok(event)) => match event {
@@ -31,7 +31,7 @@ fn read(line: &mut Line, found: &mut String, random: &mut Random) {
                     let taken = random.below(content.len() + 1);
                     found.push_str(str::from_utf8(&content[..taken]).unwrap());
                     let left = content.len() - taken;
-                    turn.put_back(left);
+                    poll.put_back(left);
                 }
                 ResponseEvent::End(trailers) => {
                     found.push_str(";end");

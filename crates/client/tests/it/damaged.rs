@@ -87,8 +87,8 @@ fn read_by_exchange(bytes: &[u8], random: &mut Random) -> Reading {
     let mut rest = bytes;
     loop {
         let buffers = ReadBuffers::default();
-        let mut turn = line.exchange.turn(&buffers);
-        let length = match turn.poll_event(&mut context(), line.now) {
+        let mut poll = line.exchange.begin_poll(&buffers);
+        let length = match poll.poll_event(&mut context(), line.now) {
             Poll::Pending if rest.is_empty() => {
                 line.peer.finish();
                 continue;
@@ -124,7 +124,7 @@ fn read_by_exchange(bytes: &[u8], random: &mut Random) -> Reading {
                 ResponseEvent::Tunnel(_) => panic!("no tunnel was asked for"),
             },
         };
-        turn.put_back(length);
+        poll.put_back(length);
     }
 }
 

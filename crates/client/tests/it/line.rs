@@ -56,9 +56,9 @@ impl Line {
     /// Reads the response as far as it has arrived. Returns a word for each event, and the end.
     pub(crate) fn read(&mut self) -> String {
         let mut words = Vec::new();
-        let mut turn = self.exchange.turn(&self.buffers);
+        let mut poll = self.exchange.begin_poll(&self.buffers);
         loop {
-            match turn.poll_event(&mut context(), self.now) {
+            match poll.poll_event(&mut context(), self.now) {
                 Poll::Pending => words.push("…".into()),
                 Poll::Ready(Err(error)) => words.push(format!("{error:?}")),
                 Poll::Ready(Ok(event)) => {
@@ -73,9 +73,9 @@ impl Line {
     }
 
     pub(crate) fn error(&mut self) -> Error {
-        let mut turn = self.exchange.turn(&self.buffers);
+        let mut poll = self.exchange.begin_poll(&self.buffers);
         loop {
-            match turn.poll_event(&mut context(), self.now) {
+            match poll.poll_event(&mut context(), self.now) {
                 Poll::Pending => panic!("nothing more comes"),
                 Poll::Ready(Err(error)) => return error,
                 Poll::Ready(Ok(event)) => {

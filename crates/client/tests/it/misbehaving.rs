@@ -104,7 +104,7 @@ fn a_request_of_which_part_may_have_left_is_not_taken_for_one_that_was_not_sent(
     assert!(exchange.poll_flush(&mut context(), Duration::ZERO).is_pending());
     peer.finish();
     let error =
-        exchange.turn(&ReadBuffers::default()).poll_event(&mut context(), Duration::ZERO).map_ok(drop);
+        exchange.begin_poll(&ReadBuffers::default()).poll_event(&mut context(), Duration::ZERO).map_ok(drop);
     assert_eq!(error, Poll::Ready(Err(Error::ClosedBeforeResponse)));
 }
 

@@ -27,8 +27,8 @@ fn a_head_is_lent_as_it_came() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 404 Not here\r\nX-a: 1\r\nx-A:2 \r\nContent-Length: 0\r\n\r\n");
     let buffers = ReadBuffers::default();
-    let mut turn = line.exchange.turn(&buffers);
-    let Poll::Ready(Ok(ResponseEvent::Final(head, length))) = turn.poll_event(&mut context(), line.now)
+    let mut poll = line.exchange.begin_poll(&buffers);
+    let Poll::Ready(Ok(ResponseEvent::Final(head, length))) = poll.poll_event(&mut context(), line.now)
     else {
         panic!("no head")
     };
@@ -114,13 +114,13 @@ fn what_was_not_taken_comes_again() {
     let mut taken = Vec::new();
     for _ in 0..100 {
         let buffers = ReadBuffers::default();
-        let mut turn = line.exchange.turn(&buffers);
-        let Poll::Ready(Ok(event)) = turn.poll_event(&mut context(), line.now) else { panic!("too little") };
+        let mut poll = line.exchange.begin_poll(&buffers);
+        let Poll::Ready(Ok(event)) = poll.poll_event(&mut context(), line.now) else { panic!("too little") };
         match event {
             ResponseEvent::Content(content) => {
                 taken.push(content[0]);
                 let left = content.len() - 1;
-                turn.put_back(left);
+                poll.put_back(left);
             }
             ResponseEvent::End(_) => break,
             _ => {}
@@ -136,30 +136,30 @@ fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
     let take = |line: &mut Line, more: &str| {
         line.peer.send(more);
         let buffers = ReadBuffers::default();
-        let mut turn = line.exchange.turn(&buffers);
-        let polled = turn
+        let mut poll = line.exchange.begin_poll(&buffers);
+        let polled = poll
             .poll_event(&mut context(), line.now)
             .map_ok(|event| matches!(event, ResponseEvent::Final(..)));
-        (polled, turn.take_content().map(<[u8]>::to_vec))
+        (polled, poll.take_content().map(<[u8]>::to_vec))
     };
     assert_eq!(take(&mut line, "HTTP/1.1 200 OK\r\n"), (Poll::Pending, None));
     let head = (Poll::Ready(Ok(true)), None);
     assert_eq!(take(&mut line, "Content-Length: 6\r\n\r\nabc"), head, "the body is incomplete");
     line.peer.send("de");
     let buffers = ReadBuffers::default();
-    let mut turn = line.exchange.turn(&buffers);
-    let Poll::Ready(Ok(ResponseEvent::Content(b"abc"))) = turn.poll_event(&mut context(), line.now) else {
+    let mut poll = line.exchange.begin_poll(&buffers);
+    let Poll::Ready(Ok(ResponseEvent::Content(b"abc"))) = poll.poll_event(&mut context(), line.now) else {
         panic!("the body must arrive as usual");
     };
-    turn.put_back(1);
-    assert_eq!(turn.take_content(), None, "the part that was put back is still to come");
-    drop(turn);
+    poll.put_back(1);
+    assert_eq!(poll.take_content(), None, "the part that was put back is still to come");
+    drop(poll);
     assert_eq!(line.read(), "`c` `de` …");
     line.peer.send("f");
     let buffers = ReadBuffers::default();
-    let mut turn = line.exchange.turn(&buffers);
-    assert_eq!(turn.take_content(), None, "the body has not been read");
-    drop(turn);
+    let mut poll = line.exchange.begin_poll(&buffers);
+    assert_eq!(poll.take_content(), None, "the body has not been read");
+    drop(poll);
     assert_eq!(line.read(), "`f` end");
     assert!(line.leaves_it_reusable());
 
@@ -204,7 +204,9 @@ fn content_of_a_known_length_can_be_moved_past_the_buffers() {
 fn content_that_is_buffered_or_has_no_length_is_not_moved() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
-    assert!(line.exchange.turn(&ReadBuffers::default()).poll_event(&mut context(), line.now).is_ready());
+    assert!(
+        line.exchange.begin_poll(&ReadBuffers::default()).poll_event(&mut context(), line.now).is_ready()
+    );
     assert_eq!(line.exchange.movable_content(), 0);
     assert_eq!(line.read(), "`ab` …");
     line.peer.finish();
@@ -224,14 +226,14 @@ fn nothing_is_read_while_nobody_takes_turns_and_no_more_than_asked_for() {
     while given < 100_000 {
         let before = line.peer.unread();
         let buffers = ReadBuffers::default();
-        let mut turn = line.exchange.turn(&buffers);
-        turn.read_at_most(1000);
-        match turn.poll_event(&mut context(), line.now) {
+        let mut poll = line.exchange.begin_poll(&buffers);
+        poll.read_at_most(1000);
+        match poll.poll_event(&mut context(), line.now) {
             Poll::Ready(Ok(ResponseEvent::Content(content))) => given += content.len(),
             Poll::Ready(Ok(ResponseEvent::Final(..))) => {}
             other => panic!("{other:?}"),
         }
-        drop(turn);
+        drop(poll);
         assert!(before - line.peer.unread() <= 1000);
     }
 }

@@ -36,9 +36,9 @@ async fn read(exchange: &mut Exchange) -> Result<(u16, Vec<u8>), Error> {
     let (mut status, mut content) = (0, Vec::new());
     poll_fn(|cx| {
         let buffers = ReadBuffers::default();
-        let mut turn = exchange.turn(&buffers);
+        let mut poll = exchange.begin_poll(&buffers);
         loop {
-            match std::task::ready!(turn.poll_event(cx, now()))? {
+            match std::task::ready!(poll.poll_event(cx, now()))? {
                 ResponseEvent::Final(head, _) => status = head.status.as_u16(),
                 ResponseEvent::Content(bytes) => content.extend_from_slice(bytes),
                 ResponseEvent::End(_) => return Poll::Ready(Ok(())),

@@ -92,12 +92,12 @@ impl Relay {
             self.slot.content_sent();
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Pending };
-        let mut turn = exchange.turn(self.slot.read_buffers());
-        turn.read_at_most(WHOLE_BYTES_MAX);
+        let mut poll = exchange.begin_poll(self.slot.read_buffers());
+        poll.read_at_most(WHOLE_BYTES_MAX);
         let begun = loop {
-            match turn.poll_event(cx, now)? {
+            match poll.poll_event(cx, now)? {
                 Poll::Pending => {
-                    drop(turn);
+                    drop(poll);
                     self.wait(cx);
                     return Poll::Pending;
                 }
@@ -119,19 +119,19 @@ impl Relay {
             }
         };
         let Begun { response, body: Body::Stream { length, .. } } = begun else {
-            drop(turn);
+            drop(poll);
             self.finish(now);
             return Poll::Ready(Ok(begun));
         };
         let mut first = PooledBuffer::take();
-        let is_complete = match turn.take_content() {
+        let is_complete = match poll.take_content() {
             Some(whole) => {
                 first.extend_from_slice(whole);
                 true
             }
-            None => take_first(&mut turn, cx, now, &mut first, length, &mut self.trailers)?,
+            None => take_first(&mut poll, cx, now, &mut first, length, &mut self.trailers)?,
         };
-        drop(turn);
+        drop(poll);
         self.last_piece = now;
         if is_complete {
             self.finish(now);
@@ -266,11 +266,11 @@ impl Relay {
             return Poll::Ready(Ok(Some(piece)));
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(None)) };
-        let mut turn = exchange.turn(self.slot.read_buffers());
-        turn.read_at_most(PIECE_BYTES_MAX);
-        let piece = match turn.poll_event(cx, now)? {
+        let mut poll = exchange.begin_poll(self.slot.read_buffers());
+        poll.read_at_most(PIECE_BYTES_MAX);
+        let piece = match poll.poll_event(cx, now)? {
             Poll::Pending => {
-                drop(turn);
+                drop(poll);
                 self.wait(cx);
                 return Poll::Pending;
             }
@@ -285,7 +285,7 @@ impl Relay {
             }
             Poll::Ready(_) => None,
         };
-        drop(turn);
+        drop(poll);
         self.finish(now);
         Poll::Ready(Ok(piece))
     }
@@ -335,7 +335,7 @@ impl Relay {
 /// Reads the available part of a small body into `first`, and the trailers behind it. `length` is the length
 /// of the body, if known. Returns `true` if the body is complete.
 fn take_first(
-    turn: &mut ResponsePoll<'_>,
+    poll: &mut ResponsePoll<'_>,
     cx: &mut Context<'_>,
     now: Duration,
     first: &mut PooledBuffer,
@@ -343,7 +343,7 @@ fn take_first(
     kept: &mut Option<FieldLinesBuf>,
 ) -> Result<bool, Error> {
     loop {
-        match turn.poll_event(cx, now)? {
+        match poll.poll_event(cx, now)? {
             Poll::Ready(ResponseEvent::Content(bytes)) => first.extend_from_slice(bytes),
             Poll::Ready(ResponseEvent::End(trailers)) if trailers.is_empty() => return Ok(true),
             Poll::Ready(ResponseEvent::End(trailers)) => {
@@ -363,8 +363,8 @@ fn take_first(
 /// Maximum size of a body that is sent together with its head. Larger bodies are streamed.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum time in which a client must read a piece to get a large buffer for the next one. A slower client
-/// would occupy the buffer.
+/// If the client reads a piece within this time, the next piece uses a large buffer. A slower client would
+/// occupy the buffer.
 const FAST_CLIENT: Duration = Duration::from_millis(50);
 
 /// Minimum number of remaining bytes for a large buffer.

@@ -22,8 +22,8 @@ pub(super) struct OutgoingRequest {
     bytes: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
-    /// `true` if the request is useless unless the protocol changes. Servers may handle other methods than
-    /// GET without an upgrade.
+    /// `true` if the request is useless unless the protocol changes. If the method is not GET, a server may
+    /// ignore the upgrade and handle the request as a normal one.
     pub(super) is_upgrade: bool,
     /// `true` if the request came from this process. It must not go to a listener of this process again.
     pub(super) is_own: bool,

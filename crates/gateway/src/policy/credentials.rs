@@ -28,7 +28,7 @@ pub struct InvalidLine<E> {
     pub error: Option<E>,
 }
 
-/// Returns the credentials in `Authorization` after `scheme`, in any case (RFC 9110 §11.6.2). For CONNECT,
+/// Returns the credentials in `Authorization` after `scheme`, ignoring case (RFC 9110 §11.6.2). For CONNECT,
 /// `Authorization` is for the server at the other end of the tunnel, and `Proxy-Authorization` is for the
 /// gateway (§11.7.2).
 pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> PresentedCredentials<'r> {

@@ -1,4 +1,4 @@
-//! Test scene: a policy before a handler that returns its headers, and a client.
+//! Test setup: a client, and a policy in front of a handler that returns the request headers.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -32,10 +32,9 @@ pub(super) fn ask(scene: &Scene, lines: &str) -> String {
     ask_for(scene, "/", lines)
 }
 
-/// Returns the response to this target.
+/// Sends a request for this target, and returns the response.
 ///
-/// # Panics
-/// No response arrived, for longer than any machine needs.
+/// # Panics No response arrived, although the timeout is long enough for slow machines.
 pub(super) fn ask_for(scene: &Scene, target: &str, lines: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));

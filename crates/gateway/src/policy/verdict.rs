@@ -28,7 +28,8 @@ pub(super) enum Verdict<'p> {
 }
 
 impl<'p> Verdict<'p> {
-    /// Returns the verdict for a request of `user`. The upstream gets the name in the header `field`, if any.
+    /// Returns the verdict for a request of `user`. If the header `field` is set, it sends the name to the
+    /// upstream.
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
         Self::Tell(VerifiedFacts::of_user(field, user))
     }

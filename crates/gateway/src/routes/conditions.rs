@@ -106,7 +106,8 @@ fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
     })
 }
 
-/// Returns `true` if `encoded`, in the encoding of forms, is `text`. Compares while decoding, without a copy.
+/// Returns `true` if `encoded` is the form-encoded (`application/x-www-form-urlencoded`) spelling of `text`.
+/// Compares while decoding, without a copy.
 fn decodes_to(encoded: &str, text: &str) -> bool {
     let mut rest = encoded.as_bytes();
     let decoded = std::iter::from_fn(|| {

@@ -139,7 +139,7 @@ fn ipv6_of(host: &str) -> Option<Ipv6Addr> {
     host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// Writes `host` into `buffer` in the form for comparison. `None` if it is longer than any valid host.
+/// Writes `host` into `buffer` normalized for comparison. `None` if it is longer than any valid host.
 pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -> Option<&'b [u8]> {
     if let Some(address) = ipv6_of(host) {
         let mut rest = &mut buffer[..];

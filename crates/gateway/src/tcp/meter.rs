@@ -25,7 +25,7 @@ pub enum StreamEnd {
 /// Counters of the streams of one listener.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StreamCounts {
-    /// Streams that there are.
+    /// Number of open streams.
     pub open: usize,
     /// Streams that have ended, by what their [end](StreamEnd::as_str) is called.
     pub ended: Vec<(&'static str, u64)>,

@@ -36,9 +36,9 @@ struct Control;
 /// Bytes that end the path of a request target: `?`, and bytes that a path must not contain. These are all
 /// bytes except visible ASCII, and also `#`, `<`, `>`, `` ` `` and `\`.
 ///
-/// RFC 3986 §3.3 forbids more: clients send `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths, so the parser
-/// accepts them. It rejects `\` because some servers read it as a slash. It rejects the others because the
-/// HTTP/2 library rejects them: every HTTP version must accept the same targets.
+/// RFC 3986 §3.3 forbids more bytes than this. But clients send `"`, `[`, `]`, `^`, `{`, `|` and `}` in
+/// paths, so the parser accepts them. It rejects `\` because some servers read it as a slash. It rejects the
+/// others because the HTTP/2 library rejects them: every HTTP version must accept the same targets.
 struct NotInPath;
 
 /// Bytes that a query of a request target must not contain: all bytes except visible ASCII, and also `"`,

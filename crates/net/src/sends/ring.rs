@@ -21,7 +21,7 @@ pub(super) struct Ring {
     bytes: Vec<u8>,
 }
 
-/// A range of bytes of a ring, and the socket for them.
+/// One send of a ring: the range of its bytes, and the socket that they are sent to.
 pub(super) struct Send<'a, S> {
     pub(super) socket: &'a S,
     pub(super) bytes: Range<usize>,

@@ -36,7 +36,7 @@ pub(super) enum Storage {
 enum State {
     #[default]
     Moves,
-    /// The source has ended. The destination gets the end after the remaining bytes.
+    /// The source has ended. The write side of the destination is shut down after the remaining bytes.
     Ending,
     Ended,
 }

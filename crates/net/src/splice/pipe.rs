@@ -111,7 +111,7 @@ impl Pipe {
         *reader = socket.into();
     }
 
-    /// Replaces the bytes that could not be spliced.
+    /// Replaces the buffer of bytes that could not be spliced.
     pub(crate) fn set_copied(&mut self, copied: PooledBuffer) {
         self.copied = copied;
         self.copied_written = 0;

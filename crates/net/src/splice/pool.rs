@@ -13,8 +13,8 @@ pub(super) struct PipeEnds {
 }
 
 /// Opens a pipe of the preferred size or of half that size. Returns `None` if the pipe would be smaller. The
-/// kernel limits pipe memory for each user (`pipe-user-pages-soft`) and then gives small pipes. At 64 KiB, a
-/// pipe costs more than a buffer.
+/// kernel limits pipe memory for each user (`pipe-user-pages-soft`) and above the limit, new pipes are small.
+/// At 64 KiB, a pipe costs more than a buffer.
 fn open() -> io::Result<Option<PipeEnds>> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let sized = [PIPE_BYTES, PIPE_BYTES / 2].iter().any(|bytes| fcntl_setpipe_size(&writer, *bytes).is_ok());

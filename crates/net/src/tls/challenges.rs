@@ -14,8 +14,8 @@ use super::verifier::provider;
 /// The protocol with which ACME servers validate a name. It carries no data (RFC 8737 §6.2).
 pub const ALPN_ACME: &[u8] = b"acme-tls/1";
 
-/// The certificates for ACME servers that validate names. Clones share their state, so that all listeners can
-/// present them.
+/// The challenge certificates that an ACME server gets when it validates a name. Clones share their state, so
+/// that all listeners can present them.
 #[derive(Clone, Default)]
 pub struct TlsAlpnChallenges(Arc<RwLock<ByName>>);
 

@@ -166,8 +166,8 @@ impl TlsConnector {
         &self.config
     }
 
-    /// Returns the TLS state of a new connection. It offers `protocols`, or else the protocols of the
-    /// settings.
+    /// Returns the TLS state of a new connection. It offers `protocols` if given, and otherwise the protocols
+    /// of the settings.
     pub(super) fn session(
         &self,
         server_name: &TlsServerName,

@@ -33,5 +33,5 @@ pub(super) const RECORDS_AT_A_TIME: usize = 3;
 /// The maximum size of a handshake message, 64 KiB, with the headers of its records.
 const INPUT_BYTES: usize = (64 << 10) + (2 << 10);
 
-/// The records, and a key change before them.
+/// The received records, and the key change that applies before them, if there is one.
 const OUTPUT_BYTES: usize = RECORDS_AT_A_TIME * (RECORD_CONTENT_BYTES + RECORD_EXTRA_BYTES) + 1024;

@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Returns the state that both sides have in common.
+    /// Returns the part of the TLS state that client and server connections share.
     pub(super) fn common(&self) -> &CommonState {
         match self {
             Self::Client(client) => client,

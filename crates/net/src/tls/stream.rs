@@ -245,7 +245,7 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// Removes records that were processed, and records a `close_notify` in them.
+    /// Removes processed records, and remembers if one of them was a `close_notify`.
     fn drop_sealed(&mut self, bytes: usize, is_peer_closed: bool) {
         if is_peer_closed {
             self.end = End::PeerClosed;

@@ -199,7 +199,7 @@ pub(crate) fn connected(authority: &Authority) -> (Tls, Other) {
     settled(stream, other)
 }
 
-/// Returns a connection to a server whose last handshake flight is still unsent.
+/// Connects to a server, and returns the connection while the last handshake flight of the server is unsent.
 pub(crate) fn just_connected(authority: &Authority) -> (Tls, Other) {
     let files = authority.issue("server", &["a.example"]);
     let (near, far) = pipe();

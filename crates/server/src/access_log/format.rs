@@ -30,7 +30,7 @@ pub enum AccessLogFormat {
     Json,
 }
 
-/// Writes the lines of an access log. A format alone masks no secrets.
+/// Writes the lines of an access log. A format does not mask secrets; configure masking separately.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessLogLines {
     /// Format of the lines.
@@ -197,7 +197,7 @@ struct JsonLine<'a> {
     refused: Option<JsonRefused<'a>>,
 }
 
-/// Members for the address of a client.
+/// Fields of the log line for the address of a client.
 #[derive(Serialize)]
 struct JsonClient {
     #[serde(rename = "client.address")]
@@ -219,7 +219,7 @@ impl From<ClientAddr> for JsonClient {
     }
 }
 
-/// Members for requests that a policy refused.
+/// Fields of the log line for requests that a policy refused.
 #[derive(Serialize)]
 struct JsonRefused<'a> {
     policy: &'a str,
@@ -232,7 +232,7 @@ impl<'a> From<&'a Refused> for JsonRefused<'a> {
     }
 }
 
-/// Members for connections with TLS.
+/// Fields of the log line for connections with TLS.
 #[derive(Serialize)]
 struct JsonTls<'a> {
     #[serde(rename = "tls.protocol.version")]
@@ -263,7 +263,7 @@ impl<'a> From<&'a TlsInfo> for JsonTls<'a> {
     }
 }
 
-/// Members for forwarded requests.
+/// Fields of the log line for forwarded requests.
 #[derive(Serialize)]
 struct JsonForwarded<'a> {
     upstream: &'a str,

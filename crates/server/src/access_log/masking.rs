@@ -32,8 +32,8 @@ pub(super) fn masked<'u>(url: &'u [u8], names: &[String]) -> Cow<'u, [u8]> {
     masked.into()
 }
 
-/// Returns `true` if `encoded` is `name`: percent-encoded, with `+` for spaces, and in any case. A client
-/// that writes the name in another case still sends its key.
+/// Returns `true` if `encoded` is `name`: percent-encoded, with `+` for spaces, and in upper or lower case. A
+/// client that writes the name in another case still sends its key.
 fn is_name(encoded: &[u8], name: &[u8]) -> bool {
     let decoded =
         percent_decode(encoded).map(|byte| if byte == b'+' { b' ' } else { byte.to_ascii_lowercase() });

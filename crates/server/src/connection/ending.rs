@@ -94,7 +94,7 @@ impl TunneledConnection {
         Self { state: State::Runs(running), trace, record, service, info, _guard: guard }
     }
 
-    /// Polls the tunnel. Ready at its end.
+    /// Polls the tunnel. Ready when the tunnel has ended.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.state {

@@ -52,8 +52,8 @@ pub(super) struct Connection<T> {
     /// requests.
     pub(super) tail_record: Option<Box<TailRecord>>,
 
-    /// State of the connection after the output is written. If an end has begun, no further requests are
-    /// parsed.
+    /// State of the connection after the output is written. If the connection is closing, no further requests
+    /// are parsed.
     pub(super) ending: Ending,
     pub(super) timers: Timers,
     pub(super) deadline: Deadline,

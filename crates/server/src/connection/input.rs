@@ -316,7 +316,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Notes that a part of the body has arrived. The client makes progress, even if it does not read.
+    /// Notes that a part of the body has arrived. The client is still sending, so it counts as active even if
+    /// it does not read.
     fn note_content(&mut self) {
         self.handlers_need_poll = true;
         self.timers.stalled_since = None;

@@ -58,7 +58,8 @@ impl Representation {
     }
 }
 
-/// Reads a small file, so that it is sent together with its head. Leaves a large file to the kernel.
+/// Reads a small file into memory, so that the response head and the content are sent in one write. Leaves a
+/// large file to the kernel.
 fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
     match usize::try_from(length) {
         Ok(length) if length <= READ_BYTES_MAX => {
@@ -71,8 +72,9 @@ fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
     }
 }
 
-/// Returns a strong entity tag. A changed file has another time, in steps of the kernel's clock tick, and
-/// usually another size. The same bytes in another coding are another representation (RFC 9110 §8.8.3.3).
+/// Returns a strong entity tag. A change gives a file a new modification time, as precise as the kernel's
+/// clock tick, and usually a new size. The same bytes in another coding are another representation (RFC 9110
+/// §8.8.3.3).
 fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     let (seconds, nanoseconds, length) = (metadata.mtime(), metadata.mtime_nsec(), metadata.len());
     match coding {

@@ -7,7 +7,7 @@
 /// `request_target_bytes + header_section_bytes + 32 × field_lines`. Larger ones get 431. The connection ends
 /// in these cases:
 ///
-/// - a header section of four times the limit, or in more frames than it needs,
+/// - a header section that is four times as large as the limit, or is split into more frames than necessary,
 /// - 20 streams over its lifetime that are reset before they were handled,
 /// - more than a hundred empty data frames over its lifetime that do not end a stream,
 /// - too many small unread data frames. Each one below 256 bytes costs the difference to 256 bytes. The

@@ -322,7 +322,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Calls `answer` with this request and another head. Unread content returns to this request.
+    /// Calls `answer` with this request and another head. The part of the body that was not read is put back
+    /// into this request.
     pub(crate) fn with_head<'s, R>(
         &mut self,
         head: &'s RequestHead<'s>,

@@ -323,7 +323,7 @@ impl Response {
         self
     }
 
-    /// Returns the headers with a meaning for the server.
+    /// Returns the headers that the server itself evaluates.
     #[inline]
     pub(crate) const fn marks(&self) -> Marks {
         self.marks
@@ -334,7 +334,7 @@ impl Response {
         self.told = Some(ResponseMetadata::Forwarded(forwarded));
     }
 
-    /// Sets the policy that has rejected the request, for the record.
+    /// Names the policy that rejected the request, for the access log.
     pub fn set_refused(&mut self, refused: Refused) {
         self.told = Some(ResponseMetadata::Refused(Box::new(refused)));
     }

@@ -214,7 +214,7 @@ impl AsyncWrite for Tunnel {
     }
 }
 
-/// Returns the connection to its previous owner, which still counts it.
+/// Returns the connection to its previous owner, which has counted it as open all the time.
 impl Drop for Tunnel {
     fn drop(&mut self) {
         self.trace.left.set(self.transport.take());

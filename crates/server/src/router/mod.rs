@@ -168,7 +168,8 @@ impl Router {
         Layered::new(self).layer(layer)
     }
 
-    /// Like [`on`](Self::on), but returns errors. For routes from user input.
+    /// Like [`on`](Self::on), but returns errors. Use this method if the paths of routes come from user
+    /// input, such as a config file.
     ///
     /// # Errors
     /// The method is not a token, or the path is invalid or conflicts with another route.

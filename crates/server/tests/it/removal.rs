@@ -32,8 +32,8 @@ fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The server once kept this object for its whole life. In a gateway, the object holds an upstream with its
-/// health checks and DNS lookups.
+/// An earlier version kept this object until the server ended. In a gateway, the object holds an upstream
+/// with its health checks and DNS lookups.
 #[test]
 fn what_a_removed_listener_held_goes_with_its_last_connection() {
     let held = Arc::new(());

@@ -25,7 +25,7 @@ pub(super) enum FetchError {
     Status(StatusCode),
     /// The fetch took too long.
     TimedOut,
-    /// The document is unusable. The payload is the reason.
+    /// The document is unusable. The text is the reason of the failure.
     Useless(String),
 }
 

@@ -1,5 +1,5 @@
-//! Caches small documents from other servers, such as key sets. A document is fetched again when it is old,
-//! or when a caller misses an entry in it.
+//! Caches small documents from other servers, such as key sets. A document is fetched again when its maximum
+//! age is over, or when a caller does not find an entry in it.
 //!
 //! ```text
 //!               for a while              asked for, or old
@@ -170,7 +170,7 @@ impl<T> KeptDocument<T> {
     }
 }
 
-/// Fetches the document until its last clone is dropped.
+/// Keeps the document current by fetching it repeatedly, until the last clone of this value is dropped.
 fn run<T, E: fmt::Display>(
     shared: Weak<Shared<T>>,
     stages: watch::Receiver<Stage>,

@@ -32,7 +32,7 @@ pub struct BasicAuthConfig {
     pub realm: Option<String>,
     /// Names and hashes of passwords. Of several with the same name, the last counts.
     pub users: Vec<(String, PasswordHash)>,
-    /// Header that sends the user to the upstream. Default: none.
+    /// Name of the request header that sends the user name to the upstream. Default: none.
     pub user_field: Option<String>,
 }
 

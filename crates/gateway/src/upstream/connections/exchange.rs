@@ -107,9 +107,9 @@ impl Exchange {
 
     /// Begins to read.
     #[inline]
-    pub(crate) fn turn<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e> {
+    pub(crate) fn begin_poll<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e> {
         match self {
-            Self::Http1(exchange) => ResponsePoll::Http1(exchange.turn(buffers)),
+            Self::Http1(exchange) => ResponsePoll::Http1(exchange.begin_poll(buffers)),
             Self::Http2(exchange) => ResponsePoll::Http2(exchange),
         }
     }
@@ -198,8 +198,8 @@ impl ResponsePoll<'_> {
     /// Limits the bytes of one read.
     #[inline]
     pub(crate) const fn read_at_most(&mut self, bytes: usize) {
-        if let Self::Http1(turn) = self {
-            turn.read_at_most(bytes);
+        if let Self::Http1(poll) = self {
+            poll.read_at_most(bytes);
         }
     }
 
@@ -207,7 +207,7 @@ impl ResponsePoll<'_> {
     #[inline]
     pub(crate) fn take_content(&mut self) -> Option<&[u8]> {
         match self {
-            Self::Http1(turn) => turn.take_content(),
+            Self::Http1(poll) => poll.take_content(),
             Self::Http2(_) => None,
         }
     }
@@ -220,7 +220,7 @@ impl ResponsePoll<'_> {
         now: Duration,
     ) -> Poll<Result<ResponseEvent<'_>, Error>> {
         match self {
-            Self::Http1(turn) => turn.poll_event(cx, now),
+            Self::Http1(poll) => poll.poll_event(cx, now),
             Self::Http2(exchange) => exchange.poll_event(cx, now),
         }
     }

@@ -151,7 +151,8 @@ impl Connections {
     }
 }
 
-/// Returns the share of one of `workers` workers in `all` connections, at least one.
+/// Divides `all` connections among `workers` workers, and returns the share of each worker: at least one
+/// connection.
 fn share_of(all: usize, workers: usize, worker: usize) -> usize {
     (all / workers + usize::from(worker < all % workers)).max(1)
 }

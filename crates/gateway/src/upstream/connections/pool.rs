@@ -193,8 +193,8 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
 }
 
 /// Returns the limits for connections with a PROXY header. They are useless after their client has left,
-/// which the pool does not notice. Therefore they stay idle only briefly, and all of them have the limit of
-/// one server.
+/// which the pool does not notice. Therefore they stay idle only briefly, and together they may be as many as
+/// the connections of one server.
 fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     PoolConfig {
         idle_max: config.idle_max.min(config.idle_per_address_max),

@@ -26,7 +26,7 @@ impl Latency {
     }
 
     /// Records that a request failed after `elapsed`, as a response that took ten times as long as usual. A
-    /// single failure is soon forgotten. Repeated failures make the server the slowest of all.
+    /// single failure is soon forgotten. After repeated failures, the server ranks as the slowest.
     pub(crate) fn record_failure(&self, elapsed: Duration, now: u64) {
         let elapsed = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.update(|average| {

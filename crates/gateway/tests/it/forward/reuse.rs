@@ -1,5 +1,5 @@
-//! Connections that end just as they are reused. The gateway sends the request again if that is allowed; then
-//! clients notice nothing.
+//! Connections that end just as they are reused. If a kept connection turns out to be closed, the gateway
+//! sends the request again if that is allowed, so clients notice nothing.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 #[test]
 fn a_request_that_is_idempotent_is_sent_again_on_a_fresh_connection() {
     let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
-    // Neither a failure of the server nor a retry.
+    // This counts neither as a failure of the server nor as a retry.
     let config = UpstreamConfig::new("a", [listening.address.into()]);
     let gateway = Gateway::start(UpstreamConfig { retries_max: 0, ..config });
     let mut client = Client::new(gateway.address);

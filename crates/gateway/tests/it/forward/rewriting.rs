@@ -18,7 +18,8 @@ fn path(template: &str, paths: &PathMatch) -> ForwardConfig {
     ForwardConfig { rewrite, ..ForwardConfig::default() }
 }
 
-/// Returns the target that the upstream server gets from a route for `paths` with the rewrite `template`.
+/// Sends a request through a route for `paths` with the rewrite `template`, and returns the target that
+/// arrives at the upstream server.
 fn asked(paths: &PathMatch, template: &str, target: &str) -> String {
     let recorder = Recorder::start();
     let gateway = Gateway::routed(recorder.address, paths.clone(), path(template, paths));

@@ -59,8 +59,8 @@ impl Compression {
     pub const DEFAULT_CODINGS: [ContentCoding; 3] =
         [ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip];
 
-    /// Creates a layer with [zstd, brotli and gzip](Self::DEFAULT_CODINGS). The methods document their
-    /// defaults.
+    /// Creates a layer with [zstd, brotli and gzip](Self::DEFAULT_CODINGS). The documentation of each method
+    /// states its default.
     pub fn new() -> Self {
         Self {
             coders: Self::DEFAULT_CODINGS.map(LeveledCoding::new).into(),

@@ -208,8 +208,8 @@ pub(super) fn log_encoder_failure(error: &dyn std::error::Error) {
 }
 
 /// Window of 128 KiB for brotli and zstd: references reach no further back. A larger window hardly improves
-/// the compression of pages and JSON, and needs as much more memory for each stream. Clients may refuse zstd
-/// windows over 8 MiB (RFC 9659).
+/// the compression of pages and JSON, but the memory of each stream grows in proportion. Clients may refuse
+/// zstd windows over 8 MiB (RFC 9659).
 const WINDOW_BITS: u32 = 17;
 
 /// From this level on, the default tables are too large for this window: 42 MiB at level 12.

@@ -26,7 +26,7 @@ impl PooledEncoder {
         if !pool.borrow_mut().count_one_more(in_use_max) {
             return None;
         }
-        // From here on, the compressor counts as used until its drop.
+        // From here on, the compressor counts as in use until it is dropped.
         let mut pooled = Self { pool: pool.clone(), coder, encoder: None };
         let kept = pool.borrow_mut().take(coder);
         pooled.encoder = kept.and_then(Encoder::restarted).or_else(|| Encoder::new(coder));

@@ -29,7 +29,7 @@ pub enum CheckKind {
         path: String,
         /// `Host` of the request. Default: the server's address.
         host: Option<String>,
-        /// Statuses of a healthy server. Default 200 to 399.
+        /// Status codes that count as healthy. Default 200 to 399.
         statuses: Vec<StatusRange>,
         /// Text that must be in the first 64 KiB of the body. Default none.
         content: Option<String>,

@@ -117,9 +117,9 @@ impl Expected<'_> {
         buffers: &ReadBuffers,
         read: &mut Vec<u8>,
     ) -> Poll<Result<(), ProbeFailure>> {
-        let mut turn = exchange.turn(buffers);
+        let mut poll = exchange.begin_poll(buffers);
         loop {
-            match ready!(turn.poll_event(cx, now)).map_err(ProbeFailure::Exchange)? {
+            match ready!(poll.poll_event(cx, now)).map_err(ProbeFailure::Exchange)? {
                 ResponseEvent::Final(head, _) => {
                     if !self.statuses.iter().any(|range| range.contains(head.status)) {
                         return Poll::Ready(Err(ProbeFailure::Status(head.status)));
