@@ -1,4 +1,4 @@
-//! A load from start to end: threads, their common start, progress, and the total.
+//! Runs a load: starts the threads together, reports progress, and adds up the results.
 
 use std::fmt;
 use std::io;
@@ -25,45 +25,45 @@ use crate::worker::{ConnectionOptions, LoadTls, OpenError, Share, ThreadPlan, Wo
 /// A load.
 #[derive(Clone)]
 pub struct Load {
-    /// Requests.
+    /// The requests.
     pub requests: Arc<dyn Requests>,
-    /// Addresses of the server; connections take them in turn. At least one.
+    /// Addresses of the server, at least one. Connections use them in turn.
     pub addresses: Vec<UpstreamAddr>,
     /// TLS settings, if the load uses TLS. The connector decides about session resumption.
     pub tls: Option<LoadTls>,
-    /// Connections at the same time, of all workers together; at least one for each.
+    /// Number of connections of all workers together, at least one for each worker.
     pub connections: usize,
-    /// Threads.
+    /// Number of threads.
     pub workers: usize,
-    /// When requests start.
+    /// The schedule of the requests.
     pub pace: Pace,
-    /// Duration or number of requests.
+    /// The duration, or the number of requests.
     pub limit: Limit,
-    /// Duration of the warm-up.
+    /// The duration of the warm-up.
     pub warm_up: Duration,
-    /// Use of the connections.
+    /// The use of connections.
     pub connection_options: ConnectionOptions,
-    /// Ends the load from outside.
+    /// Stops the load from outside.
     pub stop: StopFlag,
     /// Process id of the server, to measure its resource use.
     pub server: Option<u32>,
 }
 
-/// Results of a load.
+/// The results of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Results of its requests.
+    /// The results of the requests.
     pub record: Record,
-    /// Course over time.
+    /// The results over time.
     pub over_time: OverTime,
-    /// Measured duration: until the last request completed or failed, if that was after the end.
+    /// The measured duration. It includes requests that completed or failed after the planned end.
     pub elapsed: Duration,
     /// Time since the last expected response at the end of the load.
     pub silence: Duration,
-    /// The time that rates are of. In an open loop how long requests were meant to start: answers to them may
-    /// come later.
+    /// The time base of rates. In an open loop, this is the time in which requests were due; responses may
+    /// arrive later.
     pub window: Duration,
-    /// Resource use of each thread of the generator.
+    /// Resource use of each thread of the load generator.
     pub workers: Vec<WorkerUse>,
     /// Resource use of the server.
     pub server: Option<ServerUse>,
@@ -71,9 +71,9 @@ pub struct Outcome {
     pub listen_queue: Option<ListenQueue>,
     /// `true` if the load was stopped from outside.
     pub is_stopped: bool,
-    /// Why some of the connections could not be opened before the start, and how many.
+    /// The number of connections that could not be opened before the start, and a reason.
     pub missing: Option<(usize, OpenError)>,
-    /// The time until each subscriber was told of a publication, where that was the load.
+    /// The times until subscribers were notified of a publication. `None` for other loads.
     pub deliveries: Option<Times>,
 }
 
@@ -86,18 +86,18 @@ pub struct ServerUse {
     pub resident_before_bytes: u64,
     /// Resident memory after, in bytes.
     pub resident_after_bytes: u64,
-    /// The most that was seen.
+    /// Maximum observed resident memory, in bytes.
     pub resident_max_bytes: u64,
     /// `true` if CPU time is missing, because processes ended without a parent that waited for them.
     pub is_incomplete: bool,
 }
 
-/// Why a load could not begin.
+/// Reason why a load could not begin.
 #[derive(Debug)]
 pub enum RunError {
-    /// No connection could be opened.
+    /// No connection to this address could be opened.
     Connect(UpstreamAddr, OpenError),
-    /// The system refuses threads, timers or reactors.
+    /// The system refused a thread, a timer or a reactor.
     System(io::Error),
     /// The process of the server does not exist.
     ServerMissing(u32),
@@ -136,10 +136,10 @@ impl Load {
     /// Runs the load. Calls `watch` with the progress a few times a second.
     ///
     /// # Errors
-    /// It could not begin. Whatever happens afterwards is part of the outcome.
+    /// Returns an error if the load could not begin. Later failures are part of the outcome.
     ///
     /// # Panics
-    /// There is no address, or no worker.
+    /// Panics if there is no address or no worker.
     pub fn run(&self, watch: &mut dyn FnMut(&Progress)) -> Result<Outcome, RunError> {
         assert!(!self.addresses.is_empty() && self.workers > 0, "a load needs an address and a worker");
         if let Some(id) = self.server {
@@ -153,12 +153,12 @@ impl Load {
         self.run_threads(plans, &intervals, watch)
     }
 
-    /// Makes the load on a child, in one thread: messages of MCP as lines. Addresses, connections and workers
-    /// are of no concern; `manner.pipeline` says how many requests are unanswered at a time, and the next is
-    /// sent as soon as one is answered.
+    /// Runs the load on a child process in one thread: MCP messages as lines. Ignores the addresses,
+    /// connections and workers. `connection_options.pipeline` is the number of concurrent requests; the next
+    /// request is sent when a response arrives.
     ///
     /// # Errors
-    /// It could not begin. Whatever happens afterwards is part of the outcome.
+    /// Returns an error if the load could not begin. Later failures are part of the outcome.
     pub fn run_child(
         &self,
         child: &ChildServer,
@@ -197,7 +197,7 @@ impl Load {
         opened: Arc<AtomicUsize>,
     ) -> ThreadPlan {
         let connections = share(self.connections as u64, worker, self.workers);
-        // Each worker begins with another address.
+        // Each worker begins with a different address.
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(worker % self.addresses.len().max(1));
         ThreadPlan {
@@ -228,7 +228,7 @@ impl Load {
         }
     }
 
-    /// Some may be missing, but not all.
+    /// Waits for the connections. Some may fail, but not all.
     fn wait_for_connections(
         &self,
         threads: &[WorkerThread],
@@ -289,7 +289,7 @@ impl Load {
     }
 }
 
-/// Work of the thread that waits for the others.
+/// The work of the thread that waits for the workers.
 struct Watcher {
     clock: Clock,
     measured_from: Duration,
@@ -310,7 +310,8 @@ impl Watcher {
             clock: Clock::system(),
             measured_from: begin + load.warm_up,
             over_time: OverTime::new(load.interval()),
-            // A short load may end before the first measurement; this one is just before the start.
+            // A short load may end before the first measurement, so one measurement is made just before the
+            // start.
             before: server.as_mut().filter(|_| load.warm_up.is_zero()).and_then(Meter::look),
             server,
             after: None,
@@ -394,7 +395,7 @@ impl Watcher {
     }
 }
 
-/// Lets all threads get ready before the start.
+/// Time for all threads to get ready before the start.
 const HEAD_START: Duration = Duration::from_millis(20);
 
 const LOOK: Duration = Duration::from_millis(200);

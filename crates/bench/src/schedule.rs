@@ -1,4 +1,4 @@
-//! When requests are meant to start. Nothing here waits or sends.
+//! The planned start times of requests. This module does not wait or send.
 
 use std::time::Duration;
 
@@ -9,31 +9,31 @@ use crate::stop::Limit;
 /// Distribution of requests over time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
-    /// A closed loop: each connection sends its next request when the last is answered.
+    /// A closed loop: each connection sends its next request when it has received the response.
     Closed,
-    /// An open loop: so many requests a second, at equal distances, whatever becomes of those before.
+    /// An open loop: requests at equal intervals, independent of the responses to earlier requests.
     Constant {
-        /// Requests a second, of all workers together; more than 0.
+        /// Requests per second of all workers together; more than 0.
         rate: f64,
     },
     /// An open loop with requests at random times, as from many independent clients: a Poisson process.
     Poisson {
-        /// Requests a second on average, of all workers together; more than 0.
+        /// Average number of requests per second of all workers together; more than 0.
         rate: f64,
-        /// Decides the distances: the same seed gives the same.
+        /// Seed of the intervals: the same seed gives the same intervals.
         seed: u64,
     },
 }
 
 impl Pace {
-    /// Returns random arrivals at `rate`. Without a `seed`, they are others each time; that seed is short
-    /// enough to type.
+    /// Returns random start times at `rate`. Without a `seed`, they are different each time, with a seed that
+    /// is short enough to type.
     pub fn poisson(rate: f64, seed: Option<u64>) -> Self {
         let any_seed = || u64::from(Clock::system().now_exact().subsec_nanos()) % 1_000_000;
         Self::Poisson { rate, seed: seed.unwrap_or_else(any_seed) }
     }
 
-    /// The rate that is offered; `None` for a closed loop, which takes what it gets.
+    /// Returns the scheduled rate, or `None` for a closed loop, which has none.
     pub const fn rate(self) -> Option<f64> {
         match self {
             Self::Closed => None,
@@ -47,7 +47,7 @@ impl Pace {
         let rate = self.rate()?;
         Some(match limit {
             Limit::Duration(duration) => duration,
-            // More than there is time for is as long as there is.
+            // The load cannot last longer than `Duration::MAX`.
             Limit::Requests(requests) => {
                 Duration::try_from_secs_f64(requests as f64 / rate).unwrap_or(Duration::MAX)
             }
@@ -59,7 +59,7 @@ impl Pace {
     pub const fn tried_again(self, try_number: u64) -> Self {
         match self {
             Self::Poisson { rate, seed } => {
-                // Far apart: the workers of a load have the seeds next to its own.
+                // The seeds are far apart, because the workers of a load use the seeds next to its own.
                 let seed = seed.wrapping_add(try_number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 Self::Poisson { rate, seed }
             }
@@ -68,7 +68,7 @@ impl Pace {
     }
 }
 
-/// The intended starts of one worker's requests.
+/// The planned start times of one worker's requests.
 #[derive(Debug)]
 pub struct Schedule(StartTimes);
 
@@ -78,7 +78,7 @@ enum StartTimes {
     Constant {
         begin: Duration,
         rate: f64,
-        /// Which of the requests of all workers is next, counted from 0.
+        /// Number of the next request among the requests of all workers, counted from 0.
         place: u64,
         step: u64,
     },
@@ -90,7 +90,7 @@ enum StartTimes {
 }
 
 impl Schedule {
-    /// The share of worker `worker`, one of `workers`, of a load that begins at `begin`.
+    /// Returns the schedule of worker `worker` of `workers`, for a load that begins at `begin`.
     pub fn new(pace: Pace, begin: Duration, worker: usize, workers: usize) -> Self {
         Self(match pace {
             Pace::Closed => StartTimes::Closed,
@@ -107,7 +107,7 @@ impl Schedule {
         })
     }
 
-    /// When the next request is meant to start; `None` in a closed loop, where that is up to the answers.
+    /// Returns the planned start of the next request. `None` in a closed loop, where responses decide.
     #[inline]
     pub fn next(&self) -> Option<Duration> {
         match &self.0 {
@@ -120,7 +120,7 @@ impl Schedule {
         }
     }
 
-    /// The next request has started, or is given up.
+    /// Advances to the following request: the next one has started, or was given up.
     #[inline]
     pub fn advance(&mut self) {
         self.0.advance();

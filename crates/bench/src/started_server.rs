@@ -15,7 +15,7 @@ use thruway_net::Clock;
 use crate::plan::reachable_address;
 use crate::stop::StopFlag;
 
-/// A server in a process group of its own. It is ended when this is dropped.
+/// A server in its own process group. Dropping this value ends the group.
 #[derive(Debug)]
 pub struct StartedServer {
     child: Child,
@@ -24,22 +24,22 @@ pub struct StartedServer {
     grace: Duration,
 }
 
-/// Why a server is of no use.
+/// Reason why a server cannot be used.
 #[derive(Debug)]
 pub enum StartError {
     /// This command has ended.
     Ended(String, ExitStatus),
     /// This command does not listen at the address.
     NotListening(String, UpstreamAddr),
-    /// The system does not start this command.
+    /// The system could not start this command.
     NotStarted(String, io::Error),
 }
 
-/// The process groups that were started here and must not outlive this process. Clones share them.
+/// The process groups that were started here and must not outlive this process. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessGroups(Arc<Mutex<Vec<Pid>>>);
 
-/// Keeps other processes from being started while it exists.
+/// Prevents the start of other processes while it exists.
 #[derive(Debug)]
 pub struct KilledGroups<'a>(
     #[expect(dead_code, reason = "it is held, not looked at")] MutexGuard<'a, Vec<Pid>>,
@@ -49,17 +49,17 @@ impl StartedServer {
     /// Starts `command` with the shell.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// Returns an error if the command cannot be started.
     pub fn start(command: &str, groups: &ProcessGroups) -> Result<Self, StartError> {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("exec {command}"));
         Self::of(&mut shell, command, groups, GRACE)
     }
 
-    /// Starts a command that messages call `name`. When it is asked to end, it has `grace` for it.
+    /// Starts a command, which messages call `name`. After SIGTERM, it has the time `grace` to end.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// Returns an error if the command cannot be started.
     pub fn of(
         command: &mut Command,
         name: &str,
@@ -72,20 +72,20 @@ impl StartedServer {
         Ok(Self { child, command: name.to_owned(), groups: groups.clone(), grace })
     }
 
-    /// The id of its process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its exit status, if it has ended.
+    /// Returns the exit status, if the server has ended.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Checks that it has not ended.
+    /// Checks that the server is running.
     ///
     /// # Errors
-    /// It has ended.
+    /// Returns an error if the server has ended.
     pub fn still_runs(&mut self) -> Result<(), StartError> {
         match self.status() {
             Some(status) => Err(StartError::Ended(self.command.clone(), status)),
@@ -93,11 +93,11 @@ impl StartedServer {
         }
     }
 
-    /// Waits until it listens at one of `addresses`, and returns that one. Gives up after 20 seconds, or when
-    /// `stop` is set.
+    /// Waits until the server listens at one of `addresses`, and returns this address. Gives up after 20
+    /// seconds, or when `stop` is set.
     ///
     /// # Errors
-    /// It has ended, or does not listen.
+    /// Returns an error if the server has ended or does not listen.
     pub fn wait_until_ready(
         &mut self,
         addresses: &[UpstreamAddr],
@@ -143,10 +143,10 @@ impl Drop for StartedServer {
 }
 
 impl ProcessGroups {
-    /// Starts a process that leads a group of its own.
+    /// Starts a process that leads its own group.
     ///
     /// # Errors
-    /// The system does not start it.
+    /// Returns an error if the system cannot start the process.
     pub fn start(&self, command: &mut Command) -> io::Result<Child> {
         // A caller that ends all groups waits until this one is in the list.
         let mut groups = self.lock();
@@ -155,17 +155,17 @@ impl ProcessGroups {
         Ok(child)
     }
 
-    /// Knows a process from now on that was started elsewhere, and leads a group.
+    /// Adds a process that was started elsewhere and leads a group.
     pub fn add(&self, id: u32) {
         self.lock().extend(i32::try_from(id).ok().and_then(Pid::from_raw));
     }
 
-    /// The process has ended, and its number may be another's soon.
+    /// Removes a process that has ended, because the system may reuse its id.
     pub fn forget(&self, id: u32) {
         self.lock().retain(|group| group.as_raw_nonzero().get().unsigned_abs() != id);
     }
 
-    /// Kills all of them; no other is started for as long as what is returned exists.
+    /// Kills all process groups. No process can be started while the returned value exists.
     pub fn kill(&self) -> KilledGroups<'_> {
         let groups = self.lock();
         for group in groups.iter() {

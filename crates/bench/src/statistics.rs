@@ -1,8 +1,8 @@
-//! Medians, ratios within pairs, and how sure one can be of them; no sample is thrown away.
+//! Medians, ratios within pairs, and their confidence. Every sample counts: outliers are not removed.
 //!
-//! Intervals are exact for any distribution: their ends are two of the values in their order, chosen so that
-//! the true median lies between them with a probability that is known. Few values have intervals too, which
-//! cover less than what a claim needs.
+//! Intervals are valid for any distribution: their ends are two of the sorted values, so that the true median
+//! lies between them with a known probability. Intervals of few values have a lower confidence level than a
+//! verdict needs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 /// Median and spread of some values.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// The middle one, or between the two in the middle.
+    /// The median.
     pub median: f64,
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
-    /// Number of values.
+    /// The number of values.
     pub n: usize,
 }
 
-/// A ratio, or another figure of pairs, and between which it lies.
+/// A ratio, or another figure of pairs, with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// The median of the ratios.
     pub median: f64,
     /// The lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
     /// Probability that the interval contains the true value: at least 0.95 with six pairs or more, less with
     /// fewer. It is 0 for values of separate runs, because the machine may have changed between them.
@@ -36,7 +36,7 @@ pub struct Ratio {
 }
 
 impl Summary {
-    /// Summarises `values`; nothing for no values, or when one of them is not a number.
+    /// Summarizes `values`. Returns `None` if there are no values, or if a value is not a number.
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || values.iter().any(|value| value.is_nan()) {
             return None;
@@ -46,15 +46,16 @@ impl Summary {
         Some(Self { median: middle(&sorted), min: sorted[0], max: sorted[sorted.len() - 1], n: sorted.len() })
     }
 
-    /// Summarises the ratios of `pairs`, first to second: each is taken within its pair, so that what slowed
-    /// both runs down cancels out.
+    /// Summarizes the ratios of `pairs`, first to second. Each ratio is computed within its pair, so that
+    /// slowdowns of both runs cancel out.
     pub fn of_ratios(pairs: &[(f64, f64)]) -> Option<Self> {
         Self::of(&ratios(pairs))
     }
 }
 
 impl Ratio {
-    /// The median ratio of `pairs`, first to second. Nothing for no pairs, or where a ratio is no number.
+    /// Returns the median ratio of `pairs`, first to second. `None` without pairs, or if a ratio is not a
+    /// number.
     pub fn of_pairs(pairs: &[(f64, f64)]) -> Option<Self> {
         Self::around_median(ratios(pairs))
     }
@@ -65,7 +66,7 @@ impl Ratio {
     }
 
     /// Returns the ratio of unpaired values, such as those of another day: the median of the ratios of each
-    /// value to each. The interval is that of Mann and Whitney.
+    /// value to each, with the interval of Mann and Whitney.
     pub fn of_unpaired(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
         Self::between(each.collect(), left_out_of_unpaired(ours.len(), theirs.len()))
@@ -76,9 +77,9 @@ impl Ratio {
     /// widened by the spread of the run with the larger one: a whole run may be shifted by as much as its
     /// values differ.
     ///
-    /// The coverage is 0. Values of one run tell how much figures vary within it, and nothing of the
-    /// difference between runs: the machine, its temperature and its other programs may have changed. Only
-    /// pairs within a run cancel that.
+    /// The coverage is 0. The values of one run show the variation within this run, but not the difference
+    /// between runs: the machine, its temperature and its other programs may have changed. Only pairs within
+    /// one run cancel that.
     pub fn of_separate_runs(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
         let all = Self::between(each.collect(), (0, 0.0))?;
@@ -88,7 +89,7 @@ impl Ratio {
         widened.high.is_finite().then_some(widened)
     }
 
-    /// The median of values and all that lies between the least and the greatest.
+    /// Returns the median of values, with the least and the greatest value as the interval.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let coverage = left_out_of(values.len(), 0.0).1;
         Self::between(values.to_vec(), (0, coverage))
@@ -99,7 +100,7 @@ impl Ratio {
         Self::between(values, left_out)
     }
 
-    /// The interval that leaves out so many values at either end, and what it covers.
+    /// Returns the interval that omits this number of values at either end, and its coverage.
     fn between(mut values: Vec<f64>, (left_out, coverage): (usize, f64)) -> Option<Self> {
         let Summary { median, n, .. } = Summary::of(&values).filter(|summary| summary.max.is_finite())?;
         values.sort_by(f64::total_cmp);
@@ -206,7 +207,7 @@ pub const CERTAINTY: f64 = 0.95;
 /// Number of standard deviations to either side that leaves out 5 %.
 const NORMAL_95: f64 = 1.96;
 
-/// Up to so many pairs, their orders are counted; with more, the counts are no longer exact.
+/// Maximum number of pairs whose orders are counted. With more, the counts would not be exact.
 const EXACT_MAX: usize = 400;
 
 #[cfg(test)]

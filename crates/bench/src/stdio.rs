@@ -1,5 +1,5 @@
-//! Servers that are children: started with pipes for their input and output, driven through them, ended with
-//! the load.
+//! Servers that run as child processes: the load generator writes to their input, reads their output, and
+//! ends them after the load.
 
 use std::fmt;
 use std::fs::File;
@@ -17,8 +17,8 @@ use thruway_net::{Clock, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-/// A server that reads its standard input and writes its standard output, in a process group of its own. It
-/// is ended when this is dropped: asked by the end of its input, then by SIGTERM, then killed.
+/// A server that reads its standard input and writes its standard output, in its own process group. Dropping
+/// this value ends the server: it closes the input, then sends SIGTERM, then kills the group.
 #[derive(Debug)]
 pub struct ChildServer {
     child: Child,
@@ -26,20 +26,20 @@ pub struct ChildServer {
     output: Option<OwnedFd>,
 }
 
-/// Why a child cannot be loaded.
+/// Reason why a child process cannot be loaded.
 #[derive(Debug)]
 pub enum ChildError {
-    /// There is no command.
+    /// The command is empty.
     CommandMissing,
-    /// The system does not start it.
+    /// The system could not start the process.
     NotStarted(io::Error),
 }
 
 impl ChildServer {
-    /// Starts a command with its arguments. It inherits the standard error.
+    /// Starts a command with its arguments. The process inherits the standard error.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// Returns an error if the process cannot be started.
     pub fn start(command: &[String]) -> Result<Self, ChildError> {
         let [program, args @ ..] = command else { return Err(ChildError::CommandMissing) };
         let mut command = Command::new(program);
@@ -49,12 +49,12 @@ impl ChildServer {
         Ok(Self { child, input: input.map(OwnedFd::from), output: output.map(OwnedFd::from) })
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The other ends of its input and its output. Its input stays open for as long as it is not ended.
+    /// Returns the other ends of its input and its output. The input stays open until the server is ended.
     pub(crate) fn descriptors(&self) -> io::Result<(OwnedFd, OwnedFd)> {
         match (&self.input, &self.output) {
             (Some(input), Some(output)) => Ok((input.try_clone()?, output.try_clone()?)),
@@ -118,9 +118,9 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    /// Watches them with the reactor of this thread.
+    /// Registers the pipes with the reactor of this thread.
     pub(crate) fn watch(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
-        // Not blocking is a property of our ends alone.
+        // Non-blocking mode applies only to the ends of this process.
         let input = Sender::from_file(File::from(input))?;
         Ok(Self { input: Some(input), output: Receiver::from_file(File::from(output))? })
     }

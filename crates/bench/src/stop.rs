@@ -4,26 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Duration or number of requests.
+/// The duration or the number of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// All that happens in this time.
+    /// A duration.
     Duration(Duration),
     /// Number of requests of all workers together.
     Requests(u64),
 }
 
-/// Ends a load from outside, as Ctrl-C does. Clones are one and the same.
+/// Stops a load from outside, for example on Ctrl-C. Clones share the flag.
 #[derive(Clone, Default, Debug)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Ends the load within a tenth of a second.
+    /// Stops the load within a tenth of a second.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns when the load is ended from outside.
+    /// Returns when the load is stopped from outside.
     pub(crate) async fn wait(&self) {
         while !self.is_set() {
             tokio::time::sleep(LOOK).await;
@@ -36,7 +36,7 @@ impl StopFlag {
     }
 }
 
-/// Remaining part of the load of one worker.
+/// The remaining part of the load of one worker.
 #[derive(Debug)]
 pub(crate) struct Budget {
     /// Time after which no request is due.
@@ -47,7 +47,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// The share of worker `worker` of `workers` in a load that is measured from `measured_from` on.
+    /// Returns the share of worker `worker` of `workers` in a load that is measured from `measured_from` on.
     pub(crate) fn new(limit: Limit, measured_from: Duration, worker: usize, workers: usize) -> Self {
         let (end, requests_left) = match limit {
             Limit::Duration(duration) => (Some(measured_from + duration), u64::MAX),
@@ -56,7 +56,7 @@ impl Budget {
         Self { end, measured_from, requests_left }
     }
 
-    /// Takes a request that is meant to start at `intended`; false if there is none left.
+    /// Takes a request that is due at `intended`. Returns `false` if none is left.
     #[inline]
     pub(crate) fn take(&mut self, intended: Duration) -> bool {
         if self.requests_left == 0 || self.end.is_some_and(|end| intended >= end) {
@@ -66,7 +66,7 @@ impl Budget {
         true
     }
 
-    /// Lets no request start from `now` on.
+    /// Prevents the start of requests from `now` on.
     pub(crate) fn end_at(&mut self, now: Duration) {
         self.end = Some(self.end.map_or(now, |end| end.min(now)));
     }

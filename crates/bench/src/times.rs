@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// A distribution of times between 64 ns and an hour, exact to a thousandth. Longer ones are counted as an
-/// hour.
+/// A distribution of times between 64 ns and an hour, with an error of at most a thousandth. Longer times
+/// count as an hour.
 #[derive(Clone, Debug)]
 pub struct Times(Histogram<u64>);
 
 impl Times {
-    /// Exact to a thousandth.
+    /// Returns an empty distribution with an error of at most a thousandth.
     pub fn exact() -> Self {
         Self::with_digits(3)
     }
 
-    /// Exact to a hundredth: an eighth of the memory.
+    /// Returns an empty distribution with an error of at most a hundredth, which needs an eighth of the
+    /// memory.
     pub fn coarse() -> Self {
         Self::with_digits(2)
     }
@@ -25,22 +26,22 @@ impl Times {
         Self(histogram.expect("the bounds are in order"))
     }
 
-    /// Counts `time`.
+    /// Records `time`.
     #[inline]
     pub fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Adds what another has counted.
+    /// Adds the times of another distribution.
     ///
     /// # Panics
-    /// The other is not as exact as this one.
+    /// Panics if the other distribution is less exact than this one.
     pub fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
-    /// Adds those that another has counted and that are above `bound`; the shortest of them, if there are
-    /// any.
+    /// Adds the times of another distribution that are above `bound`. Returns the shortest of them, if there
+    /// are any.
     pub(crate) fn add_above(&mut self, bound: Duration, other: &Self) -> Option<Duration> {
         let mut shortest = None;
         for step in other.0.iter_recorded() {
@@ -58,32 +59,32 @@ impl Times {
         self.0.len()
     }
 
-    /// The time within which `percentile` of 100 were; 0 if none was counted.
+    /// Returns the time that `percentile` percent of the times do not exceed; 0 without times.
     pub fn percentile(&self, percentile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_percentile(percentile))
     }
 
-    /// The shortest; 0 if none was counted.
+    /// Returns the shortest time; 0 without times.
     pub fn min(&self) -> Duration {
         if self.0.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.0.min()) }
     }
 
-    /// The longest; 0 if none was counted.
+    /// Returns the longest time; 0 without times.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }
 
-    /// Their mean.
+    /// Returns the mean.
     pub fn mean(&self) -> Duration {
         Duration::from_secs_f64(self.0.mean() / 1e9)
     }
 
-    /// Their standard deviation.
+    /// Returns the standard deviation.
     pub fn deviation(&self) -> Duration {
         Duration::from_secs_f64(self.0.stdev() / 1e9)
     }
 
-    /// Whatever was counted is forgotten.
+    /// Removes all times.
     pub fn clear(&mut self) {
         self.0.reset();
     }

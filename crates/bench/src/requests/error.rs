@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-/// Why a request cannot be sent.
+/// Reason why a request cannot be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InvalidRequest {
-    /// CONNECT makes a tunnel.
+    /// CONNECT opens a tunnel, so it cannot be used for a load.
     Connect,
-    /// This name of a header field is no token.
+    /// The name of this header field is not a token.
     HeaderName(String),
-    /// This header field is written by the load generator, or would change how answers are read.
+    /// The load generator writes this header field itself, or the field would change how responses are read.
     HeaderOfOurs(String),
-    /// The value of this header field holds control characters.
+    /// The value of this header field contains control characters.
     HeaderValue(String),
-    /// The method is no token.
+    /// The method is not a token.
     Method,
-    /// There is no request.
+    /// The list of requests is empty.
     None,
     /// HTTP/2 does not allow the value of `Host` or of the path.
     NotForHttp2,
-    /// The request target breaks the grammar.
+    /// The request target is invalid.
     Target,
 }
 
@@ -53,7 +53,7 @@ impl InvalidRequest {
 
 impl std::error::Error for InvalidRequest {}
 
-/// Text that is no digest.
+/// The text is not a SHA-256 digest in hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidDigest;
 

@@ -5,18 +5,18 @@ use sha2::{Digest as _, Sha256};
 use super::error::InvalidDigest;
 use crate::failure::{Detail, Failure, FailureKind};
 
-/// Conditions for a successful response. By default any 2xx or 3xx status with any body.
+/// Conditions for a successful response. Default: any 2xx or 3xx status with any body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Expected {
-    /// The status.
+    /// The expected status.
     pub status: Option<u16>,
-    /// Body size in bytes.
+    /// The expected size of the body, in bytes.
     pub content_bytes: Option<u64>,
-    /// The SHA-256 digest of the content.
+    /// The expected SHA-256 digest of the body.
     pub sha256: Option<[u8; 32]>,
 }
 
-/// An answer that is being read.
+/// A response that is being read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -25,10 +25,10 @@ pub(crate) struct Answer {
 }
 
 impl Expected {
-    /// Reads a digest of 64 hexadecimal digits.
+    /// Parses a digest of 64 hexadecimal digits.
     ///
     /// # Errors
-    /// It is none.
+    /// Returns an error if the text is not such a digest.
     pub fn parse_digest(text: &str) -> Result<[u8; 32], InvalidDigest> {
         let digits = text.as_bytes();
         let mut digest = [0; 32];
@@ -42,7 +42,7 @@ impl Expected {
         Ok(digest)
     }
 
-    /// Begins to read an answer.
+    /// Begins to read a response.
     #[inline]
     pub(crate) fn begin(&self, status: u16) -> Answer {
         Answer { status, content_bytes: 0, digest: self.sha256.map(|_| Sha256::new()) }
@@ -68,7 +68,7 @@ impl Expected {
 }
 
 impl Answer {
-    /// More of the content.
+    /// Passes more of the body.
     #[inline]
     pub(crate) fn take_content(&mut self, content: &[u8]) {
         self.content_bytes += content.len() as u64;

@@ -1,37 +1,37 @@
-//! Files of requests: one JSON object a line.
+//! Files of requests: one JSON object on each line.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
 
-/// A line of a request file. Missing keys take the value for all requests.
+/// A line of a request file. A missing key takes the value for all requests.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestLine {
-    /// The URL; may hold placeholders in its path and query.
+    /// The URL. Its path and query may contain placeholders.
     pub url: String,
     /// The method.
     pub method: Option<String>,
-    /// Header fields; besides those for all requests.
+    /// Additional header fields.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The content; may hold placeholders.
+    /// The body, which may contain placeholders.
     pub content: Option<String>,
-    /// Frequency, relative to the other lines.
+    /// The frequency relative to the other lines.
     pub weight: Option<u32>,
-    /// The status that is expected.
+    /// The expected status.
     pub status: Option<u16>,
-    /// Expected body size in bytes.
+    /// The expected size of the body, in bytes.
     pub length: Option<u64>,
-    /// The SHA-256 digest of the content that is expected.
+    /// The expected SHA-256 digest of the body.
     pub sha256: Option<String>,
 }
 
-/// Reads the lines of a file; empty ones say nothing.
+/// Reads the lines of a file. Ignores empty lines.
 ///
 /// # Errors
-/// The first line that is no such object, or that there is none at all.
+/// Returns the first invalid line, or an error if the file has no lines.
 pub fn read_lines(text: &str) -> Result<Vec<RequestLine>, InvalidRequestsFile> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let read = lines.map(|(index, line)| {
@@ -45,10 +45,10 @@ pub fn read_lines(text: &str) -> Result<Vec<RequestLine>, InvalidRequestsFile> {
     Ok(read)
 }
 
-/// A line that cannot be used.
+/// An invalid line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidRequestsFile {
-    /// Which line, counted from 1.
+    /// The number of the line, counted from 1.
     pub line: usize,
     message: String,
 }
@@ -60,7 +60,7 @@ impl InvalidRequestsFile {
 
 impl fmt::Display for InvalidRequestsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // serde_json counts lines within what it was given, which is one.
+        // serde_json counts lines within its input, which is one line.
         let message = self.message.replace(" at line 1 column ", ", column ");
         let message = TYPES.iter().fold(message, |message, (name, words)| message.replace(name, words));
         write!(f, "line {}: {message}", self.line)

@@ -1,4 +1,4 @@
-//! HTTP requests, written once and sent often.
+//! HTTP requests that are written once and sent often.
 
 use thruway_http1::{BodyLength, RequestToWrite, ResponseTo, write_request_head};
 use thruway_message::{FieldName, FieldValue, Method};
@@ -9,28 +9,28 @@ use super::source::{Http2Request, Requests};
 use super::template::{Template, mixed};
 use super::url::LoadUrl;
 
-/// A request as people ask for it.
+/// A request with the options of the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpRequest {
-    /// URL, with its weight.
+    /// The URL, with its weight.
     pub url: LoadUrl,
     /// The method.
     pub method: String,
-    /// Header fields, by name and value. `Host` and `Content-Length` are there without.
+    /// Header fields, by name and value. `Host` and `Content-Length` are added if missing.
     pub headers: Vec<(String, String)>,
-    /// The content; may hold placeholders.
+    /// The body, which may contain placeholders.
     pub content: Vec<u8>,
     /// `true` if the connection stays open after the response.
     pub is_persistent: bool,
-    /// Expected response.
+    /// The expected response.
     pub expected: Expected,
 }
 
-/// Requests that are chosen by weight: at random, and always the same for the same number.
+/// Requests that are selected at random by their weights. The same number always selects the same request.
 #[derive(Debug)]
 pub struct HttpRequests {
     prepared: Vec<Prepared>,
-    /// Which request each of the weights' units means.
+    /// The request for each unit of weight.
     units: Vec<usize>,
 }
 
@@ -41,7 +41,7 @@ struct Prepared {
     expected: Expected,
     is_secured: bool,
     has_te: bool,
-    /// The same for HTTP/2, if all requests are equal.
+    /// The requests for HTTP/2, if all requests are equal.
     http2: Option<Http2Request>,
 }
 
@@ -49,12 +49,12 @@ struct Prepared {
 enum BodyBytes {
     /// All requests are the same.
     Fixed(Vec<u8>),
-    /// Head up to the length, and content.
+    /// The head up to the length, and the body.
     Varying { head: Template, content: Template, needs_length: bool },
 }
 
 impl HttpRequest {
-    /// GET, without content.
+    /// Returns a GET request without a body.
     pub fn get(url: LoadUrl) -> Self {
         Self {
             url,
@@ -74,7 +74,7 @@ impl HttpRequest {
         let field_lines = self.field_lines()?;
         let content = Template::new(&self.content);
         let mut head = Vec::new();
-        // RFC 9110 §8.6: where the method gives content a meaning, its absence is said too.
+        // RFC 9110 §8.6: if the method gives a body a meaning, an absent body has `Content-Length: 0`.
         let needs_length = matches!(method, Method::Post | Method::Put | Method::Patch);
         // Placeholder values are not checked: digits are valid everywhere.
         let target = self.url.target.replace("{n}", "0").replace("{random}", "0");
@@ -156,10 +156,10 @@ impl BodyBytes {
 }
 
 impl HttpRequests {
-    /// These requests.
+    /// Prepares these requests.
     ///
     /// # Errors
-    /// One of them is none that could be sent.
+    /// Returns an error if a request cannot be sent.
     pub fn new(requests: &[HttpRequest]) -> Result<Self, InvalidRequest> {
         let prepared = requests.iter().map(HttpRequest::prepare).collect::<Result<_, _>>()?;
         let weights = requests.iter().map(|request| request.url.weight as usize).enumerate();
@@ -174,7 +174,7 @@ impl HttpRequests {
     /// Prepares the same requests for HTTP/2.
     ///
     /// # Errors
-    /// One of them cannot be.
+    /// Returns an error if a request cannot be sent over HTTP/2.
     pub fn for_http2(mut self) -> Result<Self, InvalidRequest> {
         for prepared in &mut self.prepared {
             let request = prepared.to_http2(0).ok_or(InvalidRequest::NotForHttp2)?;

@@ -4,7 +4,7 @@
 //! expectations. [`HttpRequests`] implements it for HTTP requests; other messages over HTTP can have other
 //! implementations.
 
-// how people write it
+// options of the user
 mod url;
 mod template;
 mod file;

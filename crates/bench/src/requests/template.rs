@@ -1,7 +1,7 @@
-//! Text with placeholders: `{n}` is the number of the request, `{random}` 16 hexadecimal digits that differ
-//! from request to request.
+//! Text with placeholders: `{n}` is the number of the request, and `{random}` stands for 16 hexadecimal
+//! digits that differ from request to request.
 
-/// A text, cut at its placeholders.
+/// A text that was split at its placeholders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Template(Vec<Piece>);
 
@@ -13,7 +13,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Cuts `bytes` at its placeholders. Other braces are what they are.
+    /// Splits `bytes` at its placeholders. Other braces stay as they are.
     pub(super) fn new(bytes: &[u8]) -> Self {
         let mut pieces = Vec::new();
         let (mut start, mut at) = (0, 0);
@@ -49,7 +49,7 @@ impl Template {
 
     /// Appends the text for request `number`.
     pub(super) fn write(&self, number: u64, output: &mut Vec<u8>) {
-        // The same for all placeholders of a request, so that head and content can agree.
+        // All placeholders of a request have the same value, so that head and body can agree.
         let random = mixed(number);
         for piece in &self.0 {
             match piece {
@@ -83,7 +83,8 @@ fn hex_digit(value: u64) -> u8 {
     b"0123456789abcdef"[(value & 0xf) as usize]
 }
 
-/// A number that neighbours do not resemble, always the same for the same (the finalizer of `SplitMix64`).
+/// Returns a number without a visible relation to the results for neighboring inputs. The same input has the
+/// same result (the finalizer of `SplitMix64`).
 pub(super) const fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -4,27 +4,27 @@ use std::fmt;
 
 use thruway_client::{InvalidUrl, Url};
 
-/// A URL that can be loaded.
+/// A target URL of a load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadUrl {
-    /// Server.
+    /// The server.
     pub origin: Origin,
-    /// `true` for TLS.
+    /// `true` for https.
     pub is_https: bool,
-    /// Value of `Host`.
+    /// The value of `Host`.
     pub host: String,
-    /// Path and query, which may hold placeholders.
+    /// The path and the query, which may contain placeholders.
     pub target: String,
-    /// Frequency, relative to the others: `3` in `http://a/@3`.
+    /// The frequency relative to other URLs: `3` in `http://a/@3`.
     pub weight: u32,
 }
 
-/// Address of a server.
+/// The address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// A host, a name or an address, and a port.
+    /// A host, which is a name or an address, and a port.
     Tcp {
-        /// Without brackets.
+        /// The host, without brackets.
         host: String,
         /// The port.
         port: u16,
@@ -37,7 +37,7 @@ impl LoadUrl {
     /// Parses a URL with an optional weight.
     ///
     /// # Errors
-    /// The URL is invalid.
+    /// Returns an error if the URL is invalid.
     pub fn parse(text: &str) -> Result<Self, InvalidLoadUrl> {
         let (text, weight) = split_weight(text)?;
         if let Some(socket) = without_start(text, "http://").and_then(|rest| rest.strip_prefix("unix:")) {
@@ -70,13 +70,13 @@ impl LoadUrl {
     }
 }
 
-/// Returns the text behind `start`, ignoring the case of letters.
+/// Returns the text after `start`, ignoring the case of letters.
 fn without_start<'t>(text: &'t str, start: &str) -> Option<&'t str> {
     let (found, rest) = text.split_at_checked(start.len())?;
     found.eq_ignore_ascii_case(start).then_some(rest)
 }
 
-/// The number behind the last `@` in path or query is a weight; in an authority it has no place.
+/// Splits off the weight: the number after the last `@` of the path or query. An authority has no weight.
 fn split_weight(text: &str) -> Result<(&str, u32), InvalidLoadUrl> {
     match text.rsplit_once('@') {
         Some((url, weight)) if !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -97,10 +97,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Reason why a text is not a URL that can be loaded.
+/// Reason why a text is not a valid target URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidLoadUrl {
-    /// The text is no URL.
+    /// The text is not a URL.
     Url(InvalidUrl),
     /// The weight is 0 or too large.
     Weight,

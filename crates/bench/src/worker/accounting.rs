@@ -55,7 +55,7 @@ impl Worker {
         ticket.intended >= self.measured_from
     }
 
-    /// A complete answer that was not what was expected.
+    /// Records a complete but unexpected response.
     pub(super) fn complete_wrongly(
         &self,
         ticket: StartedRequest,
@@ -81,7 +81,8 @@ impl Worker {
         if !failure.kind.counts_as_waited() || !self.has_time(ticket) {
             return;
         }
-        // How long those have waited that were never sent depends on when it ended, and not on the server.
+        // The waiting time of requests that were never sent depends on the end of the load, not on the
+        // server.
         if failure.kind != FailureKind::Unsent {
             record.service.record(now.saturating_sub(ticket.started));
             self.note_lateness(record, ticket, now);
@@ -100,7 +101,7 @@ impl Worker {
         }
     }
 
-    /// A connection was opened for a request.
+    /// Records a connection that was opened for a request.
     pub(super) fn note_opened(&self, handshake: Option<Handshake>) {
         let record = &mut *self.record.borrow_mut();
         record.connections_opened += 1;

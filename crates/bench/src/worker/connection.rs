@@ -1,5 +1,5 @@
-//! Connections to the server that is loaded: how they are opened, why there are none, and what they do in any
-//! protocol.
+//! Connections to the server: how they are opened, reasons for failures, and the interface of all protocol
+//! versions.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,16 +16,16 @@ use super::dispatch::Worker;
 use super::plan::StartedRequest;
 use crate::failure::{Failure, FailureKind};
 
-/// Opens connections to the server that is loaded.
+/// Opens connections to the server.
 pub trait Connect {
     /// Transport of the connection.
     type Transport: Transport;
 
-    /// Opens one.
+    /// Opens a connection.
     fn connect(&self) -> impl Future<Output = Result<Opened<Self::Transport>, OpenError>>;
 }
 
-/// A connection that was opened.
+/// An open connection.
 #[derive(Debug)]
 pub struct Opened<T> {
     /// The connection.
@@ -40,7 +40,7 @@ impl<T> From<T> for Opened<T> {
     }
 }
 
-/// A handshake of TLS.
+/// A TLS handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handshake {
     /// A full handshake, with certificates.
@@ -49,12 +49,12 @@ pub enum Handshake {
     Resumed,
 }
 
-/// Why there is no connection to send requests on.
+/// Reason why no connection for requests could be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// There is none.
+    /// The connection could not be opened.
     Connect(ConnectError),
-    /// There is one, and the server did not agree to speak HTTP/2 on it (ALPN).
+    /// The server did not accept HTTP/2 on the connection (ALPN).
     NotHttp2,
 }
 
@@ -113,18 +113,18 @@ impl From<OpenError> for Failure {
     }
 }
 
-/// A connection with the requests on it, in the version of HTTP that is spoken.
+/// A connection and its requests, in one version of HTTP.
 pub(super) trait WireProtocol<T> {
     /// Creates a connection over `transport`, which must be unused.
     fn new(transport: T, worker: &Worker) -> Self;
 
-    /// When to look at it although nothing has happened.
+    /// Returns the time of the next poll without an event.
     fn deadline(&self, worker: &Worker) -> Option<Duration>;
 
-    /// Takes a request, to be sent with the next turn.
+    /// Takes a request, which the next poll sends.
     fn ask(&mut self, worker: &Worker, ticket: StartedRequest);
 
-    /// Reads what has come, sends what may start.
+    /// Reads available input, and sends requests that may start.
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended>;
 }
 
@@ -134,12 +134,12 @@ pub(super) enum Ended {
     Over,
     /// The connection ended; its open requests are recorded.
     Closed,
-    /// The server has ended it after an answer, as it had said; it acts on none of these requests (RFC 9112
-    /// §9.6, RFC 9113 §6.8).
+    /// The server has closed the connection after a response, as it had announced. It has not processed these
+    /// requests (RFC 9112 §9.6, RFC 9113 §6.8).
     Unhandled(VecDeque<StartedRequest>),
 }
 
-/// Writes `output` from the offset `written` on; keeps the rest for later if the server does not accept it
+/// Writes `output` from the offset `written` on. Keeps the rest for later if the server does not accept it
 /// now.
 #[inline]
 pub(super) fn poll_flush<T: Transport>(

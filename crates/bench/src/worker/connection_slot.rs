@@ -1,5 +1,5 @@
-//! A lane holds one connection at a time: it takes requests and opens connections for them. It does not
-//! depend on the protocol.
+//! A slot for one connection at a time: it takes requests and opens connections for them. It does not depend
+//! on the protocol.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -21,15 +21,14 @@ struct ConnectionSlot {
     worker: Rc<Worker>,
     number: usize,
     deadline: Deadline,
-    /// Requests that were sent and must be sent again, before any other.
+    /// Requests that must be sent again, before all others.
     again: VecDeque<StartedRequest>,
-    /// Attempts to connect that have failed since one succeeded.
+    /// Number of consecutive failed attempts to connect.
     failed_attempts: u32,
 }
 
 impl Worker {
-    /// The future of one connection, the `number`th of this worker; it ends with the load. `first` is open
-    /// already.
+    /// Runs connection number `number` of this worker until the load ends. `first` is already open.
     pub async fn lane<C: Connect>(self: Rc<Self>, number: usize, connect: C, first: Option<C::Transport>) {
         if self.connection_options.is_http2 {
             self.lane_of::<C, Streams<C::Transport>>(number, connect, first).await;
@@ -77,7 +76,7 @@ impl Worker {
 }
 
 impl ConnectionSlot {
-    /// The next request to send on a new connection; `None` at the end of the load.
+    /// Returns the next request to send on a new connection; `None` at the end of the load.
     async fn next_ticket(&mut self) -> Option<StartedRequest> {
         if let Some(ticket) = self.again.pop_front() {
             return Some(ticket);
@@ -97,8 +96,8 @@ impl ConnectionSlot {
         .await
     }
 
-    /// A new connection, on which `ticket` and what must be sent again are to be sent. Without one, the
-    /// request has failed.
+    /// Opens a connection for `ticket` and the requests that must be sent again. If this fails, the request
+    /// has failed.
     async fn open<C: Connect, S: WireProtocol<C::Transport>>(
         &mut self,
         connect: &C,
@@ -130,7 +129,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// The connection, or why there is none; `None` if the load ended meanwhile.
+    /// Returns the connection, or the reason of the failure; `None` if the load ended meanwhile.
     async fn connect<C: Connect>(
         &self,
         connect: &C,
@@ -155,8 +154,8 @@ impl ConnectionSlot {
         .await
     }
 
-    /// A server that cannot be connected to is not asked without a pause: that would only show how fast it
-    /// refuses.
+    /// Pauses before the next attempt to connect. Attempts without a pause would only measure how fast the
+    /// server refuses.
     async fn back_off(&mut self) {
         self.failed_attempts += 1;
         let pause = (PAUSE_MIN * (1 << self.failed_attempts.min(6))).min(PAUSE_MAX);

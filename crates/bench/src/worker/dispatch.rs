@@ -1,4 +1,4 @@
-//! When the requests of a worker start, and when its load ends.
+//! Decides when the requests of a worker start, and when its load ends.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -37,9 +37,9 @@ pub struct Worker {
     pub(super) spare: Rc<SpareBuffer>,
     pub(super) deadlines: Deadlines,
     next_tick: Cell<Duration>,
-    /// Since when no attempt to connect has succeeded, if the last one has failed.
+    /// Time since when all attempts to connect have failed. `None` if the last one succeeded.
     pub(super) unconnected_since: Cell<Option<Duration>>,
-    /// The task that waits for the next wake; woken when that comes to be earlier.
+    /// The task that waits for the next wake. It is woken if the next wake moves to an earlier time.
     timer_task: RefCell<Option<Waker>>,
 }
 
@@ -111,8 +111,8 @@ impl Worker {
         record
     }
 
-    /// When to call [`wake_due`](Self::wake_due). The task of `cx` is woken if that comes to be earlier than
-    /// what was told before.
+    /// Returns the time of the next call of [`wake_due`](Self::wake_due). Wakes the task of `cx` if that time
+    /// moves to an earlier one later.
     pub fn poll_next_wake(&self, cx: &Context<'_>) -> Duration {
         self.timer_task.replace(Some(cx.waker().clone()));
         let plan = self.plan.borrow();
@@ -156,7 +156,7 @@ impl Worker {
         }
     }
 
-    /// Gives the last interval away.
+    /// Sends the last interval to its receiver.
     pub fn finish(&self) {
         let mut intervals = self.intervals.borrow_mut();
         let last = std::mem::replace(&mut intervals.current, Interval::new(0));
@@ -206,15 +206,15 @@ impl Worker {
     /// Ends the load: no request starts. Counts the requests that were due and did not start.
     fn drain(&self, now: Duration) {
         let is_counted = self.waits_for_all();
-        // A closed loop that ended by the clock waits for no response; a fixed number of requests is waited
-        // for.
+        // A closed loop with a duration does not wait for responses at its end. A load with a fixed number of
+        // requests waits.
         let patience = match (is_counted, self.is_open()) {
             (true, _) => self.connection_options.timeout + TICK_MAX * 2,
             (false, true) if self.share.stop.is_set() => self.connection_options.drain.min(DRAIN_OF_STOPPED),
             (false, true) => self.connection_options.drain,
             (false, false) => Duration::ZERO,
         };
-        // It may be known before the end that nothing more will start.
+        // It may be known before the planned end that no more requests will start.
         let end = self.plan.borrow().budget.end.map_or(now, |end| end.max(now));
         self.phase.set(Phase::Draining { until: end + patience });
         if !is_counted {
@@ -238,7 +238,7 @@ impl Worker {
         }
     }
 
-    /// The next request for `lane`, if it may start now.
+    /// Returns the next request for `lane`, if it may start now.
     pub(super) fn take(&self, lane: usize, now: Duration, cx: &Context<'_>) -> NextStep {
         if self.phase.get() != Phase::Running {
             return NextStep::Over;
@@ -266,7 +266,7 @@ impl Worker {
         NextStep::Start(StartedRequest { number, intended, started: now })
     }
 
-    /// Ends the load here, because nothing can be sent.
+    /// Ends the load here, because requests cannot be sent.
     pub(super) fn give_up_all(&self, now: Duration) {
         if self.phase.get() == Phase::Running {
             self.end_early(now, true);
@@ -288,7 +288,7 @@ impl Worker {
 }
 
 impl Intervals {
-    /// The interval `index` has come.
+    /// Begins interval number `index`.
     fn turn_to(&mut self, index: u64) {
         if index > self.current.index {
             let last = std::mem::replace(&mut self.current, Interval::new(index));

@@ -1,7 +1,7 @@
-//! Two pipes: requests out, a line each, in one write for all that may start; answers in, in any order, told
-//! apart by their ids.
+//! Two pipes: the worker writes requests as lines, in one write for all that may start. Responses arrive in
+//! any order, and are matched by their ids.
 //!
-//! There is one pair of pipes for a load. When it ends, the load ends.
+//! A load has one pair of pipes. If the pipes close, the load ends.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -23,7 +23,7 @@ struct Lines<'w, T> {
     worker: &'w Worker,
     transport: T,
     conversation: Conversation,
-    /// Requests that wait to be written, from `written` on.
+    /// Requests that wait to be written, from the offset `written` on.
     output: Vec<u8>,
     written: usize,
     /// Start of an incomplete line.
@@ -42,7 +42,7 @@ struct Pending {
     request_bytes: u64,
 }
 
-/// The future of a pair of pipes; it ends with the load, or the load with it.
+/// Runs a pair of pipes until the load ends. If the pipes close, the load ends too.
 pub(super) async fn drive_lines<T: Transport>(worker: Rc<Worker>, transport: T, conversation: Conversation) {
     let deadline = worker.deadlines.register();
     worker.record.borrow_mut().connections_opened += 1;
@@ -101,7 +101,7 @@ impl<T: Transport> Lines<'_, T> {
         }
     }
 
-    /// Takes requests that may start, until there are as many as allowed; whether all is over.
+    /// Takes requests that may start, up to the allowed number. Returns `true` if the load is over.
     fn refill(&mut self, cx: &Context<'_>, now: Duration) -> bool {
         while self.pending.len() < self.worker.connection_options.pipeline {
             match self.worker.take(0, now, cx) {
@@ -124,7 +124,7 @@ impl<T: Transport> Lines<'_, T> {
         self.pending.push_back(Pending { id, ticket, request_bytes });
     }
 
-    /// Reads until there is no more for now; ready with what ends the load.
+    /// Reads until no input is available. Ready with the reason if the load has ended.
     fn poll_answers(&mut self, cx: &mut Context<'_>, now: &mut Option<Duration>) -> Poll<FailureKind> {
         let worker = self.worker;
         let hot = &mut *worker.hot.borrow_mut();
@@ -136,7 +136,7 @@ impl<T: Transport> Lines<'_, T> {
                 Poll::Ready(Ok(read)) => read,
                 Poll::Ready(Err(error)) => return Poll::Ready(kind_of(&error)),
             };
-            // The time is read once for all that came with one read.
+            // The time is read once for all responses of one read.
             let time = worker.clock.now_exact();
             *now = Some(time);
             self.take_lines(&hot.input[..read], time);
@@ -168,7 +168,8 @@ impl<T: Transport> Lines<'_, T> {
     fn take_line(&mut self, line: &[u8], now: Duration) {
         match read(line) {
             Reading::Response { id: Some(id), outcome } => self.take_response(id, outcome, line.len(), now),
-            // An error without an id is about what the server could not read: the oldest, as likely as any.
+            // An error without an id refers to a message that the server could not parse. It counts for the
+            // oldest request, which is as likely as any other.
             Reading::Response { id: None, outcome: Err(failure) } => self.fail_oldest(&failure, now),
             Reading::Response { id: None, .. } => self.fail_oldest(&Failure::of(FailureKind::WrongId), now),
             Reading::Other => {}
@@ -179,7 +180,7 @@ impl<T: Transport> Lines<'_, T> {
 
     #[inline]
     fn take_response(&mut self, id: u64, outcome: Result<(), Failure>, bytes: usize, now: Duration) {
-        // Most servers answer in order.
+        // Most servers respond in order.
         let place = self.pending.iter().position(|pending| pending.id == id);
         let Some(pending) = place.and_then(|place| self.pending.remove(place)) else {
             if let Some(place) = self.late.iter().position(|late| *late == id) {
@@ -221,8 +222,8 @@ impl<T: Transport> Lines<'_, T> {
         self.late.push_back(id);
     }
 
-    /// Requests that have had their time fail, and the pipes go on: others may have been answered in the
-    /// meantime.
+    /// Fails the requests whose timeout has expired. The pipes stay in use, because other responses may have
+    /// arrived.
     fn give_up_overdue(&mut self, now: Duration) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
@@ -238,7 +239,7 @@ impl<T: Transport> Lines<'_, T> {
         }
     }
 
-    /// The pipes are of no more use: the requests in them have failed, and no other starts.
+    /// Ends the use of the pipes: their requests have failed, and no other requests start.
     #[cold]
     fn end(&mut self, kind: FailureKind) -> Poll<()> {
         let now = self.worker.clock.now_exact();
@@ -246,7 +247,7 @@ impl<T: Transport> Lines<'_, T> {
             self.pending.drain(..).for_each(|pending| self.worker.give_up(pending.ticket, now));
             return Poll::Ready(());
         }
-        // Only the first was being answered.
+        // Only the first request was being processed.
         let mut kind = kind;
         for pending in self.pending.drain(..) {
             self.worker.fail(pending.ticket, now, &Failure::of(kind));
@@ -266,7 +267,7 @@ fn kind_of(error: &io::Error) -> FailureKind {
     }
 }
 
-/// A server that lets requests time out so often, and answers none in between, is given up.
+/// Number of consecutive timeouts after which the worker gives up the server.
 const SILENCES_MAX: u32 = 3;
 
 /// Maximum number of late responses that are recognized.

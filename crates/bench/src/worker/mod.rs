@@ -1,8 +1,8 @@
 //! The part of a load on one thread: the common state of its connections.
 //!
 //! A worker does not depend on a runtime. The caller calls [`Worker::wake_due`] at the time that
-//! [`Worker::poll_next_wake`] returns and polls the futures of [`Worker::lane`], which end by themselves. A
-//! test with a manual clock and transports in memory can drive a worker as well as a thread with sockets.
+//! [`Worker::poll_next_wake`] returns, and polls the futures of [`Worker::lane`], which end with the load. A
+//! test can drive a worker with a manual clock and transports in memory.
 //!
 //! ```text
 //! take a request ──▶ connect, if need be ──▶ write ──▶ read the answer ──▶ record ──▶ (again)

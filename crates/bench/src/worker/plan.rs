@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::schedule::Pace;
 use crate::stop::{Limit, StopFlag};
 
-/// Use of the connections.
+/// The use of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionOptions {
     /// `true` for HTTP/2, with prior knowledge or by ALPN; otherwise HTTP/1.1.
@@ -26,32 +26,32 @@ pub struct ConnectionOptions {
 /// Share of a worker in the load.
 #[derive(Clone)]
 pub struct Share {
-    /// When requests start.
+    /// The schedule of the requests.
     pub pace: Pace,
-    /// When the load ends.
+    /// The end of the load.
     pub limit: Limit,
-    /// Duration of the warm-up.
+    /// The duration of the warm-up.
     pub warm_up: Duration,
-    /// Which worker this is.
+    /// The number of this worker.
     pub worker: usize,
-    /// Number of workers.
+    /// The number of workers.
     pub workers: usize,
-    /// Duration of each `Interval`.
+    /// The duration of each `Interval`.
     pub interval: Duration,
-    /// Ends the load from outside.
+    /// Stops the load from outside.
     pub stop: StopFlag,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub(super) enum Phase {
-    /// Requests start.
+    /// Requests start as scheduled.
     Running,
     /// No request starts; requests in progress may complete.
     Draining {
-        /// Until then.
+        /// The end of this phase.
         until: Duration,
     },
-    /// The load is over; nothing counts.
+    /// The load is over. Later events do not count.
     Over,
 }
 
@@ -66,15 +66,15 @@ pub(super) struct StartedRequest {
 /// Next step of a connection that can send.
 pub(super) enum NextStep {
     Start(StartedRequest),
-    /// Wait: the task is woken when a request is due.
+    /// Waits: the task is woken when a request is due.
     Wait,
     /// The load is over.
     Over,
 }
 
-/// A complete answer.
+/// A complete response.
 pub(super) struct Answered {
-    /// Status; `None` over pipes.
+    /// The status; `None` over pipes.
     pub(super) status: Option<u16>,
     pub(super) sent_bytes: u64,
     pub(super) received_bytes: u64,

@@ -1,4 +1,4 @@
-//! A worker on a thread of its own, with sockets and the system's clock.
+//! A worker on its own thread, with sockets and the system's clock.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -59,11 +59,11 @@ pub(crate) struct ThreadPlan {
     pub(crate) intervals: Sender<Interval>,
     /// Connections that all workers have opened before the start.
     pub(crate) opened: Arc<AtomicUsize>,
-    /// The input and the output of a child that is loaded instead of the addresses.
+    /// The input and the output of a child process, which is loaded instead of the addresses.
     pub(crate) pipes: Option<Arc<(OwnedFd, OwnedFd)>>,
 }
 
-/// A thread that has its connections, and waits for the start.
+/// A thread that has opened its connections and waits for the start.
 pub(crate) struct WorkerThread {
     handle: JoinHandle<io::Result<ThreadOutcome>>,
     ready: Receiver<Ready>,
@@ -78,9 +78,9 @@ pub(crate) struct Ready {
     pub(crate) failure: Option<OpenError>,
 }
 
-/// The connections that are there before the start.
+/// The connections that were opened before the start.
 struct InitialConnections {
-    /// Streams by lane.
+    /// Streams by connection slot.
     streams: Vec<Option<UpstreamStream>>,
     ready: Ready,
 }
@@ -92,7 +92,7 @@ pub(crate) struct ThreadOutcome {
     pub(crate) used: WorkerUse,
 }
 
-/// Connects to the addresses in turn, each lane to another.
+/// Connects each connection slot to the next address in turn.
 struct Connector {
     addresses: Arc<[UpstreamAddr]>,
     tls: Option<LoadTls>,
@@ -134,7 +134,8 @@ impl WorkerThread {
         Ok(Self { handle, ready, start })
     }
 
-    /// Waits until it has its connections, or knows that it gets none. `watch` is called every `look`.
+    /// Waits until the thread has opened its connections or has failed to. Calls `watch` at each interval
+    /// `look`.
     pub(crate) fn wait_until_ready(&self, look: Duration, watch: &mut dyn FnMut()) -> Option<Ready> {
         loop {
             match self.ready.recv_timeout(look) {
@@ -145,9 +146,9 @@ impl WorkerThread {
         }
     }
 
-    /// Lets it begin at `begin`.
+    /// Starts the load of the thread at `begin`.
     pub(crate) fn begin_at(&self, begin: Duration) {
-        // If the thread has ended, its outcome says why.
+        // If the thread has ended, its outcome has the reason.
         let _ = self.start.send(begin);
     }
 
@@ -156,7 +157,7 @@ impl WorkerThread {
         self.handle.is_finished()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the thread has ended.
     pub(crate) fn join(self) -> io::Result<ThreadOutcome> {
         // A drop without a start ends the thread.
         drop(self.start);
@@ -176,7 +177,7 @@ fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> i
     })
 }
 
-/// The connections that are open before the start; without persistence there is no use for any.
+/// Opens connections before the start. A load without persistent connections opens none.
 async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready) {
     let first = RefCell::new(InitialConnections::of(plan.connections));
     if plan.connection_options.is_persistent && plan.pipes.is_none() {
@@ -191,8 +192,8 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
     (streams, ready)
 }
 
-/// Opens the connection of a lane. After a first timeout, the rest is left to the lanes, because thousands of
-/// connections would time out too.
+/// Opens the connection of a slot. After a first timeout, later slots connect during the load, because
+/// thousands of connections would time out too.
 async fn connect_lane(plan: &ThreadPlan, lane: usize, first: &RefCell<InitialConnections>) {
     if first.borrow().ready.failure.is_some_and(OpenError::is_timeout) {
         return;
@@ -244,7 +245,7 @@ async fn drive(
     let worker = Worker::new(clock.clone(), requests, plan.connection_options, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
     let lanes = start_lanes(&plan, &worker, first)?;
-    // A short load ends before the first measurement.
+    // A short load may end before the first measurement.
     let before = Cell::new(plan.share.warm_up.is_zero().then(thread_use));
     let wakes = std::future::poll_fn(|cx| {
         let outcome = timer.poll_worker(&worker, cx);
@@ -255,7 +256,7 @@ async fn drive(
     });
     let all = async {
         for lane in lanes {
-            // A lane that panics has brought down what it measured.
+            // A panic of a slot makes the measurement useless, so it ends the thread too.
             lane.await?;
         }
         Ok::<(), tokio::task::JoinError>(())

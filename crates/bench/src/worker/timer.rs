@@ -1,5 +1,5 @@
-//! A timer that is exact to microseconds. That of the runtime counts milliseconds, which a request of an open
-//! loop would start late.
+//! A timer with microsecond precision. The timer of the runtime counts milliseconds, which would delay the
+//! requests of an open loop.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,14 +14,14 @@ use tokio::io::unix::AsyncFd;
 
 use super::dispatch::Worker;
 
-/// Wakes one task at a time of the monotonic clock, which is that of [`Clock`](thruway_net::Clock).
+/// Wakes one task at a time of the monotonic clock, which [`Clock`](thruway_net::Clock) uses too.
 pub(super) struct Timer {
     descriptor: AsyncFd<OwnedFd>,
     set_to: Option<Duration>,
 }
 
 impl Timer {
-    /// A timer that is not set, in the reactor of this thread.
+    /// Returns a timer that is not set, registered with the reactor of this thread.
     #[expect(
         deprecated,
         reason = "unsound for values that change their descriptor; an `OwnedFd` does not, and this crate has no unsafe code"
@@ -32,34 +32,33 @@ impl Timer {
         Ok(Self { descriptor: AsyncFd::with_interest(descriptor, Interest::READABLE)?, set_to: None })
     }
 
-    /// Ready when the timer has gone off since this was called last. Otherwise the task of `cx` is woken at
-    /// `at`.
+    /// Ready if the timer has expired since the last call. Otherwise wakes the task of `cx` at `at`.
     fn poll_until(&mut self, cx: &mut Context<'_>, at: Duration) -> Poll<io::Result<()>> {
         if self.set_to != Some(at) {
             let expiration = Itimerspec { it_interval: NONE, it_value: timespec(at) };
             timerfd_settime(self.descriptor.get_ref(), TimerfdTimerFlags::ABSTIME, &expiration)?;
             self.set_to = Some(at);
         }
-        // To set it again is enough to make it unreadable, so it is never read.
+        // Setting the timer again makes it unreadable, so it is never read.
         ready!(self.descriptor.poll_read_ready(cx))?.clear_ready();
         self.set_to = None;
         Poll::Ready(Ok(()))
     }
 
-    /// Does what is due in `worker` whenever its time has come; ready only if the timer fails.
+    /// Does the work of `worker` at the due times. Ready only if the timer fails.
     pub(super) fn poll_worker(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let at = worker.poll_next_wake(cx);
         if let Poll::Ready(outcome) = self.poll_until(cx, at) {
             outcome?;
             worker.wake_due();
-            // Lets the woken tasks run first: only then is the next time known.
+            // The woken tasks run first, because they determine the next due time.
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 }
 
-/// 0 would switch it off.
+/// The value 0 would switch the timer off.
 fn timespec(at: Duration) -> Timespec {
     let at = at.max(Duration::from_nanos(1));
     Timespec { tv_sec: at.as_secs().cast_signed(), tv_nsec: at.subsec_nanos().into() }

@@ -1,5 +1,5 @@
-//! A connection of HTTP/1.1: requests out, in one write for all that may start; answers in, parsed where they
-//! were read.
+//! An HTTP/1.1 connection: sends all requests that may start in one write, and parses responses in the read
+//! buffer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,13 +19,13 @@ use crate::requests::{Answer, Conversation, Done};
 pub(super) struct Wire<T> {
     transport: T,
     http1: ClientConnection,
-    /// Requests that wait to be written, from `written` on.
+    /// Requests that wait to be written, from the offset `written` on.
     output: Vec<u8>,
     written: usize,
     /// Unparsed bytes of an incomplete response.
     kept: Vec<u8>,
     pending: VecDeque<Pending>,
-    /// The answer that is being read.
+    /// The response that is being read.
     answer: Option<Answer>,
     /// Received bytes of the current response, or of its header.
     answer_bytes: u64,
@@ -67,7 +67,7 @@ impl<T: Transport> WireProtocol<T> for Wire<T> {
         self.pending.front().map(|pending| pending.ticket.started + timeout).or(self.closes_until)
     }
 
-    /// Puts a request into the output.
+    /// Appends a request to the output.
     #[inline]
     fn ask(&mut self, worker: &Worker, ticket: StartedRequest) {
         let before = self.output.len();
@@ -107,7 +107,7 @@ impl<T: Transport> WireProtocol<T> for Wire<T> {
 }
 
 impl<T: Transport> Wire<T> {
-    /// Takes requests that may start, until there are as many as allowed.
+    /// Takes requests that may start, up to the allowed number.
     fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
         let connection_options = worker.connection_options;
         let may_ask = connection_options.is_persistent || self.requests == 0;
@@ -138,7 +138,7 @@ impl<T: Transport> Wire<T> {
             .then(|| self.fail(worker, now, &Failure::of(FailureKind::TimedOut), FailureKind::Abandoned))
     }
 
-    /// Reads until there is no more for now.
+    /// Reads until no input is available.
     fn poll_answers(
         &mut self,
         cx: &mut Context<'_>,
@@ -245,7 +245,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// An answer is complete. The time is read once for all that came with one read.
+    /// Ends a complete response. The time is read once for all responses of one read.
     #[inline]
     fn end_answer(&mut self, worker: &Worker, now: &mut Option<Duration>) {
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
@@ -276,7 +276,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Sends the next message for a request that takes several.
+    /// Sends the next message of a request that consists of several.
     fn go_on(&mut self, mut pending: Pending) {
         let Some(conversation) = &self.conversation else { return };
         let before = self.output.len();
@@ -286,7 +286,7 @@ impl<T: Transport> Wire<T> {
         self.pending.push_front(pending);
     }
 
-    /// The server has announced that it acts on no more requests of this connection.
+    /// Handles the announcement of the server that it processes no more requests on this connection.
     fn announced_end(&mut self, worker: &Worker) -> Ended {
         if self.conversation.as_ref().is_some_and(Conversation::is_in_progress) {
             let now = worker.clock.now_exact();
@@ -296,14 +296,14 @@ impl<T: Transport> Wire<T> {
         if again.is_empty() { Ended::Closed } else { Ended::Unhandled(again) }
     }
 
-    /// The server sends nothing more.
+    /// Handles the end of the server's output.
     fn end_of_input(&mut self, worker: &Worker) -> Ended {
         let now = worker.clock.now_exact();
         if self.pending.is_empty() {
             return Ended::Closed;
         }
         if self.http1.handle_end_of_input(&self.kept) == Ok(true) {
-            // Content without a length ends with the connection (RFC 9112 §6.3 rule 8).
+            // A body without a length ends with the connection (RFC 9112 §6.3 rule 8).
             self.end_answer(worker, &mut Some(now));
             return self.announced_end(worker);
         }
@@ -322,7 +322,7 @@ impl<T: Transport> Wire<T> {
         self.fail(worker, now, &Failure::of(kind), kind)
     }
 
-    /// The first of the requests has failed, and with it the connection; those behind it fail as `behind`.
+    /// Fails the first request and the connection. The later requests fail as `behind`.
     #[cold]
     fn fail(&mut self, worker: &Worker, now: Duration, failure: &Failure, behind: FailureKind) -> Ended {
         if let Some(first) = self.pending.pop_front() {

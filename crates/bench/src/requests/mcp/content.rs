@@ -1,16 +1,16 @@
-//! The content of an answer: one message, or an event stream with the message somewhere in it.
+//! The body of a response: one message, or an event stream that contains the message.
 
 use super::reading::{Reading, read};
 
-/// Content that is being read.
+/// A body that is being read.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     form: Form,
     /// Unparsed bytes of the message, or of a line of an event stream.
     unread: Vec<u8>,
-    /// The data of the present event.
+    /// The data of the current event.
     data: Vec<u8>,
-    /// The first answer in an event stream.
+    /// The first JSON-RPC response in an event stream.
     found: Option<Reading>,
     is_too_long: bool,
 }
@@ -20,14 +20,15 @@ enum Form {
     /// No input yet.
     #[default]
     Unknown,
-    /// It begins as an object does.
+    /// The body begins with `{`: it is a message.
     Object,
-    /// It begins otherwise. A line of an event stream never begins with a brace.
+    /// The body begins with another byte: it is an event stream. A line of an event stream never begins with
+    /// a brace.
     Events,
 }
 
 impl Content {
-    /// New content.
+    /// Begins to read a body.
     pub(super) fn begin(&mut self) {
         self.form = Form::Unknown;
         self.unread.clear();
@@ -36,7 +37,7 @@ impl Content {
         self.is_too_long = false;
     }
 
-    /// More of it.
+    /// Passes more of the body.
     pub(super) fn take(&mut self, piece: &[u8]) {
         if self.form == Form::Unknown {
             let Some(first) = piece.trim_ascii_start().first() else { return };
@@ -48,7 +49,7 @@ impl Content {
         }
     }
 
-    /// The answer, and whether it came in an event stream.
+    /// Returns the JSON-RPC response, and `true` if it came in an event stream.
     pub(super) fn end(&mut self) -> (Reading, bool) {
         let is_stream = self.form == Form::Events && self.found.is_some();
         let reading = match self.found.take() {
@@ -83,7 +84,7 @@ impl Content {
         self.keep(piece);
     }
 
-    /// Processes a line of an event stream. Lines other than data and the end of an event do not matter.
+    /// Processes a line of an event stream. Only data lines and empty lines have an effect.
     fn take_line(&mut self, line: &[u8]) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if let Some(data) = line.strip_prefix(b"data:") {
@@ -103,7 +104,7 @@ impl Content {
     }
 }
 
-/// The longest message that is read: no server sends such an answer on purpose.
+/// Maximum length of a message in bytes. No server sends a longer response on purpose.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]

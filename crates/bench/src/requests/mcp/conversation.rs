@@ -1,4 +1,4 @@
-//! Exchanges on a connection, in order: the start of a session, operations, its end.
+//! The messages of a connection in order: the start of a session, operations, and the end of the session.
 //!
 //! ```text
 //! no sessions       Operation ─▶ done
@@ -16,12 +16,12 @@ use super::message::{INITIALIZE_ID, Messages, SessionUse, id_of};
 use super::reading::Reading;
 use crate::failure::{Detail, Failure, FailureKind};
 
-/// The messages of one connection. Without sessions, several may be unanswered at a time.
+/// The messages of one connection. Without sessions, several requests may wait for their responses.
 #[derive(Debug)]
 pub struct Conversation {
     messages: Arc<Messages>,
     step: Step,
-    /// The field line that names the session; empty where there is none.
+    /// The header line with the session id; empty without a session.
     session: Vec<u8>,
     content: Content,
     status: u16,
@@ -41,7 +41,7 @@ enum Step {
 /// Result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Done {
-    /// The status of the answer to the operation, or to what failed before it.
+    /// The status of the response to the operation, or to the message that failed before it.
     pub(crate) status: u16,
     /// `true` if the response came in an event stream.
     pub(crate) is_event_stream: bool,
@@ -74,7 +74,7 @@ impl Conversation {
         }
     }
 
-    /// Appends request `number` as a line; its id is returned. Over pipes, the session begins before the
+    /// Appends request `number` as a line, and returns its id. Over pipes, the session begins before the
     /// load.
     #[inline]
     pub(crate) fn write_line(&self, number: u64, output: &mut Vec<u8>) -> u64 {
@@ -82,7 +82,7 @@ impl Conversation {
         id_of(number)
     }
 
-    /// An answer begins.
+    /// Begins to read a response.
     #[inline]
     pub(crate) fn begin_answer(&mut self, status: u16, fields: FieldLines<'_>) {
         self.content.begin();
@@ -94,13 +94,13 @@ impl Conversation {
         }
     }
 
-    /// More of its content.
+    /// Passes more of the body of the response.
     #[inline]
     pub(crate) fn take_content(&mut self, piece: &[u8]) {
         self.content.take(piece);
     }
 
-    /// The answer is complete; `None` if there is more to send for request `number`.
+    /// Ends the response. Returns `None` if request `number` needs another message.
     pub(crate) fn end_answer(&mut self, number: u64) -> Option<Done> {
         let done = self.judge(number);
         let sessions = self.messages.sessions;
@@ -153,7 +153,7 @@ impl Conversation {
             Step::Initialize if status == OK => check(reading, INITIALIZE_ID),
             Step::Operation if matches!(status, OK | ACCEPTED) => check(reading, id_of(number)),
             Step::Initialized if (200..300).contains(&status) => Ok(()),
-            // A server need not let clients end sessions.
+            // A server may refuse to let clients end sessions.
             Step::Delete if (200..300).contains(&status) || status == METHOD_NOT_ALLOWED => Ok(()),
             _ => wrong_status(),
         };
@@ -169,7 +169,7 @@ fn check(reading: Reading, expected: u64) -> Result<(), Failure> {
     };
     match id {
         Some(id) if id == expected => outcome,
-        // An error without an id is about what the server could not read.
+        // An error without an id refers to a message that the server could not parse.
         None if outcome.is_err() => outcome,
         _ => Err(Failure::of(FailureKind::WrongId)),
     }

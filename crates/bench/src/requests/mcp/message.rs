@@ -10,25 +10,25 @@ use crate::requests::error::InvalidRequest;
 use crate::requests::template::{Template, mixed, write_number};
 use crate::requests::url::LoadUrl;
 
-/// An operation as people ask for it.
+/// An operation with the options of the user.
 #[derive(Clone, PartialEq, Debug)]
 pub struct McpOperation {
-    /// The method, as `tools/call`.
+    /// The method, such as `tools/call`.
     pub method: String,
-    /// Its parameters, an object; texts in it may hold placeholders.
+    /// The parameters: an object, whose strings may contain placeholders.
     pub params: Value,
-    /// Header fields that mirror arguments, in the modern era.
+    /// Header fields that repeat arguments, in the modern era.
     pub mirrored: Vec<(String, String)>,
-    /// Frequency, relative to the others.
+    /// The frequency relative to the other operations.
     pub weight: u32,
 }
 
-/// Endpoint of Streamable HTTP.
+/// An endpoint of Streamable HTTP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// The endpoint.
+    /// The URL.
     pub url: LoadUrl,
-    /// Header fields besides those that every request needs.
+    /// Additional header fields of each request.
     pub headers: Vec<(String, String)>,
     /// `true` if the connection stays open after the response.
     pub is_persistent: bool,
@@ -39,9 +39,10 @@ pub struct Endpoint {
 pub enum SessionUse {
     /// No sessions: each request is independent, as in the revisions since 2026-07-28.
     None,
-    /// The first request of a connection begins one, which lasts as long as the connection.
+    /// The first request of a connection begins a session, which lasts as long as the connection.
     PerConnection,
-    /// Each request has its own, from `initialize` to `DELETE`; all of that is its time.
+    /// Each request has its own session, from `initialize` to `DELETE`. The measured time includes all of
+    /// these messages.
     PerCall,
 }
 
@@ -50,18 +51,18 @@ pub enum SessionUse {
 pub(super) struct Messages {
     pub(super) sessions: SessionUse,
     operations: Vec<Message>,
-    /// Which operation each of the weights' units means.
+    /// The operation for each unit of weight.
     units: Vec<usize>,
     initialize: Message,
     initialized: Message,
-    /// The head of a DELETE, without session and end.
+    /// The head of a DELETE, without the session line and the empty line.
     delete: Vec<u8>,
 }
 
-/// A message, with the head that it has over HTTP.
+/// A message, with its head for HTTP.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// Without session, length and end.
+    /// The head without the lines of session and length, and without the empty line.
     head: Vec<u8>,
     /// Bytes before the id, if there is one.
     start: &'static [u8],
@@ -85,7 +86,7 @@ impl Messages {
         let legacy = |method: &str, params: Value| {
             let operation =
                 McpOperation { method: method.to_owned(), params, mirrored: Vec::new(), weight: 1 };
-            // Their revision is that of the load only where there are sessions.
+            // Only messages in sessions use the revision of the load.
             Message::request(&operation, revision.min(Revision::LATEST_LEGACY), endpoint)
         };
         let client = json!({"name": "thruway-bench", "version": env!("CARGO_PKG_VERSION")});
@@ -126,7 +127,7 @@ impl Messages {
         ResponseTo::from(Method::Delete)
     }
 
-    /// The operation as a line.
+    /// Appends the operation as a line.
     pub(super) fn write_line(&self, number: u64, output: &mut Vec<u8>) {
         self.chosen(number).write_content(number, id_of(number), output);
         output.push(b'\n');
@@ -186,7 +187,7 @@ impl Message {
 }
 
 impl Endpoint {
-    /// A head, without session, length and end.
+    /// Returns a head without the lines of session and length, and without the empty line.
     pub(super) fn head(
         &self,
         method: &str,
@@ -244,7 +245,7 @@ fn mirrored_name(operation: &McpOperation) -> Option<String> {
     operation.params[member].as_str().map(str::to_owned)
 }
 
-/// The id of the operation of request `number`: no two of a load have the same.
+/// Returns the id of the operation of request `number`, which is unique in a load.
 pub(super) const fn id_of(number: u64) -> u64 {
     number + 1
 }
@@ -256,13 +257,13 @@ const fn digits(number: u64) -> u64 {
     }
 }
 
-/// That of no operation.
+/// An id that no operation has.
 pub(super) const INITIALIZE_ID: u64 = 0;
 
 const START: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
 const NOTIFICATION_START: &[u8] = br#"{"jsonrpc":"2.0","#;
 
-/// Header fields that are not for people to give.
+/// Header fields that users cannot set.
 const OURS: [&str; 9] = [
     "accept",
     "connection",

@@ -1,5 +1,5 @@
-//! Messages of MCP, over Streamable HTTP and over pipes: operations by weight, sessions around them, answers
-//! read as messages.
+//! MCP messages over Streamable HTTP and over pipes: operations by weight, their sessions, and the parser of
+//! responses.
 //!
 //! This module sends nothing and parses responses without building a tree.
 
@@ -11,7 +11,7 @@ mod single;
 mod reading;
 mod content;
 
-// both, in their order
+// both, in order
 mod conversation;
 mod prepared;
 

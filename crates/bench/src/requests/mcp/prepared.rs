@@ -11,7 +11,8 @@ use crate::requests::error::InvalidRequest;
 use crate::requests::expected::Expected;
 use crate::requests::source::Requests;
 
-/// Messages of MCP that are chosen by weight: at random, and always the same for the same number.
+/// MCP messages that are selected at random by their weights. The same number always selects the same
+/// message.
 #[derive(Debug)]
 pub struct McpRequests {
     messages: Arc<Messages>,
@@ -19,10 +20,10 @@ pub struct McpRequests {
 }
 
 impl McpRequests {
-    /// These operations, in the revision `revision`; to `endpoint`, or over pipes if there is none.
+    /// Prepares these operations in the revision `revision`, for `endpoint`, or for pipes if it is `None`.
     ///
     /// # Errors
-    /// There is none, or a header field cannot be sent.
+    /// Returns an error if there is no operation, or if a header field cannot be sent.
     pub fn new(
         revision: Revision,
         sessions: SessionUse,

@@ -1,7 +1,7 @@
 //! Reads messages: the id of a response, and its success.
 //!
-//! Most answers begin with their id and `result`, which is seen at their beginning; the rest is only searched
-//! for what would make an answer of a tool a bad one. Whatever looks otherwise is parsed.
+//! Most responses begin with their id and `result`, which the parser recognizes at the start. It searches the
+//! rest only for signs of a failed tool call. It parses all other responses completely.
 
 use memchr::memmem;
 use serde::Deserialize;
@@ -9,23 +9,23 @@ use thruway_mcp::json_rpc::{self, Id, Message};
 
 use crate::failure::{Detail, Failure, FailureKind};
 
-/// A message, as far as it is of interest.
+/// The relevant part of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reading {
-    /// The answer to a request.
+    /// The response to a request.
     Response {
-        /// Which; `None` for an id that no request has, and for an error without.
+        /// The id. `None` for an id that no request has, and for an error without an id.
         id: Option<u64>,
         /// Success or failure.
         outcome: Result<(), Failure>,
     },
     /// A notification, or a request of the server.
     Other,
-    /// No message.
+    /// The text is not a message.
     Rubbish,
 }
 
-/// Reads a message.
+/// Parses a message.
 pub(crate) fn read(bytes: &[u8]) -> Reading {
     match read_beginning(bytes) {
         Some(id) if has_end(bytes) && !may_be_tool_error(bytes) => {
@@ -60,7 +60,7 @@ fn read_beginning(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Takes `token` off, with white space before it.
+/// Removes `token` from the start, with the whitespace before it.
 fn eat(rest: &mut &[u8], token: &[u8]) -> Option<()> {
     *rest = rest.trim_ascii_start().strip_prefix(token)?;
     Some(())
@@ -71,7 +71,7 @@ fn eat_number(rest: &mut &[u8]) -> Option<u64> {
     let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, after) = rest.split_at(length);
     *rest = after;
-    // A number with more digits may not fit, and is no id of ours.
+    // A number with more digits may not fit, and is never an id of this program.
     (1..=19)
         .contains(&length)
         .then(|| digits.iter().fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0')))

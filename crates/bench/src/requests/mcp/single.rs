@@ -8,14 +8,14 @@ use thruway_mcp::schema::methods;
 use super::message::{Endpoint, McpOperation, Message};
 use crate::requests::InvalidRequest;
 
-/// One message.
+/// A single message.
 pub(crate) struct SingleMessage {
     message: Message,
     id: u64,
 }
 
 impl SingleMessage {
-    /// A request, the `place`th of those before a load: none has the id of another.
+    /// Builds request number `place` of the requests before a load. Its id is unique.
     pub(crate) fn request(
         place: u64,
         method: &str,
@@ -44,12 +44,12 @@ impl SingleMessage {
         Ok([&head[..], session, b"\r\n"].concat())
     }
 
-    /// Appends it as it is sent over HTTP.
+    /// Appends the message in its form for HTTP.
     pub(crate) fn write(&self, session: &[u8], output: &mut Vec<u8>) -> ResponseTo {
         self.message.write(0, self.id, session, output)
     }
 
-    /// It as a line.
+    /// Returns the message as a line.
     pub(crate) fn line(&self) -> Vec<u8> {
         let mut line = Vec::new();
         self.message.write_content(0, self.id, &mut line);
@@ -58,6 +58,6 @@ impl SingleMessage {
     }
 }
 
-/// The largest integer that every reader of JSON understands. Ids of operations are counted from the other
-/// end.
+/// The largest integer that every JSON parser reads exactly. These ids count downwards, and those of
+/// operations upwards.
 const LAST_ID: u64 = (1 << 53) - 1;

@@ -1,8 +1,7 @@
-//! A connection of HTTP/2: many requests at the same time, each on a stream of its own, answered in any
-//! order.
+//! An HTTP/2 connection: many concurrent requests, each on its own stream, with responses in any order.
 //!
-//! The `h2` library handles the frames. The task of the connection polls it with a waker that wakes no task;
-//! the same turn handles what the library would wake.
+//! The `h2` library handles the frames. The task of the connection polls the library with a waker that wakes
+//! no task, and handles such wakes in the same poll.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -36,11 +35,11 @@ pub(in crate::worker) struct Streams<T: Transport> {
     /// Requests that have started and could not be sent yet.
     queued: VecDeque<StartedRequest>,
     exchanges: FuturesUnordered<Exchange>,
-    /// No request that is not answered has started before.
+    /// Earliest start of all requests without a response.
     oldest: Duration,
-    /// Answers that were complete.
+    /// Number of complete responses.
     answered: u64,
-    /// Requests that the server has said not to look at.
+    /// Requests that the server has not processed, as it has announced.
     unhandled: VecDeque<StartedRequest>,
     /// Reason of the end, once the connection has ended.
     end: Option<Failure>,
@@ -70,7 +69,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_header_list_size(HEADER_SECTION_BYTES)
-            // Streams of requests that have timed out; their answers may still come.
+            // Keeps streams of requests whose timeout has expired; their responses may still arrive.
             .max_concurrent_reset_streams(RESET_STREAMS)
             .max_local_error_reset_streams(None)
             .handshake(stream);
@@ -162,7 +161,7 @@ impl<T: Transport> Streams<T> {
         verdict(error, has_begun)
     }
 
-    /// The time is read once for all that came in a turn.
+    /// The time is read once for all events of a poll.
     fn take_finished(&mut self, worker: &Worker) {
         let mut now = None;
         while let Some(finished) = self.next_finished() {
@@ -197,7 +196,7 @@ impl<T: Transport> Streams<T> {
         judged: Result<(), Failure>,
     ) {
         if self.answered == 0 {
-            // The settings of the server have come before.
+            // The settings of the server have arrived.
             worker.note_streams_max(self.send.current_max_send_streams());
         }
         self.answered += 1;
@@ -242,7 +241,7 @@ impl<T: Transport> Streams<T> {
         None
     }
 
-    /// Sends what may start, on as many streams as are allowed.
+    /// Sends requests that may start, on as many streams as are allowed.
     fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
         let room = worker.connection_options.pipeline.min(self.send.current_max_send_streams());
         while self.exchanges.len() < room {
@@ -268,7 +267,7 @@ impl<T: Transport> Streams<T> {
                 self.exchanges.push(exchange);
             } else {
                 worker.fail(ticket, now, &Failure::of(FailureKind::Unsent));
-                // Others are due too, and so is the end of the load.
+                // Other connections need time too, and the load may have ended.
                 cx.waker().wake_by_ref();
                 return None;
             }
@@ -276,13 +275,13 @@ impl<T: Transport> Streams<T> {
         None
     }
 
-    /// Sends a request; `None` if the library does not take it.
+    /// Sends a request. Returns `None` if the library does not accept it.
     fn send(&mut self, worker: &Worker, ticket: StartedRequest) -> Option<Exchange> {
         let Http2Request { head, content } = worker.requests.http2(ticket.number)?;
         let (response, mut stream) = self.send.send_request(head, content.is_empty()).ok()?;
         if !content.is_empty() {
-            // Kept until the server's windows are open. Fails if the stream has ended, which the answer
-            // tells.
+            // The library keeps the data until the server's windows are open. This fails if the stream has
+            // ended, which the response shows.
             let _ = stream.send_data(content, true);
         }
         Some(Exchange::new(ticket, *worker.requests.expected(ticket.number), response))
@@ -307,7 +306,7 @@ impl<T: Transport> Streams<T> {
         Ended::Closed
     }
 
-    /// All requests that are not answered.
+    /// Returns all requests without a response.
     fn take_tickets(&mut self) -> impl Iterator<Item = StartedRequest> {
         let exchanges = std::mem::take(&mut self.exchanges).into_iter().map(Exchange::into_started_request);
         let unhandled = std::mem::take(&mut self.unhandled).into_iter();
@@ -315,9 +314,9 @@ impl<T: Transport> Streams<T> {
     }
 }
 
-/// No answer waits for its window: 16 MiB for a stream.
+/// Window of a stream: 16 MiB, so that no response waits for it.
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
-/// And 1 GiB for all of a connection.
+/// Window of a connection: 1 GiB.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
 /// The same limit as for HTTP/1.1.

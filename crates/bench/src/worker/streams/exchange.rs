@@ -13,7 +13,7 @@ use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Expected};
 use crate::worker::plan::StartedRequest;
 
-/// A request with an incomplete response. Its drop resets the stream.
+/// A request with an incomplete response. Dropping it resets the stream.
 pub(super) struct Exchange {
     ticket: StartedRequest,
     expected: Expected,
@@ -32,7 +32,7 @@ pub(super) struct Finished {
     pub(super) outcome: Result<Answer, Broken>,
 }
 
-/// An answer that will not be complete.
+/// A response that will not be complete.
 pub(super) struct Broken {
     pub(super) error: h2::Error,
     /// `true` if a part of the response arrived.
@@ -48,7 +48,7 @@ impl Exchange {
         self.ticket.started
     }
 
-    /// Gives it up.
+    /// Gives up the request.
     pub(super) fn into_started_request(self) -> StartedRequest {
         self.ticket
     }
@@ -109,11 +109,12 @@ impl Future for Exchange {
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Failed(Failure),
-    /// The server has said that it has not looked at it, and goes in peace (RFC 9113 §6.8).
+    /// The server has announced that it has not processed the request, and closes the connection without an
+    /// error (RFC 9113 §6.8).
     Unhandled,
 }
 
-/// Decides about a request after `error`; `has_begun` is `true` if a part of its response arrived.
+/// Decides about a request after `error`. `has_begun` is `true` if a part of its response has arrived.
 pub(super) fn verdict(error: &h2::Error, has_begun: bool) -> Verdict {
     let Some(reason) = error.reason() else {
         return Verdict::Failed(Failure::of(broken_off(error.get_io(), has_begun)));

@@ -1,4 +1,4 @@
-//! Transport below the `h2` library: counts bytes, limits reads per turn, and wakes the task of the
+//! Transport below the `h2` library: counts bytes, limits reads per poll, and wakes the task of the
 //! connection instead of the library's wakers.
 
 use std::cell::{Cell, RefCell};
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use thruway_net::Transport;
 
-/// A transport, and what is seen of it.
+/// A transport and its observations.
 pub(super) struct Watched<T> {
     transport: T,
     sight: Rc<Observations>,
@@ -44,7 +44,7 @@ pub(super) struct Observations {
     /// Task of the connection. The library is polled with another waker, so that its own wakes have no
     /// effect.
     task: RefCell<Waker>,
-    /// Remaining bytes to read in this turn.
+    /// Number of bytes that this poll may still read.
     turn_left: Cell<usize>,
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
@@ -56,7 +56,7 @@ pub(super) struct Observations {
 enum Greeting {
     /// Number of received bytes of the first frame header.
     Expected([u8; FRAME_HEAD_BYTES], usize),
-    /// Settings, as it must (RFC 9113 §3.4).
+    /// A frame with settings, as required (RFC 9113 §3.4).
     Settings,
     /// Something else.
     Other,
@@ -75,13 +75,13 @@ impl Default for Observations {
 }
 
 impl Observations {
-    /// Begins a turn of the task with this waker.
+    /// Begins a poll by the task with this waker.
     pub(super) fn begin_poll(&self, task: &Waker) {
         self.task.borrow_mut().clone_from(task);
         self.turn_left.set(TURN_BYTES);
     }
 
-    /// Returns `true` if the turn has used its limit and more input may be available.
+    /// Returns `true` if the poll has used its limit and more input may be available.
     pub(super) fn is_poll_over(&self) -> bool {
         self.turn_left.get() == 0
     }
@@ -147,7 +147,7 @@ impl<T: Transport> Watched<T> {
 }
 
 impl ReadAhead {
-    /// Moves as much as fits into `buffer`; returns the rest, if any.
+    /// Moves bytes into `buffer` until it is full. Returns the rest, if any.
     fn take(mut self, buffer: &mut [u8], spare: &SpareBuffer) -> (usize, Option<Self>) {
         let length = buffer.len().min(self.filled - self.taken);
         buffer[..length].copy_from_slice(&self.bytes[self.taken..self.taken + length]);
@@ -198,13 +198,14 @@ impl<T: Transport> Transport for Watched<T> {
     }
 }
 
-/// Maximum number of bytes read in a turn: other connections need time, and unprocessed input uses memory.
+/// Maximum number of bytes that one poll reads: other connections need time, and unprocessed input uses
+/// memory.
 const TURN_BYTES: usize = 256 << 10;
 
 /// Size of one read in bytes.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// RFC 9113 §4.1.
+/// Length of a frame header in bytes (RFC 9113 §4.1).
 const FRAME_HEAD_BYTES: usize = 9;
 
 /// The type of a frame with settings (RFC 9113 §6.5).
