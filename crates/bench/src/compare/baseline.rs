@@ -31,7 +31,7 @@ impl Comparison {
     /// # Errors
     /// Returns [`BaselineError::Rounds`] if the new comparison or the baseline has too few rounds.
     pub fn check_rounds(&self, rounds: usize) -> Result<(), BaselineError> {
-        Self::has_enough_rounds(rounds, self).map_err(|(name, known)| BaselineError::Rounds {
+        Self::check_round_counts(rounds, self).map_err(|(name, known)| BaselineError::Rounds {
             rounds,
             known,
             name: name.to_owned(),

@@ -94,7 +94,7 @@ impl Comparison {
     /// # Errors
     /// Returns the name of the first baseline candidate for which the numbers are too small, and the number
     /// of its rounds.
-    pub fn has_enough_rounds(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
+    pub fn check_round_counts(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
         let counts = baseline.candidates.iter().map(|known| (known.name.as_str(), known.rounds.len()));
         let mut too_few = counts.filter(|(_, known)| !is_enough(rounds, *known));
         too_few.next().map_or(Ok(()), Err)

@@ -64,7 +64,11 @@ fn too_few_rounds_show_no_difference_and_no_regression() {
     let known = |n| Comparison::new(vec![rounds("a", 200.0, n)]);
     for (n, baseline, is_told) in [(1, 1, false), (10, 1, false), (3, 3, false), (4, 4, true), (10, 2, true)]
     {
-        assert_eq!(Comparison::has_enough_rounds(n, &known(baseline)).is_ok(), is_told, "{n} and {baseline}");
+        assert_eq!(
+            Comparison::check_round_counts(n, &known(baseline)).is_ok(),
+            is_told,
+            "{n} and {baseline}"
+        );
         let (comparison, _) = Comparison::with_baseline(vec![rounds("a", 100.0, n)], &known(baseline));
         assert_eq!(comparison.regressions(0.05).count() > 0, is_told, "{n} and {baseline}");
         assert_eq!(verdicts(&comparison)[0] == Verdict::LikelySlower, is_told, "{n} and {baseline}");
