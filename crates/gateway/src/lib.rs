@@ -1,4 +1,4 @@
-//! Gateways: requests are forwarded to upstreams, and their responses relayed.
+//! Gateways: forward requests to upstreams, and relay the responses.
 //!
 //! [`Routes`] finds the handler of a request by host, path, method, header and query. The handler [`Forward`]
 //! serves a connection of a client and drives one to an upstream in the same task. `thruway-http1` frames
@@ -47,7 +47,7 @@ mod upstream;
 // forwarding of requests
 mod forward;
 
-// tunnels to where clients name
+// tunnels to destinations that clients name
 mod connect_method;
 
 // TCP forwarding

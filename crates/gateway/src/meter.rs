@@ -122,8 +122,8 @@ pub(crate) fn method_attribute(method: Method<'_>) -> &'static str {
     }
 }
 
-/// A request without a response. The meter counts it when the response is there, or, if there is none, when this value
-/// is dropped.
+/// A request without a response. The meter counts it when the response begins, or when this value is dropped
+/// without a response.
 pub(crate) struct PendingRequest {
     /// The meter. `None` after the request is counted.
     meter: Option<Arc<RouteMeter>>,

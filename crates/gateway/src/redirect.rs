@@ -88,7 +88,7 @@ impl Redirect {
         };
         let host = start.strip_prefix("https://").or_else(|| start.strip_prefix("http://"));
         match (host, place) {
-            // A host must follow, and may be that of the request.
+            // A host must follow, which may be the host of the request.
             (Some(""), place) => place == Some(Placeholder::Host),
             (Some(host), _) => !host.starts_with(['/', '?', '#']),
             (None, place) => match start.strip_prefix('/') {
@@ -99,9 +99,9 @@ impl Redirect {
         }
     }
 
-    /// Returns `true` if no request can put a second slash behind the first one, which is all before the
-    /// first placeholder. A query begins with a question mark or is empty; then the text after it follows the
-    /// slash.
+    /// Returns `true` if no request can put a second slash after the first one, which is the only text before
+    /// the first placeholder. A query begins with a question mark or is empty; then the text after it follows
+    /// the slash.
     fn is_safe_behind_slash(&self) -> bool {
         let queries = self.parts.iter().take_while(|(_, place)| *place == Placeholder::Query).count();
         // The text before the first placeholder is the slash itself.
@@ -175,7 +175,7 @@ impl Placeholder {
 
 impl Handler for Redirect {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        // Not `mounted_path`, to which nothing and `/` are the same.
+        // Not `mounted_path`, which does not distinguish an empty path from `/`.
         let rest = request.path().get(request.mount_prefix()..).unwrap_or_default();
         let location = self.location(request.head(), rest);
         if has_hidden_host(&location) {

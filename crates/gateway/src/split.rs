@@ -1,4 +1,4 @@
-//! Splits: the requests of a route are shared between upstreams, as for canaries.
+//! Splits: divide the requests of a route among upstreams, for example for canary releases.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use thruway_server::{Answer, Handler, Request};
 use crate::HashBy;
 use crate::upstream::mix;
 
-/// Shares requests between handlers by their weights: at random, or so that what has the same key stays on
-/// its side.
+/// Divides requests among handlers by their weights: at random, or by a key, so that requests with the same
+/// key go to the same handler.
 ///
-/// The handlers share a line in their order, and a key is a point on that line. As long as the sum of all
-/// weights stays the same, a change of weights only moves the borders, and all other keys stay.
+/// The handlers divide a line in their order, and a key is a point on this line. If the sum of all weights
+/// stays the same, a change of weights only moves the borders, so most keys keep their handler.
 pub struct Split {
-    /// Handlers, and where each of them ends on the line.
+    /// The handlers, and the end of each one's part of the line.
     sides: Vec<(Arc<dyn Handler>, u64)>,
     by: Option<HashBy>,
 }
 
 impl Split {
-    /// Shares requests between `sides`, handlers with weights, by the key that `by` names. Requests without
-    /// that key, and all if there is none, are shared at random.
+    /// Divides requests among `sides`, which are handlers with weights, by the key `by`. Requests without the
+    /// key, and all requests without `by`, are divided at random.
     ///
     /// # Panics
-    /// All weights are 0.
+    /// Panics if all weights are 0.
     pub fn new(sides: impl IntoIterator<Item = (Arc<dyn Handler>, u32)>, by: Option<HashBy>) -> Self {
         let mut end = 0;
         let sides: Vec<_> = sides
@@ -37,7 +37,7 @@ impl Split {
         Self { sides, by }
     }
 
-    /// Which side a request with this key gets, from 0.
+    /// Returns the number of the side for a request with this key, from 0.
     fn side(&self, key: Option<u64>) -> usize {
         let total = self.sides.last().map_or(0, |(_, end)| *end);
         let point = match key {
@@ -61,7 +61,7 @@ impl Handler for Split {
     }
 }
 
-/// The same key may choose the server of an upstream, which must not depend on the side.
+/// Makes the side independent of the server: the same key may also select the server of an upstream.
 const SALT: u64 = 0x7377_6974_6368_6564;
 
 #[cfg(test)]

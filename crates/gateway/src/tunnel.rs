@@ -12,9 +12,9 @@ use crate::StreamEnd;
 
 /// Settings of a tunnel, and the bytes that arrived before it.
 pub(crate) struct TunnelConfig<M> {
-    /// From the client.
+    /// Bytes from the client.
     pub(crate) client_early: PooledBuffer,
-    /// From the server.
+    /// Bytes from the server.
     pub(crate) server_early: PooledBuffer,
     /// Maximum time without a byte in either direction; then the tunnel ends.
     pub(crate) idle: Duration,
@@ -96,7 +96,7 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
     ) -> Poll<io::Result<()>> {
         let request = self.request.poll(cx, client, server);
         let response = self.response.poll(cx, server, client);
-        // Only now: a server that takes no more may have said why.
+        // Records this only now, because a server that accepts no more bytes may have sent a response first.
         let (request, response) = (request?, response?);
         let uncounted = self.moved().iter().sum::<u64>() - self.counted.iter().sum::<u64>();
         if uncounted >= COUNTED_BYTES {

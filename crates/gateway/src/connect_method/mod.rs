@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Clients can use such a gateway to connect to every address that the gateway itself can reach. So only
-//! hosts that the config names are allowed. Private addresses must be listed themselves, whatever names
-//! resolve to them.
+//! hosts in the config are allowed. Private addresses must be listed too, even if an allowed name resolves to
+//! them.
 
 mod config;
 mod reach;
@@ -45,7 +45,7 @@ impl Connect {
         Self { config: Arc::new(config), resolver, is_recorded: false }
     }
 
-    /// Sets whether responses carry the destination of the tunnel for access logs. Default `false`.
+    /// Sets if responses carry the destination of the tunnel, for access logs. Default `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }

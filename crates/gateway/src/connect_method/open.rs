@@ -1,4 +1,4 @@
-//! From a destination to a tunnel.
+//! Opens a tunnel to a destination.
 
 use std::io;
 use std::rc::Rc;

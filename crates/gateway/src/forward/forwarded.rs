@@ -77,7 +77,7 @@ fn client_behind(request: &Request<'_>) -> Option<ClientAddr> {
     (client != request.connection().client).then_some(client)
 }
 
-/// Returns the host that the client asked for: `host`, the host of the request, unless a trusted proxy names
+/// Returns the host that the client requested: `host`, the host of the request, unless a trusted proxy names
 /// another one.
 fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     match request.proxy_fields() {
@@ -86,8 +86,8 @@ fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Returns the port that the client used: from a trusted proxy, or else from its connection, or else from its
-/// host.
+/// Returns the port that the client used: from a trusted proxy, from its connection, or from its host, in
+/// this order.
 fn asked_port(request: &Request<'_>, host: &[u8]) -> u16 {
     let known = match request.proxy_fields() {
         None => request.connection().destination.map(|destination| destination.port()),

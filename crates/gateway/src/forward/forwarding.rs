@@ -77,8 +77,8 @@ impl Forwarding {
         body
     }
 
-    /// Records the response time for the upstream and the server. `asked` is the time when the server got the
-    /// request.
+    /// Records the response time for the upstream and the server. `asked` is the time at which the server got
+    /// the request.
     #[inline]
     pub(super) fn record_time(&self, slot: &ServerSlot, asked: Option<Duration>, status: StatusCode) {
         let Some((TimedRequest { came, method }, asked)) = self.timed.zip(asked) else { return };

@@ -63,7 +63,7 @@ impl Forward {
         Self { meter: Some(meter), ..self }
     }
 
-    /// Sets whether the upstream and its servers record response times: [`Upstream::response_counts`],
+    /// Sets if the upstream and its servers record response times: [`Upstream::response_counts`],
     /// [`ServerStatus`](crate::ServerStatus). Default `false`.
     #[must_use]
     pub fn timed(self, is_timed: bool) -> Self {
@@ -76,8 +76,8 @@ impl Forward {
         Self { mirror: Some(mirror), ..self }
     }
 
-    /// Sets whether responses carry the [times and server of their request](thruway_server::Forwarded) for
-    /// access logs. Default `false`.
+    /// Sets if responses carry the [times and server of their request](thruway_server::Forwarded) for access
+    /// logs. Default `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }

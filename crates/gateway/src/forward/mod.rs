@@ -1,4 +1,4 @@
-//! The way of a request to an upstream and back.
+//! The path of a request to an upstream, and of its response to the client.
 //!
 //! ```text
 //! Forward ─▶ OutgoingRequest ─▶ retry: SelectServer ─▶ attempt: AcquireConnection ─▶ SendHead ─▶ Relay ─▶ Report ─▶ Response

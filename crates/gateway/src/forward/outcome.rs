@@ -1,4 +1,4 @@
-//! The outcome of an attempt: a response, or a failure and what it says about the server.
+//! The outcome of an attempt: a response, or a failure and the party that caused it.
 
 use std::sync::Arc;
 

@@ -65,8 +65,8 @@ impl Relay {
         self.may_be_silent = true;
     }
 
-    /// Returns `failure`, with another one for a timeout while the server was still receiving the request:
-    /// then the server was not slow.
+    /// Returns `failure`. For a timeout while the server was still receiving the request, returns another
+    /// failure, because the server was not slow.
     pub(super) fn blamed(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Exchange(Error::TimedOut) if self.wants_content() => Failure::TimedOut,
@@ -319,7 +319,7 @@ impl Relay {
         failure.into()
     }
 
-    /// Wakes the task at the deadline of the upstream.
+    /// Wakes the task when a timeout of the upstream expires.
     fn wait(&mut self, cx: &Context<'_>) {
         let Some(exchange) = &self.exchange else { return };
         if self.deadline.is_none() {

@@ -94,8 +94,8 @@ impl OutgoingRequest {
         }
     }
 
-    /// Appends the head and the content that has arrived. `host` is the name of the server, if the request
-    /// must contain it.
+    /// Appends the head and the part of the body that has arrived. `host` is the name of the server, if the
+    /// request must contain it.
     pub(super) fn write(&self, output: &mut Vec<u8>, host: impl FnOnce() -> String) {
         let Some(host_at) = self.host_at else { return output.extend_from_slice(&self.bytes) };
         let (request_line, rest) = self.bytes.split_at(host_at);

@@ -18,7 +18,7 @@ enum RetryDecision {
     Fail,
     /// A retry at the same server on a newer connection.
     SameServer,
-    /// To another server, if there is one.
+    /// A retry at another server, if there is one.
     OtherServer,
 }
 

@@ -25,19 +25,19 @@ pub(super) struct EditedFields {
 }
 
 impl EditedFields {
-    /// Returns `field_lines` with the verified facts in `told`. `None` if nothing changes.
-    pub(super) fn of(field_lines: FieldLines<'_>, told: &VerifiedFacts<'_>) -> Option<Self> {
-        let is_told = told.fields.iter().any(|(_, value)| value.is_some());
-        if !is_told && !field_lines.iter().any(|line| told.owns(line.name.as_bytes())) {
+    /// Returns `field_lines` with the verified facts in `facts`. `None` if nothing changes.
+    pub(super) fn of(field_lines: FieldLines<'_>, facts: &VerifiedFacts<'_>) -> Option<Self> {
+        let has_values = facts.fields.iter().any(|(_, value)| value.is_some());
+        if !has_values && !field_lines.iter().any(|line| facts.owns(line.name.as_bytes())) {
             return None;
         }
         let room = field_lines.bytes().len() + 128;
         let mut edited =
             Self { bytes: Vec::with_capacity(room), spans: Vec::with_capacity(field_lines.len() + 4) };
-        for line in field_lines.iter().filter(|line| !told.owns(line.name.as_bytes())) {
-            edited.append_line(line, told);
+        for line in field_lines.iter().filter(|line| !facts.owns(line.name.as_bytes())) {
+            edited.append_line(line, facts);
         }
-        for (name, value) in &told.fields {
+        for (name, value) in &facts.fields {
             if let Some(value) = value {
                 edited.append(name.as_bytes(), value.as_bytes());
             }
@@ -52,12 +52,12 @@ impl EditedFields {
 
     /// Appends a line of the client. `Connection` must not name headers of policies, because a server that
     /// forwards the request would drop them (RFC 9110 §7.6.1).
-    fn append_line(&mut self, line: FieldLine<'_>, told: &VerifiedFacts<'_>) {
+    fn append_line(&mut self, line: FieldLine<'_>, facts: &VerifiedFacts<'_>) {
         let value = line.value.as_bytes();
-        if !line.name.is("connection") || !list::members(value).any(|option| told.owns(option)) {
+        if !line.name.is("connection") || !list::members(value).any(|option| facts.owns(option)) {
             return self.append(line.name.as_bytes(), value);
         }
-        let options: Vec<_> = list::members(value).filter(|option| !told.owns(option)).collect();
+        let options: Vec<_> = list::members(value).filter(|option| !facts.owns(option)).collect();
         self.append(line.name.as_bytes(), &options.join(&b", "[..]));
     }
 
@@ -83,12 +83,12 @@ impl VerifiedFacts<'_> {
 mod tests {
     use super::*;
 
-    fn edited(lines: &[(&str, &str)], told: &VerifiedFacts<'_>) -> Option<Vec<String>> {
+    fn edited(lines: &[(&str, &str)], facts: &VerifiedFacts<'_>) -> Option<Vec<String>> {
         let mut all = EditedFields { bytes: Vec::new(), spans: Vec::new() };
         for (name, value) in lines {
             all.append(name.as_bytes(), value.as_bytes());
         }
-        let edited = EditedFields::of(FieldLines::from_parsed(&all.bytes, &all.spans), told)?;
+        let edited = EditedFields::of(FieldLines::from_parsed(&all.bytes, &all.spans), facts)?;
         let lines = FieldLines::from_parsed(&edited.bytes, &edited.spans);
         Some(lines.iter().map(|line| format!("{}: {}", line.name, line.value)).collect())
     }

@@ -50,17 +50,17 @@ impl Guarded {
         Self { refusals, ..self }
     }
 
-    /// Sets the [user](Response::set_user) of responses to authenticated requests, for an access log. Default
-    /// `false`, which saves the cost.
+    /// Sets if responses to authenticated requests carry the [user](Response::set_user), for an access log.
+    /// Default `false`, which saves the cost.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
     }
 
     /// Passes the request on with the headers of the policy, and records the user for the access log.
-    fn tell<'a>(&'a self, request: &mut Request<'a>, told: VerifiedFacts<'_>) -> Answer {
-        let answer = self.pass_on(request, &told);
-        let Some(user) = told.user.filter(|_| self.is_recorded) else { return answer };
+    fn tell<'a>(&'a self, request: &mut Request<'a>, facts: VerifiedFacts<'_>) -> Answer {
+        let answer = self.pass_on(request, &facts);
+        let Some(user) = facts.user.filter(|_| self.is_recorded) else { return answer };
         let user = user.into_owned();
         answer.map(|mut response| {
             response.set_user(user);
@@ -68,15 +68,15 @@ impl Guarded {
         })
     }
 
-    fn pass_on<'a>(&'a self, request: &mut Request<'a>, told: &VerifiedFacts<'_>) -> Answer {
-        if told.fields.is_empty() {
+    fn pass_on<'a>(&'a self, request: &mut Request<'a>, facts: &VerifiedFacts<'_>) -> Answer {
+        if facts.fields.is_empty() {
             return self.handler.handle(request);
         }
         // A recipient may merge trailers into the header section (RFC 9110 §6.5.2), where they could replace
         // the headers of the policy.
         request.drop_trailers();
         let head = *request.head();
-        match EditedFields::of(head.field_lines, told) {
+        match EditedFields::of(head.field_lines, facts) {
             None => self.handler.handle(request),
             Some(edited) => request.forward_with_head(&edited.head(head), &*self.handler),
         }
@@ -119,7 +119,7 @@ impl Guarded {
             Verdict::Refuse(refusal) => {
                 Answer::Now(self.refuse(&refusal, request.method() == Method::Connect))
             }
-            Verdict::Tell(told) => self.tell(request, told),
+            Verdict::Tell(facts) => self.tell(request, facts),
             Verdict::Wait(verification) => {
                 let is_for_tunnel = request.method() == Method::Connect;
                 let (guarded, request) = (self.clone(), request.take_owned());
@@ -166,6 +166,6 @@ struct Verified {
 
 impl Handler for Verified {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        self.guarded.tell(request, self.guarded.policy.told_of_user(&self.user))
+        self.guarded.tell(request, self.guarded.policy.facts_of_user(&self.user))
     }
 }

@@ -184,7 +184,7 @@ impl Policy {
     }
 
     /// Returns the headers for an authenticated user.
-    fn told_of_user<'p>(&'p self, user: &'p str) -> VerifiedFacts<'p> {
+    fn facts_of_user<'p>(&'p self, user: &'p str) -> VerifiedFacts<'p> {
         let field = match &self.kind {
             Kind::BasicAuth(users) => users.user_field(),
             _ => None,

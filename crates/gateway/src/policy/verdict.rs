@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 
 /// Decision of a policy about a request.
 pub(super) enum Verdict<'p> {
-    /// Decides again after the next fetch of the keys. If that would be the second wait, refuses with
+    /// Decides again after the next fetch of the keys. If the request has already waited once, refuses with
     /// `otherwise`.
     Again { refreshed: Refreshed, otherwise: Refusal },
     /// The request passes.

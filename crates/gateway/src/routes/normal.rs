@@ -33,11 +33,11 @@ pub enum UnclearPath {
     /// character.
     ControlCharacter,
     /// Only some servers read a segment as `.` or `..`: servers that read an encoded slash or a backslash as
-    /// a slash, that ignore everything behind a semicolon, or that trim spaces.
+    /// a slash, that ignore everything after a semicolon, or that trim spaces.
     HiddenDots,
     /// The path has an encoded slash, and these are [rejected](crate::AmbiguousPath::Reject).
     EncodedSlash,
-    /// Another reading leads to a route with a policy that the request does not pass.
+    /// Another reading leads to a route with a policy that the selected route does not have.
     OtherRoute,
     /// The path has parameters, and these are [rejected](crate::AmbiguousPath::Reject).
     Parameters,
@@ -200,7 +200,7 @@ fn encoded_byte(digits: &[u8]) -> Option<u8> {
 }
 
 /// Returns `true` if any server reads a segment of `path` as `.` or `..`. Servers differ: some decode the
-/// path first, some read a backslash or an encoded slash as a slash, some ignore everything behind a
+/// path first, some read a backslash or an encoded slash as a slash, some ignore everything after a
 /// semicolon, and some trim spaces. A path with an invalid percent-encoding or a control character counts
 /// too, because its segments are unknown.
 pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
@@ -226,7 +226,7 @@ struct Dots {
     has_space_behind: bool,
     /// `true` if the segment is more than dots with spaces around them.
     has_other_bytes: bool,
-    /// `true` behind the first semicolon.
+    /// `true` after the first semicolon.
     is_in_parameters: bool,
 }
 
@@ -246,8 +246,8 @@ impl Dots {
     }
 }
 
-/// Returns `true` if some servers see several segments in `segment`, which begins with a slash, or an empty
-/// one: dots behind it lead these servers elsewhere.
+/// Returns `true` if some servers read `segment`, which begins with a slash, as several segments or as an
+/// empty one. Then `..` after it leads these servers to another path.
 fn is_several_or_none(segment: &[u8]) -> bool {
     let mut rest = segment.get(1..).unwrap_or_default();
     while let Some(behind) = rest.strip_prefix(b"%20") {
@@ -274,8 +274,8 @@ impl fmt::Display for UnclearPath {
 
 impl std::error::Error for UnclearPath {}
 
-/// Bytes that a path may contain, except the percent sign (RFC 3986 §3.3). The encoded form of each counts as
-/// equal, also where the RFC leaves that to the server, because most servers decode all of them.
+/// Bytes that a path may contain, except the percent sign (RFC 3986 §3.3). The encoded form of each byte
+/// counts as equal. For some bytes, the RFC leaves this to the server, but most servers decode all of them.
 const STANDS_FOR_ITSELF: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0u8;

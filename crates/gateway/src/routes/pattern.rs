@@ -37,9 +37,9 @@ pub enum InvalidPattern {
     Braces,
     /// A parameter has no name.
     NoName,
-    /// There is no parameter.
+    /// The text has no parameter.
     NoParameter,
-    /// It does not begin with `/`.
+    /// The text does not begin with `/`.
     NoSlash,
     /// `{*name}` is not the last segment.
     RestNotLast,
@@ -51,7 +51,7 @@ impl PathPattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// Returns the rule that the text breaks.
     pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
         let path = text.strip_prefix('/').ok_or(InvalidPattern::NoSlash)?;
         let segments: Vec<Segment> = path.split('/').map(Segment::parse).collect::<Result<_, _>>()?;
@@ -106,14 +106,14 @@ impl Segment {
 
 impl Affixes {
     fn fit(&self, segment: &[u8]) -> bool {
-        // To compare nothing is not for free: see `table::position`.
+        // Even an empty comparison costs time: see `table::position`.
         segment.len() > self.len()
             && (self.before.is_empty() || segment.starts_with(self.before.as_bytes()))
             && (self.after.is_empty() || segment.ends_with(self.after.as_bytes()))
     }
 
-    /// More bytes come first; among equals, more bytes before the parameter. The remaining comparison only
-    /// makes the order independent of the order of routes.
+    /// Parameters with more fixed bytes around them come first; among equals, those with more fixed bytes
+    /// before them. The remaining comparison only makes the order independent of the order of routes.
     fn rank(&self) -> impl Ord {
         (Reverse(self.len()), Reverse(self.before.len()), &self.before, &self.after)
     }
@@ -134,21 +134,21 @@ pub(super) struct PatternTree {
     /// The routes of the pattern that ends here.
     routes: Vec<usize>,
     fixed: Table<Self>,
-    /// In the order of [`Affixes::rank`].
+    /// Subtrees of parameters, in the order of [`Affixes::rank`].
     parameters: Vec<(Affixes, Self)>,
-    /// The routes of the pattern that ends here with all that follows.
+    /// The routes of patterns that end here with `{*rest}`.
     rest: Vec<usize>,
 }
 
 impl PatternTree {
-    /// The routes of `pattern`, in the order in which they come.
+    /// Returns the routes of `pattern`, in evaluation order.
     pub(super) fn entry(&mut self, pattern: &PathPattern) -> &mut Vec<usize> {
         let mut node = self;
         for segment in &pattern.segments {
             node = match segment {
                 Segment::Fixed(text) => node.fixed.entry(text.as_bytes()),
                 Segment::Parameter(affixes) => node.parameter(affixes),
-                // It is the last.
+                // A rest is always the last segment.
                 Segment::Rest => return &mut node.rest,
             };
         }
@@ -190,7 +190,7 @@ impl PatternTree {
         let Some(segments) = segments else {
             return self.routes.iter().try_for_each(|route| visit(*route));
         };
-        // Segments are too short for `memchr` to be worth its call.
+        // Segments are so short that a call of `memchr` would cost more than it saves.
         let end = segments.iter().position(|byte| *byte == b'/');
         let segment = &segments[..end.unwrap_or(segments.len())];
         let following = end.map(|end| &segments[end + 1..]);

@@ -78,7 +78,7 @@ fn has_encoded_space(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"%20")
 }
 
-/// `path`, with what is one of `slashes` taken for a slash. In a normal path, digits are capitals.
+/// Returns `path` with slashes in place of `slashes`. In a normalized path, hexadecimal digits are capitals.
 fn with_slashes(path: &[u8], slashes: &[&[u8]]) -> Vec<u8> {
     let (mut read, mut rest) = (Vec::with_capacity(path.len()), path);
     while let Some((first, behind)) = rest.split_first() {

@@ -1,10 +1,10 @@
-//! A table with strings as keys. Hosts and paths of one length are few, so no hash is needed, and prefixes
-//! and suffixes are found without a look at all keys.
+//! A table with strings as keys. Few hosts or paths have the same length, so no hash is needed. Lookups find
+//! prefixes and suffixes without comparing all keys.
 
-/// Values by their keys, the longest first.
+/// Values by their keys, longest first.
 #[derive(Debug)]
 pub(super) struct Table<T> {
-    /// The keys of each length, sorted; the greatest length first.
+    /// The sorted keys of each length, greatest length first.
     by_length: Vec<(usize, Group<T>)>,
 }
 
@@ -17,7 +17,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Default> Table<T> {
-    /// The value of `key`, made if there is none.
+    /// Returns the value of `key`, creating it if necessary.
     pub(super) fn entry(&mut self, key: &[u8]) -> &mut T {
         let length = key.len();
         let place = self.place_of(length).unwrap_or_else(|place| {
@@ -38,14 +38,14 @@ impl<T> Table<T> {
         self.by_length.is_empty()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<&T> {
         let place = self.place_of(key.len()).ok()?;
         find(&self.by_length[place].1, key)
     }
 
-    /// The values of what `path` begins with, up to a `/` or its end, the longest first.
+    /// Returns the values of all keys that are a prefix of `path`, up to a `/` or its end, longest first.
     #[inline]
     pub(super) fn prefixes_of<'t>(&'t self, path: &'t [u8]) -> impl Iterator<Item = &'t T> {
         self.by_length.iter().filter_map(|(length, group)| match path.get(*length) {
@@ -55,7 +55,7 @@ impl<T> Table<T> {
         })
     }
 
-    /// The values of what `host` ends with, after a dot, the longest first.
+    /// Returns the values of all keys that are a suffix of `host` after a dot, longest first.
     pub(super) fn ends_of<'t>(&'t self, host: &'t [u8]) -> impl Iterator<Item = &'t T> {
         self.by_length.iter().filter_map(|(length, group)| {
             let (start, end) = host.split_at_checked(host.len().checked_sub(*length)?)?;
@@ -75,8 +75,8 @@ fn find<'t, T>(group: &'t Group<T>, key: &[u8]) -> Option<&'t T> {
 
 #[inline]
 fn position<T>(group: &Group<T>, key: &[u8]) -> Result<usize, usize> {
-    // There is only one such key. To compare it reads at the pointer of an empty slice, which is no address,
-    // and even though nothing is read that costs some processors 100 ns.
+    // Only one key has this length. A comparison would read at the pointer of an empty slice, which is not a
+    // valid address. Although no byte is read, this costs 100 ns on some processors.
     if key.is_empty() {
         return if group.is_empty() { Err(0) } else { Ok(0) };
     }

@@ -1,4 +1,4 @@
-//! From a stream to a server that accepts it.
+//! Connects a TCP stream to a server.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ impl StreamTimeline {
     }
 }
 
-/// A server that has accepted.
+/// A server that has accepted the connection.
 pub(super) struct Connected {
     pub(super) slot: ServerSlot,
     pub(super) stream: Stream,
 }
 
-/// Connects to a server, and to another one if that fails: nothing of the stream was sent. A stream that
-/// comes from this process does not go to a listener of this process: it could come back without end.
+/// Connects to a server, and to another one if that fails, because no byte of the stream was sent. A stream
+/// from this process does not go to a listener of this process, because it could loop without end.
 pub(super) async fn connect(
     upstream: &Arc<Upstream>,
     key: &RequestKey,
@@ -50,12 +50,12 @@ pub(super) async fn connect(
         timeline.server = Some(slot.server.label.clone());
         let since = clock.now_exact();
         let would_come_back = || slot.server.leads_back() && from.is_own();
-        // If the server is known to lead back, no connection is opened. The listener at the other end could
-        // not see that the connection came from here, and the stream would loop forever.
+        // If the server is known to be a listener of this process, no connection is opened. That listener
+        // could not see that the connection came from here, and the stream would loop forever.
         let connected = if would_come_back() { None } else { Some(upstream::connect(&slot).await) };
         let failure = match connected {
             None => Failure::Loop,
-            // This connection has shown that the server leads back.
+            // This connection has shown that the server is a listener of this process.
             Some(Ok(_)) if would_come_back() => Failure::Loop,
             Some(Ok(stream)) => {
                 timeline.connect = Some(clock.now_exact().saturating_sub(since));

@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::Failure;
 
-/// Why a stream has ended.
+/// Reason why a stream has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamEnd {
-    /// One of the two connections failed: it was reset, or its peer has gone.
+    /// One of the two connections failed: it was reset, or its peer did not respond.
     BrokenOff,
-    /// Both sides have said all.
+    /// Both sides have closed the stream.
     Completed,
-    /// No byte has moved for too long.
+    /// The idle timeout has expired.
     IdleTimedOut,
     /// No server was available.
     NotConnected(Failure),
-    /// The client has not said in TLS which server it asks for, where that decides.
+    /// The route needs the server name of the client's TLS handshake, and the client sent no such handshake.
     NotTls,
-    /// There were as many connections as allowed already.
+    /// The maximum number of connections is reached.
     TooManyConnections,
 }
 
@@ -27,7 +27,7 @@ pub enum StreamEnd {
 pub struct StreamCounts {
     /// Number of open streams.
     pub open: usize,
-    /// Streams that have ended, by what their [end](StreamEnd::as_str) is called.
+    /// Numbers of ended streams, with the [name](StreamEnd::as_str) of the reason.
     pub ended: Vec<(&'static str, u64)>,
     /// Bytes from clients to servers.
     pub received_bytes: u64,

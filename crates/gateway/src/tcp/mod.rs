@@ -1,10 +1,10 @@
-//! Streams of TCP, of which nothing is understood: each goes to a server of an upstream, and back, until both
-//! sides are done.
+//! TCP streams: forwards the bytes of each stream to a server of an upstream and back, without parsing them,
+//! until both sides have ended.
 //!
 //! ```text
 //! listener ─▶ TcpForward: which upstream ─▶ connect: select, connect, or another server ─▶ tunnel: bytes both ways ─▶ record
 //! ```
-//! The upstream does balancing, checks, queues, ejection and limits, as for requests.
+//! Balancing, checks, the queue, ejection and limits work as for requests.
 
 mod connect;
 mod names;
@@ -27,8 +27,8 @@ use meter::StreamMeter;
 pub use meter::{StreamCounts, StreamEnd};
 pub use names::ServerNames;
 
-/// Forwards the streams of one listener: to an upstream, or, if they are of TLS, to that for the server that
-/// the client asks for.
+/// Forwards the streams of one listener to an upstream. For TLS streams, the server name of the client can
+/// select another upstream.
 #[derive(Debug)]
 pub struct TcpForward {
     target: ArcSwap<Target>,
@@ -73,7 +73,7 @@ impl TcpForward {
         Self { target: ArcSwap::from_pointee(Target { upstream, names, config }), meter: Arc::default() }
     }
 
-    /// Forwards to others from now on; streams that there are stay as they are.
+    /// Forwards new streams to other upstreams from now on. Open streams do not change.
     pub fn replace(&self, upstream: Arc<Upstream>, names: ServerNames, config: TcpConfig) {
         self.target.store(Arc::new(Target { upstream, names, config }));
     }
@@ -121,7 +121,7 @@ impl Target {
     }
 }
 
-/// Forwards one stream, and tells of it.
+/// Forwards one stream, and records it.
 async fn forward(
     target: &Target,
     mut client: ClientStream,
@@ -174,7 +174,7 @@ async fn drive(
     let config = TunnelConfig { client_early: early, server_early: PooledBuffer::default(), idle, count };
     let tunneled = tunnel(&mut client.stream, stream, worker, config).await;
     (timeline.received_bytes, timeline.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
-    // The server has had to do with it until now.
+    // The stream counts for the server until now.
     drop(slot);
     tunneled.end
 }

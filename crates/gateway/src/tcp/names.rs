@@ -1,11 +1,11 @@
-//! Which upstream a stream goes to, by the name of the server that its client asks for in TLS (SNI).
+//! Selects the upstream of a stream by the server name in the client's TLS handshake (SNI).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::upstream::Upstream;
 
-/// Upstreams by the names of servers. Nothing is decrypted: the upstream's servers speak TLS with the client.
+/// Upstreams by server names. The gateway decrypts nothing: the TLS connection ends at the server.
 #[derive(Clone, Default, Debug)]
 pub struct ServerNames {
     exact: HashMap<String, Arc<Upstream>>,

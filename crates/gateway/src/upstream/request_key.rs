@@ -1,5 +1,5 @@
 //! The part of a request that decides about its server: the hash of its key, its sticky cookie, and its PROXY
-//! header, because a connection then belongs to one client.
+//! header, because a connection with such a header belongs to one client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

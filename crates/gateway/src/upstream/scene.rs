@@ -1,4 +1,4 @@
-//! Test scene: an upstream with virtual time.
+//! Test setup: an upstream with virtual time.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -223,7 +223,7 @@ impl ServerSlot {
         }
     }
 
-    /// Records that there is no response. A server that closed an idle connection is not at fault.
+    /// Records that the server sent no response. A server that closed an idle connection is not at fault.
     pub(crate) fn failed(&self, failure: Failure, is_reused: bool) {
         if !is_fault(failure, is_reused) {
             return;
@@ -235,8 +235,8 @@ impl ServerSlot {
         }
     }
 
-    /// Records that there is no connection, if another request has reported the failure. A test request of an
-    /// ejected server must still report its result.
+    /// Records a failed connection that another request has reported. A test request of an ejected server
+    /// must still report its result.
     pub(crate) fn failed_with_another(&self, failure: Failure) {
         if self.admission == Admission::Trial {
             self.failed(failure, false);

@@ -16,13 +16,13 @@ use crate::{ClientAttributes, RequestDurations};
 /// Status of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerStatus {
-    /// Its address.
+    /// The address.
     pub address: UpstreamAddr,
-    /// Its relative share of requests.
+    /// The relative share of requests.
     pub weight: u32,
-    /// `true` if it is a backup.
+    /// `true` for a backup server.
     pub is_backup: bool,
-    /// Its state.
+    /// The state.
     pub state: ServerState,
     /// Number of requests in flight.
     pub in_flight: usize,
@@ -45,13 +45,13 @@ pub enum ServerState {
     AsksToWait,
     /// Health checks fail.
     CheckFailing,
-    /// It was [disabled](AdminState::Disabled).
+    /// The operator has [disabled](AdminState::Disabled) the server.
     Disabled,
-    /// It is being [drained](AdminState::Draining).
+    /// The server is [draining](AdminState::Draining).
     Draining,
     /// The server is ejected after failures.
     Ejected,
-    /// It gets requests.
+    /// The server gets requests.
     Up,
 }
 

@@ -11,11 +11,11 @@ use crate::PathMatch;
 use crate::forward::fields::read_alike;
 use crate::forward::request_id::RequestId;
 
-/// Which fields of a message are removed, set and added, in this order. Values may have places: `{client}`,
-/// `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`,
-/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and the parameters
-/// of the route's pattern, all of them the request's; `{{` and `}}` are braces. `{tls_client_names}` shows
-/// each name with its type, and percent-encodes commas within names:
+/// Fields of a message that are removed, set and added, in this order. Values may contain placeholders, which
+/// are filled from the request: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`,
+/// `{rest}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`,
+/// `{tls_version}`, and the parameters of the route's pattern. `{{` and `}}` are braces. `{tls_client_names}`
+/// shows each name with its type, and percent-encodes commas within names:
 /// `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Clone, Default, Debug)]
 pub struct FieldRewrite {
@@ -39,7 +39,8 @@ impl FieldRewrite {
         Ok(())
     }
 
-    /// Removes the header `name`, also if another rule sets or adds it. For copies that must not have it.
+    /// Removes the header `name`, even if another rule sets or adds it. For copies of requests that must not
+    /// contain it.
     ///
     /// # Errors
     /// Returns the rule that the name breaks.

@@ -16,7 +16,7 @@ use crate::routes::has_dot_segment;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathRewrite(Template);
 
-/// The error of a path that would leave the part that the template fixes.
+/// The error of a path that would leave the fixed part of the template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathTraversal;
 

@@ -9,8 +9,8 @@ use super::super::request_id::RequestId;
 use crate::redirect::has_hidden_host;
 use crate::routes::normalized_path;
 
-/// Changes of the response to one request. The values are filled from the request when it is forwarded,
-/// because it no longer exists when the response arrives.
+/// Changes of the response to one request. The placeholders are filled when the request is forwarded, because
+/// the request no longer exists when the response arrives.
 #[derive(Debug)]
 pub(in super::super) struct ResponseRewrite {
     config: Arc<ForwardConfig>,
@@ -77,9 +77,9 @@ fn prefix_of(request: &Request<'_>) -> String {
 }
 
 impl RouteLocation {
-    /// Returns where the client finds the resource that the upstream has at `location`. Paths of the upstream
-    /// begin with `replaced`. `None` if the resource is elsewhere, or if the path without `replaced` would
-    /// name a host (`/v2//host`).
+    /// Returns the URL at which the client finds the resource that the upstream has at `location`. Paths of
+    /// the upstream begin with `replaced`. Returns `None` if the resource is on another host, or if the path
+    /// without `replaced` would name a host (`/v2//host`).
     fn location(&self, location: &str, replaced: &str) -> Option<String> {
         let (origin, path) = self.split(location)?;
         let rest = path.strip_prefix(replaced)?;

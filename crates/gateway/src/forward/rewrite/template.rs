@@ -50,10 +50,10 @@ pub(super) enum Placeholder {
 pub(super) enum TlsPlaceholder {
     /// `{tls_client_fingerprint}`: the SHA-256 digest of the certificate that the client has shown.
     ClientFingerprint,
-    /// `{tls_client_names}`: the names beside its subject, each with its type:
+    /// `{tls_client_names}`: the subject alternative names, each with its type:
     /// `DNS:a.example,URI:spiffe://a.example/b`.
     ClientNames,
-    /// `{tls_client_subject}`: its subject.
+    /// `{tls_client_subject}`: the subject of the client's certificate.
     ClientSubject,
     /// `{tls_server_name}`: the name that the client has asked for.
     ServerName,

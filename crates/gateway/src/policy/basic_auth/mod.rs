@@ -94,8 +94,8 @@ struct Unusable {
     is_missing: bool,
 }
 
-/// Decodes name and password into `buffer`. Rejects control characters in either (RFC 7617 §2), and passwords
-/// longer than the part that bcrypt hashes: otherwise several passwords would match.
+/// Decodes name and password into `buffer`. Rejects control characters in either (RFC 7617 §2). Rejects
+/// passwords that are longer than the part that bcrypt hashes, because several passwords would match.
 fn credentials<'b>(
     head: &RequestHead<'_>,
     buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX],

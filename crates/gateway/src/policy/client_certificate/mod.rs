@@ -1,8 +1,8 @@
 //! Authentication with client certificates.
 //!
-//! Listeners decide which client certificates are trusted; a certificate was valid at the handshake. If
-//! certificates are optional there, this policy protects a route from clients without one, and from clients
-//! with the certificate of someone else.
+//! Listeners decide which client certificates are trusted, and verify them at the handshake. If certificates
+//! are optional there, this policy protects a route from clients without a certificate, and from clients with
+//! the certificate of another party.
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use crate::policy::fields::{OwnedField, VerifiedFacts};
 
 /// Returns the facts for the upstream if `token` is valid. `certificate` is the fingerprint of the client
 /// certificate, if there is one.
-pub(super) fn told<'p>(
+pub(super) fn facts<'p>(
     token: &[u8],
     rules: &JwtRules,
     fields: &'p [(String, String)],
@@ -31,16 +31,16 @@ pub(super) fn told<'p>(
 }
 
 fn told_of<'p>(claims: &Map<String, Value>, fields: &'p [(String, String)]) -> Option<Vec<OwnedField<'p>>> {
-    let mut told = Vec::with_capacity(fields.len());
+    let mut facts = Vec::with_capacity(fields.len());
     for (field, claim) in fields {
         let value = match claims.get(claim) {
             None | Some(Value::Null) => None,
             // The header must have the same meaning as the claim.
             Some(value) => Some(Cow::Owned(text_of(value).filter(|text| is_user_name(text))?)),
         };
-        told.push((field.as_str(), value));
+        facts.push((field.as_str(), value));
     }
-    Some(told)
+    Some(facts)
 }
 
 /// Returns a claim as a header value: a list of strings separated by commas, anything else unchanged. A

@@ -71,17 +71,16 @@ impl Jwt {
         let certificate = certificate.map(|certificate| certificate.fingerprint.as_str());
         let now = request.worker().clock().time_of_day();
         let JwtConfig { rules, fields, .. } = &self.config;
-        let told = |keys: &JwtKeys| decide::told(token, rules, fields, keys, certificate, now);
-        match self.keys.read(told) {
-            Some(Ok(told)) => Verdict::Tell(told),
+        let facts = |keys: &JwtKeys| decide::facts(token, rules, fields, keys, certificate, now);
+        match self.keys.read(facts) {
+            Some(Ok(facts)) => Verdict::Tell(facts),
             Some(Err(JwtError::Invalid)) => Verdict::Refuse(self.challenge(false)),
             Some(Err(JwtError::UnknownKey)) => self.again_or(self.challenge(false)),
             None => self.again_or(Refusal::NoKeys),
         }
     }
 
-    /// Waits for the next fetch of the keys and decides again, if keys are fetched. Otherwise refuses the
-    /// request.
+    /// If keys are fetched, waits for the next fetch and decides again. Otherwise refuses the request.
     fn again_or(&self, otherwise: Refusal) -> Verdict<'_> {
         match self.keys.refreshed() {
             Some(refreshed) => Verdict::Again { refreshed, otherwise },

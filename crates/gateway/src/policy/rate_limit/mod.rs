@@ -119,7 +119,7 @@ struct Buckets {
 #[derive(Clone, Copy, Default, Debug)]
 struct Bucket {
     key: u64,
-    /// Time at which the bucket is full again. A bucket that is already full may be forgotten.
+    /// Time at which the bucket is full again. A bucket that is already full may be reused for another key.
     full_at: u64,
 }
 
@@ -165,8 +165,8 @@ impl fmt::Display for RateLimitConfig {
     }
 }
 
-/// Maximum number of routes with buckets of their own. Few configs use a policy in more routes; then some
-/// buckets may be forgotten.
+/// Maximum number of routes with their own buckets. Few configs use a policy in more routes; then some
+/// buckets may be reset.
 const ROUTES_MAX: usize = 4096;
 
 /// Number of buckets in a set. Eight fill two cache lines, and suffice to forget few keys before the table is

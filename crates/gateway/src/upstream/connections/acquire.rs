@@ -117,13 +117,13 @@ impl ServerSlot {
     }
 }
 
-/// Waits for a connection to the server of `slot` within the limit of its upstream, but no longer than
-/// `until`. Returns one that was used before, if one waits and it need not be new. Otherwise there is one to
-/// share, or one more may be opened now; or another server than those `tried` has one to share, and is that
-/// of the slot from here on.
+/// Waits for a connection to the server of `slot` within the limit of its upstream, at most until `until`.
+/// Returns a used connection if one is idle and the request needs no new one. Otherwise returns a shared
+/// connection, or permission to open one. Another server except those in `tried` may have a shared connection
+/// with a free stream; then the slot moves to that server.
 ///
 /// # Errors
-/// Too many requests wait already, or the time is over.
+/// Returns an error if too many requests wait already, or at `until`.
 pub(crate) async fn acquire_within_limit(
     slot: &mut ServerSlot,
     until: Option<Duration>,

@@ -105,7 +105,7 @@ impl Exchange {
         }
     }
 
-    /// Begins to read.
+    /// Begins a poll that reads.
     #[inline]
     pub(crate) fn begin_poll<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e> {
         match self {

@@ -138,7 +138,7 @@ impl Connections {
     /// Returns the result of `attempt` as soon as there is a connection.
     ///
     /// # Errors
-    /// Too many requests wait already, or the time is over.
+    /// Returns an error if too many requests wait already, or if the time is over.
     pub(crate) async fn wait_for_connection<T>(
         &self,
         worker: &Worker,

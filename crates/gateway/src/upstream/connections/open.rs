@@ -23,7 +23,7 @@ use crate::upstream::server_slot::ServerSlot;
 pub(crate) struct Purpose {
     /// Requires a shared connection that is newer than the one with this number.
     pub(crate) later_than: Option<u64>,
-    /// `true` if the connection, or a stream of it, becomes a tunnel.
+    /// `true` if the connection or one of its streams becomes a tunnel.
     pub(crate) is_upgrade: bool,
 }
 
@@ -97,10 +97,11 @@ fn not_opened(failure: impl Into<Failure>) -> NotOpened {
     NotOpened { failure: failure.into(), is_counted: false }
 }
 
-/// Returns a connection to the server of `slot` with capacity for one more exchange, and a higher number than
-/// this one. A server that refuses streams or leaves does so to many requests at once, so all of them share
-/// the next connection, too. If the server may choose, it can be an HTTP/1.1 connection for this request
-/// alone. So is every connection if requests [share none](ServerSlot::shares_connections).
+/// Returns a connection to the server of `slot` with capacity for one more exchange, and with a higher number
+/// than this one. If a server refuses streams or closes, this affects many requests at once, so all of them
+/// share the next connection. If the server chooses the version, the result can be an HTTP/1.1 connection for
+/// this request alone. It is always such a connection if requests [share
+/// none](ServerSlot::shares_connections).
 async fn share(
     slot: &ServerSlot,
     http2: &Http2Config,
@@ -208,8 +209,8 @@ mod tests {
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
     }
 
-    /// Regression test: a server was found down and returned at another place. Requests still used the old
-    /// connection for another 20 seconds.
+    /// Regression test: a server was down and returned at another address behind the same name. Requests used
+    /// the old connection for another 20 seconds.
     #[tokio::test]
     async fn a_connection_from_before_a_server_was_down_gets_no_new_requests() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -228,7 +229,7 @@ mod tests {
         timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
     }
 
-    /// Otherwise no request would be answered before the last one on the old connection ends.
+    /// Without this, requests would wait until the last exchange on the old connection ends.
     #[tokio::test]
     async fn where_there_may_be_no_other_connection_it_gets_them_as_long_as_it_is_used() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

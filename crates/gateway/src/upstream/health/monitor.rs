@@ -31,7 +31,7 @@ impl HealthMonitor {
         self.measures_latency
     }
 
-    /// `true` if a response with `status` counts as a failure.
+    /// Returns `true` if a response with `status` counts as a failure.
     #[inline]
     pub(crate) fn is_failure(&self, status: StatusCode) -> bool {
         self.ejection.is_failure(status)

@@ -79,8 +79,8 @@ impl ServerHealth {
         self.admin_state.set(state);
     }
 
-    /// Number of the health epoch. A connection that was opened in an earlier epoch may lead nowhere: the
-    /// server was found down or was ejected since.
+    /// Number of the health epoch. A connection of an earlier epoch may not work, because the server was down
+    /// or ejected since.
     pub(crate) fn epoch(&self) -> usize {
         self.epoch.load(Ordering::Relaxed)
     }

@@ -49,7 +49,7 @@ impl Known {
     }
 }
 
-/// An address that returns later likely belongs to another server.
+/// Time for which state is kept. An address that returns later probably belongs to another server.
 const KEPT: Duration = Duration::from_mins(10);
 
 /// Maximum number for one upstream.

@@ -114,10 +114,9 @@ fn cost(server: &Server, now: u64) -> u64 {
 
 // Weighted rendezvous hashing with bounded load: the same server for the same key.
 //
-// Each server has a score for each key, and the highest wins. A server that goes takes nothing along but its
-// own keys, and they spread over all others; there is no table that would have to be made again. Beyond its
-// bound, a server is passed over for the one with the next score, so that one popular key does not bring it
-// down.
+// Each server has a score for each key, and the highest score wins. If a server is removed, only its keys
+// move, and they spread over all others; no table has to be rebuilt. If a server is above its load limit, the
+// server with the next score gets the request, so that one popular key cannot overload it.
 
 /// Returns the candidate with the highest score for `key` among those below `load_max_percent` of their share
 /// of the load.

@@ -70,9 +70,9 @@ const fn tier(is_backup: bool, is_available: bool, is_untried: bool) -> Tier {
     Tier { is_backup, is_available, is_untried }
 }
 
-/// Backups are used only if no other server is available. If none is available, all servers are tried: that
-/// all are down says more about our checks than about the servers, and the result cannot be worse than an
-/// error. A server gets the same request twice only if there is no other.
+/// Backups are used only if no other server is available. If none is available, all servers are tried: if all
+/// are down, the checks are probably wrong, and the result cannot be worse than an error. A server gets the
+/// same request twice only if there is no other.
 pub(crate) const TIERS: [Tier; 8] = [
     tier(false, true, true),
     tier(true, true, true),

@@ -1,7 +1,7 @@
 //! Cookies that send a client to the same server each time.
 //!
-//! A cookie holds a token: a keyed hash of the server's address, which reveals the address only with the key.
-//! It proves nothing: a client with an invented token gets a server like a client without a cookie.
+//! A cookie holds a token: a keyed hash of the server's address, which does not reveal the address. The token
+//! proves nothing: a client with an invented token is handled like a client without a cookie.
 
 use std::sync::OnceLock;
 

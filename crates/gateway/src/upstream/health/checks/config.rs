@@ -25,7 +25,7 @@ pub struct CheckConfig {
 pub enum CheckKind {
     /// `GET` of a path.
     Http {
-        /// The path, with a query if need be.
+        /// The path, with an optional query.
         path: String,
         /// `Host` of the request. Default: the server's address.
         host: Option<String>,
