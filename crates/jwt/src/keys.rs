@@ -43,7 +43,8 @@ impl JwtKeys {
     /// Returns the public keys of a JSON Web Key Set (RFC 7517 §5). Skips secrets, keys for encryption, and
     /// RSA keys with fewer than 2048 bits.
     ///
-    /// # Errors The text is no key set, or it contains no usable key.
+    /// # Errors
+    /// The text is no key set, or it contains no usable key.
     pub fn from_set(text: &str) -> Result<Self, InvalidJwtKeys> {
         Self::from_issuer(text).and_then(Self::some)
     }

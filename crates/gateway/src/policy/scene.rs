@@ -34,7 +34,8 @@ pub(super) fn ask(scene: &Scene, lines: &str) -> String {
 
 /// Sends a request for this target, and returns the response.
 ///
-/// # Panics No response arrived, although the timeout is long enough for slow machines.
+/// # Panics
+/// No response arrived, although the timeout is long enough for slow machines.
 pub(super) fn ask_for(scene: &Scene, target: &str, lines: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
