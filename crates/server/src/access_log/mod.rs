@@ -4,9 +4,12 @@
 //! times per second. If the target is too slow or blocked, lines are dropped and counted. Requests never wait
 //! for a log.
 
+mod client_text;
 mod format;
+mod json;
 mod masking;
 mod sink;
+mod streams;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,14 +2,13 @@
 
 use std::io::Write as _;
 
-use serde::Serialize;
-
-use super::{AccessLogFormat, JsonClient, Timestamps, microseconds, write_client};
+use super::format::{AccessLogFormat, Timestamps, write_client};
+use super::json;
 use crate::record::StreamRecord;
 
 impl AccessLogFormat {
     /// Appends the line of `record`.
-    pub(in super::super) fn write_stream(
+    pub(super) fn write_stream(
         self,
         line: &mut Vec<u8>,
         record: &StreamRecord<'_>,
@@ -19,7 +18,7 @@ impl AccessLogFormat {
         match self {
             Self::Common => write_common(line, record, timestamps, ""),
             Self::Combined => write_common(line, record, timestamps, " \"-\" \"-\""),
-            Self::Json => write_json(line, record, timestamps),
+            Self::Json => json::write_stream(line, record, &timestamps.rfc3339),
         }
     }
 }
@@ -32,42 +31,6 @@ fn write_common(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Time
     let (time, server) = (&timestamps.common, record.server.unwrap_or("-"));
     // Writing to a vector cannot fail.
     let _ = writeln!(line, " - - [{time}] \"TCP {upstream}/{server} {end}\" - {sent_bytes}{rest}");
-}
-
-#[derive(Serialize)]
-struct JsonLine<'a> {
-    timestamp: &'a str,
-    #[serde(flatten)]
-    client: JsonClient,
-    upstream: &'a str,
-    upstream_server: Option<&'a str>,
-    retries: u32,
-    connect_us: Option<u64>,
-    received_bytes: u64,
-    sent_bytes: u64,
-    duration_us: u64,
-    end: &'a str,
-}
-
-fn write_json(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Timestamps) {
-    let json = JsonLine {
-        timestamp: &timestamps.rfc3339,
-        client: record.connection.client.into(),
-        upstream: record.upstream,
-        upstream_server: record.server,
-        retries: record.retries,
-        connect_us: record.connect.map(microseconds),
-        received_bytes: record.received_bytes,
-        sent_bytes: record.sent_bytes,
-        duration_us: microseconds(record.duration),
-        end: record.end,
-    };
-    let start = line.len();
-    match serde_json::to_writer(&mut *line, &json) {
-        Ok(()) => line.push(b'\n'),
-        // Serializing strings and numbers cannot fail. If it does, remove the partial line.
-        Err(_) => line.truncate(start),
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,86 @@
+//! Text from clients in log lines: shortened, and escaped so that no client can forge a line.
+
+use std::io::Write as _;
+
+/// Maximum number of bytes of one logged value. Most real values are shorter.
+const VALUE_BYTES_MAX: usize = 2 << 10;
+
+/// Writes `bytes` for a column in quotes. Escapes characters that could end the quoted string or the line, or
+/// control a terminal, like Apache.
+pub(super) fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in shortened(bytes) {
+        match byte {
+            b'"' | b'\\' => line.extend_from_slice(&[b'\\', *byte]),
+            b' '..=b'~' => line.push(*byte),
+            _ => {
+                // Writing to a vector cannot fail.
+                let _ = write!(line, "\\x{byte:02x}");
+            }
+        }
+    }
+}
+
+/// Writes `bytes` as the content of a JSON string (RFC 8259, section 7). U+FFFD replaces invalid UTF-8 and each
+/// character that could mislead a reader of the log.
+pub(super) fn write_json_text(line: &mut Vec<u8>, bytes: &[u8]) {
+    let bytes = shortened(bytes);
+    // Nearly all values take this path. It copies them at once.
+    if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\')) {
+        line.extend_from_slice(bytes);
+        return;
+    }
+    for char in String::from_utf8_lossy(bytes).chars() {
+        let char = if is_misleading(char) { char::REPLACEMENT_CHARACTER } else { char };
+        if matches!(char, '"' | '\\') {
+            line.push(b'\\');
+        }
+        line.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+
+/// Returns `true` for control characters and for marks that change the direction of text or break lines.
+fn is_misleading(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns the logged part of a value, so that one request cannot fill the log.
+fn shortened(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(VALUE_BYTES_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json_text(bytes: &[u8]) -> String {
+        let mut line = Vec::new();
+        write_json_text(&mut line, bytes);
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn values_lose_misleading_characters_and_have_a_maximum_length() {
+        let sent = "a\u{9b}b\u{202e}c\u{2028}\u{1b}é".as_bytes();
+        assert_eq!(json_text(sent), "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}é");
+        assert_eq!(json_text(&vec![b'x'; 30_000]).len(), VALUE_BYTES_MAX);
+        let mut line = Vec::new();
+        write_escaped(&mut line, &vec![0x80; 30_000]);
+        assert_eq!(line.len(), 4 * VALUE_BYTES_MAX);
+    }
+
+    #[test]
+    fn each_byte_and_each_pair_of_bytes_makes_a_valid_json_string_without_control_characters() {
+        for pair in 0..=u16::MAX {
+            let bytes = pair.to_be_bytes();
+            let text = json_text(&bytes);
+            let value: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+            let expected: String = String::from_utf8_lossy(&bytes)
+                .chars()
+                .map(|char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char })
+                .collect();
+            assert_eq!(value, expected, "{bytes:?}");
+            assert!(!text.contains(char::is_control), "{bytes:?}");
+        }
+    }
+}

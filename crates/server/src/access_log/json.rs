@@ -1,0 +1,237 @@
+//! The JSON format of access logs. Members with dots have the names of the OpenTelemetry semantic conventions,
+//! and the other ones are Thruway's own.
+//!
+//! The members are written directly: a serializer that copies each value first costs 7,000 more instructions
+//! per request.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use thruway_message::{Method, RequestHead, RequestTarget, Version};
+use thruway_net::tls::TlsInfo;
+use thruway_net::{ClientAddr, IpText};
+
+use super::client_text::write_json_text;
+use super::masking::masked;
+use crate::record::{Record, StreamRecord};
+use crate::response::{Forwarded, Refused};
+
+/// Appends the line of a request.
+pub(super) fn write_request(
+    line: &mut Vec<u8>,
+    record: &Record<'_>,
+    masked_parameters: &[String],
+    timestamp: &str,
+) {
+    let mut object = JsonObject::start(line, timestamp);
+    object.client(record.client);
+    object.optional_text("user.name", record.user);
+    match &record.head {
+        Some(head) => write_head(&mut object, head, masked_parameters),
+        None => {
+            object.null("http.request.method");
+            object.null("network.protocol.version");
+            object.null("server.address");
+        }
+    }
+    object.number("http.response.status_code", record.status.as_u16().into());
+    object.number("http.response.body.size", record.content_bytes);
+    if let Some(bytes) = record.received_bytes {
+        object.number("received_bytes", bytes);
+    }
+    object.number("duration_us", microseconds(record.duration));
+    object.boolean("complete", record.is_complete);
+    if record.is_cut_off {
+        object.text("ended_by", b"drain");
+    }
+    if let Some(head) = &record.head {
+        if let Some(referer) = head.field("referer") {
+            object.list("http.request.header.referer", &masked(referer.as_bytes(), masked_parameters));
+        }
+        if let Some(agent) = head.field("user-agent") {
+            object.text("user_agent.original", &masked(agent.as_bytes(), masked_parameters));
+        }
+    }
+    if let Some(tls) = record.connection.tls() {
+        write_tls(&mut object, tls);
+    }
+    if let Some(forwarded) = record.forwarded {
+        write_forwarded(&mut object, forwarded);
+    }
+    if let Some(Refused { policy, reason }) = record.refused {
+        object.text("policy", policy.as_bytes());
+        object.text("reason", reason.as_bytes());
+    }
+    object.end();
+}
+
+/// Appends the line of a connection without HTTP.
+pub(super) fn write_stream(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamp: &str) {
+    let mut object = JsonObject::start(line, timestamp);
+    object.client(record.connection.client);
+    object.text("upstream", record.upstream.as_bytes());
+    object.text_or_null("upstream_server", record.server);
+    object.number("retries", record.retries.into());
+    object.microseconds_or_null("connect_us", record.connect);
+    object.number("received_bytes", record.received_bytes);
+    object.number("sent_bytes", record.sent_bytes);
+    object.number("duration_us", microseconds(record.duration));
+    object.text("end", record.end.as_bytes());
+    object.end();
+}
+
+fn write_head(object: &mut JsonObject<'_>, head: &RequestHead<'_>, masked_parameters: &[String]) {
+    object.text("http.request.method", head.method.as_str().as_bytes());
+    // The target of CONNECT is a host, which `server.address` has.
+    if head.method != Method::Connect {
+        let target = match head.target {
+            RequestTarget::Origin(origin) => Cow::Borrowed(origin.as_str()),
+            target => Cow::Owned(target.to_string()),
+        };
+        let target = masked(target.as_bytes(), masked_parameters);
+        match target.iter().position(|byte| *byte == b'?') {
+            Some(query_at) => {
+                object.text("url.path", &target[..query_at]);
+                object.text("url.query", &target[query_at + 1..]);
+            }
+            None => object.text("url.path", &target),
+        }
+    }
+    object.text("network.protocol.version", protocol_version(head.version).as_bytes());
+    let authority = head.authority();
+    object.text_or_null("server.address", authority.map(|authority| authority.host()));
+    if let Some(port) = authority.and_then(|authority| authority.port()) {
+        object.number("server.port", port.into());
+    }
+}
+
+fn write_tls(object: &mut JsonObject<'_>, tls: &TlsInfo) {
+    object.text("tls.protocol.version", tls.version.as_str().trim_start_matches("TLSv").as_bytes());
+    object.text("tls.cipher", tls.cipher_suite.as_bytes());
+    object.optional_text("tls.client.server_name", tls.server_name.as_deref());
+    object.boolean("tls.resumed", tls.is_resumed);
+    if let Some(certificate) = &tls.peer_certificate {
+        object.text("tls.client.subject", certificate.subject.as_bytes());
+        object.text("tls.client.hash.sha256", certificate.fingerprint.as_bytes());
+    }
+}
+
+fn write_forwarded(object: &mut JsonObject<'_>, forwarded: &Forwarded) {
+    object.text("upstream", forwarded.upstream.as_bytes());
+    object.text_or_null("upstream_server", forwarded.server.as_deref());
+    object.number("retries", forwarded.retries.into());
+    object.number("queue_us", microseconds(forwarded.queue));
+    object.microseconds_or_null("connect_us", forwarded.connect);
+    object.microseconds_or_null("response_header_us", forwarded.head);
+    object.optional_text("error.type", forwarded.failure);
+    object.optional_text("request_id", forwarded.request_id.as_deref());
+}
+
+/// Returns the value of `network.protocol.version`.
+fn protocol_version(version: Version) -> &'static str {
+    match version {
+        Version::Http10 => "1.0",
+        Version::Http2 => "2",
+        _ => "1.1",
+    }
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Writes a JSON object (RFC 8259, section 4) and a line break. The names of members are not escaped.
+struct JsonObject<'l> {
+    line: &'l mut Vec<u8>,
+}
+
+impl<'l> JsonObject<'l> {
+    fn start(line: &'l mut Vec<u8>, timestamp: &str) -> Self {
+        // A usual line has 500 bytes.
+        line.reserve(1 << 10);
+        line.extend_from_slice(b"{\"timestamp\":\"");
+        line.extend_from_slice(timestamp.as_bytes());
+        line.push(b'"');
+        Self { line }
+    }
+
+    fn end(self) {
+        self.line.extend_from_slice(b"}\n");
+    }
+
+    #[inline]
+    fn name(&mut self, name: &'static str) {
+        self.line.extend_from_slice(b",\"");
+        self.line.extend_from_slice(name.as_bytes());
+        self.line.extend_from_slice(b"\":");
+    }
+
+    #[inline]
+    fn null(&mut self, name: &'static str) {
+        self.name(name);
+        self.line.extend_from_slice(b"null");
+    }
+
+    #[inline]
+    fn boolean(&mut self, name: &'static str, value: bool) {
+        self.name(name);
+        self.line.extend_from_slice(if value { b"true" } else { b"false" });
+    }
+
+    #[inline]
+    fn number(&mut self, name: &'static str, number: u64) {
+        self.name(name);
+        self.line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    #[inline]
+    fn text(&mut self, name: &'static str, text: &[u8]) {
+        self.name(name);
+        self.line.push(b'"');
+        write_json_text(self.line, text);
+        self.line.push(b'"');
+    }
+
+    /// Writes a list with one text.
+    fn list(&mut self, name: &'static str, text: &[u8]) {
+        self.name(name);
+        self.line.extend_from_slice(b"[\"");
+        write_json_text(self.line, text);
+        self.line.extend_from_slice(b"\"]");
+    }
+
+    fn optional_text(&mut self, name: &'static str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.text(name, text.as_bytes());
+        }
+    }
+
+    #[inline]
+    fn text_or_null(&mut self, name: &'static str, text: Option<&str>) {
+        match text {
+            Some(text) => self.text(name, text.as_bytes()),
+            None => self.null(name),
+        }
+    }
+
+    #[inline]
+    fn microseconds_or_null(&mut self, name: &'static str, time: Option<Duration>) {
+        match time {
+            Some(time) => self.number(name, microseconds(time)),
+            None => self.null(name),
+        }
+    }
+
+    /// Writes the address of the client, and its port if a proxy has not hidden it.
+    fn client(&mut self, client: ClientAddr) {
+        match client {
+            ClientAddr::Tcp(address) => {
+                self.text("client.address", IpText::from(address.ip()).as_bytes());
+                if address.port() != 0 {
+                    self.number("client.port", address.port().into());
+                }
+            }
+            ClientAddr::Unix => self.text("client.address", b"unix:"),
+        }
+    }
+}
