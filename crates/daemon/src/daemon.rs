@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_gateway::LiveRoutes;
+use thruway_gateway::Routes;
 use thruway_server::{
     AccessLog, ListenAddr, ReloadSignal, ReopenSignal, RunningServer, Server, ServerError,
     TerminationSignals, raise_descriptor_limit,
@@ -108,13 +108,12 @@ impl Daemon {
         let tls_manager = TlsManager::default();
         raise_descriptor_limit();
         let (routes, mut parts) = routes::build(&config, &Parts::default())?;
-        let routes = LiveRoutes::new(routes);
         let log = LiveLog::default();
         let access_log = log.replace(log.open(&config)?);
         parts.start();
         let streams = Streams::new(&config, &parts, &Streams::default());
         let running_state = RunningState::new(&config, &parts, &streams);
-        let server = start_server(&config, routes.clone(), &streams, access_log.as_ref())?;
+        let server = start_server(&config, routes, &streams, access_log.as_ref())?;
         tls_manager.follow(&config, &parts);
         tls_manager.watch();
         let admin_config = config.admin.clone();
@@ -125,7 +124,6 @@ impl Daemon {
             server: server.live(),
             log: log.clone(),
             is_logged: access_log.is_some(),
-            routes,
             parts,
             streams,
             running_state: running_state.clone(),
@@ -257,7 +255,7 @@ impl fmt::Debug for Daemon {
 
 fn start_server(
     config: &Config,
-    routes: LiveRoutes,
+    routes: Routes,
     streams: &Streams,
     log: Option<&AccessLog>,
 ) -> Result<RunningServer, ServerError> {

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use thruway_gateway::LiveRoutes;
 use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
 
 use crate::access_log::{LiveLog, Wanted};
@@ -24,7 +23,6 @@ pub(crate) struct Reloader {
     pub(crate) log: LiveLog,
     /// `true` if requests are logged.
     pub(crate) is_logged: bool,
-    pub(crate) routes: LiveRoutes,
     pub(crate) parts: Parts,
     pub(crate) streams: Streams,
     /// State that the admin listener reads.
@@ -110,7 +108,7 @@ impl Reloader {
         // Before the routes: which hosts are served elsewhere is known when the first of their requests could
         // be answered.
         self.server.replace(config.server.clone(), listeners);
-        self.routes.replace(routes);
+        self.server.replace_handler(routes);
         self.server.set_connections_max(config.connections_max);
         self.running_state.replace(&config, &parts, &streams);
         self.tls_manager.follow(&config, &parts);

@@ -68,9 +68,8 @@ pub use meter::{ClientAttributes, Measured, RequestDurations, RouteMeter, Server
 pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
-    AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, LiveRoutes,
-    PathMatch, PathPattern, PathReadings, RouteMatch, Routes, UnclearPath, Unfulfilled, Unreachable,
-    normalized_path,
+    AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, PathMatch,
+    PathPattern, PathReadings, RouteMatch, Routes, UnclearPath, Unfulfilled, Unreachable, normalized_path,
 };
 pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};

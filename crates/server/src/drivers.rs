@@ -13,9 +13,8 @@ use thruway_net::{
 
 use crate::connection::ConnectionDriver;
 use crate::connection_info::{ConnectionInfo, ConnectionTls};
-use crate::handler::Handler;
 use crate::listener::{Listener, ListenerTls, ProxyProtocol, Speaks};
-use crate::live::Serving;
+use crate::live::{Serving, WorkerHandler};
 use crate::pre_handler::PreHandlers;
 use crate::protocol::HttpProtocol;
 use crate::record::StreamRecords;
@@ -23,7 +22,7 @@ use crate::streams::ClientStream;
 
 /// The drivers for the connections of one worker.
 pub(crate) struct Drivers {
-    handler: Arc<dyn Handler>,
+    handler: Rc<WorkerHandler>,
     worker: Rc<Worker>,
     serving: Arc<Serving>,
     http: ConnectionDriver,
@@ -33,9 +32,9 @@ pub(crate) struct Drivers {
 }
 
 impl Drivers {
-    pub(crate) fn new(handler: Arc<dyn Handler>, worker: Rc<Worker>, serving: Arc<Serving>) -> Self {
+    pub(crate) fn new(handler: Rc<WorkerHandler>, worker: Rc<Worker>, serving: Arc<Serving>) -> Self {
         let record = serving.recorder.as_ref().map(|recorder| recorder.start());
-        let http = ConnectionDriver::new(handler.clone(), serving.config.clone(), worker.clone(), record);
+        let http = ConnectionDriver::live(handler.clone(), serving.config.clone(), worker.clone(), record);
         let stream_records = stream_records(&serving);
         Self { handler, worker, serving, http, treated: Vec::new(), stream_records }
     }
@@ -60,7 +59,7 @@ impl Drivers {
     /// Creates a driver with the pre-handlers of `listener`, unless it exists.
     fn make_driver(&mut self, pre_handlers: PreHandlers, listener: &Listener) {
         if self.treated.iter().all(|(of, _)| !of.is_of(listener)) {
-            let http = self.http.with_handler(pre_handlers.before(self.handler.clone()));
+            let http = self.http.with_pre_handlers(pre_handlers.clone());
             self.treated.push((pre_handlers, http));
         }
     }

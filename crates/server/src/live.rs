@@ -1,21 +1,26 @@
 //! The parts of a server that can be replaced while it runs.
 //!
-//! Open connections keep their limits, timeouts and trusted proxies. Workers check for changes once for each
-//! new connection, so there is no cost for each request.
+//! Open connections keep their limits, timeouts and trusted proxies. Workers check for such changes once for
+//! each new connection. They check for a new handler before each request, which costs one comparison.
 
+use std::cell::{Ref, RefCell};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use thruway_net::{BindError, Bound, ListenAddr, LiveWorkers, WorkersConfig, bind};
+use thruway_net::{BindError, Bound, ListenAddr, LiveWorkers, WorkersConfig, bind, spawn};
+use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::handler::{Handler, IntoHandler};
 use crate::listener::Listener;
 use crate::record::Recorder;
 
 /// A handle that changes a running server. Clones refer to the same server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LiveServer {
+    handler: LiveHandler,
     serving: LiveServing,
     places: Arc<Mutex<Vec<ListenerEntry>>>,
     workers: LiveWorkers,
@@ -24,6 +29,17 @@ pub struct LiveServer {
 /// Listeners with bound sockets: see [`LiveServer::bind`].
 #[derive(Debug)]
 pub struct BoundListeners(Vec<(Listener, Socket)>);
+
+/// Sends the handler of a server to all workers.
+pub(crate) type LiveHandler = watch::Sender<Arc<dyn Handler>>;
+
+/// The handler of a server, on one worker.
+pub(crate) struct WorkerHandler(RefCell<Latest>);
+
+struct Latest {
+    changes: watch::Receiver<Arc<dyn Handler>>,
+    handler: Arc<dyn Handler>,
+}
 
 /// The settings for new connections, shared by all workers.
 pub(crate) type LiveServing = Arc<ArcSwap<Serving>>;
@@ -64,8 +80,13 @@ enum Socket {
 }
 
 impl LiveServer {
-    pub(crate) fn new(serving: LiveServing, places: Vec<ListenerEntry>, workers: LiveWorkers) -> Self {
-        Self { serving, places: Arc::new(Mutex::new(places)), workers }
+    pub(crate) fn new(
+        handler: LiveHandler,
+        serving: LiveServing,
+        places: Vec<ListenerEntry>,
+        workers: LiveWorkers,
+    ) -> Self {
+        Self { handler, serving, places: Arc::new(Mutex::new(places)), workers }
     }
 
     /// Returns the addresses of the listeners in order, with real ports in place of 0.
@@ -123,6 +144,12 @@ impl LiveServer {
         *places = wanted;
     }
 
+    /// Lets `handler` answer all further requests, also those of open connections. A request that the
+    /// previous handler has begun to answer stays with it.
+    pub fn replace_handler<M>(&self, handler: impl IntoHandler<M>) {
+        self.handler.send_replace(handler.into_handler());
+    }
+
     /// Passes the records of new connections to `recorder`. Open connections keep their recorder.
     pub fn record(&self, recorder: Option<&Arc<dyn Recorder>>) {
         self.serving.rcu(|serving| Serving { recorder: recorder.cloned(), ..Serving::clone(serving) });
@@ -137,6 +164,48 @@ impl LiveServer {
 
     fn places(&self) -> MutexGuard<'_, Vec<ListenerEntry>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WorkerHandler {
+    /// Returns the handler for a worker, and replaces it when `live` changes.
+    pub(crate) fn following(live: &LiveHandler) -> Rc<Self> {
+        let mut changes = live.subscribe();
+        let handler = Rc::new(Self::new(live.subscribe()));
+        let followed = handler.clone();
+        // Without this task, a worker without requests would keep the previous handler and its upstreams.
+        spawn(async move {
+            while changes.changed().await.is_ok() {
+                drop(followed.latest());
+            }
+        });
+        handler
+    }
+
+    /// Returns a handler that never changes.
+    pub(crate) fn constant(handler: Arc<dyn Handler>) -> Self {
+        Self::new(watch::channel(handler).1)
+    }
+
+    fn new(mut changes: watch::Receiver<Arc<dyn Handler>>) -> Self {
+        let handler = changes.borrow_and_update().clone();
+        Self(RefCell::new(Latest { changes, handler }))
+    }
+
+    /// Returns the latest handler.
+    #[inline]
+    pub(crate) fn latest(&self) -> Ref<'_, dyn Handler> {
+        if self.0.borrow().changes.has_changed().unwrap_or(false) {
+            self.0.borrow_mut().renew();
+        }
+        Ref::map(self.0.borrow(), |latest| &*latest.handler)
+    }
+}
+
+impl Latest {
+    #[cold]
+    fn renew(&mut self) {
+        self.handler = self.changes.borrow_and_update().clone();
     }
 }
 
@@ -182,6 +251,17 @@ impl Drop for Release {
 impl ListenerEntry {
     pub(crate) fn new(listener: usize, wanted: &Listener, bound: &Bound) -> Self {
         Self { listener, wanted: wanted.address.clone(), address: bound.address().clone() }
+    }
+}
+
+impl fmt::Debug for LiveServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { serving, places, workers, .. } = self;
+        f.debug_struct("LiveServer")
+            .field("serving", serving)
+            .field("places", places)
+            .field("workers", workers)
+            .finish_non_exhaustive()
     }
 }
 

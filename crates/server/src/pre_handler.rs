@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use thruway_message::{Authority, RequestTarget, StatusCode};
 
-use crate::handler::{Answer, Handler};
 use crate::listener::{AnswerFirst, Listener};
 use crate::request::Request;
 use crate::response::Response;
@@ -34,57 +33,26 @@ impl PreHandlers {
             && self.redirect_to_https == listener.redirect_to_https.filter(|_| listener.tls.is_none())
     }
 
-    /// Returns a handler that passes the remaining requests to `handler`.
-    pub(crate) fn before(&self, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
-        let handler = self.redirect_to_https.map_or(handler, to_https);
-        match self.first.clone() {
-            Some(first) => Arc::new(WithPreHandler { first, next: handler }),
-            None => handler,
-        }
+    /// Returns their response. `None` if the handler of the server answers the request.
+    pub(crate) fn answer(&self, request: &Request<'_>) -> Option<Response> {
+        let first = self.first.as_ref().and_then(|first| first.answer(request));
+        first.or_else(|| Some(redirected(request, self.redirect_to_https?)))
     }
 }
 
-struct WithPreHandler {
-    first: Arc<dyn AnswerFirst>,
-    next: Arc<dyn Handler>,
-}
-
-impl Handler for WithPreHandler {
-    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        self.first.answer(request).map_or_else(|| self.next.handle(request), Answer::Now)
-    }
-}
-
-/// Redirects each request to its own URL with `https`.
-struct RedirectToHttps {
-    port: u16,
-}
-
-/// Returns a handler that redirects to `port`.
-fn to_https(port: u16) -> Arc<dyn Handler> {
-    Arc::new(RedirectToHttps { port })
-}
-
-impl Handler for RedirectToHttps {
-    fn handle(&self, request: &mut Request<'_>) -> Answer {
-        Answer::Now(self.redirected(request))
-    }
-}
-
-impl RedirectToHttps {
-    /// Returns 308, which preserves method and body. Requests without a host get 400.
-    fn redirected(&self, request: &Request<'_>) -> Response {
-        let host = Authority::parse(request.host().as_bytes()).ok().map(|authority| authority.host());
-        let Some(host) = host.filter(|host| !host.is_empty()) else {
-            return Response::text("the request has no host\n").with_status(StatusCode::BAD_REQUEST);
-        };
-        let (path, query) = match request.target() {
-            RequestTarget::Origin(_) | RequestTarget::Absolute(_) => (request.path(), request.query_string()),
-            _ => ("/", None),
-        };
-        let port = if self.port == 443 { String::new() } else { format!(":{}", self.port) };
-        let (mark, query) = query.map_or(("", ""), |query| ("?", query));
-        let location = format!("https://{host}{port}{path}{mark}{query}");
-        Response::new(StatusCode::PERMANENT_REDIRECT).with_field("Location", location)
-    }
+/// Returns a redirect to the URL of the request with `https` and `port`. It has status 308, which preserves
+/// method and body. Requests without a host get 400.
+fn redirected(request: &Request<'_>, port: u16) -> Response {
+    let host = Authority::parse(request.host().as_bytes()).ok().map(|authority| authority.host());
+    let Some(host) = host.filter(|host| !host.is_empty()) else {
+        return Response::text("the request has no host\n").with_status(StatusCode::BAD_REQUEST);
+    };
+    let (path, query) = match request.target() {
+        RequestTarget::Origin(_) | RequestTarget::Absolute(_) => (request.path(), request.query_string()),
+        _ => ("/", None),
+    };
+    let port = if port == 443 { String::new() } else { format!(":{port}") };
+    let (mark, query) = query.map_or(("", ""), |query| ("?", query));
+    let location = format!("https://{host}{port}{path}{mark}{query}");
+    Response::new(StatusCode::PERMANENT_REDIRECT).with_field("Location", location)
 }

@@ -17,7 +17,9 @@ use crate::config::Config;
 use crate::drivers::Drivers;
 use crate::handler::{Handler, IntoHandler};
 use crate::listener::Listener;
-use crate::live::{BACKLOG, ListenerEntry, LiveServer, LiveServing, Serving, slot};
+use crate::live::{
+    BACKLOG, ListenerEntry, LiveHandler, LiveServer, LiveServing, Serving, WorkerHandler, slot,
+};
 use crate::record::Recorder;
 
 /// A builder for a server.
@@ -136,14 +138,16 @@ impl Server {
         let (listeners, bound) = slots.unzip();
         let serving = Serving { config: Arc::new(self.config), recorder: self.recorder, listeners };
         let serving = LiveServing::new(ArcSwap::from_pointee(serving));
-        let (handler, of_workers) = (self.handler, serving.clone());
+        let handler = LiveHandler::new(self.handler);
+        let (of_workers, handler_of_workers) = (serving.clone(), handler.clone());
         let start = move |worker: &Rc<Worker>| {
             let live = of_workers.clone();
-            let drivers = RefCell::new(Drivers::new(handler.clone(), worker.clone(), live.load_full()));
+            let handler = WorkerHandler::following(&handler_of_workers);
+            let drivers = RefCell::new(Drivers::new(handler, worker.clone(), live.load_full()));
             move |accepted: Accepted| drivers.borrow_mut().serve(accepted, &live)
         };
         let workers = Workers::start(self.workers, bound, start)?;
-        let live = LiveServer::new(serving, places, workers.live());
+        let live = LiveServer::new(handler, serving, places, workers.live());
         Ok(RunningServer { workers, addresses, live })
     }
 

@@ -22,7 +22,6 @@ mod readings;
 mod conditions;
 mod pattern;
 mod table;
-mod live;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +35,6 @@ use thruway_message::{RequestHead, RequestTarget};
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
 pub use conditions::{Conditions, Expected, Unfulfilled};
-pub use live::LiveRoutes;
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};

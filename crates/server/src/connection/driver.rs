@@ -14,6 +14,8 @@ use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::handler::Handler;
 use crate::http2;
+use crate::live::WorkerHandler;
+use crate::pre_handler::PreHandlers;
 use crate::protocol::{HttpProtocol, recognise};
 use crate::record::TakeRecord;
 
@@ -31,6 +33,16 @@ impl ConnectionDriver {
         worker: Rc<Worker>,
         record: Option<TakeRecord>,
     ) -> Self {
+        Self::live(Rc::new(WorkerHandler::constant(handler)), config, worker, record)
+    }
+
+    /// Returns a driver whose handler can be replaced. Each request uses the latest one.
+    pub(crate) fn live(
+        handler: Rc<WorkerHandler>,
+        config: Arc<Config>,
+        worker: Rc<Worker>,
+        record: Option<TakeRecord>,
+    ) -> Self {
         Self { service: Rc::new(Service::new(handler, config, worker, record)) }
     }
 
@@ -39,9 +51,9 @@ impl ConnectionDriver {
         Self { service: Rc::new(self.service.with_config(config)) }
     }
 
-    /// Returns the same driver with another handler.
-    pub(crate) fn with_handler(&self, handler: Arc<dyn Handler>) -> Self {
-        Self { service: Rc::new(self.service.with_handler(handler)) }
+    /// Returns the same driver with pre-handlers.
+    pub(crate) fn with_pre_handlers(&self, pre_handlers: PreHandlers) -> Self {
+        Self { service: Rc::new(self.service.with_pre_handlers(pre_handlers)) }
     }
 
     /// Drives a connection to its end. Connections over the limit get 503 for their first request.

@@ -16,7 +16,7 @@ use super::http1::{Connection, Input, Step};
 use super::incoming::{IncomingContent, TooMuchToDiscard};
 use super::log::{Log, Logged};
 use super::service::Buffers;
-use crate::handler::Answer;
+use crate::handler::{Answer, Handler};
 use crate::request::{ContentError, Request, RequestContent};
 use crate::response::Response;
 
@@ -242,6 +242,7 @@ impl<T: Transport> Connection<T> {
         } else {
             Some(self.expect_content(facts, now))
         };
+        let handler = self.service.handler.latest();
         let mut request =
             Request::new(head, facts, whole.unwrap_or_default(), &self.info, self.guard.worker());
         request.set_proxies(self.service.config.trusted_proxies.at(self.info.client));
@@ -252,9 +253,10 @@ impl<T: Transport> Connection<T> {
         let logged = started.map(|started| Logged::Parsed { head, started });
         // The handler writes its answer here. Returning it would copy it (decision 0008).
         let mut answer = Answer::Now(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
-        self.call_handler(&mut request, &mut answer);
+        self.call_handler(&*handler, &mut request, &mut answer);
         // Discards the rest of a body that the handler has not taken.
         drop(request);
+        drop(handler);
         let mut interim = Vec::new();
         if let Answer::Later(later) = &mut answer
             && let Poll::Ready(response) = poll_later(later, &self.service.interim_slot, &mut interim, cx)
@@ -290,7 +292,7 @@ impl<T: Transport> Connection<T> {
 
     /// Puts the handler's answer into `answer`: 500 if it panics, 503 if there are too many connections.
     #[inline]
-    fn call_handler<'a>(&'a self, request: &mut Request<'a>, answer: &mut Answer) {
+    fn call_handler<'a>(&self, handler: &'a dyn Handler, request: &mut Request<'a>, answer: &mut Answer) {
         if self.guard.is_over_limit() {
             *answer = Answer::Now(too_many_connections());
             return;
@@ -299,8 +301,13 @@ impl<T: Transport> Connection<T> {
             *answer = Answer::Now(misdirected());
             return;
         }
-        let handler = &self.service.handler;
-        if catch_unwind(AssertUnwindSafe(|| *answer = handler.handle(request))).is_err() {
+        let answer_request = || {
+            *answer = match self.service.answer_first(request) {
+                Some(response) => Answer::Now(response),
+                None => handler.handle(request),
+            };
+        };
+        if catch_unwind(AssertUnwindSafe(answer_request)).is_err() {
             *answer = Answer::Now(panicked());
         }
     }

@@ -13,13 +13,17 @@ use super::log::{CLIENT_CLOSED_REQUEST, Logged, Outcome};
 use super::origin_fields::OriginFields;
 use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
-use crate::handler::Handler;
+use crate::live::WorkerHandler;
+use crate::pre_handler::PreHandlers;
 use crate::record::{Record, TakeRecord};
-use crate::response::{InterimSlot, ResponseMetadata};
+use crate::request::Request;
+use crate::response::{InterimSlot, Response, ResponseMetadata};
 
 /// The handler, its settings, and the buffers of one worker.
 pub(crate) struct Service {
-    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) handler: Rc<WorkerHandler>,
+    /// The handlers of the listener that run before it, if any.
+    pre_handlers: Option<PreHandlers>,
     pub(crate) config: Arc<Config>,
     pub(crate) worker: Rc<Worker>,
     pub(super) buffers: RefCell<Buffers>,
@@ -46,7 +50,7 @@ pub(super) struct Buffers {
 
 impl Service {
     pub(super) fn new(
-        handler: Arc<dyn Handler>,
+        handler: Rc<WorkerHandler>,
         config: Arc<Config>,
         worker: Rc<Worker>,
         record: Option<TakeRecord>,
@@ -55,7 +59,7 @@ impl Service {
         let origin_fields = RefCell::new(OriginFields::new());
         let record = record.map(|take| Rc::new(RefCell::new(take)));
         let interim_slot = InterimSlot::of(&worker);
-        Self { handler, config, worker, buffers, origin_fields, interim_slot, record }
+        Self { handler, pre_handlers: None, config, worker, buffers, origin_fields, interim_slot, record }
     }
 
     /// Returns the same service with another config and its own buffers.
@@ -64,10 +68,15 @@ impl Service {
         Self { record: self.record.clone(), ..other }
     }
 
-    /// Returns the same service with another handler and its own buffers.
-    pub(super) fn with_handler(&self, handler: Arc<dyn Handler>) -> Self {
-        let other = Self::new(handler, self.config.clone(), self.worker.clone(), None);
-        Self { record: self.record.clone(), ..other }
+    /// Returns the same service with pre-handlers and its own buffers.
+    pub(super) fn with_pre_handlers(&self, pre_handlers: PreHandlers) -> Self {
+        Self { pre_handlers: Some(pre_handlers), ..self.with_config(self.config.clone()) }
+    }
+
+    /// Returns the response of the pre-handlers, if they have one.
+    #[inline]
+    pub(crate) fn answer_first(&self, request: &Request<'_>) -> Option<Response> {
+        self.pre_handlers.as_ref()?.answer(request)
     }
 
     /// Starts a poll iteration and returns its time.

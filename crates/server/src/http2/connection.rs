@@ -23,7 +23,7 @@ use super::stream::{Connected, Stream};
 use super::wire::Wire;
 use crate::connection::{Log, Logged, Outcome, Service, misdirected, panicked, too_many_connections};
 use crate::connection_info::ConnectionInfo;
-use crate::handler::Answer;
+use crate::handler::{Answer, Handler};
 use crate::request::{Request, RequestContent};
 use crate::response::Response;
 
@@ -241,6 +241,7 @@ impl<T: Transport> Connection<T> {
             content = Some(to_handler);
         }
         let whole = content.as_ref().and_then(RequestContent::take_arrived);
+        let handler = service.handler.latest();
         let mut request =
             Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info, guard.worker());
         request.set_proxies(service.config.trusted_proxies.at(info.client));
@@ -248,7 +249,7 @@ impl<T: Transport> Connection<T> {
             request.set_arriving(content);
         }
         let started = service.record_start();
-        let answer = self.call_handler(&mut request, scheme);
+        let answer = self.call_handler(&*handler, &mut request, scheme);
         // Content that the handler has not taken is discarded from here on.
         drop(request);
         let log = started.map(|started| Logged::Parsed { head, started }.keep());
@@ -257,8 +258,13 @@ impl<T: Transport> Connection<T> {
 
     /// Returns the handler's answer: 500 if it panics, 503 if there are too many connections, 421 if the
     /// connection does not serve the host or `scheme`.
-    fn call_handler<'a>(&'a self, request: &mut Request<'a>, scheme: Option<&str>) -> Answer {
-        let Connected { guard, info, .. } = &*self.connected;
+    fn call_handler<'a>(
+        &self,
+        handler: &'a dyn Handler,
+        request: &mut Request<'a>,
+        scheme: Option<&str>,
+    ) -> Answer {
+        let Connected { service, guard, info, .. } = &*self.connected;
         if guard.is_over_limit() {
             return Answer::Now(too_many_connections());
         }
@@ -268,8 +274,11 @@ impl<T: Transport> Connection<T> {
         if !is_scheme_served || request.is_misdirected() {
             return Answer::Now(misdirected());
         }
-        let handler = &self.connected.service.handler;
-        catch_unwind(AssertUnwindSafe(|| handler.handle(request))).unwrap_or_else(|_| Answer::Now(panicked()))
+        let answer = || match service.answer_first(request) {
+            Some(response) => Answer::Now(response),
+            None => handler.handle(request),
+        };
+        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| Answer::Now(panicked()))
     }
 
     /// Responds to a request that must not reach a handler, or resets its stream.

@@ -1,4 +1,4 @@
-//! Cleanup after the removal of a listener.
+//! Cleanup after the removal of a listener, and replacement of the handler.
 
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
@@ -63,6 +63,57 @@ fn what_a_removed_listener_held_goes_with_its_last_connection() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("ok"), "{answer}");
+    server.drain();
+    server.join();
+}
+
+/// Sends a request on an open connection, and returns the body of the response.
+fn ask(client: &mut TcpStream) -> String {
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (mut answer, mut byte) = (Vec::new(), [0]);
+    while !answer.ends_with(b"\r\n\r\n") {
+        client.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    let head = String::from_utf8(answer).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    client.read_exact(&mut body).unwrap();
+    String::from_utf8(body).unwrap()
+}
+
+#[test]
+fn each_request_gets_the_handler_that_is_current_when_it_arrives() {
+    let server = Server::new(|| "0").workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let ListenAddr::Tcp(address) = server.addresses()[0] else { panic!("a port was asked for") };
+    let mut clients = [(); 4].map(|()| TcpStream::connect(address).unwrap());
+    for handler in 0..50 {
+        if handler > 0 {
+            server.live().replace_handler(move || handler.to_string());
+        }
+        for client in &mut clients {
+            assert_eq!(ask(client), handler.to_string());
+        }
+    }
+    server.drain();
+    server.join();
+}
+
+/// The handler of a gateway holds its upstreams, with their health checks and DNS lookups.
+#[test]
+fn a_replaced_handler_is_dropped_although_no_request_follows() {
+    let held = Arc::new(());
+    let is_held = Arc::downgrade(&held);
+    let handler = move || Arc::strong_count(&held).to_string();
+    let server = Server::new(handler).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let ListenAddr::Tcp(address) = server.addresses()[0] else { panic!("a port was asked for") };
+    let mut clients = [(); 4].map(|()| TcpStream::connect(address).unwrap());
+    for client in &mut clients {
+        ask(client);
+    }
+    assert!(is_held.upgrade().is_some(), "the server uses the handler");
+    server.live().replace_handler(|| "new");
+    until(|| is_held.upgrade().is_none());
     server.drain();
     server.join();
 }

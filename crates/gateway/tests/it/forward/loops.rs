@@ -8,8 +8,8 @@ use std::sync::Arc;
 use thruway_client::http2::Http2Config;
 use thruway_client::{SystemResolver, UpstreamAddr};
 use thruway_gateway::{
-    Forward, ForwardConfig, HostMatch, HostRewrite, LiveRoutes, Mirror, MirrorConfig, PathMatch,
-    ProxyVersion, RouteMatch, Routes, Upstream, UpstreamConfig,
+    Forward, ForwardConfig, HostMatch, HostRewrite, Mirror, MirrorConfig, PathMatch, ProxyVersion,
+    RouteMatch, Routes, Upstream, UpstreamConfig,
 };
 use thruway_server::{IntoHandler, ListenAddr, Listener, ProxyProtocol, RunningServer, Server};
 
@@ -19,15 +19,14 @@ use crate::gateway::{PATIENCE, until};
 /// A gateway with routes that may refer to its own address. It ends with the test.
 struct Looping {
     server: Option<RunningServer>,
-    routes: LiveRoutes,
 }
 
 impl Looping {
     fn start(listener: Listener) -> Self {
-        let routes = LiveRoutes::new(Routes::new(Vec::new()).unwrap());
         // The limit of connections ends a loop that the gateway does not detect.
-        let server = Server::new(routes.clone()).workers(2).connections_max(100).listen_on(listener);
-        Self { server: Some(server.start().unwrap()), routes }
+        let server =
+            Server::new(Routes::new(Vec::new()).unwrap()).workers(2).connections_max(100).listen_on(listener);
+        Self { server: Some(server.start().unwrap()) }
     }
 
     fn address(&self) -> SocketAddr {
@@ -41,7 +40,8 @@ impl Looping {
     fn forward(&self, hosts: impl IntoIterator<Item = (HostMatch, Forward)>) {
         let root = || RouteMatch::at(PathMatch::Prefix("/".to_owned()));
         let route = |(host, forward): (_, Forward)| (RouteMatch { host, ..root() }, forward.into_handler());
-        self.routes.replace(Routes::new(hosts.into_iter().map(route).collect()).unwrap());
+        let routes = Routes::new(hosts.into_iter().map(route).collect()).unwrap();
+        self.server.as_ref().unwrap().live().replace_handler(routes);
     }
 
     fn connections(&self) -> u64 {
