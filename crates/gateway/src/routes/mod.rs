@@ -44,7 +44,6 @@ use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
 pub(crate) use normal::{NormalPath, has_dot_segment};
 use pattern::PatternTree;
-use readings::is_ambiguous;
 use table::Table;
 
 /// Routes and their handlers. A request without a route gets 404, or 405 with `Allow` if only the method
@@ -176,20 +175,20 @@ impl Routes {
         path: &NormalPath<'_>,
         place: usize,
     ) -> Option<UnclearPath> {
-        if is_ambiguous(path) { self.ping_request(head, path.bytes(), place) } else { None }
+        if path.is_ambiguous() { self.rejected_reading(head, path.bytes(), place) } else { None }
     }
 
     #[cold]
-    fn ping_request(&self, head: &RequestHead<'_>, path: &[u8], place: usize) -> Option<UnclearPath> {
+    fn rejected_reading(&self, head: &RequestHead<'_>, path: &[u8], place: usize) -> Option<UnclearPath> {
         if let Some(rejected) = self.readings.rejected(path) {
             return Some(rejected);
         }
-        let asked = &self.entries[place].guards;
+        let guards = &self.entries[place].guards;
         let is_guarded = |reading: &Vec<u8>| match NormalPath::of(reading) {
             Err(_) => true,
             Ok(path) => {
                 let other = self.find_at(head, &path).map(|other| &self.entries[other].guards);
-                other.is_some_and(|guards| guards.iter().any(|guard| !asked.contains(guard)))
+                other.is_some_and(|others| others.iter().any(|other| !guards.contains(other)))
             }
         };
         self.readings.others(path).iter().any(is_guarded).then_some(UnclearPath::OtherRoute)

@@ -11,6 +11,8 @@ pub(crate) struct NormalPath<'p> {
     sent: &'p [u8],
     /// The normalized form. `None` if the path was sent in this form.
     changed: Option<Changed>,
+    /// `true` if some servers read the path differently: it has a percent sign or a semicolon.
+    is_ambiguous: bool,
 }
 
 #[derive(Default, Debug)]
@@ -58,8 +60,25 @@ impl<'p> NormalPath<'p> {
     /// Normalizes a path as sent. It must begin with a slash.
     #[inline]
     pub(crate) fn of(sent: &'p [u8]) -> Result<Self, UnclearPath> {
-        let changed = if is_normal(sent) { None } else { Some(Changed::of(sent)?) };
-        Ok(Self { sent, changed })
+        match properties(sent) {
+            found if found & (ENCODED | EMPTY_OR_DOT_SEGMENT) == 0 => {
+                Ok(Self { sent, changed: None, is_ambiguous: found & SEMICOLON != 0 })
+            }
+            _ => Self::changed(sent),
+        }
+    }
+
+    #[cold]
+    fn changed(sent: &'p [u8]) -> Result<Self, UnclearPath> {
+        let changed = Changed::of(sent)?;
+        let is_ambiguous = changed.bytes.iter().any(|byte| matches!(byte, b'%' | b';'));
+        Ok(Self { sent, changed: Some(changed), is_ambiguous })
+    }
+
+    /// Returns `true` if a server may read the path differently. Most paths are unambiguous.
+    #[inline]
+    pub(crate) const fn is_ambiguous(&self) -> bool {
+        self.is_ambiguous
     }
 
     #[inline]
@@ -90,16 +109,41 @@ impl<'p> NormalPath<'p> {
     }
 }
 
-/// Returns `true` if the path is normalized and unambiguous. Reads each byte once.
+/// Returns the properties of the bytes of a path, as bits. Reads each byte once, without a branch.
 #[inline]
-fn is_normal(path: &[u8]) -> bool {
-    let mut before = 0;
-    path.iter().all(|&byte| {
-        let is_behind_slash = before == b'/' && matches!(byte, b'/' | b'.');
-        before = byte;
-        STANDS_FOR_ITSELF[usize::from(byte)] && !is_behind_slash
-    })
+fn properties(path: &[u8]) -> u8 {
+    let (mut found, mut before) = (0, 0);
+    for &byte in path {
+        let property = PROPERTIES[usize::from(byte)];
+        let behind_slash = ((before & SLASH) << 4) & (property << 3);
+        found |= property | behind_slash;
+        before = property;
+    }
+    found
 }
+
+const SLASH: u8 = 1;
+const SLASH_OR_DOT: u8 = 1 << 1;
+const SEMICOLON: u8 = 1 << 2;
+/// The byte does not stand for itself in a normalized path.
+const ENCODED: u8 = 1 << 3;
+/// A slash or a dot follows a slash.
+const EMPTY_OR_DOT_SEGMENT: u8 = 1 << 4;
+
+const PROPERTIES: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        if !STANDS_FOR_ITSELF[byte] {
+            table[byte] = ENCODED;
+        }
+        byte += 1;
+    }
+    table[b'/' as usize] |= SLASH | SLASH_OR_DOT;
+    table[b'.' as usize] |= SLASH_OR_DOT;
+    table[b';' as usize] |= SEMICOLON;
+    table
+};
 
 impl Changed {
     fn of(sent: &[u8]) -> Result<Self, UnclearPath> {
@@ -468,5 +512,21 @@ mod tests {
         assert_eq!(normal.as_sent(9..11), Some(&b"d/."[..]));
         assert_eq!(normal.as_sent(11..11), Some(&b""[..]));
         assert_eq!(normal.as_sent(3..12), None);
+    }
+
+    /// The check of a path as sent must agree with the slow normalization.
+    #[test]
+    fn a_path_is_kept_as_sent_exactly_if_normalization_does_not_change_it() {
+        for pair in 0..=u16::MAX {
+            let [first, second] = pair.to_be_bytes();
+            for start in ["/", "//", "/a"] {
+                let path = [start.as_bytes(), &[first, second]].concat();
+                let is_kept = properties(&path) & (ENCODED | EMPTY_OR_DOT_SEGMENT) == 0;
+                // A segment that begins with a dot, such as `.a`, also takes the slow path.
+                let has_dot = path.windows(2).any(|pair| pair == b"/.");
+                let is_unchanged = Changed::of(&path).is_ok_and(|changed| changed.bytes == path);
+                assert_eq!(is_kept, is_unchanged && !has_dot, "{path:?}");
+            }
+        }
     }
 }

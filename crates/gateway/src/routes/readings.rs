@@ -1,7 +1,7 @@
 //! Paths that servers interpret differently: with encoded slashes, with parameters after a semicolon, or with
 //! spaces at either end of a segment.
 
-use super::{NormalPath, UnclearPath};
+use super::UnclearPath;
 
 /// Treatment of requests with paths that some servers interpret differently than routes do.
 ///
@@ -61,13 +61,6 @@ impl PathReadings {
         readings.retain(|reading| reading != path);
         readings
     }
-}
-
-/// Returns `true` if a server may read the path differently. A cheap check, because most paths are
-/// unambiguous.
-#[inline]
-pub(super) fn is_ambiguous(path: &NormalPath<'_>) -> bool {
-    path.bytes().iter().any(|byte| matches!(byte, b'%' | b';'))
 }
 
 fn has_encoded_slash(path: &[u8]) -> bool {
