@@ -278,15 +278,16 @@ impl Handler for Routes {
                 };
             }
         }
-        let Ok(path) = path_of(request.head()) else { return self.refused(request.head()) };
+        // A borrow, because a move would copy the struct (decision 0008).
+        let Ok(path) = &path_of(request.head()) else { return self.refused(request.head()) };
         if let Some(handler) = &self.only {
-            return match self.other_reading(request.head(), &path, 0) {
+            return match self.other_reading(request.head(), path, 0) {
                 None => handler.handle(request),
                 Some(_) => self.refused(request.head()),
             };
         }
-        match self.find_at(request.head(), &path) {
-            Some(place) if self.other_reading(request.head(), &path, place).is_some() => {
+        match self.find_at(request.head(), path) {
+            Some(place) if self.other_reading(request.head(), path, place).is_some() => {
                 self.refused(request.head())
             }
             Some(place) => {

@@ -115,26 +115,33 @@ impl<T: Transport> Connection<T> {
         let has_asked_for_end = !facts.is_persistent && !self.is_request_limit_reached();
         let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended() && !has_asked_for_end;
         let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
-        match response.take_content() {
-            Source::Stream(content) if body.has_content() => {
-                let log = logged.map(Logged::keep);
-                let record = StreamRecord { log, told: response.take_metadata() };
-                self.output.ends_with_connection = body == ResponseBody::UntilClose;
-                self.streaming =
-                    Some(Box::new(Streaming::new(content, body, response.status(), after, record)));
-                return;
+        // A small body stays in the response, because taking it would copy a struct (decision 0008).
+        if let Some(bytes) = response.content().small_bytes(COPY_BYTES_MAX) {
+            if body.has_content() {
+                self.output.bytes().extend_from_slice(bytes);
             }
-            Source::Tunnel(handler) => {
-                // The byte counts of a tunnel are known at its end.
-                let record = logged.map(|logged| {
-                    let outcome = Outcome::of(response, 0);
-                    Box::new(TailRecord { log: logged.keep(), outcome })
-                });
-                after.tunnel = Some(Box::new(PendingTunnel { handler, record }));
-                return self.finish_answer(after);
+        } else {
+            match response.take_content() {
+                Source::Stream(content) if body.has_content() => {
+                    let log = logged.map(Logged::keep);
+                    let record = StreamRecord { log, told: response.take_metadata() };
+                    self.output.ends_with_connection = body == ResponseBody::UntilClose;
+                    self.streaming =
+                        Some(Box::new(Streaming::new(content, body, response.status(), after, record)));
+                    return;
+                }
+                Source::Tunnel(handler) => {
+                    // The byte counts of a tunnel are known at its end.
+                    let record = logged.map(|logged| {
+                        let outcome = Outcome::of(response, 0);
+                        Box::new(TailRecord { log: logged.keep(), outcome })
+                    });
+                    after.tunnel = Some(Box::new(PendingTunnel { handler, record }));
+                    return self.finish_answer(after);
+                }
+                content if body.has_content() => self.put_large_content(content),
+                _ => {}
             }
-            content if body.has_content() => self.put_content(content),
-            _ => {}
         }
         if let Some(logged) = logged {
             let content_bytes = if let ResponseBody::Bytes(bytes) = body { bytes } else { 0 };
@@ -167,19 +174,9 @@ impl<T: Transport> Connection<T> {
         write_response_head(self.output.bytes(), &head);
     }
 
-    /// Adds a complete body to the output, after its head.
-    #[inline]
-    fn put_content(&mut self, content: Source) {
+    /// Adds a complete large body to the output, after its head. It is not copied.
+    fn put_large_content(&mut self, content: Source) {
         match content {
-            Source::Static(bytes) if bytes.len() <= COPY_BYTES_MAX => {
-                self.output.bytes().extend_from_slice(bytes);
-            }
-            Source::Pooled(bytes) if bytes.len() <= COPY_BYTES_MAX => {
-                self.output.bytes().extend_from_slice(&bytes);
-            }
-            Source::Bytes(bytes) if bytes.len() <= COPY_BYTES_MAX => {
-                self.output.bytes().extend_from_slice(&bytes);
-            }
             Source::Static(bytes) => self.output.set_tail(Tail::Bytes(Bytes::from_static(bytes))),
             // The buffer returns to the pool after the write.
             Source::Pooled(bytes) => self.output.set_tail(Tail::Bytes(Bytes::from_owner(bytes))),

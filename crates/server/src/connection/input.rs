@@ -252,19 +252,19 @@ impl<T: Transport> Connection<T> {
         let started = self.service.record_start();
         let logged = started.map(|started| Logged::Parsed { head, started });
         // The handler writes its answer here. Returning it would copy it (decision 0008).
-        let mut answer = Answer::Now(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
+        let mut answer = None;
         self.call_handler(&*handler, &mut request, &mut answer);
         // Discards the rest of a body that the handler has not taken.
         drop(request);
         drop(handler);
         let mut interim = Vec::new();
-        if let Answer::Later(later) = &mut answer
+        if let Some(Answer::Later(later)) = &mut answer
             && let Poll::Ready(response) = poll_later(later, &self.service.interim_slot, &mut interim, cx)
         {
-            answer = Answer::Now(response);
+            answer = Some(Answer::Now(response));
         }
         match &mut answer {
-            Answer::Now(response)
+            Some(Answer::Now(response))
                 if self.exchanges.is_empty() && self.streaming.is_none() && interim.is_empty() =>
             {
                 self.start_answer(response, facts, logged);
@@ -273,7 +273,7 @@ impl<T: Transport> Connection<T> {
                 let log = logged.map(Logged::keep);
                 self.exchanges.push_back(Exchange {
                     facts: *facts,
-                    answer,
+                    answer: answer.unwrap_or_else(|| Answer::Now(panicked())),
                     interim,
                     log,
                     is_safe: head.method.is_safe(),
@@ -290,26 +290,31 @@ impl<T: Transport> Connection<T> {
         content
     }
 
-    /// Puts the handler's answer into `answer`: 500 if it panics, 503 if there are too many connections.
+    /// Puts the handler's answer into `answer`, which is `None`: 503 if there are too many connections.
+    /// `answer` stays `None` if the handler panics.
     #[inline]
-    fn call_handler<'a>(&self, handler: &'a dyn Handler, request: &mut Request<'a>, answer: &mut Answer) {
+    fn call_handler<'a>(
+        &self,
+        handler: &'a dyn Handler,
+        request: &mut Request<'a>,
+        answer: &mut Option<Answer>,
+    ) {
         if self.guard.is_over_limit() {
-            *answer = Answer::Now(too_many_connections());
+            *answer = Some(Answer::Now(too_many_connections()));
             return;
         }
         if request.is_misdirected() {
-            *answer = Answer::Now(misdirected());
+            *answer = Some(Answer::Now(misdirected()));
             return;
         }
         let answer_request = || {
-            *answer = match self.service.answer_first(request) {
+            *answer = Some(match self.service.answer_first(request) {
                 Some(response) => Answer::Now(response),
                 None => handler.handle(request),
-            };
+            });
         };
-        if catch_unwind(AssertUnwindSafe(answer_request)).is_err() {
-            *answer = Answer::Now(panicked());
-        }
+        // The panic hook has printed the message.
+        let _ = catch_unwind(AssertUnwindSafe(answer_request));
     }
 
     fn handle_content(&mut self, content: &[u8], now: Duration) {

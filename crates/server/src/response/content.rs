@@ -145,6 +145,19 @@ impl Content {
         Self(Source::LeftOut(length))
     }
 
+    /// Returns the body if it is in memory and has at most `bytes_max` bytes.
+    #[inline]
+    pub(crate) fn small_bytes(&self, bytes_max: usize) -> Option<&[u8]> {
+        let bytes = match &self.0 {
+            Source::Empty => &[],
+            Source::Static(bytes) => *bytes,
+            Source::Pooled(bytes) => &**bytes,
+            Source::Bytes(bytes) => &**bytes,
+            Source::File(_) | Source::Stream(_) | Source::LeftOut(_) | Source::Tunnel(_) => return None,
+        };
+        (bytes.len() <= bytes_max).then_some(bytes)
+    }
+
     /// Returns the length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         match &self.0 {
