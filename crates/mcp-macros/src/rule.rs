@@ -84,9 +84,7 @@ impl Rule {
                 "a parameter of a tool must be an identifier, because the identifier names the argument",
                 "write `name: Type`, and destructure the value in the body",
             ),
-            Self::NotLast => {
-                ("`Context` or `&Call<'_>` must be the last parameter", "move that parameter to the end")
-            }
+            Self::NotLast => ("`Context` or `&Call<'_>` must be the last parameter", "move it to the end"),
             Self::ReadOnlyAndDestructive => {
                 ("a tool that is `read_only` cannot be `destructive`", "remove `read_only` or `destructive`")
             }

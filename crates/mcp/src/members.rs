@@ -18,6 +18,7 @@ pub struct NotAnObject;
 /// with `{` or with a member.
 ///
 /// # Errors
+///
 /// `object` is not an object.
 pub fn append_members<'a>(
     output: &mut Vec<u8>,

@@ -37,6 +37,7 @@ pub enum InvalidAnnotation {
 /// Finds the annotations `x-mcp-header` of an input schema.
 ///
 /// # Errors
+///
 /// An annotation is invalid. A client must not use a tool with an invalid annotation.
 pub fn find(input_schema: &Map<String, Value>) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
     let mut headers = Vec::new();

@@ -301,6 +301,7 @@ struct Subscriber {
 /// server.
 ///
 /// # Errors
+///
 /// The capabilities in the request are invalid.
 pub(super) fn listen(
     bridge: &Arc<BridgeCore>,
@@ -320,6 +321,7 @@ impl BridgeCore {
     /// Subscribes to the notifications in `filter`.
     ///
     /// # Errors
+    ///
     /// All dedicated servers are in use, or the server is unreachable.
     async fn subscribe(
         &self,
@@ -390,6 +392,7 @@ fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
 /// server, which keeps running as long as the subscription exists.
 ///
 /// # Errors
+///
 /// All dedicated servers are in use, or the server is unreachable.
 async fn watch_logs(
     bridge: &BridgeCore,

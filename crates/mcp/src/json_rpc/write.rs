@@ -58,6 +58,7 @@ pub fn write_request(output: &mut Vec<u8>, id: &Id<'_>, method: &str, params: &i
 /// Appends a request. The function `params` must append a JSON object.
 ///
 /// # Errors
+///
 /// The function `params` failed. `output` is then unchanged.
 pub fn write_request_with<E>(
     output: &mut Vec<u8>,

@@ -18,6 +18,7 @@ pub struct UnknownResultType;
 /// types.
 ///
 /// # Errors
+///
 /// See [`UnknownResultType`].
 pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
     if !result.get().starts_with('{') {

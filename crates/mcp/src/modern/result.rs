@@ -41,6 +41,7 @@ impl ResultWriter {
     /// Returns a writer for the results of one server.
     ///
     /// # Errors
+    ///
     /// The server's name or version cannot be written as JSON.
     pub fn new(server_info: &Implementation) -> Result<Self, serde_json::Error> {
         let mut bytes = serde_json::to_vec(meta_keys::SERVER_INFO)?;
@@ -53,6 +54,7 @@ impl ResultWriter {
     /// members of `_meta` that the result adds to the server's name and version.
     ///
     /// # Errors
+    ///
     /// The result cannot be written as a JSON object.
     pub fn write(
         &self,
@@ -70,6 +72,7 @@ impl ResultWriter {
     /// Appends a complete result whose members are already JSON text, such as `"tools":[…]`.
     ///
     /// # Errors
+    ///
     /// The function returns the same errors as [`write`](Self::write).
     pub fn write_members(
         &self,

@@ -173,6 +173,7 @@ impl StructuredContent {
     /// Converts `value` to JSON.
     ///
     /// # Errors
+    ///
     /// The value cannot be written as JSON, for example because it contains a number that is not finite.
     /// The error then names the member with that number.
     pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
