@@ -6,14 +6,14 @@ use thruway_client::{DocumentConfig, KeptDocument};
 use thruway_jwt::{InvalidJwtKeys, JwtError, JwtKeys};
 use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
 
-/// Verifies the same tokens as a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), but with keys that the
+/// Verifies access tokens like a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), but with keys that the
 /// issuer publishes at a URL. Clones of a verifier share the keys.
 ///
 /// A new verifier fetches the keys at once. The verifier fetches them again when they are older than the
 /// server's `Cache-Control` or [`DocumentConfig::kept_for`] allows. If a token names an unknown key, the
-/// verifier rejects the token and fetches the keys again, unless it fetched them a moment ago. A new key
-/// set without usable keys withdraws all keys. If the verifier cannot fetch the keys, the previous keys
-/// stay valid until they are [`DocumentConfig::age_max`] old. The verifier then rejects all tokens.
+/// verifier rejects the token and fetches the keys again, unless the last fetch was a moment ago. A new
+/// key set without usable keys withdraws all keys. If the verifier cannot fetch the keys, the previous
+/// keys stay valid until they are [`DocumentConfig::age_max`] old. The verifier then rejects all tokens.
 ///
 /// ```no_run
 /// use thruway_client::{DocumentConfig, InvalidDocumentUrl};

@@ -75,8 +75,8 @@ fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &I
     }
 }
 
-/// Returns the generated type for the arguments. Returns `None` if the function has no members as
-/// parameters.
+/// Returns the generated type for the arguments. Returns `None` if no parameter is a member of the
+/// arguments object.
 fn arguments(library: Library, input: &Input, title: &Ident) -> Option<TokenStream> {
     let Input::Members(members) = input else { return None };
     let title = title.unraw().to_string();

@@ -1,6 +1,6 @@
 //! The attribute `#[tool]`, which turns functions into tools.
 //!
-//! The generated code calls the builder of `thruway-mcp-server`. The code names the builder through the
+//! The generated code calls the builder of `thruway-mcp-server`. The path of the builder starts with the
 //! crate that exports the attribute: `thruway-mcp-sdk` or `thruway-mcp-server`. This crate does not
 //! depend on the protocol crates.
 #![forbid(unsafe_code)]

@@ -6,7 +6,7 @@ use syn::{Attribute, FnArg, Ident, Pat, PatType, Type, TypeReference};
 
 use crate::rule::Rule;
 
-/// A parameter of the function, by purpose.
+/// A parameter of the function and its purpose.
 pub(crate) enum Parameter {
     /// A parameter for one member of the arguments object.
     Member(Member),

@@ -1,5 +1,5 @@
-//! A bridge that offers an MCP server at a URL to a client on the standard input and output. The client
-//! and the server may use different protocol revisions.
+//! A bridge between a client on the standard input and output and an MCP server at a URL. The client and
+//! the server may use different protocol revisions.
 
 use std::error::Error;
 

@@ -15,7 +15,7 @@ struct Shout {
     text: String,
 }
 
-/// Rejects calls after this number of calls.
+/// Rejects calls after a quota is used up. Contains the number of calls that are left.
 struct Quota(AtomicU32);
 
 impl Layer for Quota {

@@ -1,5 +1,5 @@
 //! An axum application that is also an MCP server. The application runs on Thruway. With `axum::serve`,
-//! it would run on hyper.
+//! the application would run on hyper.
 //!
 //! ```sh
 //! cargo run -p thruway-mcp-sdk --example mcp_in_axum

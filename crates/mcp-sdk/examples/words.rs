@@ -1,4 +1,4 @@
-//! Tools that are functions with `#[tool]`. The doc comments become descriptions for models. Tests and
+//! Defines tools as functions with `#[tool]`. The doc comments become descriptions for models. Tests and
 //! other functions can still call the functions.
 
 use schemars::JsonSchema;

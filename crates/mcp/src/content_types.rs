@@ -36,7 +36,7 @@ impl AcceptedFormats {
         accepted
     }
 
-    /// Returns `true` if the server should send an answer of one message as an event stream.
+    /// Returns `true` if the server should send an event stream, even if the answer is a single message.
     /// `are_preferred` is `true` if the server prefers event streams over JSON.
     pub const fn wants_events(self, are_preferred: bool) -> bool {
         self.events && (are_preferred || !self.json)

@@ -13,9 +13,9 @@ use serde_json::Value;
 use crate::revision::{Era, Revision};
 use crate::schema::{CallToolResult, ContentBlock, JsonObject, StructuredContent, Tool};
 
-/// Returns the revision for a session whose client requests the revision `requested`. Returns the
-/// requested revision if it belongs to the legacy era, otherwise the latest legacy revision. The client
-/// may reject another revision than the requested one.
+/// Returns the revision for a new session. `requested` is the revision that the client requests. Returns
+/// this revision if it belongs to the legacy era, otherwise the latest legacy revision. The client may
+/// reject a revision that it did not request.
 pub fn negotiate(requested: &str) -> Revision {
     requested
         .parse()

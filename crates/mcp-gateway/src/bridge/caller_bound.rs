@@ -78,8 +78,8 @@ impl CallerBound {
         if self.task_id.is_some() && upstream.run() != run {
             return Err(unknown_task());
         }
-        // Most answers contain neither member. This check misses a member whose name contains escapes.
-        // The bridge then leaves the answer unchanged, and later rejects the ids in it.
+        // Most answers contain neither member. This check does not find a member name that contains
+        // escapes. The bridge then leaves the answer unchanged, and later rejects the ids in it.
         if !answer.get().contains("\"requestState\"") && !answer.get().contains("\"taskId\"") {
             return Ok(answer);
         }

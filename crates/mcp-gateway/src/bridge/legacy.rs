@@ -143,7 +143,7 @@ impl SessionClient {
         (Self { session: session.clone(), outbox, progress_token, wait }, messages)
     }
 
-    /// Returns the caller whose share of the limits the session uses.
+    /// Returns the caller that the session belongs to, for limits on each caller.
     pub(super) fn holder(&self) -> &Holder {
         self.session.holder()
     }

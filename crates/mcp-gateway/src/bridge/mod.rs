@@ -1,6 +1,6 @@
 //! Bridges: MCP servers that forward all requests to another MCP server, which may support another era.
 //!
-//! To its clients, a bridge is an [`McpServer`] with all its transports. To the server, a bridge is an
+//! For its clients, a bridge is an [`McpServer`] with all its transports. For the server, a bridge is an
 //! [`McpClient`]. A bridge forwards the bytes of a message unchanged. Exceptions are the id, the progress
 //! token, and the differences between the eras.
 
@@ -141,7 +141,7 @@ impl Bridge {
     }
 
     /// Returns the number of messages that the bridge has dropped. The bridge drops progress reports, log
-    /// messages and task states that a client does not read, and log messages whose recipient is unknown.
+    /// messages and task states that a client does not read, and log messages with an unknown recipient.
     /// The log contains the reasons.
     pub fn dropped_messages(&self) -> u64 {
         self.core.dropped.count()

@@ -128,7 +128,7 @@ struct Forwarding {
     core: Arc<ServerCore>,
     bridge: Arc<BridgeCore>,
     id: RequestId,
-    /// The caller whose share of the limits the call uses.
+    /// The caller that sent the request, for limits on each caller.
     holder: Holder,
     /// Counts the parameters of the request toward the memory limit during the call.
     bytes: Option<Arc<Share>>,
@@ -226,7 +226,8 @@ impl Forwarding {
         }
     }
 
-    /// Waits until the server answers or asks. Returns the answer, or the questions for the client.
+    /// Waits until the server answers the call or asks questions. Returns the answer, or the questions
+    /// for the client.
     async fn drive(self, mut ongoing: Ongoing, bound: BoundRequest) -> (Vec<u8>, Status) {
         match ongoing.next().await {
             Step::Done(outcome) => self.write(bound.method(), outcome),

@@ -1,4 +1,4 @@
-//! Delivers a server's messages to the client whose request they belong to.
+//! Delivers messages that a server sends during a request to the client of that request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -65,7 +65,7 @@ impl Outbox {
         None
     }
 
-    /// Returns the channel for questions. A question always waits for free capacity of this channel.
+    /// Returns the channel for questions. A question waits until this channel has capacity.
     pub(in crate::bridge) const fn sender(&self) -> &mpsc::Sender<InterimMessage> {
         &self.sender
     }

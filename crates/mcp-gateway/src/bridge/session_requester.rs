@@ -25,7 +25,8 @@ pub(super) struct SessionRequester {
     pub(super) outbox: Outbox,
     /// Maximum time to wait for the client's answer to a question.
     pub(super) wait: Duration,
-    /// The mapping of task ids. `None` if the bridge does not forward tasks for this session.
+    /// The mapping of task ids between the client and the server. `None` if the bridge does not forward
+    /// tasks for this session.
     pub(super) names: Option<Names>,
     /// The reserved entry for the task, if the server may run the request as a task.
     pub(super) reserved: Option<Arc<Reserved>>,
@@ -94,7 +95,8 @@ pub(super) struct OriginClient {
     pub(super) session: Weak<Session>,
     /// Maximum time to wait for the client's answer to a question.
     pub(super) wait: Duration,
-    /// The mapping of task ids. `None` if the bridge does not forward tasks for this session.
+    /// The mapping of task ids between the client and the server. `None` if the bridge does not forward
+    /// tasks for this session.
     pub(super) names: Option<Names>,
 }
 

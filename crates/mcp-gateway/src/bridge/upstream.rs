@@ -25,7 +25,7 @@ pub(crate) struct Upstream {
     /// A random text that distinguishes this connection from connections of other bridges and of earlier
     /// runs of this bridge.
     nonce: Box<str>,
-    /// The resources whose changes callers watch, by URI.
+    /// The resources that callers watch for changes, by URI.
     watches: Mutex<HashMap<Box<str>, WatchedResource>>,
     /// The subscription to changes of the lists of tools, prompts and resources, after the first request
     /// for it.
@@ -57,7 +57,7 @@ pub(crate) struct Watch {
     watched: Watched,
 }
 
-/// A resource whose changes callers watch.
+/// A resource that callers watch for changes.
 #[derive(Debug)]
 struct WatchedResource {
     watched: Weak<OnceCell<Subscription>>,

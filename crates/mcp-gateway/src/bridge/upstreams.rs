@@ -52,7 +52,7 @@ pub(super) struct Upstreams {
     /// Maximum time that a question waits for the answer of a session's client.
     question_wait: Duration,
     near: Near,
-    /// The tasks whose notifications the bridge forwards.
+    /// The tasks of 2025-11-25 that the bridge tracks.
     pub(super) tasks: Arc<Tasks>,
     dropped: Arc<DroppedMessages>,
     shared: ArcSwapOption<Upstream>,
@@ -184,8 +184,7 @@ impl Upstreams {
         state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), server))
     }
 
-    /// Requests the log messages that a session wants, in addition to the log messages for other
-    /// sessions.
+    /// Requests the log messages that a session wants, in addition to the messages for other sessions.
     pub(super) async fn log_for(
         &self,
         upstream: &Upstream,
@@ -367,7 +366,7 @@ impl Upstreams {
             self.shared.swap(None).into_iter().chain(of_sessions).chain(self.leases.end_all()).collect();
         let closing = all.iter().map(|upstream| tokio::spawn(upstream.client.clone().close()));
         for closed in closing.collect::<Vec<_>>() {
-            // If this task fails, its connection is closed all the same.
+            // An error means that the task panicked, so nothing is left to wait for.
             let _ = closed.await;
         }
     }

@@ -156,8 +156,8 @@ fn no_envelope(text: &str) -> Invalid<'_> {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return not_json();
     }
-    // Only objects have an id. serde would also accept an array that contains the values of the members
-    // in order.
+    // Only objects have an id. Without this check, serde would read an array as if its elements were the
+    // values of the members.
     let identified = text.trim_start().starts_with('{').then(|| serde_json::from_str(text));
     let id = identified.and_then(Result::ok).and_then(|Identified { id }| id);
     invalid(id, "the message is not a JSON-RPC request, notification or response")
@@ -213,8 +213,8 @@ impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Visitor<'de> for EnvelopeVis
     }
 }
 
-/// A value that must be a JSON object. The types that serde derives also accept an array that contains
-/// the values of the members in order.
+/// A value that must be a JSON object. Types with a derived `Deserialize` also accept an array, and read
+/// its elements as the values of the members.
 struct Object<R>(R);
 
 impl<'de, R: Deserialize<'de>> Deserialize<'de> for Object<R> {

@@ -108,8 +108,9 @@ pub fn check_present_param_headers(
     headers.iter().try_for_each(|header| check_present_param_header(fields, header, arguments).map(drop))
 }
 
-/// Rejects requests that have a header `Mcp-Param-*`. Servers that cannot compare these headers with the
-/// arguments must reject them, because an intermediary may have made decisions based on them.
+/// Rejects requests that have a header `Mcp-Param-*`. If a server cannot compare such a header with the
+/// arguments, the server must reject the request, because an intermediary may have made decisions based
+/// on the header.
 ///
 /// # Errors
 ///

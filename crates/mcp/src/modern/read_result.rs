@@ -59,11 +59,11 @@ struct Complete {
     is_error: Option<bool>,
     #[serde(default, rename = "_meta")]
     meta: Option<ToolResultMeta>,
-    #[expect(dead_code, reason = "reading it fails for any other value")]
+    #[expect(dead_code, reason = "deserialization fails for any other value")]
     #[serde(default)]
     result_type: Option<IsComplete>,
     /// This member exists only if the result is a task of 2025-11-25.
-    #[expect(dead_code, reason = "reading it fails for any value")]
+    #[expect(dead_code, reason = "deserialization fails for any value")]
     #[serde(default)]
     task: Option<Nothing>,
 }

@@ -69,7 +69,7 @@ impl ResultWriter {
         self.write_end(output, meta)
     }
 
-    /// Appends a complete result whose members are already JSON text, such as `"tools":[…]`.
+    /// Appends a complete result. `members` is JSON text, such as `"tools":[…]`.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ pub struct CompleteRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// The prompt or resource template whose argument the server completes.
+/// A prompt or resource template that has arguments to complete.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum CompletionReference {

@@ -214,7 +214,7 @@ impl<'de> Deserialize<'de> for ContentBlock {
 }
 
 /// Reads a content block without buffering its members if `type` is the first member, as in most
-/// messages. The implementation that serde derives buffers all members until it has read `type`.
+/// messages. A derived implementation would buffer all members until it has read `type`.
 struct BlockVisitor;
 
 impl<'de> Visitor<'de> for BlockVisitor {

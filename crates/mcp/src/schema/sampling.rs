@@ -22,7 +22,8 @@ pub struct CreateMessageRequestParams {
     /// The system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// The MCP servers whose context the client should add: `none`, `thisServer` or `allServers`.
+    /// The MCP servers from which the client should include context: `none`, `thisServer` or
+    /// `allServers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_context: Option<String>,
     /// The sampling temperature.
@@ -103,9 +104,9 @@ pub struct ToolUseContent {
 pub struct ToolResultContent {
     /// The id of the call.
     pub tool_use_id: String,
-    /// The content for the model.
+    /// The content that the model reads.
     pub content: Vec<ContentBlock>,
-    /// The content for programs.
+    /// The content that programs read.
     #[serde(default, deserialize_with = "structured_content", skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
     /// `true` if the call failed.
@@ -119,7 +120,7 @@ pub struct ToolResultContent {
 /// The model's permission to use tools.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ToolChoice {
-    /// The mode of the permission.
+    /// The permitted use: `auto`, `required` or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ToolChoiceMode>,
 }

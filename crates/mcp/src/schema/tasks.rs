@@ -143,5 +143,5 @@ pub struct TaskSubscriptionNotifications {
     pub task_ids: Vec<String>,
 }
 
-/// The tasks whose notifications the server agreed to send on a subscription.
+/// The tasks for which the server agreed to send notifications on a subscription.
 pub type TaskSubscriptionAcknowledgedNotifications = TaskSubscriptionNotifications;

@@ -37,10 +37,10 @@ pub struct CallToolRequestParams {
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallToolResult {
-    /// The content for the model.
+    /// The content that the model reads.
     #[serde(default, deserialize_with = "content_blocks")]
     pub content: Vec<ContentBlock>,
-    /// The content for programs (from 2025-06-18 on).
+    /// The content that programs read (from 2025-06-18 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
     /// `true` if the call failed.

@@ -154,8 +154,8 @@ impl SkipParser {
 /// are shorter.
 const NAME_BYTES_MAX: usize = 16;
 
-/// Maximum number of stored bytes of an id. An id of maximum length needs two quotes and up to 6 bytes
-/// for each escaped byte. One more byte makes a longer id invalid.
+/// Maximum number of stored bytes of an id. The longest id needs two quotes and up to 6 bytes for each
+/// escaped byte. One byte is spare.
 const WRITTEN_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 3;
 
 #[cfg(test)]

@@ -262,8 +262,8 @@ impl Tasks {
         Ok(Found { upstream, id, losses: kept.losses })
     }
 
-    /// Returns the id by which `owner` knows a task. `number` is the number of the connection, and `id`
-    /// is the id at the server.
+    /// Returns the client's id of a task, or `None` if `owner` has no such task. `number` is the number
+    /// of the connection, and `id` is the id at the server.
     pub(super) fn name_of(&self, number: u64, id: &str, owner: &Owner) -> Option<Box<str>> {
         let state = self.state();
         let name = state.names.get(&(number, id.into()))?;
@@ -271,21 +271,21 @@ impl Tasks {
         (kept.owner == *owner && kept.server().is_some()).then(|| name.clone())
     }
 
-    /// Stores the state of the task that the client knows as `id`.
+    /// Stores the state of a task. `id` is the client's id of the task.
     pub(super) fn note(&self, id: &str, fields: &TaskFields) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             kept.note(fields);
         }
     }
 
-    /// Stores that the task that the client knows as `id` has ended.
+    /// Marks a task as ended. `id` is the client's id of the task.
     pub(super) fn note_end(&self, id: &str) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             kept.is_over = true;
         }
     }
 
-    /// Changes the listener of the task that the client knows as `id`.
+    /// Changes the listener of a task. `id` is the client's id of the task.
     pub(super) fn listen(&self, id: &str, listen: impl FnOnce(&mut Listener)) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             listen(&mut kept.listener);
@@ -462,13 +462,13 @@ impl Names {
         Self { tasks, owner, server }
     }
 
-    /// Returns the server's id of the task that this client knows as `id`.
+    /// Returns the server's id of a task of this client. `id` is the client's id of the task.
     pub(super) fn at_server(&self, id: &str) -> Option<Box<str>> {
         let found = self.tasks.find(id, &self.owner).ok()?;
         (found.upstream.number() == self.server).then_some(found.id)
     }
 
-    /// Returns the client's id of the task that the server knows as `id`.
+    /// Returns the client's id of a task of this client. `id` is the server's id of the task.
     pub(super) fn at_client(&self, id: &str) -> Option<Box<str>> {
         self.tasks.name_of(self.server, id, &self.owner)
     }
