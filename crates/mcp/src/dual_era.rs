@@ -6,8 +6,8 @@ use crate::{Era, Revision};
 
 /// Returns the era of a request.
 ///
-/// A request is modern if its `_meta` names a revision, if its header names a modern revision, or if only
-/// the modern era defines the method. All other requests are legacy.
+/// A request belongs to the modern era if its `_meta` names a revision, if its header names a modern
+/// revision, or if only the modern era defines the method. All other requests belong to the legacy era.
 pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -> Era {
     let is_modern = params.meta.protocol_version.is_some()
         || header_version.and_then(|version| version.parse().ok()).is_some_and(is_modern)

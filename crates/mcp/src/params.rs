@@ -29,7 +29,8 @@ pub struct Params<'a> {
     /// The id of the task.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub task_id: Option<Cow<'a, str>>,
-    /// The client's wish to run the method as a task (2025-11-25).
+    /// The member `task`. If it is present, the client wants the server to run the request as a task
+    /// (2025-11-25).
     #[serde(borrow, default)]
     pub task: Option<&'a RawValue>,
     /// The arguments of the tool or prompt.

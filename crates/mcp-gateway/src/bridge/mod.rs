@@ -87,8 +87,8 @@ impl Bridge {
     /// questions.
     ///
     /// A server on a stream, such as a child process, does not name the client that its question is for.
-    /// If such a server asks while it handles requests of several clients, the bridge rejects the
-    /// question. Therefore, each client that can answer questions gets a server process that no other
+    /// If such a server asks a question while it handles requests of several clients, the bridge rejects
+    /// the question. Therefore, each client that can answer questions gets a server process that no other
     /// client uses: a legacy client for a session, a modern client for a call.
     ///
     /// # Errors

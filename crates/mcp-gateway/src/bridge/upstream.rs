@@ -38,7 +38,7 @@ pub(crate) struct Upstream {
     is_alone: bool,
     /// Locked while the bridge notifies the server of changed roots.
     roots: tokio::sync::Mutex<()>,
-    /// `true` while such a notification waits for this lock.
+    /// `true` while a notification of changed roots waits for the lock `roots`.
     roots_are_due: AtomicBool,
     since: Instant,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Upstream {
 /// wait for it together.
 type Watched = Arc<OnceCell<Subscription>>;
 
-/// A caller's subscription to a resource. When the last such value for a resource is dropped, the bridge
+/// A caller's subscription to a resource. When the last [`Watch`] of a resource is dropped, the bridge
 /// unsubscribes.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -61,8 +61,8 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 struct WatchedResource {
     watched: Weak<OnceCell<Subscription>>,
-    /// The callers that watch the resource, with their number of [`Watch`]es. Empty after the last watch
-    /// was dropped.
+    /// The callers that watch the resource, with their number of [`Watch`] values. The map is empty after
+    /// the last watch was dropped.
     watchers: HashMap<Holder, usize>,
 }
 
@@ -147,8 +147,8 @@ impl Upstream {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notifies the server that the client's roots have changed. While one notification waits to be sent,
-    /// further changes send no other notification.
+    /// Notifies the server that the client's roots have changed. If a notification is already waiting to
+    /// be sent, does not send a second one.
     pub(super) fn notify_roots_changed(self: Arc<Self>) {
         if self.roots_are_due.swap(true, Ordering::AcqRel) {
             return;
@@ -156,7 +156,7 @@ impl Upstream {
         tokio::spawn(async move {
             let _turn = self.roots.lock().await;
             self.roots_are_due.store(false, Ordering::Release);
-            // If the server has exited, it asks for the roots after its restart.
+            // Ignore errors, because the server asks for the roots again after a restart.
             let _ = self.client.roots_changed().await;
         });
     }
@@ -315,8 +315,8 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// Maximum time that the bridge waits for a server to change its log level. Other sessions wait at the
-/// same time.
+/// Maximum time that the bridge waits for a server to change its log level. Other sessions that request
+/// log messages wait in the meantime.
 const LOGS_WAIT: Duration = Duration::from_secs(10);
 
 /// Maximum number of resources that all callers together can watch at one server.

@@ -74,7 +74,7 @@ pub(super) struct Upstreams {
 }
 
 impl Upstreams {
-    /// Creates the state for `era`, without a connection.
+    /// Creates the state for the era `era`, without connecting to the server.
     pub(super) fn new(connector: &Connector, era: EraChoice) -> Self {
         let options = &connector.options;
         Self {
@@ -235,8 +235,8 @@ impl Upstreams {
         Ok(upstream)
     }
 
-    /// Reserves the slot for another dedicated server of `holder`. If all slots are in use, closes an
-    /// idle server, unless `holder` has reached its share.
+    /// Reserves a slot for another dedicated server of `holder`. If all slots are in use, closes an idle
+    /// server, unless `holder` has reached its share.
     fn place_for(&self, holder: &Holder) -> Result<Share, LimitReached> {
         self.leases.sweep();
         match self.places.take(holder, 1) {
@@ -372,8 +372,8 @@ impl Upstreams {
     }
 }
 
-/// Subscribes a session again at `upstream`, which replaces a closed server. Notifies the session as if
-/// everything had changed, because the session may have missed changes.
+/// Renews the subscriptions of a session at `upstream`, which replaces a closed server. Then notifies the
+/// session as if everything had changed, because the session may have missed changes.
 fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc<Upstream>) {
     let mut watches = state.watches();
     // All subscriptions of a session use the same server.
@@ -386,7 +386,7 @@ fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc
     tokio::spawn(async move {
         let watching = async {
             for uri in gone.into_keys() {
-                // If this fails, the resource probably does not exist any more, so it has no changes.
+                // Ignore errors, because a resource that no longer exists cannot change.
                 if let Ok(watch) = upstream.watch(&uri, session.holder()).await {
                     state.watches().insert(uri, watch);
                 }

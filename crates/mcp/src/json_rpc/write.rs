@@ -59,7 +59,7 @@ pub fn write_request(output: &mut Vec<u8>, id: &Id<'_>, method: &str, params: &i
 ///
 /// # Errors
 ///
-/// The function `params` failed. `output` is then unchanged.
+/// The function `params` failed. In that case, `output` is unchanged.
 pub fn write_request_with<E>(
     output: &mut Vec<u8>,
     id: &Id<'_>,

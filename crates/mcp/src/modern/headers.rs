@@ -123,7 +123,7 @@ pub fn refuse_param_headers(fields: FieldLines<'_>) -> Result<(), Error> {
         None => Ok(()),
         Some(line) => {
             let name = line.name.as_str();
-            Err(mismatch(format!("the header `{name}` cannot be compared in this revision: do not send it")))
+            Err(mismatch(format!("cannot check the header `{name}` in this revision: do not send it")))
         }
     }
 }

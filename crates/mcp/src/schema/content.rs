@@ -244,7 +244,7 @@ impl<'de> Visitor<'de> for BlockVisitor {
 }
 
 /// Reads the content blocks of a result. Most results have one block, so this function allocates space
-/// for one block. serde would allocate space for four blocks.
+/// for one block. By default, serde allocates space for four blocks.
 pub(crate) fn content_blocks<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<ContentBlock>, D::Error> {

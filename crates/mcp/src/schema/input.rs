@@ -49,8 +49,8 @@ pub enum InputRequest {
     ListRoots(ListRootsRequest),
 }
 
-/// The client's answer to a question. The JSON has no type tag, so its members identify the kind of
-/// answer.
+/// The client's answer to a question. An answer has no type tag in JSON, so its members identify the kind
+/// of answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum InputResponse {

@@ -52,7 +52,7 @@ pub struct PromptArgument {
 pub struct ListPromptsResult {
     /// The prompts of the page.
     pub prompts: Vec<Prompt>,
-    /// The cursor of the next page. Absent on the last page.
+    /// The cursor of the next page, absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// Metadata (`_meta`).

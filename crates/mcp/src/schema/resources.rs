@@ -47,7 +47,7 @@ pub struct ResourceTemplate {
 pub struct ListResourcesResult {
     /// The resources of the page.
     pub resources: Vec<Resource>,
-    /// The cursor of the next page. Absent on the last page.
+    /// The cursor of the next page, absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// Metadata (`_meta`).
@@ -61,7 +61,7 @@ pub struct ListResourcesResult {
 pub struct ListResourceTemplatesResult {
     /// The templates of the page.
     pub resource_templates: Vec<ResourceTemplate>,
-    /// The cursor of the next page. Absent on the last page.
+    /// The cursor of the next page, absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// Metadata (`_meta`).

@@ -54,7 +54,7 @@ pub enum DetailedTask {
     Cancelled(CancelledTask),
 }
 
-/// A running task. Also contains the members that all other tasks have.
+/// A running task. The type also contains the members that tasks in all other states have.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkingTask {

@@ -102,7 +102,7 @@ pub enum TaskSupport {
 pub struct ListToolsResult {
     /// The tools of the page.
     pub tools: Vec<Tool>,
-    /// The cursor of the next page. Absent on the last page.
+    /// The cursor of the next page, absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// Metadata (`_meta`).
@@ -175,7 +175,7 @@ impl StructuredContent {
     /// # Errors
     ///
     /// The value cannot be written as JSON, for example because it contains a number that is not finite.
-    /// The error then names the member with that number.
+    /// For such a number, the error names the member.
     pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         let json = to_raw_value(value)?;
         // `serde_json` writes a number that is not finite as `null`, but a schema of type `number`
@@ -193,7 +193,7 @@ impl StructuredContent {
     }
 }
 
-/// Reads structured content inside of an internally tagged enum. serde parses the content of such enums
+/// Reads structured content inside of an internally tagged enum. For such enums, serde parses the content
 /// before it calls this function, so the original text of the value is lost.
 pub(super) fn structured_content<'de, D: Deserializer<'de>>(
     deserializer: D,

@@ -13,7 +13,7 @@ pub(super) struct SkipParser {
     /// Number of open objects and arrays.
     depth: usize,
     text: Text,
-    /// The start of the JSON text of the current name or id. Longer names and ids are cut.
+    /// The start of the JSON text of the current name or id. The parser cuts longer names and ids.
     word: Vec<u8>,
     member: Member,
     /// The id of the message. `None` if the message has no valid id.
@@ -155,7 +155,7 @@ impl SkipParser {
 const NAME_BYTES_MAX: usize = 16;
 
 /// Maximum number of stored bytes of an id. The longest id needs two quotes and up to 6 bytes for each
-/// escaped byte. One byte is spare.
+/// escaped byte, plus one spare byte.
 const WRITTEN_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 3;
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub(in crate::bridge) fn stripped(json: &RawValue, member: &str) -> Option<Box<R
 
 /// Returns `true` if a message belongs to a task.
 pub(in crate::bridge) fn is_related_to_task(params: &RawValue) -> bool {
-    // A fast check, because most messages belong to no task.
+    // Compare the text first, because most messages belong to no task.
     params.get().contains(meta_keys::RELATED_TASK) && string_at(params, RELATED_ID).is_some()
 }
 

@@ -488,7 +488,7 @@ impl Names {
 
 impl TaskNames for Names {
     fn told(&self, params: &RawValue) -> Option<Box<RawValue>> {
-        // A fast check, because most messages belong to no task.
+        // Return early, because most messages belong to no task.
         if !params.get().contains(meta_keys::RELATED_TASK) {
             return None;
         }
