@@ -167,7 +167,7 @@ fn cache_of(method: &str) -> Option<CacheHint> {
     is_cacheable(method).then(CacheHint::default)
 }
 
-/// Translates error codes between the eras. Each era has another code for a missing resource. Only the
+/// Translates error codes between the eras. The eras use different codes for a missing resource. Only the
 /// legacy era has a code for web pages that the user must visit first.
 fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -> Error {
     if revisions.client.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {

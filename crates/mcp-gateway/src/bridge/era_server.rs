@@ -234,8 +234,8 @@ impl fmt::Debug for EraServer {
     }
 }
 
-/// Maximum time that the bridge waits for the answer to `initialize`. The start of the bridge is delayed
-/// by this wait.
+/// Maximum time that the bridge waits for the answer to `initialize`. This wait delays the start of the
+/// bridge.
 const PROBE_WAIT: Duration = Duration::from_secs(10);
 
 /// Minimum time between two attempts to detect the legacy era.

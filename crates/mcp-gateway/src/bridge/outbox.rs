@@ -70,8 +70,7 @@ impl Outbox {
         &self.sender
     }
 
-    /// Returns the number that identifies the client of this outbox in messages that were not delivered
-    /// yet.
+    /// Returns the number by which undelivered messages identify the client of this outbox.
     pub(in crate::bridge) fn reader(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
