@@ -1,4 +1,4 @@
-//! Verification of access tokens with the keys that an issuer publishes at a URL.
+//! Verifies access tokens with the keys that an issuer publishes at a URL.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use thruway_client::{DocumentConfig, KeptDocument};
 use thruway_jwt::{InvalidJwtKeys, JwtError, JwtKeys};
 use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
 
-/// Accepts the same tokens as a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), with the keys that the
-/// issuer publishes at a URL. Clones share the keys.
+/// Verifies access tokens like a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), but with keys that the
+/// issuer publishes at a URL. Clones of a verifier share the keys.
 ///
-/// The verifier fetches the keys when it is created, and again when they are older than the server's
-/// `Cache-Control` or [`DocumentConfig::kept_for`] allows. It refuses a token that names an unknown key, and
-/// then fetches the keys again, unless it has just done so. A set without usable keys withdraws all keys.
-/// While the keys cannot be fetched, the previous keys stay valid until they are [`DocumentConfig::age_max`]
-/// old. After that, the verifier refuses all tokens.
+/// A new verifier fetches the keys at once. The verifier fetches them again when they are older than the
+/// server's `Cache-Control` or [`DocumentConfig::kept_for`] allows. If a token names an unknown key, the
+/// verifier rejects the token and fetches the keys again, unless the last fetch was a moment ago. A new
+/// key set without usable keys withdraws all keys. If the verifier cannot fetch the keys, the previous
+/// keys stay valid until they are [`DocumentConfig::age_max`] old. The verifier then rejects all tokens.
 ///
 /// ```no_run
 /// use thruway_client::{DocumentConfig, InvalidDocumentUrl};
@@ -36,8 +36,9 @@ pub struct JwksVerifier {
 }
 
 impl JwksVerifier {
-    /// Accepts tokens of `issuer` for `audience`, which is the URL of the endpoint. `keys` is the URL of the
-    /// issuer's JSON Web Key Set, which this function starts to fetch.
+    /// Returns a verifier that accepts tokens of `issuer` for `audience`, which is the URL of the
+    /// endpoint. `keys` is the URL of the issuer's JSON Web Key Set. This function starts to fetch the
+    /// keys.
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>, keys: DocumentConfig) -> Self {
         let accept = "application/jwk-set+json, application/json".to_owned();
         let url = keys.url.as_str().to_owned();
@@ -51,8 +52,8 @@ impl JwksVerifier {
         Self { rules: AccessTokenRules::new(issuer, audience), keys }
     }
 
-    /// Accepts only tokens that state the type `at+jwt`, as
-    /// [`JwtVerifier::at_jwt_only`](thruway_mcp_server::JwtVerifier::at_jwt_only) does.
+    /// Makes the verifier accept only tokens of the type `at+jwt`, like
+    /// [`JwtVerifier::at_jwt_only`](thruway_mcp_server::JwtVerifier::at_jwt_only).
     #[must_use]
     pub fn at_jwt_only(self) -> Self {
         Self { rules: self.rules.at_jwt_only(), ..self }
@@ -63,7 +64,7 @@ impl VerifyToken for JwksVerifier {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
         let verified = self.keys.read(|keys| self.rules.verify(token, keys));
         if let None | Some(Err(JwtError::UnknownKey)) = verified {
-            // This function cannot wait for the keys. The next token may find its key.
+            // This function cannot wait for the new keys. A later token can use them.
             drop(self.keys.refreshed());
         }
         verified.and_then(Result::ok).ok_or(InvalidToken)

@@ -1,7 +1,8 @@
-//! MCP servers that forward requests to other servers: [bridges](Bridge) in front of one server.
+//! MCP servers that forward requests to other MCP servers. A [bridge](Bridge) forwards the requests to
+//! one server.
 //!
-//! A bridge is a [backend](thruway_mcp_server::backend::Backend) of an MCP server. It connects to the other
-//! server with MCP clients.
+//! A bridge is a [backend](thruway_mcp_server::backend::Backend) of an MCP server. The bridge connects to
+//! the other server as an MCP client.
 #![forbid(unsafe_code)]
 
 mod bridge;

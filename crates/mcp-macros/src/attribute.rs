@@ -7,7 +7,7 @@ use syn::{Expr, Ident, LitBool, Token, parenthesized};
 
 use crate::rule::Rule;
 
-/// The arguments of the attribute.
+/// The parsed arguments of `#[tool(…)]`.
 #[derive(Default)]
 pub(crate) struct Attribute {
     pub(crate) name: Option<Expr>,
@@ -73,13 +73,13 @@ fn set<T>(place: &mut Option<T>, name: &Ident, value: T) -> syn::Result<()> {
     }
 }
 
-/// `= value`
+/// Parses `= value`.
 fn value(input: ParseStream<'_>) -> syn::Result<Expr> {
     input.parse::<Token![=]>()?;
     input.parse()
 }
 
-/// Reads `= true` or `= false`. An absent value means `true`.
+/// Parses `= true` or `= false`. Returns `true` if the value is absent.
 fn flag(name: &Ident, input: ParseStream<'_>) -> syn::Result<LitBool> {
     if input.peek(Token![=]) {
         input.parse::<Token![=]>()?;
@@ -88,7 +88,7 @@ fn flag(name: &Ident, input: ParseStream<'_>) -> syn::Result<LitBool> {
     Ok(LitBool::new(true, name.span()))
 }
 
-/// `("one", "another")`
+/// Parses `("one", "another")`.
 fn scopes(input: ParseStream<'_>) -> syn::Result<Scopes> {
     let list;
     parenthesized!(list in input);

@@ -1,4 +1,4 @@
-//! The definition of a tool.
+//! Generates the definition of a tool.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -7,7 +7,7 @@ use syn::{Expr, ExprLit, ItemFn, Lit, Meta};
 
 use crate::attribute::Attribute;
 
-/// Returns an expression for the definition of the tool.
+/// Returns the expression that creates the definition of the tool.
 pub(crate) fn definition(library: Library, attribute: &Attribute, function: &ItemFn) -> TokenStream {
     let own_name = function.sig.ident.unraw().to_string();
     let name = attribute.name.as_ref().map_or_else(|| own_name.to_token_stream(), ToTokens::to_token_stream);
@@ -23,7 +23,7 @@ pub(crate) fn definition(library: Library, attribute: &Attribute, function: &Ite
     }
 }
 
-/// Returns the hints about the tool's behavior, if the author gives any.
+/// Returns the hints about the tool's behavior, or `None` if the attribute has no hints.
 fn annotations(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     let hints = [
         ("read_only_hint", &attribute.read_only),
@@ -40,8 +40,8 @@ fn annotations(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     (!said.is_empty()).then(|| quote!(#library::schema::ToolAnnotations { #(#said,)* #others }))
 }
 
-/// Returns the documentation without the leading space of each line. A line may also be an `include_str!`, so
-/// the compiler has to join the lines.
+/// Returns the documentation of the function as an expression, without the first space of each line. The
+/// compiler must join the lines, because a line may be an `include_str!`.
 fn documentation(attributes: &[syn::Attribute]) -> Option<TokenStream> {
     let lines: Vec<TokenStream> = attributes
         .iter()
@@ -63,7 +63,8 @@ fn without_blank(line: &Expr) -> TokenStream {
     }
 }
 
-/// The crate that exports the attribute. Its users need no other crate of this workspace as a dependency.
+/// The crate that exports the attribute. Generated code names only this crate, so users of the attribute
+/// need no other crate of this workspace.
 #[derive(Clone, Copy)]
 pub(crate) enum Library {
     Sdk,
@@ -78,7 +79,7 @@ impl Library {
         }
     }
 
-    /// Returns the path of the crate. The compiler reports errors in it at `place`.
+    /// Returns the path of the crate. The compiler reports errors about this path at `place`.
     pub(crate) fn at(self, place: Span) -> TokenStream {
         let name = Ident::new(self.name(), place);
         quote_spanned!(place=> ::#name)

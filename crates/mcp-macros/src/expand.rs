@@ -1,7 +1,8 @@
-//! The expansion of `#[tool]`: the unchanged function, a type of the same name, and an `Offer` implementation
-//! for the type.
+//! Expands `#[tool]` to the unchanged function, a type with the name of the function, and an `Offer`
+//! implementation for the type.
 //!
-//! The type has braces, so its name exists only among types. Among values, the name is still the function.
+//! The type is declared with braces, so it defines a name only for types. As a value, the name still
+//! means the function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -15,19 +16,20 @@ use crate::function::{Function, Input};
 use crate::parameter::{ContextParameter, Kind, Member};
 use crate::rule::{Broken, Rule};
 
-/// Expands the attribute. The compiler reports errors at their location.
+/// Expands the attribute. The compiler reports each error at the code that caused it.
 pub(crate) fn tool(library: Library, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
         let error = Rule::NoFunction.at(item).into_compile_error();
         return quote!(#error #item);
     };
     let offered = offered(library, attribute, &mut function).unwrap_or_else(syn::Error::into_compile_error);
-    // The function stays even after an error, so that its callers compile and cause no further errors.
+    // Even after an error, the output contains the function. Otherwise the callers of the function would
+    // cause further errors.
     quote!(#function #offered)
 }
 
-/// Returns the items that are added beside a function. Removes attributes from its parameters that the
-/// compiler does not know.
+/// Returns the items that the attribute adds next to the function. Removes the attributes that the
+/// compiler does not accept on parameters.
 pub(crate) fn offered(
     library: Library,
     attribute: TokenStream,
@@ -39,7 +41,7 @@ pub(crate) fn offered(
     broken.or_else(|| offer(library, &attribute, &taken, function))
 }
 
-/// Returns the type and its `Offer` implementation.
+/// Returns the type for the tool and its `Offer` implementation.
 fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
     let (name, visibility) = (&function.sig.ident, &function.vis);
     let conditions: Vec<_> = function.attrs.iter().filter(|other| other.path().is_ident("cfg")).collect();
@@ -73,7 +75,8 @@ fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &I
     }
 }
 
-/// Returns the input type, unless the author provided one.
+/// Returns the generated type for the arguments. Returns `None` if no parameter is a member of the
+/// arguments object.
 fn arguments(library: Library, input: &Input, title: &Ident) -> Option<TokenStream> {
     let Input::Members(members) = input else { return None };
     let title = title.unraw().to_string();
@@ -93,8 +96,8 @@ fn arguments(library: Library, input: &Input, title: &Ident) -> Option<TokenStre
     })
 }
 
-/// Returns the code that requires scopes. It runs before the tool is added, so the tool is never callable
-/// without them.
+/// Returns the code that requires scopes. This code runs before the tool is added, so clients can never
+/// call the tool without the scopes.
 fn scopes(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     let scopes = attribute.scopes.as_ref()?;
     Some(quote! {
@@ -117,7 +120,8 @@ fn added(library: Library, attribute: &Attribute, taken: &Function, function: &I
     }
 }
 
-/// Returns a closure that calls the function. For an `async` function, its future owns the borrowed values.
+/// Returns the code of a closure that calls the function. If the function is `async`, the closure returns
+/// a future that owns the values behind reference parameters.
 fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
     let input = match &taken.input {
         Input::None => quote!(#library::NoInput),
@@ -132,8 +136,8 @@ fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream
     }
 }
 
-/// Returns the call of the function. Errors about the answer type have the location of the function's return
-/// type.
+/// Returns the code that calls the function. The compiler reports errors about the answer type at the
+/// function's return type.
 fn answer(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
     let mut values = match &taken.input {
         Input::None => Vec::new(),

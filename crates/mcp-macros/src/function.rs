@@ -1,4 +1,4 @@
-//! The parameters of a function that becomes a tool.
+//! Reads the parameters of a function that becomes a tool.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -17,20 +17,21 @@ pub(crate) struct Function {
 /// The input of a tool.
 #[derive(Default)]
 pub(crate) enum Input {
-    /// No input. Any arguments are ignored.
+    /// The tool has no input and ignores all arguments.
     #[default]
     None,
-    /// An object with these members.
+    /// The input is a JSON object with these members.
     Members(Vec<Member>),
-    /// A value of this type.
+    /// The input is a JSON value of this type.
     Whole(Kind),
 }
 
-/// A parameter and its location.
+/// A parameter and its source tokens, for error messages.
 type LocatedParameter = (Parameter, TokenStream);
 
 impl Function {
-    /// Reads a function. Removes attributes from its parameters that the compiler does not know.
+    /// Reads the parameters of a function. Removes the attributes that the compiler does not accept on
+    /// parameters.
     pub(crate) fn take(item: &mut ItemFn) -> syn::Result<Self> {
         let mut broken = Broken::default();
         broken.note(check_signature(&item.sig));
@@ -56,7 +57,7 @@ fn check_signature(signature: &Signature) -> syn::Result<()> {
     Ok(())
 }
 
-/// Removes the last parameter if it is the request context (`Call` or `Context`).
+/// Removes the last parameter and returns it if it is the request context (`Call` or `Context`).
 fn take_told(
     parameters: &mut Vec<LocatedParameter>,
     is_async: bool,

@@ -1,7 +1,8 @@
 //! The attribute `#[tool]`, which turns functions into tools.
 //!
-//! The generated code calls the builder of `thruway-mcp-server` through the crate that exports the attribute:
-//! `thruway-mcp-sdk` or `thruway-mcp-server`. This crate does not depend on the protocol.
+//! The generated code calls the builder of `thruway-mcp-server`. The path of the builder starts with the
+//! crate that exports the attribute: `thruway-mcp-sdk` or `thruway-mcp-server`. This crate does not
+//! depend on the protocol crates.
 #![forbid(unsafe_code)]
 
 // input
@@ -22,7 +23,8 @@ mod tests;
 use definition::Library;
 use proc_macro::TokenStream;
 
-// The crates that export these macros document them, because examples need those crates.
+// The crates that export these macros also document them, because the examples in the documentation need
+// those crates.
 #[expect(missing_docs, reason = "`thruway_mcp_sdk::tool` has them")]
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {

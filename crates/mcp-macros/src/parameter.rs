@@ -6,31 +6,32 @@ use syn::{Attribute, FnArg, Ident, Pat, PatType, Type, TypeReference};
 
 use crate::rule::Rule;
 
-/// The purpose of a parameter.
+/// A parameter of the function and its purpose.
 pub(crate) enum Parameter {
-    /// A member of the arguments.
+    /// A parameter for one member of the arguments object.
     Member(Member),
-    /// All arguments as one value: `#[tool(input)]`.
+    /// A parameter for all arguments as one value: `#[tool(input)]`.
     Input(Kind),
-    /// The request context.
+    /// A parameter for the request context.
     ContextParameter(ContextParameter),
 }
 
-/// A member of the arguments.
+/// A parameter for one member of the arguments object.
 pub(crate) struct Member {
-    /// The documentation, and the attributes for serde and schemars.
+    /// The doc comments, and the attributes for serde and schemars.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) name: Ident,
     pub(crate) kind: Kind,
 }
 
-/// The type that a parameter is read as. `is_lent` is `true` if the function takes a reference to it.
+/// The owned type that a parameter is deserialized as. `is_lent` is `true` if the function takes a
+/// reference to this type.
 pub(crate) struct Kind {
     pub(crate) owned: TokenStream,
     pub(crate) is_lent: bool,
 }
 
-/// The context of a request that a function receives.
+/// The type of the request context that a function takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ContextParameter {
     Call,
@@ -38,7 +39,7 @@ pub(crate) enum ContextParameter {
 }
 
 impl Parameter {
-    /// Reads a parameter. Removes attributes that the compiler does not know there.
+    /// Reads a parameter. Removes the attributes that the compiler does not accept on parameters.
     pub(crate) fn take(argument: &mut FnArg) -> syn::Result<Self> {
         match argument {
             FnArg::Receiver(receiver) => Err(Rule::SelfParameter.at(receiver)),
@@ -85,7 +86,8 @@ fn is_input(attributes: &[Attribute]) -> syn::Result<bool> {
     Ok(is_input)
 }
 
-/// Checks that a parameter that is not a member has no attributes for serde or schemars.
+/// Checks that a parameter for the request context or for all arguments has no attributes for serde or
+/// schemars.
 fn check_is_no_member(attributes: &[Attribute]) -> syn::Result<()> {
     let is_known =
         |attribute: &Attribute| attribute.path().is_ident("doc") || attribute.path().is_ident("tool");
@@ -104,8 +106,8 @@ fn name(pattern: &Pat) -> syn::Result<Ident> {
     }
 }
 
-/// Returns the kind of request context if the type is one. Compares names only, because a macro does not know
-/// types.
+/// Returns the request context type if `kind` is one. Compares only the name of the type, because a macro
+/// cannot resolve types.
 fn told(kind: &Type) -> syn::Result<Option<ContextParameter>> {
     let (is_lent, named) = match plain(kind) {
         Type::Reference(reference) => (true, plain(&reference.elem)),
@@ -126,7 +128,7 @@ fn last_name(kind: &Type) -> Option<&'static str> {
     ["Call", "Context"].into_iter().find(|name| last == name)
 }
 
-/// Returns a type without surrounding parentheses and groups.
+/// Returns the type `kind` without parentheses and groups around it.
 fn plain(kind: &Type) -> &Type {
     match kind {
         Type::Group(group) => plain(&group.elem),
@@ -135,7 +137,8 @@ fn plain(kind: &Type) -> &Type {
     }
 }
 
-/// Returns the type that a parameter is read as. For a reference, it is the owned type behind it.
+/// Returns the type that a parameter is deserialized as. For a reference, this is the owned type behind
+/// the reference.
 fn kind(kind: &Type) -> syn::Result<Kind> {
     let (owned, is_lent) = match plain(kind) {
         Type::Reference(TypeReference { lifetime: None, mutability: None, elem, .. }) => {
@@ -162,7 +165,7 @@ fn owned(kind: &Type) -> TokenStream {
     }
 }
 
-/// Returns `true` if a type contains a reference or a lifetime.
+/// Returns `true` if the type `kind` contains a reference or a lifetime.
 fn is_borrowed(kind: TokenStream) -> bool {
     kind.into_iter().any(|token| match token {
         TokenTree::Punct(sign) => sign.as_char() == '&' || sign.as_char() == '\'',

@@ -1,4 +1,4 @@
-//! The rules for tools, and the errors for violations.
+//! The rules for functions with `#[tool]`, and the error messages for violations.
 
 use std::fmt;
 
@@ -30,16 +30,16 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// Returns the error for a violation at `place`.
+    /// Returns the error for a violation of the rule at `place`.
     pub(crate) fn at(self, place: impl ToTokens) -> syn::Error {
         syn::Error::new_spanned(place, self)
     }
 
-    /// Returns the error and a hint.
+    /// Returns the error message and a hint.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::AsyncWithCall => (
-                "an `async` function cannot take `Call`, because it may outlive the request",
+                "an `async` function cannot take `Call`, because its future may outlive the request",
                 "take a `Context`, which has the same information",
             ),
             Self::BorrowedParameter => (
@@ -57,18 +57,18 @@ impl Rule {
                 "a tool that takes a `Context` must be `async`",
                 "write `async fn`, or take `&Call<'_>` for information about the request",
             ),
-            Self::Duplicate => ("this argument is repeated", "remove one of them"),
+            Self::Duplicate => ("this argument is repeated", "remove all but one"),
             Self::Generic => (
-                "a tool cannot be generic: clients call it by name, with arguments of a single schema",
+                "a tool cannot be generic: clients call a tool by name, with arguments of one schema",
                 "write concrete types",
             ),
             Self::ImplParameter => {
                 ("a parameter of a tool cannot have an `impl` type", "write a concrete type")
             }
             Self::InputBesideOthers => (
-                "`#[tool(input)]` marks the only parameter besides `Context` or `&Call<'_>`",
-                "move the other parameters into its type, or remove `#[tool(input)]` and \
-                 make all of them parameters",
+                "a parameter with `#[tool(input)]` must be the only parameter besides `Context` or `&Call<'_>`",
+                "move the other parameters into the type of this parameter, or remove `#[tool(input)]` \
+                 and take each argument as a parameter",
             ),
             Self::NoArgument => (
                 "each argument of `#[tool]` must begin with its name",
@@ -78,18 +78,18 @@ impl Rule {
             Self::NoMember => (
                 "this parameter is not a member of the arguments, so it cannot have \
                  attributes for serde or schemars",
-                "remove the attribute; for `#[tool(input)]`, move it to the type",
+                "remove the attribute, or move it to the type of the `#[tool(input)]` parameter",
             ),
             Self::NoPattern => (
-                "a parameter of a tool must be an identifier, because it names the argument",
-                "write `name: Type`, and destructure it in the body",
+                "a parameter of a tool must be an identifier, because the identifier names the argument",
+                "write `name: Type`, and destructure the value in the body",
             ),
             Self::NotLast => ("`Context` or `&Call<'_>` must be the last parameter", "move it to the end"),
             Self::ReadOnlyAndDestructive => {
-                ("a tool that is `read_only` cannot be `destructive`", "remove one of them")
+                ("a tool that is `read_only` cannot be `destructive`", "remove `read_only` or `destructive`")
             }
             Self::SelfParameter => {
-                ("a tool cannot take `self`", "add a closure with `McpServer::tool`; it can capture values")
+                ("a tool cannot take `self`", "give `McpServer::tool` a closure that captures values")
             }
             Self::UnknownArgument => (
                 "unknown argument of `#[tool]`",
@@ -116,12 +116,12 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Collects errors, so that all of them are reported together.
+/// Collects errors, so that the compiler reports all of them together.
 #[derive(Default)]
 pub(crate) struct Broken(Option<syn::Error>);
 
 impl Broken {
-    /// Returns the value, or stores the error.
+    /// Returns the value of `outcome`. If `outcome` is an error, stores the error and returns `None`.
     pub(crate) fn note<T>(&mut self, outcome: syn::Result<T>) -> Option<T> {
         outcome.map_err(|error| self.add(error)).ok()
     }
@@ -133,7 +133,7 @@ impl Broken {
         }
     }
 
-    /// Returns the result of `whole` if there were no errors.
+    /// Returns the result of `whole`, or the stored errors.
     pub(crate) fn or_else<T>(self, whole: impl FnOnce() -> T) -> syn::Result<T> {
         self.0.map_or_else(|| Ok(whole()), Err)
     }

@@ -8,7 +8,7 @@ use thruway_mcp_sdk::schema::{
 };
 use thruway_mcp_sdk::{McpClient, McpClientBuilder, json_rpc};
 
-/// Answers every form in the same way. A real client would ask its user.
+/// Answers every form with the name "Ada". A real client would ask its user.
 async fn answer(question: InputRequest) -> Result<InputResponse, json_rpc::Error> {
     match question {
         InputRequest::Elicit(_) => {
@@ -17,7 +17,7 @@ async fn answer(question: InputRequest) -> Result<InputResponse, json_rpc::Error
             let action = ElicitAction::Accept;
             Ok(InputResponse::Elicit(ElicitResult { action, content: Some(content), meta: None }))
         }
-        _ => Err(json_rpc::Error::internal("only forms are answered")),
+        _ => Err(json_rpc::Error::internal("this client answers only forms")),
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn talk(client: &McpClient) -> Result<(Vec<String>, String), Bo
     Ok((tools.into_iter().map(|tool| tool.name).collect(), text.unwrap_or_default()))
 }
 
-/// First run `thruway mcp serve`.
+/// Run `thruway mcp serve` before this example.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let client = client().http("http://127.0.0.1:8080/mcp");

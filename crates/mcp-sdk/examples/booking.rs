@@ -1,5 +1,5 @@
-//! A slow tool that reports progress and asks the user for confirmation. The same code asks clients of both
-//! eras.
+//! A slow tool that reports progress and asks the user for confirmation. The tool asks clients of both
+//! eras with the same code.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ struct Booking {
     nights: u8,
 }
 
-/// A modern client starts this function again with its answer. The code before the question therefore must
-/// not have effects that may occur only once.
+/// To answer the question, a modern client sends its call again, so this function runs again from the
+/// start. The code before the question must therefore be safe to repeat.
 async fn book(Booking { destination, nights }: Booking, context: Context) -> Result<String, HandlerError> {
     let sure = PrimitiveSchemaDefinition::boolean().with_title("Book it").with_default(false);
     let question = format!("Book {nights} nights in {destination}?");

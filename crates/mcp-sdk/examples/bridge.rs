@@ -1,5 +1,5 @@
-//! A bridge that serves the server at a URL on the standard input and output. Client and server may use
-//! different revisions.
+//! A bridge between a client on the standard input and output and an MCP server at a URL. The client and
+//! the server may use different protocol revisions.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ pub(crate) async fn connect(url: String) -> Result<Bridge, McpClientError> {
     Bridge::connect(BridgeOptions::default(), connect).await
 }
 
-/// First run `thruway mcp serve`.
+/// Run `thruway mcp serve` before this example.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let bridge = connect("http://127.0.0.1:8080/mcp".to_owned()).await?;

@@ -1,5 +1,5 @@
-//! The smallest MCP server with a tool: typed arguments and a structured result over Streamable HTTP. With
-//! `--stdio`, it uses the standard input and output.
+//! A minimal MCP server with a tool: typed arguments and a structured result over Streamable HTTP. With
+//! `--stdio`, the server uses the standard input and output.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

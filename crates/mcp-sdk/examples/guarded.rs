@@ -1,7 +1,7 @@
 //! A server that requires JSON Web Tokens of one issuer, and a tool that requires a scope.
 //!
-//! The keys of the issuer (a JSON Web Key Set) are in a file. The server reads the file again every minute,
-//! because issuers change their keys.
+//! A file contains the keys of the issuer (a JSON Web Key Set). The server reads the file again every
+//! minute, because issuers change their keys.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use thruway_server::{Router, Server};
 
 const ISSUER: &str = "https://login.example";
 
-/// The public URL of the endpoint. Tokens must be issued for it.
+/// The public URL of the endpoint. The server accepts only tokens that were issued for this URL.
 const RESOURCE: &str = "https://mcp.example/mcp";
 
 fn whoami(call: &Call<'_>) -> String {

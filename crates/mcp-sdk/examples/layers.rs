@@ -1,4 +1,5 @@
-//! Layers around handlers: one enforces a quota of calls, and one logs the duration of calls.
+//! Two layers around the handlers of tools. One layer limits the number of calls, and the other logs the
+//! duration of each call.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +15,7 @@ struct Shout {
     text: String,
 }
 
-/// Refuses calls beyond this number.
+/// Rejects calls after a quota is used up. Contains the number of calls that are left.
 struct Quota(AtomicU32);
 
 impl Layer for Quota {

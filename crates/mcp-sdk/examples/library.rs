@@ -1,4 +1,4 @@
-//! Prompts, resource templates, and completions of their arguments: a library of three books.
+//! A library of three books, with prompts, resource templates, and completions of their arguments.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

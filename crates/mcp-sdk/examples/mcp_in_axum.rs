@@ -1,4 +1,5 @@
-//! An axum application that is also an MCP server. It runs on Thruway or, with `axum::serve`, on hyper.
+//! An axum application that is also an MCP server. The application runs on Thruway. With `axum::serve`,
+//! the application would run on hyper.
 //!
 //! ```sh
 //! cargo run -p thruway-mcp-sdk --example mcp_in_axum

@@ -1,5 +1,5 @@
-//! A notebook. Each note is a resource. Clients with a subscription are notified of new notes and of
-//! changes.
+//! A notebook in which each note is a resource. The server notifies clients with a subscription when a
+//! note is added or changed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! A slow tool that reports progress and logs. A client with support for tasks gets a task at once and
-//! fetches the result later. Any other client waits.
+//! A slow tool that reports progress and logs. A client that supports tasks gets a task at once and
+//! fetches the result later. All other clients wait for the result.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ struct Report {
     chapters: Vec<String>,
 }
 
-/// The future is dropped when the client stops waiting, or when the task is canceled. Unfinished work
-/// elsewhere must end then.
+/// The server drops this future when the client stops waiting or cancels the task. If the future starts
+/// work elsewhere, that work must end too.
 async fn write(Wanted { chapters: wanted }: Wanted, context: Context) -> Structured<Report> {
     let mut chapters = Vec::new();
     for n in 1..=wanted {

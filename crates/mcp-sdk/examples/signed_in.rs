@@ -1,18 +1,19 @@
-//! A client of a server that requires tokens. A person logs in with a browser, or the program uses an id and
-//! a secret of the authorization server `ISSUER`.
+//! A client of a server that requires tokens. Either a person logs in with a browser, or the program logs
+//! in with an id and a secret from the authorization server `ISSUER`.
 
 use std::error::Error;
 
 use thruway_mcp_sdk::McpClient;
 use thruway_mcp_sdk::oauth::{LoopbackRedirect, OAuth, RegisteredClient};
 
-/// A person reads the printed URL and logs in.
+/// Returns the settings with which a person logs in. The program prints a URL, which the person opens in
+/// a browser.
 fn person() -> OAuth {
     OAuth::login(LoopbackRedirect::new(|url| println!("to log in, open {url}"))).client_name("signed_in")
 }
 
-/// Logs in as the program. Only `issuer` receives the secret, even if the MCP server names another
-/// authorization server.
+/// Returns the settings with which the program logs in. The client sends the secret only to `issuer`,
+/// even if the MCP server names another authorization server.
 pub(crate) fn program(id: String, secret: String, issuer: String) -> OAuth {
     OAuth::client_credentials(RegisteredClient::with_secret(id, secret).of_issuer(issuer))
 }

@@ -1,5 +1,5 @@
-//! Tools from functions with `#[tool]`. Models read the doc comments as descriptions. Tests and other
-//! functions can still call the functions.
+//! Defines tools as functions with `#[tool]`. The doc comments become descriptions for models. Tests and
+//! other functions can still call the functions.
 
 use schemars::JsonSchema;
 use serde::Serialize;

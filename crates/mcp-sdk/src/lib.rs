@@ -1,5 +1,5 @@
-//! MCP servers, clients and bridges: `thruway-mcp-server`, `thruway-mcp-client` and `thruway-mcp-gateway` in
-//! one crate.
+//! MCP servers, clients and bridges in one crate. Exports `thruway-mcp-server`, `thruway-mcp-client` and
+//! `thruway-mcp-gateway`.
 #![forbid(unsafe_code)]
 
 pub use thruway_mcp::{Revision, json_rpc, schema};
@@ -21,7 +21,7 @@ pub use thruway_mcp_server::{
 };
 pub use thruway_net::ClientAddr;
 
-/// Compiles the examples in the README.
+/// Makes the doc tests compile the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -2,18 +2,18 @@
 
 use thruway_message::FieldLines;
 
-/// The formats of answers that a client accepts (RFC 9110 §12.5.1). A weight of 0 means that the client does
-/// not accept the format.
+/// The response formats that a client accepts (RFC 9110 §12.5.1). A format with a weight of 0 is not
+/// accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcceptedFormats {
-    /// `true` if the client accepts one message as JSON.
+    /// `true` if the client accepts a response that is one JSON message.
     pub json: bool,
-    /// `true` if the client accepts an event stream.
+    /// `true` if the client accepts a response that is an event stream.
     pub events: bool,
 }
 
 impl AcceptedFormats {
-    /// Returns the formats that `Accept` names, or both formats if the field is absent.
+    /// Returns the formats that the header `Accept` names. Returns both formats if the header is absent.
     pub fn of(fields: FieldLines<'_>) -> Self {
         let mut values = fields.all("accept").peekable();
         let mut accepted = Self { json: false, events: false };
@@ -36,13 +36,14 @@ impl AcceptedFormats {
         accepted
     }
 
-    /// Returns `true` if an answer of one message should still be sent as an event stream.
+    /// Returns `true` if the server should send an event stream, even if the answer is a single message.
+    /// `are_preferred` is `true` if the server prefers event streams over JSON.
     pub const fn wants_events(self, are_preferred: bool) -> bool {
         self.events && (are_preferred || !self.json)
     }
 }
 
-/// `true` for a member of `Accept` with the weight 0 (RFC 9110 §12.4.2).
+/// Returns `true` if a member of `Accept` has the weight 0 (RFC 9110 §12.4.2).
 fn is_weightless(member: &[u8]) -> bool {
     let parameters = member.split(|byte| *byte == b';').skip(1);
     parameters.filter_map(|parameter| core::str::from_utf8(parameter).ok()?.split_once('=')).any(
@@ -55,15 +56,15 @@ fn is_weightless(member: &[u8]) -> bool {
 
 /// Returns `true` if `value` is the media type `expected`, with parameters or without (RFC 9110 §8.3.1).
 pub fn is_media_type(value: &[u8], expected: &[u8]) -> bool {
-    // Most clients write the type exactly like this.
+    // Most clients send exactly the expected bytes, so the first comparison is a fast path.
     value == expected || media_type(value).eq_ignore_ascii_case(expected)
 }
 
-/// Returns a media type without its parameters.
+/// Returns the media type `value` without its parameters.
 fn media_type(value: &[u8]) -> &[u8] {
     let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
     value[..end].trim_ascii()
 }
 
-/// The value of `Accept` that clients send, as the specification writes it.
+/// The value of `Accept` in the specification, which most clients send.
 pub const ACCEPTED_BY_CLIENTS: &str = "application/json, text/event-stream";

@@ -1,4 +1,4 @@
-//! The two eras on one server: the era of a request, and the methods of each era.
+//! Support for both eras on one server: the era of a request, and the methods of each era.
 
 use crate::params::Params;
 use crate::schema::methods;
@@ -6,8 +6,8 @@ use crate::{Era, Revision};
 
 /// Returns the era of a request.
 ///
-/// A request is modern if its `_meta` names a revision, if its header names a modern revision, or if only the
-/// modern era has the method. All other requests are legacy.
+/// A request belongs to the modern era if its `_meta` names a revision, if its header names a modern
+/// revision, or if only the modern era defines the method. All other requests belong to the legacy era.
 pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -> Era {
     let is_modern = params.meta.protocol_version.is_some()
         || header_version.and_then(|version| version.parse().ok()).is_some_and(is_modern)
@@ -17,12 +17,13 @@ pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -
 
 /// Returns `false` if a client of `era` must not send `method` as a request.
 ///
-/// 2026-07-28 removed the handshake and all requests that change the state of a session (2026-07-28,
-/// changelog). A server of the legacy era still handles them. If a server has several clients on one
-/// connection, such a request of one client changes the state of all of them. In every revision, a method
-/// that begins with `notifications/` is a notification and has no `id` (JSON-RPC 2.0 §4.1).
+/// Revision 2026-07-28 removed the handshake and all requests that change the state of a session
+/// (2026-07-28, changelog). A legacy server still handles such requests. If several clients share one
+/// connection to a legacy server, such a request from one client changes the session of all these
+/// clients. In every revision, a method that begins with `notifications/` is a notification and has no
+/// `id` (JSON-RPC 2.0 §4.1).
 ///
-/// Returns `true` for a method that no revision has: an extension may define it.
+/// Returns `true` for a method that no revision defines, because an extension may define the method.
 pub fn has_request(era: Era, method: &str) -> bool {
     let is_of_other_era = match era {
         Era::Modern => matches!(

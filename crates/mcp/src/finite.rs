@@ -1,7 +1,8 @@
-//! Finds numbers that JSON cannot express. `serde_json` writes them as `null` without an error.
+//! Finds numbers that are not finite (NaN and infinities), because JSON cannot express them. `serde_json`
+//! writes such numbers as `null` without an error.
 //!
-//! [`Finder`] is a serializer without output. It keeps the path to the current value, and stops at the first
-//! such number.
+//! [`Finder`] is a serializer without output. The serializer keeps the path to the current value, and
+//! stops at the first number that is not finite.
 
 use alloc::string::{String, ToString};
 use core::fmt::{self, Display, Write as _};
@@ -9,24 +10,26 @@ use core::fmt::{self, Display, Write as _};
 use serde::Serialize;
 use serde::ser::{self, Serializer};
 
-/// A number of a value is not finite.
+/// Error: a value contains a number that is not finite.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotFinite {
-    /// The path to the number, such as `points[2].x`. Empty if the value itself is the number.
+    /// The path to the number, such as `points[2].x`. The path is empty if the whole value is this
+    /// number.
     pub path: String,
-    /// `NaN`, `inf` or `-inf`.
+    /// The number: `NaN`, `inf` or `-inf`.
     pub number: String,
 }
 
 /// Checks that all numbers of `value` are finite.
 ///
 /// # Errors
-/// A number is not finite. The error names the first such number.
+///
+/// A number is not finite. The error names the first number that is not finite.
 pub fn check_finite(value: &impl Serialize) -> Result<(), NotFinite> {
     let mut finder = Finder { path: String::new() };
     match value.serialize(&mut finder) {
         Err(Stop::Found(number)) => Err(NotFinite { path: finder.path, number }),
-        // Other errors are reported when the value is written.
+        // The caller sees other errors later, when it writes the value.
         Ok(()) | Err(Stop::Other) => Ok(()),
     }
 }
@@ -47,7 +50,7 @@ struct Finder {
     path: String,
 }
 
-/// The reason for the early end of the search.
+/// The reason why the search ended early.
 #[derive(Debug)]
 enum Stop {
     Found(String),
@@ -59,7 +62,8 @@ impl Finder {
         if number.is_finite() { Ok(()) } else { Err(Stop::Found(number.to_string())) }
     }
 
-    /// Visits a member of an object. If the search ends there, the path still names the member.
+    /// Visits a member of an object. If the search ends inside of the member, the path still contains its
+    /// name.
     fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Stop> {
         let length = self.path.len();
         if length > 0 {
@@ -80,7 +84,8 @@ impl Finder {
         Ok(())
     }
 
-    /// Begins an enum variant, which `serde_json` writes as the member `variant` of an object.
+    /// Begins to visit an enum variant. `serde_json` writes the variant as an object with the member
+    /// `variant`.
     fn variant(&mut self, variant: &str) -> Within<'_> {
         let length = self.path.len();
         if length > 0 {
@@ -95,12 +100,12 @@ impl Finder {
     }
 }
 
-/// The elements or members of a value.
+/// Visits the elements or members of one value.
 struct Within<'f> {
     finder: &'f mut Finder,
     index: usize,
     key: String,
-    /// The length of the path before the variant, if the value is a variant.
+    /// The length of the path without the variant's name. `None` if the value is not an enum variant.
     length: Option<usize>,
 }
 

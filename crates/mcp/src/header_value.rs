@@ -1,4 +1,5 @@
-//! The encoding of names and arguments in the headers that mirror them (2026-07-28, Streamable HTTP).
+//! Encodes names and arguments for HTTP headers that mirror (repeat) values of the message body
+//! (2026-07-28, Streamable HTTP).
 //!
 //! ```
 //! use thruway_mcp::header_value::{decode, encode};
@@ -15,12 +16,13 @@ use alloc::string::String;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The value is marked as encoded but is not valid Base64 of UTF-8, or it contains bytes that a field value
-/// cannot contain.
+/// Error: a header value is invalid. Either the value is marked as Base64 but is not valid Base64 of
+/// UTF-8 text, or the value contains other bytes than printable ASCII characters, spaces and tabs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidHeaderValue;
 
-/// Encodes `text`. If a field value cannot contain `text`, returns it as Base64 between markers.
+/// Encodes `text` as a header value. If a header value cannot contain `text`, encodes the text as Base64
+/// between markers.
 pub fn encode(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         Cow::Borrowed(text)
@@ -29,9 +31,10 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Decodes a field value without surrounding white space.
+/// Decodes a header value. The caller must have removed white space around the value.
 ///
 /// # Errors
+///
 /// See [`InvalidHeaderValue`].
 pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, InvalidHeaderValue> {
     let text = core::str::from_utf8(value).map_err(|_| InvalidHeaderValue)?;
@@ -42,7 +45,8 @@ pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, InvalidHeaderValue> {
     String::from_utf8(bytes).map(Cow::Owned).map_err(|_| InvalidHeaderValue)
 }
 
-/// Returns `true` if `text` can be a field value and does not look like an encoded value.
+/// Returns `true` if `text` can be sent as a header value without encoding, and does not look like an
+/// encoded value.
 fn is_plain(text: &str) -> bool {
     let is_trimmed = !text.starts_with([' ', '\t']) && !text.ends_with([' ', '\t']);
     is_trimmed && text.bytes().all(is_allowed) && !(text.starts_with(START) && text.ends_with(END))

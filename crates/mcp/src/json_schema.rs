@@ -1,4 +1,4 @@
-//! Checks of values against JSON Schemas, in the dialect of 2020-12.
+//! Validates values against JSON Schemas of the dialect 2020-12.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use crate::schema::JsonObject;
 
-/// A compiled schema.
+/// A compiled JSON Schema.
 #[derive(Debug)]
 pub struct CompiledSchema(Validator);
 
-/// The schema is invalid, or refers to another document. Other documents are never fetched.
+/// Error: the schema is invalid, or refers to another document. The compiler never fetches other
+/// documents.
 #[derive(Debug)]
 pub struct InvalidSchema(pub String);
 
@@ -21,16 +22,18 @@ impl CompiledSchema {
     /// Compiles a schema that this program defines.
     ///
     /// # Errors
+    ///
     /// The schema is invalid.
     pub fn compile(schema: &JsonObject) -> Result<Self, InvalidSchema> {
         Self::compile_with(&jsonschema::draft202012::options(), schema)
     }
 
-    /// Compiles a schema from another program. Rejects patterns that need more than linear time in the length
-    /// of the text.
+    /// Compiles a schema from another program. Rejects regular expressions that can take more than linear
+    /// time in the length of the text.
     ///
     /// # Errors
-    /// The schema is invalid or contains such a pattern.
+    ///
+    /// The schema is invalid, or contains a regular expression that can take more than linear time.
     pub fn compile_untrusted(schema: &JsonObject) -> Result<Self, InvalidSchema> {
         let patterns =
             PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
@@ -42,7 +45,8 @@ impl CompiledSchema {
         compiled.map(Self).map_err(|error| InvalidSchema(error.to_string()))
     }
 
-    /// Returns the first violations of the schema by `value` as one text, or `None` if there are none.
+    /// Validates `value`. Returns a description of the first violations of the schema, or `None` if
+    /// `value` is valid.
     pub fn violations(&self, value: &Value) -> Option<String> {
         if self.0.is_valid(value) {
             return None;
@@ -60,7 +64,8 @@ impl CompiledSchema {
 const VIOLATIONS_MAX: usize = 5;
 const VIOLATION_BYTES_MAX: usize = 300;
 
-/// Maximum size of a compiled pattern from another program, in bytes. Matching may use the same amount again.
+/// Maximum size in bytes of a compiled regular expression from another program. The cache for matching
+/// may use the same amount of memory again.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The legacy era, up to 2025-11-25: a handshake, then a session.
+//! The legacy era, up to 2025-11-25: a handshake begins a session.
 //!
-//! Each session has one revision. This module removes or replaces parts of results that the revision does not
-//! define.
+//! Each session has one revision. This module adapts results to that revision, by removing or replacing
+//! parts that the revision does not define.
 
 #[cfg(test)]
 mod tests;
@@ -13,8 +13,9 @@ use serde_json::Value;
 use crate::revision::{Era, Revision};
 use crate::schema::{CallToolResult, ContentBlock, JsonObject, StructuredContent, Tool};
 
-/// Returns the revision of a session for a client that requests `requested`: the same revision if it belongs
-/// to this era, otherwise the latest one. The client may then reject the latest one.
+/// Returns the revision for a new session. `requested` is the revision that the client requests. Returns
+/// this revision if it belongs to the legacy era, otherwise the latest legacy revision. The client may
+/// reject a revision that it did not request.
 pub fn negotiate(requested: &str) -> Revision {
     requested
         .parse()
@@ -23,7 +24,8 @@ pub fn negotiate(requested: &str) -> Revision {
         .unwrap_or(Revision::LATEST_LEGACY)
 }
 
-/// Replaces content types that `revision` does not define with a text description.
+/// Replaces each content block of a type that `revision` does not define with a short text about the
+/// block.
 pub fn downgrade(content: &mut [ContentBlock], revision: Revision) {
     for block in content {
         let replacement = match block {
@@ -37,15 +39,16 @@ pub fn downgrade(content: &mut [ContentBlock], revision: Revision) {
     }
 }
 
-/// Removes the output schema if its type is not `object`, because all revisions of this era require that
-/// type.
+/// Removes the output schema of `tool` if the schema's type is not `object`. All legacy revisions require
+/// the type `object`.
 pub fn downgrade_tool(tool: &mut Tool) {
     let is_of_object = |schema: &JsonObject| schema.get("type").and_then(Value::as_str) == Some("object");
     tool.output_schema = tool.output_schema.take().filter(is_of_object);
 }
 
-/// Removes structured content if `revision` does not define it or requires an object. Also applies
-/// [`downgrade`] to the content.
+/// Adapts a tool result to `revision`. Removes structured content if `revision` does not define
+/// structured content, or if the content is not an object. Also applies [`downgrade`] to the other
+/// content.
 pub fn downgrade_result(result: &mut CallToolResult, revision: Revision) {
     downgrade(&mut result.content, revision);
     let is_known = |structured: &StructuredContent| {

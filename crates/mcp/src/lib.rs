@@ -1,7 +1,7 @@
 //! The Model Context Protocol, in all revisions from 2024-11-05 to 2026-07-28.
 //!
-//! This crate converts messages from bytes and to bytes. It does no I/O, reads no clock, and does not call
-//! tools.
+//! This crate converts messages from bytes and to bytes. The crate does no I/O, reads no clock, and does
+//! not call tools.
 //!
 //! ```
 //! use thruway_mcp::json_rpc::{self, Message};
@@ -41,11 +41,11 @@ pub mod dual_era;
 pub mod stdio;
 pub mod content_types;
 
-// schemas of arguments and results
+// validation with JSON Schemas
 #[cfg(feature = "json-schema")]
 pub mod json_schema;
 
-// headers that mirror the body
+// HTTP headers that repeat values of the message body
 pub mod header_value;
 pub mod param_headers;
 

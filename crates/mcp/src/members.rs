@@ -1,4 +1,4 @@
-//! Members of a JSON object, copied without changes.
+//! Copies members between JSON objects without parsing their values.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -10,14 +10,15 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The JSON is not an object.
+/// Error: the JSON value is not an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotAnObject;
 
-/// Appends the members of `object` for which `keep` returns `true`. The output must end with `{` or another
-/// member.
+/// Appends the members of `object` for which `keep` returns `true`. Before the call, `output` must end
+/// with `{` or with a member.
 ///
 /// # Errors
+///
 /// `object` is not an object.
 pub fn append_members<'a>(
     output: &mut Vec<u8>,
@@ -28,7 +29,7 @@ pub fn append_members<'a>(
     Appender { output, keep }.deserialize(&mut deserializer).map_err(|_| NotAnObject)
 }
 
-/// Appends a member to an unfinished object.
+/// Appends a member to an object that has no closing brace yet.
 pub fn append_member(output: &mut Vec<u8>, name: &str, value: &str) {
     if output.last().is_some_and(|last| *last != b'{') {
         output.push(b',');
@@ -39,7 +40,8 @@ pub fn append_member(output: &mut Vec<u8>, name: &str, value: &str) {
     append_line(output, value);
 }
 
-/// Appends JSON on one line. Line ends in JSON are only white space.
+/// Appends `json` on one line, by replacing line ends with spaces. The meaning does not change, because
+/// line ends in JSON are only white space.
 pub fn append_line(output: &mut Vec<u8>, json: &str) {
     let start = output.len();
     output.extend_from_slice(json.as_bytes());
@@ -50,7 +52,7 @@ pub fn append_line(output: &mut Vec<u8>, json: &str) {
     }
 }
 
-/// Returns the same JSON on one line, as required for messages over stdio.
+/// Returns `json` on one line, because messages over stdio must not contain line ends.
 pub fn one_line(json: Box<RawValue>) -> Box<RawValue> {
     if memchr2(b'\n', b'\r', json.get().as_bytes()).is_none() {
         return json;
@@ -95,7 +97,7 @@ impl<'de, F: FnMut(&str, &'de RawValue) -> bool> Visitor<'de> for Appender<'_, F
     }
 }
 
-/// A string. It is borrowed unless it contains escapes.
+/// A string, borrowed from the input unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,4 +1,5 @@
-//! Headers that mirror arguments of a tool: the annotation `x-mcp-header` (2026-07-28).
+//! HTTP headers that mirror (repeat) arguments of a tool call, as requested by the annotation
+//! `x-mcp-header` (2026-07-28).
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -9,32 +10,35 @@ use core::cmp::Ordering;
 use serde_json::{Map, Value};
 use thruway_message::token::is_token;
 
-/// An argument that a header mirrors.
+/// A tool argument that an HTTP header mirrors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParamHeader {
-    /// The field name: `Mcp-Param-` and the value of the annotation.
+    /// The name of the header: `Mcp-Param-` followed by the value of the annotation.
     pub field_name: String,
-    /// The path of property names to the argument.
+    /// The property names on the path from the arguments object to the argument.
     pub path: Vec<String>,
 }
 
-/// The reason why an input schema cannot be used for mirroring.
+/// Error: an input schema has an invalid annotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidAnnotation {
     /// The annotated property is not an integer, a string or a boolean.
     NotPrimitive,
-    /// The annotation is not a string, or contains characters that a field name cannot contain.
+    /// The value of the annotation is not a string, or contains characters that a header name cannot
+    /// contain.
     NotToken,
-    /// The annotation is in a place without a fixed path, such as below `items`, `anyOf` or `$ref`.
+    /// The annotated property has no fixed path, for example because it is below `items`, `anyOf` or
+    /// `$ref`.
     NotReachable,
-    /// Two annotations differ only in case.
+    /// Two annotations have the same value, ignoring case.
     Repeated,
 }
 
-/// Finds the annotations of an input schema.
+/// Finds the annotations `x-mcp-header` of an input schema.
 ///
 /// # Errors
-/// An annotation is invalid. A client must not use such a tool.
+///
+/// An annotation is invalid. A client must not use a tool with an invalid annotation.
 pub fn find(input_schema: &Map<String, Value>) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
     let mut headers = Vec::new();
     find_below(input_schema, &mut Vec::new(), &mut headers)?;
@@ -83,7 +87,8 @@ fn annotation(
     }
 }
 
-/// Returns `true` if a schema anywhere in `value` has an annotation. The JSON parser limits the depth.
+/// Returns `true` if a schema inside of `value` has an annotation. The recursion is bounded, because the
+/// JSON parser limits the depth of values.
 fn is_annotated_below(value: &Value) -> bool {
     match value {
         Value::Object(object) => object.contains_key(ANNOTATION) || object.values().any(is_annotated_below),
@@ -93,29 +98,31 @@ fn is_annotated_below(value: &Value) -> bool {
 }
 
 impl ParamHeader {
-    /// Returns the value that the header must have for `arguments`, or `None` if it must be absent.
+    /// Returns the value that the header must have for `arguments`. Returns `None` if the header must be
+    /// absent.
     pub fn expected(&self, arguments: &Value) -> Option<String> {
         match self.argument(arguments)? {
             Value::String(string) => Some(string.clone()),
             argument @ (Value::Bool(_) | Value::Number(_)) => Some(argument.to_string()),
-            // Null counts as absent. The validation of the arguments rejects other types.
+            // A `null` counts as an absent argument. The validation of the arguments rejects arrays and
+            // objects.
             Value::Null | Value::Array(_) | Value::Object(_) => None,
         }
     }
 
-    /// Returns `true` if a header with the decoded `value` matches `arguments`.
+    /// Returns `true` if a header with the decoded value `value` matches `arguments`.
     pub fn mirrors(&self, value: &str, arguments: &Value) -> bool {
         let Some(expected) = self.expected(arguments) else { return false };
-        // `05` equals the number 5, but not the string.
+        // The header value `05` matches the number 5, but not the string `5`.
         value == expected
             || self.argument(arguments).is_some_and(Value::is_number) && Self::is_same(value, &expected)
     }
 
-    /// Returns `true` if `value` is the same number as `expected`.
+    /// Returns `true` if `value` and `expected` are the same number.
     pub fn is_same(value: &str, expected: &str) -> bool {
         match (value.parse::<i64>(), expected.parse::<i64>()) {
             (Ok(value), Ok(expected)) => value == expected,
-            // `5.0` is an integer too.
+            // JSON Schema also accepts `5.0` as an integer.
             _ => matches!((value.parse::<f64>(), expected.parse::<f64>()),
                 (Ok(value), Ok(expected)) if value.is_finite() && value.partial_cmp(&expected) == Some(Ordering::Equal)),
         }
@@ -126,10 +133,10 @@ impl ParamHeader {
     }
 }
 
-/// The prefix of headers that mirror arguments.
+/// The prefix of the names of headers that mirror arguments.
 pub const PREFIX: &str = "Mcp-Param-";
 
-/// The schema keyword of the annotation.
+/// The JSON Schema keyword that requests a header for an argument.
 pub const ANNOTATION: &str = "x-mcp-header";
 
 #[cfg(test)]

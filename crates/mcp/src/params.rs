@@ -1,4 +1,4 @@
-//! The parameters of a client's request. They borrow from the message.
+//! The parameters of a client's request, borrowed from the message.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::json_rpc::{Error, Id};
 
-/// The members that parameters of several methods have. Members of a single method need a second pass with
-/// [`parse`](Self::parse).
+/// The parameters that several methods have in common. To read parameters that only one method has, parse
+/// the JSON again with the function [`parse`].
 #[derive(Default, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Params<'a> {
@@ -29,16 +29,17 @@ pub struct Params<'a> {
     /// The id of the task.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub task_id: Option<Cow<'a, str>>,
-    /// Asks for a task as the answer (2025-11-25).
+    /// The member `task`. If it is present, the client wants the server to run the request as a task
+    /// (2025-11-25).
     #[serde(borrow, default)]
     pub task: Option<&'a RawValue>,
     /// The arguments of the tool or prompt.
     #[serde(borrow, default)]
     pub arguments: Option<&'a RawValue>,
-    /// The cursor of the requested page.
+    /// The cursor of the requested page of a list.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub cursor: Option<Cow<'a, str>>,
-    /// The answers to questions of an earlier round.
+    /// The answers to the questions of an earlier round.
     #[serde(borrow, default)]
     pub input_responses: Option<&'a RawValue>,
     /// The state that the server returned in an earlier round.
@@ -47,18 +48,20 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Parses parameters. Absent parameters count as an empty object.
+    /// Parses the parameters of a request. Absent parameters count as an empty object.
     ///
     /// # Errors
+    ///
     /// A member has the wrong type or occurs twice.
     pub fn parse(params: Option<&'a RawValue>) -> Result<Self, Error> {
         parse(params)
     }
 
-    /// Returns a required member. `member` is its name.
+    /// Returns the value of the required member `member`.
     ///
     /// # Errors
-    /// The member is missing.
+    ///
+    /// The value is `None`, because the request does not have the member.
     pub fn required<'p>(member: &'static str, value: Option<&'p Cow<'a, str>>) -> Result<&'p str, Error> {
         value.map(|value| &**value).ok_or_else(|| Error::invalid_params(format!("`{member}` is missing")))
     }
@@ -67,38 +70,40 @@ impl<'a> Params<'a> {
 /// Parses the parameters of one method. Absent parameters count as an empty object.
 ///
 /// # Errors
+///
 /// The parameters do not match the type `P`.
 pub fn parse<'a, P: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<P, Error> {
     serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(|error| {
         let mut reason = error.to_string();
-        // The reason may quote the client's input.
+        // The reason may quote the client's input, which may be long.
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         Error::invalid_params(format!("invalid parameters: {reason}"))
     })
 }
 
-/// Maximum length of the reason in an error, in bytes.
+/// Maximum length of the reason in an error message, in bytes.
 const REASON_BYTES_MAX: usize = 300;
 
-/// Metadata of a request: the members of `_meta`, both defined by the protocol and others.
+/// Metadata of a request: the members of `_meta`, including members that the protocol does not define.
 #[derive(Default, Debug)]
 pub struct RequestMeta<'a> {
-    /// The protocol revision. Only requests of the modern era have it.
+    /// The protocol revision, which only requests of the modern era contain.
     pub protocol_version: Option<Cow<'a, str>>,
-    /// The client's capabilities, an object.
+    /// The client's capabilities, a JSON object.
     pub client_capabilities: Option<&'a RawValue>,
-    /// The client's name and version. They are not verified: no decision may depend on them.
+    /// The client's name and version. No decision may depend on this information, because it is not
+    /// verified.
     pub client_info: Option<&'a RawValue>,
-    /// The lowest level of log messages that the client wants.
+    /// The lowest severity of log messages that the client wants.
     pub log_level: Option<Cow<'a, str>>,
-    /// The token for progress notifications.
+    /// The token that links progress notifications to the request.
     pub progress_token: Option<Id<'a>>,
-    /// The other members, such as the trace context.
+    /// The names and values of the other members, such as the trace context.
     pub others: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 impl<'a> RequestMeta<'a> {
-    /// Returns the JSON value of a member that the protocol does not define.
+    /// Returns the JSON value of the member `name`, which the protocol does not define.
     pub fn other(&self, name: &str) -> Option<&'a RawValue> {
         self.others.iter().find(|(member, _)| member == name).map(|(_, value)| *value)
     }
@@ -117,11 +122,11 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
-/// Maximum number of members of `_meta` that the protocol does not define. Each of them needs more memory
-/// than its text.
+/// Maximum number of members of `_meta` that the protocol does not define. The limit exists because a
+/// parsed member needs more memory than its JSON text.
 const META_OTHERS_MAX: usize = 100;
 
-/// Names of the members of `_meta`.
+/// Names of the members of `_meta` that the protocol defines.
 pub mod meta_keys {
     /// The protocol revision of a request.
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -129,9 +134,9 @@ pub mod meta_keys {
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
     /// The client's name and version.
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// The lowest level of log messages that the client wants.
+    /// The lowest severity of log messages that the client wants.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// The token for progress notifications.
+    /// The token that links progress notifications to the request.
     pub const PROGRESS_TOKEN: &str = "progressToken";
     /// The id of the subscription that a message belongs to.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -172,8 +177,8 @@ impl<'de> Visitor<'de> for RequestMetaVisitor {
     }
 }
 
-/// Stores a value unless there is one already. A duplicate is an error, because two readers could use
-/// different values.
+/// Stores the value of a member. Returns an error for a duplicate member, because two programs that read
+/// the message could use different values.
 fn once<T, E: de::Error>(place: &mut Option<T>, value: T) -> Result<(), E> {
     match place.replace(value) {
         Some(_) => Err(E::custom("duplicate member of `_meta`")),
@@ -196,17 +201,18 @@ fn object<'de, A: MapAccess<'de>>(map: &mut A) -> Result<&'de RawValue, A::Error
     Ok(raw)
 }
 
-/// Maximum size of `clientCapabilities` and of `clientInfo`, in bytes each. Parsed values need many times as
-/// much memory while the request is handled.
+/// Maximum size of `clientCapabilities` and of `clientInfo`, in bytes each. While the server handles the
+/// request, the parsed values need many times as much memory as their text.
 const META_OBJECT_BYTES_MAX: usize = 64 << 10;
 
-/// Reads a string without copying it. Inside an `Option`, serde would copy every string.
+/// Reads an optional string without copying it. Without this function, serde would copy every string
+/// inside of an `Option`.
 fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'a, str>>, D::Error> {
     let text = Option::<Text<'a>>::deserialize(deserializer)?;
     Ok(text.map(|Text(text)| text))
 }
 
-/// A string. It is borrowed unless it contains escapes.
+/// A string, borrowed from the message unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 

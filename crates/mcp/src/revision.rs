@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// A revision of the protocol. Its name is a date. Later revisions are greater.
+/// A revision of the protocol, named by its date. Later revisions compare as greater.
 ///
 /// ```
 /// use thruway_mcp::{Era, Revision};
@@ -15,44 +15,45 @@ use core::str::FromStr;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Revision {
-    /// 2024-11-05, the first.
+    /// 2024-11-05, the first revision.
     R20241105,
-    /// 2025-03-26: Streamable HTTP, batches, audio, annotations of tools.
+    /// 2025-03-26: adds Streamable HTTP, batches, audio and annotations of tools.
     R20250326,
-    /// 2025-06-18: structured output, elicitation, resource links; no batches.
+    /// 2025-06-18: adds structured output, elicitation and resource links, and removes batches.
     R20250618,
-    /// 2025-11-25: icons, elicitation by URL, tasks.
+    /// 2025-11-25: adds icons, elicitation by URL and tasks.
     R20251125,
-    /// 2026-07-28: stateless, multi round-trip requests, subscriptions.
+    /// 2026-07-28: replaces sessions with independent requests, and adds multi round-trip requests and
+    /// subscriptions.
     R20260728,
 }
 
-/// The two generations of the protocol.
+/// The two generations of protocol revisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Era {
-    /// Sessions that begin with a handshake: up to 2025-11-25.
+    /// Revisions up to 2025-11-25: a client begins a session with a handshake.
     Legacy,
-    /// Independent requests without sessions: from 2026-07-28 on.
+    /// Revisions from 2026-07-28 on: requests are independent, without sessions.
     Modern,
 }
 
-/// The text does not name a known revision.
+/// Error: the text is not the name of a known revision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownRevision;
 
 impl Revision {
-    /// All revisions. The latest is first.
+    /// All revisions, from the latest to the oldest.
     pub const ALL: [Self; 5] =
         [Self::R20260728, Self::R20251125, Self::R20250618, Self::R20250326, Self::R20241105];
 
     /// The latest revision.
     pub const LATEST: Self = Self::R20260728;
 
-    /// The latest revision of the legacy era. The server answers `initialize` with it if the client requests
-    /// an unknown revision.
+    /// The latest revision of the legacy era. The server answers `initialize` with this revision if the
+    /// client requests an unknown revision.
     pub const LATEST_LEGACY: Self = Self::R20251125;
 
-    /// Returns the name, a date.
+    /// Returns the name of the revision, such as `2026-07-28`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::R20241105 => "2024-11-05",
@@ -63,7 +64,7 @@ impl Revision {
         }
     }
 
-    /// Returns the era.
+    /// Returns the era that the revision belongs to.
     pub const fn era(self) -> Era {
         match self {
             Self::R20260728 => Era::Modern,
@@ -76,12 +77,13 @@ impl Revision {
         self == Self::R20250326
     }
 
-    /// Returns `true` if the revision has audio content.
+    /// Returns `true` if the revision defines audio content.
     pub fn has_audio(self) -> bool {
         self >= Self::R20250326
     }
 
-    /// Returns `true` if the revision has structured results of tools, and links to resources in content.
+    /// Returns `true` if the revision defines structured results of tools, and links to resources in
+    /// content.
     pub fn has_structured_output(self) -> bool {
         self >= Self::R20250618
     }
@@ -91,8 +93,8 @@ impl Revision {
         self >= Self::R20250618
     }
 
-    /// Returns `true` if event streams begin with an empty event. The id of that event lets clients resume
-    /// the stream.
+    /// Returns `true` if event streams begin with an empty event. Clients use the id of that event to
+    /// resume the stream.
     pub fn primes_event_streams(self) -> bool {
         self == Self::R20251125
     }

@@ -1,4 +1,4 @@
-//! Translation of the server's answers for the client.
+//! Translates the answers of the server to the era and revision of the client.
 
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -11,7 +11,7 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, is_cacheable};
 use thruway_mcp_server::backend::Status;
 
-/// The revisions on both sides of an answer.
+/// The revisions of the client that receives an answer and of the server that sends it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerRevisions {
     /// The revision of the client.
@@ -49,13 +49,13 @@ pub(super) fn write(
     }
 }
 
-/// Returns the error for a method that the era of the client does not have.
+/// Returns the error for a method that the client's era does not define.
 pub(super) fn no_method() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
 }
 
-/// Replaces content that the client's revision does not have, and removes output schemas that the server may
-/// violate. Returns `None` if no change is necessary.
+/// Replaces content that the client's revision does not define, and removes output schemas that the
+/// results may violate. Returns `None` if the answer needs no change.
 fn adapt(revisions: AnswerRevisions, method: &str, answer: &Answer) -> Option<Answer> {
     let is_old = |revision: Revision| !revision.has_structured_output();
     match method {
@@ -86,15 +86,15 @@ fn adapt(revisions: AnswerRevisions, method: &str, answer: &Answer) -> Option<An
     }
 }
 
-/// `true` if the result has structured content that may not be an object. The legacy era permits only
-/// objects.
+/// Returns `true` if the result has structured content that may not be an object. The legacy era permits
+/// only objects as structured content.
 fn has_other_structure(answer: &Answer) -> bool {
     answer.get().contains("\"structuredContent\"") && !answer.get().contains("\"structuredContent\":{")
 }
 
-/// Removes output schemas from a list of tools, except those that `may_be_promised` accepts. Servers of
-/// revisions without structured content may declare an output schema without sending such content. Clients
-/// before 2026-07-28 support only objects.
+/// Removes output schemas from a list of tools, except for schemas that `may_be_promised` accepts. A
+/// server of a revision without structured content may declare an output schema, but cannot send the
+/// content for it. Before 2026-07-28, clients support only schemas of objects.
 fn without_promises(answer: &Answer, may_be_promised: fn(&Value) -> bool) -> Option<Answer> {
     if !answer.get().contains("\"outputSchema\"") {
         return None;
@@ -123,7 +123,7 @@ fn translate(
     let start = output.len();
     match (revisions.client.era(), revisions.server.era()) {
         (Era::Modern, Era::Modern) | (Era::Legacy, Era::Legacy) => append_line(output, answer.get()),
-        // Most results have no members that must be removed.
+        // This is a fast path for results that have no members to remove.
         (Era::Modern, Era::Legacy) if !says_more(answer.get()) => {
             results.write(output, ResultType::Complete, cache_of(method), answer, None)?;
             keep_on_line(&mut output[start..]);
@@ -145,7 +145,7 @@ fn translate(
     Ok(())
 }
 
-/// `true` if a result may already have members that the modern era adds.
+/// Returns `true` if a result may already have members that the modern era adds.
 fn says_more(answer: &str) -> bool {
     ["\"_meta\"", "\"resultType\"", "\"ttlMs\"", "\"cacheScope\""].iter().any(|name| answer.contains(name))
 }
@@ -154,23 +154,24 @@ fn is_modern(member: &str) -> bool {
     matches!(member, "resultType" | "ttlMs" | "cacheScope")
 }
 
-/// Within JSON, line breaks are only white space.
+/// Replaces line ends with spaces. Line ends in JSON are only white space.
 fn keep_on_line(bytes: &mut [u8]) {
     for byte in bytes.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
         *byte = b' ';
     }
 }
 
-/// Returns the default caching hint, because legacy servers send none.
+/// Returns the default cache hint if results of `method` can be cached. Legacy servers send no cache
+/// hints.
 fn cache_of(method: &str) -> Option<CacheHint> {
     is_cacheable(method).then(CacheHint::default)
 }
 
-/// Translates error codes. The eras have different codes for a missing resource, and only one era has a code
-/// for pages that the user must visit first.
+/// Translates error codes between the eras. The eras use different codes for a missing resource. Only the
+/// legacy era has a code for web pages that the user must visit first.
 fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -> Error {
     if revisions.client.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
-        // The bridge has already asked the client to visit the pages, if possible.
+        // The bridge has already asked the client to visit the web pages, if the client supports this.
         error.code = ErrorCode::INTERNAL_ERROR;
     }
     if method != methods::RESOURCES_READ {
@@ -188,7 +189,7 @@ fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -
     error
 }
 
-/// Passes on errors of the server, and converts other errors to errors of the bridge.
+/// Returns errors of the server unchanged, and converts other errors to errors of the bridge.
 pub(super) fn error_of(error: McpClientError) -> Error {
     match error {
         McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,
@@ -200,6 +201,6 @@ pub(super) fn error_of(error: McpClientError) -> Error {
             "this caller has reached its share of the servers behind this bridge: end a session or a \
              subscription, or try again later",
         ),
-        error => Error::internal(format!("the server behind this bridge: {error}")),
+        error => Error::internal(format!("the request to the server behind this bridge failed: {error}")),
     }
 }

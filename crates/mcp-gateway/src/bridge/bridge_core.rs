@@ -1,4 +1,4 @@
-//! The state of a bridge: the server behind it in both eras, and the calls in flight.
+//! The state of a bridge: the server in both eras, and the calls that the bridge is forwarding.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use super::upstreams::Connector;
 
 /// The state of a bridge.
 pub(super) struct BridgeCore {
-    /// The server for modern clients. Uses the modern era if the server supports it.
+    /// The server as modern clients see it: in the modern era if the server supports that era, otherwise
+    /// in the legacy era.
     pub(super) era_server: Arc<EraServer>,
-    /// The server for legacy clients, if the server supports both eras.
+    /// The server as legacy clients see it, if the server supports both eras.
     pub(super) legacy_era_server: LegacyEraServer,
     pub(super) connector: Connector,
     pub(super) shares_subscriptions: bool,
@@ -25,13 +26,13 @@ pub(super) struct BridgeCore {
 }
 
 impl BridgeCore {
-    /// Returns the era in which the bridge serves modern clients.
+    /// Returns the era in which the bridge uses the server for modern clients.
     pub(super) fn era(&self) -> Era {
         self.era_server.era()
     }
 
-    /// Returns the server for clients of era `near`. Legacy clients use the legacy era if the server supports
-    /// it, because some servers ask their clients questions only there.
+    /// Returns the server for clients of the era `near`. Legacy clients use the server in the legacy era
+    /// if possible, because some servers ask questions only in that era.
     pub(super) fn era_server(&self, near: Era) -> &Arc<EraServer> {
         match near {
             Era::Legacy => self.legacy_era_server.get().unwrap_or(&self.era_server),
@@ -39,8 +40,9 @@ impl BridgeCore {
         }
     }
 
-    /// Returns the server for a new legacy session. If it is still unknown whether the server supports the
-    /// legacy era, starts another attempt to find out, for later sessions.
+    /// Returns the server for a new legacy session. If the bridge does not know yet whether the server
+    /// supports the legacy era, starts another attempt to detect it. The result applies to later
+    /// sessions.
     pub(super) fn server_of_session(self: &Arc<Self>) -> &Arc<EraServer> {
         if self.legacy_era_server.is_undecided() {
             let bridge = self.clone();
@@ -58,12 +60,12 @@ impl BridgeCore {
         [&self.era_server].into_iter().chain(self.legacy_era_server.get())
     }
 
-    /// Returns the capabilities of the server for clients with revision `near`.
+    /// Returns the capabilities that the server offers to clients of the revision `near`.
     pub(super) fn capabilities(&self, near: Revision) -> ServerCapabilities {
         self.era_server(near.era()).capabilities(near)
     }
 
-    /// Subscribes to changes of lists, for modern clients.
+    /// Subscribes to changes of the lists of tools, prompts and resources, for modern clients.
     pub(super) async fn watch_lists(&self) {
         self.era_server.watch_lists().await;
     }

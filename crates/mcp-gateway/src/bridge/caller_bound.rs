@@ -1,8 +1,9 @@
-//! Task ids and `requestState` of a server of 2026-07-28, bound to the caller that received them.
+//! Binds task ids and `requestState` of a 2026-07-28 server to the caller that received them.
 //!
-//! The server sees the bridge as one client, so it cannot tell one caller's task or `requestState` from
-//! another's. The bridge seals both before the caller gets them, and opens them when the caller returns them.
-//! It stores nothing. Bridges that replace each other only need the same
+//! The server sees the bridge as a single client, so the server cannot check which caller a task or a
+//! `requestState` belongs to. The bridge signs both values for the caller, and verifies the signature
+//! when the caller sends the values back. The bridge stores neither value. If one bridge replaces
+//! another, both bridges only need the same
 //! [`state_key`](thruway_mcp_server::McpServerOptions::state_key).
 
 use serde_json::Value;
@@ -17,11 +18,11 @@ use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, S
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
 use super::upstream::Upstream;
 
-/// Binds the task id and the `requestState` of one request to its caller.
+/// The task id and the `requestState` of one request, which are bound to its caller.
 pub(super) struct CallerBound {
     key: StateKey,
     caller: Caller,
-    /// The task id in the request, as the caller knows it.
+    /// The signed task id in the request.
     task_id: Option<String>,
     request_state: Option<String>,
 }
@@ -36,12 +37,13 @@ impl CallerBound {
         }
     }
 
-    /// Replaces the task id and the `requestState` of the caller with those of the server. `run` is the
-    /// [run](Upstream::run) of the server.
+    /// Verifies the signed task id and `requestState` in a request, and replaces them with the values of
+    /// the server. `run` is the current [run](Upstream::run) of the server.
     ///
     /// # Errors
-    /// This caller did not receive them, or received the `requestState` for another request. Or the server
-    /// process of the task has ended.
+    ///
+    /// The caller did not receive this task id or `requestState`, or received the `requestState` for
+    /// another request. Also an error: the server process that ran the task has exited.
     pub(super) fn open(&self, forwarded_call: &mut ForwardedCall, run: &str) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
             let id = self.key.open_text(sealed, &self.task_binding(run)).ok_or_else(unknown_task)?;
@@ -60,11 +62,12 @@ impl CallerBound {
         Ok(())
     }
 
-    /// Replaces the task id and the `requestState` of an answer with sealed ones. `run` is the run of the
-    /// server before the request was sent.
+    /// Signs the task id and the `requestState` in an answer. `run` is the [run](Upstream::run) of the
+    /// server before the bridge sent the request.
     ///
     /// # Errors
-    /// The answer is malformed, or concerns a task of a server process that has ended.
+    ///
+    /// The answer is malformed, or belongs to a task of a server process that has exited.
     pub(super) fn seal(
         &self,
         answer: Answer,
@@ -75,8 +78,8 @@ impl CallerBound {
         if self.task_id.is_some() && upstream.run() != run {
             return Err(unknown_task());
         }
-        // Most answers have neither. An answer with an escaped member name is not changed: the bridge later
-        // refuses its ids.
+        // Most answers contain neither member. This check does not find a member name that contains
+        // escapes. The bridge then leaves the answer unchanged, and later rejects the ids in it.
         if !answer.get().contains("\"requestState\"") && !answer.get().contains("\"taskId\"") {
             return Ok(answer);
         }
@@ -98,27 +101,27 @@ impl CallerBound {
     fn seal_task(&self, answer: Answer, run: &str) -> Result<Answer, McpClientError> {
         let Some(id) = string_at(&answer, TASK_ID) else { return Ok(answer) };
         if id.len() > ID_BYTES_MAX {
-            return Err(McpClientError::result_invalid(&"the id of its task is too long"));
+            return Err(McpClientError::result_invalid(&"the task id is too long"));
         }
         let sealed = self.key.seal_text(&id, &self.task_binding(run));
         Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
     }
 
-    /// Returns the binding of the `requestState` of a request. Computed on demand, because most requests have
-    /// no `requestState`.
+    /// Returns the binding for the `requestState` of a request. Computed on demand, because most requests
+    /// have no `requestState`.
     fn binding(&self, forwarded_call: &ForwardedCall) -> Result<RequestBinding, McpClientError> {
         let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
         Ok(BoundRequest::new(&self.caller, &forwarded_call.method, &params).binding())
     }
 
-    /// Returns the binding of a task to its caller and to its server process. A restarted server may use the
-    /// same id for the task of another caller.
+    /// Returns the binding for the task ids of this caller and this server process. After a restart, a
+    /// server may use the same id for a task of another caller.
     fn task_binding(&self, run: &str) -> RequestBinding {
         RequestBinding::new(self.caller.principal().as_deref(), ["task of a bridge", run, ""], &Value::Null)
     }
 }
 
-/// Returns `true` for the task requests of 2026-07-28.
+/// Returns `true` if `method` is a task request of 2026-07-28.
 pub(super) fn is_about_tasks(method: &str) -> bool {
     matches!(method, methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL)
 }

@@ -1,5 +1,5 @@
-//! The server behind a bridge, in one era. A server that supports both eras has two of these, because some
-//! servers can do more in the legacy era, such as ask the client during a call.
+//! The server behind a bridge, in one era. If a server supports both eras, the bridge connects to it in
+//! both eras. Some servers can do more in the legacy era, such as ask the client questions during a call.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,34 +16,35 @@ use tokio::time::{Instant, timeout};
 use super::tasks::{Owner, TasksOfSession};
 use super::upstreams::{Connector, SessionState, Upstreams};
 
-/// The server in one era.
+/// The server behind a bridge, as used in one era.
 pub(crate) struct EraServer {
     pub(super) revision: Revision,
     pub(super) capabilities: ServerCapabilities,
     pub(super) upstreams: Upstreams,
 }
 
-/// The server for legacy sessions, if the server also supports the modern era.
+/// The server in the legacy era, if the server also supports the modern era.
 pub(super) struct LegacyEraServer {
     side: OnceLock<Arc<EraServer>>,
     probe: Mutex<Probe>,
 }
 
-/// The state of the detection of the legacy era.
+/// The state of the attempts to detect whether the server supports the legacy era.
 #[derive(Clone, Copy)]
 enum Probe {
-    /// No answer so far. The next attempt is due at this time.
+    /// The server has not answered so far. The bridge tries again after this time.
     DueAt(Instant),
     Running,
-    /// The server has answered, or the operator has chosen the era.
+    /// The bridge knows the result, or the operator has chosen an era.
     Decided,
 }
 
 impl EraServer {
-    /// Connects to the server in `era` and requests its description.
+    /// Connects to the server in `era` and requests its capabilities.
     ///
     /// # Errors
-    /// The server is unreachable, or does not describe itself in this era.
+    ///
+    /// The server is unreachable, or does not report its capabilities in this era.
     pub(super) async fn connect(
         connector: &Connector,
         era: EraChoice,
@@ -57,7 +58,7 @@ impl EraServer {
         match described.await {
             Ok((discovered, revision)) => {
                 if era == EraChoice::Auto {
-                    // The era is now known, so later connections skip the detection.
+                    // The bridge now knows the era, so later connections do not detect it again.
                     let is_legacy = revision.era() == Era::Legacy;
                     upstreams.era = if is_legacy { EraChoice::Legacy } else { EraChoice::Modern };
                 }
@@ -77,38 +78,39 @@ impl EraServer {
         self.upstreams.dropped()
     }
 
-    /// Returns the era of the server.
+    /// Returns the era in which the bridge uses the server.
     pub(super) const fn era(&self) -> Era {
         self.revision.era()
     }
 
-    /// Returns the capabilities of the server for clients with revision `near`.
+    /// Returns the capabilities that the server offers to clients of the revision `near`.
     pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
         let mut capabilities = self.capabilities.clone();
         capabilities.tasks = capabilities.tasks.filter(|_| self.passes_tasks(near));
         capabilities
     }
 
-    /// Returns `true` if clients with revision `near` and the server both support the tasks of 2025-11-25.
+    /// Returns `true` if the server and clients of the revision `near` both support the tasks of
+    /// 2025-11-25.
     fn passes_tasks(&self, near: Revision) -> bool {
         let is_known = near == Revision::R20251125 && self.revision == Revision::R20251125;
         is_known && self.capabilities.has_calls_as_tasks()
     }
 
-    /// Returns `true` if tasks of the server can be canceled.
+    /// Returns `true` if the server supports the cancellation of tasks.
     fn can_cancel_tasks(&self) -> bool {
         self.capabilities.tasks.as_ref().is_some_and(|tasks| tasks.contains_key("cancel"))
     }
 
-    /// Returns a guard that cancels the tasks of a session when it ends. Returns `None` if calls cannot
-    /// become tasks.
+    /// Returns a guard that cancels the tasks of a session when it is dropped. Returns `None` if the
+    /// bridge does not forward tasks for this session.
     pub(crate) fn tasks_of_session(&self, near: Revision) -> Option<TasksOfSession> {
         let number = self.upstreams.next_id();
         let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), number, self.can_cancel_tasks());
         self.passes_tasks(near).then(tasks)
     }
 
-    /// Subscribes to changes of lists. Errors are ignored.
+    /// Subscribes to changes of the lists of tools, prompts and resources. Ignores errors.
     pub(crate) async fn watch_lists(&self) {
         if let Ok(upstream) = self.upstreams.plain().await {
             let _ = upstream.watch_lists().await;
@@ -117,19 +119,21 @@ impl EraServer {
 }
 
 impl LegacyEraServer {
-    /// Creates the initial state. If `is_asked` is `false`, the legacy era is never tried.
+    /// Creates the initial state. If `is_asked` is `false`, the bridge never tries the legacy era.
     pub(super) fn new(is_asked: bool) -> Self {
         let probe = if is_asked { Probe::DueAt(Instant::now()) } else { Probe::Decided };
         Self { side: OnceLock::new(), probe: Mutex::new(probe) }
     }
 
-    /// Returns the server in the legacy era, if supported.
+    /// Returns the server in the legacy era, if the bridge has detected that the server supports this
+    /// era.
     pub(super) fn get(&self) -> Option<&Arc<EraServer>> {
         self.side.get()
     }
 
-    /// Sends `initialize` to the server, unless the result is known or another attempt is running.
-    /// `server/discover` is no substitute: some servers list only 2026-07-28 there but accept `initialize`.
+    /// Sends `initialize` to the server, unless the result is known or another attempt is running. The
+    /// result of `server/discover` is not sufficient: some servers list only 2026-07-28 there, but also
+    /// accept `initialize`.
     pub(super) async fn probe(&self, connector: &Connector, is_on_stream: bool) {
         if !self.begin() {
             return;
@@ -142,13 +146,13 @@ impl LegacyEraServer {
                 true
             }
             Err(error) if is_refusal(&error, is_on_stream) => {
-                tracing::debug!("the server refuses `initialize`, legacy clients use 2026-07-28: {error}");
+                tracing::debug!("the server rejects `initialize`, legacy clients use 2026-07-28: {error}");
                 true
             }
             Err(error) => {
                 tracing::warn!(
-                    "cannot detect whether the server supports a legacy revision, legacy clients use \
-                     2026-07-28 until a later attempt succeeds: {error}"
+                    "cannot detect whether the server supports a legacy revision, using 2026-07-28 for \
+                     legacy clients until a later attempt succeeds: {error}"
                 );
                 false
             }
@@ -166,34 +170,35 @@ impl LegacyEraServer {
         is_due
     }
 
-    /// Returns `true` if another attempt may be necessary.
+    /// Returns `true` if the bridge does not know yet whether the server supports the legacy era.
     pub(super) fn is_undecided(&self) -> bool {
         !matches!(*self.probe.lock().unwrap_or_else(PoisonError::into_inner), Probe::Decided)
     }
 }
 
-/// The state of a bridge for one session.
+/// The state of a session in a bridge.
 #[derive(Debug)]
 pub(super) struct BridgeSession {
-    /// The server, in the era at the start of the session.
+    /// The server in the era that the bridge chose at the start of the session.
     pub(super) era_server: Arc<EraServer>,
     pub(super) state: Arc<SessionState>,
 }
 
 impl BridgeSession {
-    /// Returns the state of a session. Every session of a bridge has one.
+    /// Returns the state of a session in its bridge. Every session of a bridge has this state.
     pub(super) fn of(session: &Session) -> Option<&Self> {
         session.backend()
     }
 
-    /// Returns the owner of the client's tasks. Returns `None` if calls cannot become tasks.
+    /// Returns the owner of the client's tasks. Returns `None` if the bridge does not forward tasks for
+    /// this session.
     pub(super) fn owner(&self) -> Option<&Owner> {
         self.state.owner()
     }
 }
 
 impl BackendSession for BridgeSession {
-    /// Forwards a change of the client's roots, if the session has its own server.
+    /// Notifies the session's dedicated server, if any, when the client's roots have changed.
     fn handle_notification(&self, notification: &Notification<'_>) {
         if notification.method != methods::NOTIFICATIONS_ROOTS_LIST_CHANGED {
             return;
@@ -208,12 +213,12 @@ impl BackendSession for BridgeSession {
     }
 }
 
-/// Returns `true` if the error means that the server does not support the legacy era. Returns `false` for
-/// failures that may be temporary.
+/// Returns `true` if the error means that the server does not support the legacy era. Returns `false` if
+/// the failure may be temporary.
 fn is_refusal(error: &McpClientError, is_on_stream: bool) -> bool {
     match error {
         McpClientError::Status(status) => is_refusal_of_era(status.as_u16()),
-        // A child process may exit, or not respond, after a method that it does not know.
+        // A child process may exit or stop responding if it does not know a method.
         McpClientError::Closed | McpClientError::TimedOut | McpClientError::TooManyRestarts => is_on_stream,
         McpClientError::Server(_)
         | McpClientError::UnsupportedRevision
@@ -229,8 +234,9 @@ impl fmt::Debug for EraServer {
     }
 }
 
-/// Maximum time for a modern server to accept `initialize`. The start of the bridge waits for this.
+/// Maximum time that the bridge waits for the answer to `initialize`. This wait delays the start of the
+/// bridge.
 const PROBE_WAIT: Duration = Duration::from_secs(10);
 
-/// Minimum time between two attempts.
+/// Minimum time between two attempts to detect the legacy era.
 const PROBE_PAUSE: Duration = Duration::from_secs(10);

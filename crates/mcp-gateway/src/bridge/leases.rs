@@ -1,5 +1,5 @@
-//! Servers for one call at a time. On a stream with several calls, a question of the server does not say
-//! which call it belongs to.
+//! Dedicated servers that handle one call at a time. If several calls shared a stream, a question of the
+//! server would not show which call it belongs to.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use tokio::time::Instant;
 
 use super::upstream::Upstream;
 
-/// The client that a server process serves. The server knows the client's capabilities, and in the legacy era
-/// also its answers.
+/// Identifies the clients that may use a dedicated server. The server knows the client's capabilities,
+/// and in the legacy era also the client's answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PoolKey {
-    /// The authenticated caller, if known. Other callers never receive messages of this server.
+    /// The authenticated caller, if any. Other callers never receive messages of this server.
     pub(super) owner: Option<Arc<str>>,
     /// The capabilities of the client, as JSON.
     pub(super) capabilities: Arc<str>,
 }
 
-/// Idle servers.
+/// The idle dedicated servers.
 #[derive(Debug)]
 pub(super) struct Leases {
     idle: Mutex<Vec<Idle>>,
@@ -38,7 +38,8 @@ struct Idle {
     since: Instant,
 }
 
-/// A server for one call. Dropping it makes the server idle again, if the call has completed.
+/// A dedicated server during one call. When the lease is dropped after a completed call, the server
+/// becomes idle again.
 #[derive(Debug)]
 pub(super) struct Lease {
     upstream: Arc<Upstream>,
@@ -52,7 +53,8 @@ impl Leases {
         Arc::new(Self { idle: Mutex::default(), idle_max })
     }
 
-    /// Takes an idle server of `lessee`, and counts it against `holder` from now on.
+    /// Takes an idle server with the key `pool_key`. From now on, the server counts toward the share of
+    /// `holder`.
     pub(super) fn take(self: &Arc<Self>, pool_key: &PoolKey, holder: &Holder) -> Option<Lease> {
         self.sweep();
         let mut idle = self.idle();
@@ -66,8 +68,8 @@ impl Leases {
         Lease { upstream, pool_key, leases: self.clone(), is_over: false }
     }
 
-    /// Ends servers that were idle for too long. The others no longer count against a caller, unless
-    /// subscriptions use them.
+    /// Closes servers that were idle for too long. The other idle servers no longer count toward the
+    /// share of a caller, unless subscriptions use them.
     pub(super) fn sweep(&self) {
         let is_useful = |one: &Idle| {
             let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;
@@ -78,7 +80,7 @@ impl Leases {
         idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_place());
     }
 
-    /// Ends the server that was idle for the longest time.
+    /// Closes the server that was idle for the longest time and that no subscription uses.
     pub(super) fn end_one(&self) {
         let mut idle = self.idle();
         let unwatched = (0..idle.len()).filter(|place| !idle[*place].is_watched());
@@ -87,7 +89,8 @@ impl Leases {
         }
     }
 
-    /// Returns the number of idle servers that subscriptions use and that `is_counted` accepts.
+    /// Returns the number of servers that handle no call, are used by subscriptions, and satisfy
+    /// `is_counted`.
     pub(super) fn watched(&self, is_counted: impl Fn(&Upstream) -> bool) -> usize {
         self.idle().iter().filter(|one| one.is_watched() && is_counted(&one.upstream)).count()
     }
@@ -102,27 +105,27 @@ impl Leases {
 }
 
 impl Idle {
-    /// `true` if another owner, such as a subscription, uses the server.
+    /// Returns `true` if a subscription uses the server.
     fn is_watched(&self) -> bool {
         Arc::strong_count(&self.upstream) > 1
     }
 }
 
 impl Lease {
-    /// Makes the server idle again, and returns it.
+    /// Ends the lease, so that the server becomes idle, and returns the server.
     pub(super) fn give_back(mut self) -> Arc<Upstream> {
         self.is_over = true;
         self.upstream.clone()
     }
 
-    /// Requests log messages from `level` upward.
+    /// Requests log messages of the severity `level` and above.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
         self.upstream.log_from(level).await;
     }
 
-    /// Forwards the call. If the server requires visits to pages and the user accepts, forwards it once more.
-    /// After a completed call, the server becomes idle. After a canceled call it does not, because it may
-    /// still ask questions about that call.
+    /// Forwards the call. If the server requires that the user visits web pages, and the user agrees,
+    /// forwards the call once more. After a completed call, the server becomes idle. After a canceled
+    /// call, the server does not become idle, because it may still ask questions about the canceled call.
     pub(super) async fn forward(mut self, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
         let mut outcome = self.upstream.client.forward(forwarded_call).await;
         if let (Err(McpClientError::Server(error)), Some(requester)) = (&outcome, &forwarded_call.requester)
@@ -135,8 +138,8 @@ impl Lease {
     }
 }
 
-/// Asks the client to visit the pages that `error` names, one after another. Returns `true` if `error` names
-/// pages and the user accepted all of them.
+/// Asks the client to visit the web pages that `error` lists, one after another. Returns `true` if
+/// `error` lists pages and the user agreed to visit all of them.
 async fn has_visited(requester: &dyn Requester, error: &Error) -> bool {
     let Some(pages) = required_pages(error) else { return false };
     for page in pages {
@@ -150,7 +153,7 @@ async fn has_visited(requester: &dyn Requester, error: &Error) -> bool {
     true
 }
 
-/// The destructor makes the server idle, because no other code learns that a call was canceled.
+/// Makes the server idle in the destructor, because no other code notices the end of a canceled call.
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.is_over && !self.upstream.is_closed() {

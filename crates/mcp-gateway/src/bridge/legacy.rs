@@ -1,4 +1,4 @@
-//! Requests of legacy clients.
+//! Forwards requests of legacy clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use super::suspended::CallInFlight;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
 use super::upstream::Upstream;
 
-/// Forwards a request. Returns `None` if the bridge itself answers the request.
+/// Forwards a request to the server. Returns `None` if the bridge answers the request without the server.
 pub(super) fn handle_request(
     bridge: &Arc<BridgeCore>,
     incoming: &LegacyRequest<'_>,
@@ -56,7 +56,7 @@ pub(super) fn handle_request(
         methods::LOGGING_SET_LEVEL => {
             let session = note_level(session, request)?;
             if era_server.era() == Era::Modern {
-                // Modern requests contain the log level.
+                // The bridge puts the log level into each modern request instead.
                 return None;
             }
             return Some(Reply::Later(Exchange::new(forwarding.log(session), None)));
@@ -86,8 +86,8 @@ pub(super) fn handle_request(
     Some(Reply::Later(exchange))
 }
 
-/// Appends an error to `output`. Over HTTP its status is 200, because a legacy client treats 404 as the end
-/// of its session (2025-11-25, session management).
+/// Appends an error to `output`. Over HTTP, the status is 200, because a legacy client treats 404 as the
+/// end of its session (2025-11-25, session management).
 fn refuse(output: &mut Vec<u8>, request: &Request<'_>, error: &Error) -> Reply {
     write_error(output, Some(&request.id), error);
     Reply::Now(Status::Ok)
@@ -97,7 +97,8 @@ fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {
     request.method == methods::TOOLS_CALL && params.task.is_some()
 }
 
-/// Stores the log level of a session. Returns `None` without a session or a valid level.
+/// Stores the log level that the client of a session requests. Returns `None` if the request has no
+/// session or no valid level.
 fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
     let SetLevelRequestParams { level, .. } = params::parse(request.params).ok()?;
     let session = session?;
@@ -105,7 +106,7 @@ fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<A
     Some(session.clone())
 }
 
-/// Returns the client's data from the handshake.
+/// Returns the client data of the handshake, which the bridge adds to each modern request.
 fn sender(session: Option<&Arc<Session>>) -> Sender {
     match session {
         Some(session) => Sender {
@@ -121,12 +122,12 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
     }
 }
 
-/// The client of a session, and the response stream of one of its requests.
+/// The client of a session, reached on the response stream of one of its requests.
 pub(super) struct SessionClient {
     session: Arc<Session>,
     outbox: Outbox,
     progress_token: Option<RequestId>,
-    /// Time to wait for an answer of the client.
+    /// Maximum time to wait for the client's answer to a question.
     wait: Duration,
 }
 
@@ -142,27 +143,28 @@ impl SessionClient {
         (Self { session: session.clone(), outbox, progress_token, wait }, messages)
     }
 
-    /// Returns the caller against which the session and its resources count.
+    /// Returns the caller that the session belongs to, for limits on each caller.
     pub(super) fn holder(&self) -> &Holder {
         self.session.holder()
     }
 
-    /// Returns the owner of the client's tasks. Returns `None` if calls cannot become tasks.
+    /// Returns the owner of the client's tasks. Returns `None` if the bridge does not forward tasks for
+    /// this session.
     pub(super) fn owner(&self) -> Option<&Owner> {
         BridgeSession::of(&self.session).and_then(BridgeSession::owner)
     }
 
-    /// Returns the receiver of messages about the task that the request may become.
+    /// Returns the receiver of messages about the task, if the server runs the request as a task.
     pub(super) fn listener(&self) -> Listener {
         Listener::new(&self.session, &self.outbox, self.progress_token.clone())
     }
 
-    /// Redirects the messages about a task to this response stream.
+    /// Makes messages about a task arrive on this response stream.
     pub(super) fn listen(&self, listener: &mut Listener) {
         listener.listen_on(&self.outbox);
     }
 
-    /// Returns the party that receives the questions and messages of this request.
+    /// Returns the requester that receives the questions and messages of this request.
     pub(super) fn requester(
         &self,
         names: Option<Names>,
@@ -182,7 +184,7 @@ impl SessionClient {
     }
 }
 
-/// A request that is being forwarded.
+/// A request that the bridge is forwarding.
 pub(super) struct Forwarding {
     core: Arc<ServerCore>,
     era_server: Arc<EraServer>,
@@ -214,14 +216,14 @@ impl Forwarding {
         &self.era_server.upstreams.tasks
     }
 
-    /// Returns the mapping of task ids between the client and the server with this number. Returns `None` if
-    /// calls cannot become tasks.
+    /// Returns the mapping of task ids between the client and the connection with the number `server`.
+    /// Returns `None` if the bridge does not forward tasks for this session.
     pub(super) fn names(&self, speaking: &SessionClient, server: u64) -> Option<Names> {
         speaking.owner().map(|owner| Names::new(self.tasks().clone(), owner.clone(), server))
     }
 
-    /// Forwards the request. If a modern server asks questions, repeats the request with the answers of the
-    /// client.
+    /// Forwards the request. If a modern server answers with questions, asks the client and repeats the
+    /// request with the client's answers.
     async fn exchange(
         &self,
         upstream: &Arc<Upstream>,
@@ -245,8 +247,8 @@ impl Forwarding {
         Err(McpClientError::TooManyRounds)
     }
 
-    /// Requests the log messages that the session wants, in addition to those for other sessions of the
-    /// server.
+    /// Requests the log messages that `session` wants, in addition to the log messages for other sessions
+    /// of the same server.
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
             Ok(upstream) => match BridgeSession::of(&session) {
@@ -258,7 +260,7 @@ impl Forwarding {
         self.write(methods::LOGGING_SET_LEVEL, outcome.map(|()| empty_object()))
     }
 
-    /// Subscribes to changes of a resource, or unsubscribes.
+    /// Subscribes to changes of a resource if `subscribes` is `true`, otherwise unsubscribes.
     async fn watch(self, subscribes: bool, uri: String) -> (Vec<u8>, Status) {
         let outcome = match (&self.session, subscribes) {
             (None, _) => Err(McpClientError::Server(Error::new(
@@ -291,7 +293,7 @@ impl Forwarding {
         let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
-                // A concurrent failed subscription to the same resource may have removed the entry.
+                // Add the entry again, because a concurrent subscription that failed may have removed it.
                 session.subscription.add(change);
                 watches.insert(uri, watch);
                 Ok(())
@@ -338,7 +340,8 @@ struct EmbeddedRequest {
     params: Option<Box<RawValue>>,
 }
 
-/// Asks the client the questions in `answer`, one after another. Returns the members for the next round.
+/// Asks the client the questions in `answer`, one after another. Returns the members that the repeated
+/// request must contain.
 async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
     let questions: Questions =
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
@@ -359,5 +362,5 @@ async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8
     Ok(round)
 }
 
-/// Maximum number of question rounds before the server must answer.
+/// Maximum number of times that the server may answer a request with questions.
 const ROUNDS_MAX: usize = 32;

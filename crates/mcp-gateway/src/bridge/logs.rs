@@ -1,4 +1,4 @@
-//! Routing of log messages outside of calls to the clients that request them.
+//! Routes log messages that belong to no call to the clients that requested them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,27 +14,27 @@ use thruway_mcp_server::backend::{DroppedMessages, LogInbox, Session};
 use super::messages::one_line;
 use super::tasks::{TaskNames, is_related_to_task};
 
-/// The clients that request the log messages of one server, including messages outside of calls.
+/// The clients that requested the log messages of one server, including messages that belong to no call.
 #[derive(Default, Debug)]
 pub(super) struct LogListeners(Mutex<State>);
 
 #[derive(Default, Debug)]
 struct State {
-    /// By memory address, which is unique while the listener exists.
+    /// The listeners by memory address, which is unique while the listener exists.
     all: HashMap<usize, LogListener>,
-    /// Number of listeners that triggers the removal of dropped ones.
+    /// When the number of listeners reaches this value, listeners that no longer exist are removed.
     sweep_at: usize,
 }
 
 #[derive(Clone, Debug)]
 enum LogListener {
-    /// A legacy session, and the mapping of its task ids.
+    /// A legacy session, and the mapping of its task ids (if the bridge forwards its tasks).
     Session(Weak<Session>, Option<Arc<dyn TaskNames>>),
-    /// A modern subscription that requests messages from a level upward.
+    /// A modern subscription that requested log messages of this severity and above.
     Subscription(Weak<LogInbox>, LoggingLevel),
 }
 
-/// The parsed part of a log message.
+/// A log message, of which only the severity is parsed.
 struct LogMessage<'n> {
     level: LoggingLevel,
     params: &'n RawValue,
@@ -47,7 +47,7 @@ impl LogListeners {
         self.state().add(place, LogListener::Session(Arc::downgrade(session), names));
     }
 
-    /// Adds a modern subscription. Returns the inbox for its log messages.
+    /// Adds a modern subscription, and returns the inbox for its log messages.
     pub(super) fn subscribe(&self, level: LoggingLevel) -> Arc<LogInbox> {
         let inbox = Arc::new(LogInbox::default());
         let place = Arc::as_ptr(&inbox).addr();
@@ -55,19 +55,20 @@ impl LogListeners {
         inbox
     }
 
-    /// Copies the listeners of the server that this server replaces.
+    /// Copies the listeners of `gone`, which belongs to a server that this server replaces.
     pub(super) fn copy_from(&self, gone: &Self) {
         let all = gone.state().all.clone();
         self.state().all.extend(all);
     }
 
-    /// Returns the lowest level that a listener requests.
+    /// Returns the lowest severity that a listener requests.
     pub(super) fn finest(&self) -> Option<LoggingLevel> {
         self.state().all.values().filter_map(LogListener::level).min()
     }
 
-    /// Returns the log handler for a server that several clients use. It delivers a message only if no call
-    /// is in flight. During a call, the message may belong to one client, but it does not say which one.
+    /// Returns the log handler for a server that several clients use. The handler delivers a message only
+    /// if no call is in flight. During a call, the message may belong to the client of that call, but the
+    /// message does not name its client.
     pub(super) fn handler(self: &Arc<Self>, dropped: &Arc<DroppedMessages>) -> OnLog {
         let (listeners, dropped) = (self.clone(), dropped.clone());
         Arc::new(move |notification, origin| {
@@ -80,8 +81,8 @@ impl LogListeners {
         })
     }
 
-    /// Delivers a message to all listeners that request its level. Returns the number of older messages that
-    /// were dropped.
+    /// Delivers a message to all listeners that requested its severity. Returns the number of older
+    /// messages that were dropped to make room for this message.
     fn deliver(&self, message: &LogMessage<'_>) -> u64 {
         let listeners: Vec<_> = self.state().all.values().cloned().collect();
         let is_of_task = is_related_to_task(message.params);
@@ -123,7 +124,8 @@ impl State {
 }
 
 impl LogListener {
-    /// Returns the minimum level that the listener requests, or `None` if the listener was dropped.
+    /// Returns the lowest severity that the listener requests. Returns `None` if the listener no longer
+    /// exists or requests no messages.
     fn level(&self) -> Option<LoggingLevel> {
         match self {
             Self::Session(session, _) => session.upgrade()?.log_level(),
@@ -143,7 +145,7 @@ impl<'n> LogMessage<'n> {
     }
 }
 
-/// Returns the log handler for a server that serves only one session.
+/// Returns the log handler for the dedicated server of a session.
 pub(super) fn handler_of_session(
     session: &Arc<Session>,
     names: Option<impl TaskNames + 'static>,
@@ -169,5 +171,5 @@ const DURING_CALLS: &str = "calls are in flight, so it is unknown to which clien
 const OF_OWN_REQUEST: &str =
     "a log message came with the response to a request of the bridge, so it may be about any client";
 
-/// Number of listeners that triggers the first removal of dropped ones.
+/// Minimum number of listeners at which listeners that no longer exist are removed.
 const SWEEP_MIN: usize = 64;

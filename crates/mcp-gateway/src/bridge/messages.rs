@@ -1,4 +1,4 @@
-//! Messages to a client before the answer to its request.
+//! Messages that a client receives before the answer to its request.
 
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{Notification, Request, write_notification};
@@ -10,8 +10,8 @@ use thruway_mcp_client::forwarding::{ForwardedCall, Unsent, empty_object};
 use super::outbox::Outbox;
 use super::tasks::stripped;
 
-/// Forwards a progress report under the progress token of the client. Returns the report if the client has to
-/// read other messages first.
+/// Forwards a progress report with the progress token of the client. If the outbox is full, returns the
+/// report, which the caller must deliver later.
 pub(super) fn report(
     outbox: &Outbox,
     token: &RequestId,
@@ -23,8 +23,8 @@ pub(super) fn report(
     outbox.send(message)
 }
 
-/// Forwards a log message if the client requests its level. Returns the message if the client has to read
-/// other messages first.
+/// Forwards a log message if the client requested its severity. If the outbox is full, returns the
+/// message, which the caller must deliver later.
 pub(super) fn log(
     outbox: &Outbox,
     wanted: Option<LoggingLevel>,
@@ -33,7 +33,8 @@ pub(super) fn log(
     outbox.send(log_message(wanted, notification)?)
 }
 
-/// Writes a log message for a client. Returns `None` if the client does not request its level.
+/// Writes a log message for a client. Returns `None` if the client did not request log messages of this
+/// severity.
 pub(super) fn log_message(wanted: Option<LoggingLevel>, notification: &Notification<'_>) -> Option<Vec<u8>> {
     #[derive(serde::Deserialize)]
     struct Leveled {
@@ -49,12 +50,13 @@ pub(super) fn log_message(wanted: Option<LoggingLevel>, notification: &Notificat
     Some(message)
 }
 
-/// Returns the same JSON on one line.
+/// Returns a copy of `json` on one line.
 pub(super) fn one_line(json: &RawValue) -> Box<RawValue> {
     members::one_line(json.to_owned())
 }
 
-/// Converts a request of a client for forwarding. Removes a request for a task.
+/// Converts a request of a client to a call for the server. Removes the member `task`, which asks for a
+/// task.
 pub(super) fn forwarded_call(request: &Request<'_>, params: &Params<'_>) -> ForwardedCall {
     let meta = &params.meta;
     let has_meta = meta.progress_token.is_some()
@@ -81,7 +83,7 @@ pub(super) fn forwarded_call(request: &Request<'_>, params: &Params<'_>) -> Forw
     }
 }
 
-/// Returns the tool, prompt, resource or task that a request names.
+/// Returns the name of the tool or prompt, the URI of the resource, or the id of the task in a request.
 fn name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     match method {
         methods::TOOLS_CALL | methods::PROMPTS_GET => params.name.as_deref(),

@@ -1,8 +1,8 @@
-//! Bridges: MCP servers that forward all requests to another server, which may support another era.
+//! Bridges: MCP servers that forward all requests to another MCP server, which may support another era.
 //!
-//! Toward the client, a bridge is an [`McpServer`] with all its transports. Toward the server, it is an
-//! [`McpClient`]. A bridge forwards the bytes of a message unchanged, except for the id, the progress token,
-//! and the differences between the eras.
+//! For its clients, a bridge is an [`McpServer`] with all its transports. For the server, a bridge is an
+//! [`McpClient`]. A bridge forwards the bytes of a message unchanged. Exceptions are the id, the progress
+//! token, and the differences between the eras.
 
 mod options;
 mod bridge_core;
@@ -13,7 +13,7 @@ mod upstream;
 mod upstreams;
 mod leases;
 
-// from a request to its answer
+// handling of requests
 mod session_requester;
 mod outbox;
 mod legacy;
@@ -55,8 +55,8 @@ use upstreams::{Connector, Near, SessionState};
 
 pub use options::BridgeOptions;
 
-/// A server that forwards all requests to another server. Clones share one bridge. It serves clients like any
-/// [`McpServer`].
+/// An MCP server that forwards all requests to another MCP server. Clients use a bridge like any
+/// [`McpServer`]. Clones share one bridge.
 #[derive(Clone, Debug)]
 pub struct Bridge {
     server: McpServer,
@@ -68,9 +68,9 @@ pub struct Bridge {
 struct BridgeBackend(Arc<BridgeCore>);
 
 impl Bridge {
-    /// Connects to a server. `connect` creates a client each time the bridge needs one. The bridge first
-    /// learns what the server offers in each era. It connects again after the server has gone, or for a
-    /// server process that serves only one client.
+    /// Connects to an MCP server. The bridge calls `connect` each time it needs a client. At first, the
+    /// bridge asks the server for its capabilities in each era. Later, the bridge connects again after
+    /// the server has exited, or to start a server process that serves only one client.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -83,15 +83,17 @@ impl Bridge {
     /// # Ok(()) }
     /// ```
     ///
-    /// The bridge translates between eras: sessions, subscriptions, progress, log messages and questions.
+    /// The bridge translates between the eras: sessions, subscriptions, progress, log messages and
+    /// questions.
     ///
-    /// A server on a stream, such as a child process, does not say which client its question is for. If it
-    /// asks while it handles requests of several clients, the bridge rejects the question. Therefore clients
-    /// that can answer questions get their own server process: a legacy client for a session, a modern client
-    /// for a call.
+    /// A server on a stream, such as a child process, does not name the client that its question is for.
+    /// If such a server asks a question while it handles requests of several clients, the bridge rejects
+    /// the question. Therefore, each client that can answer questions gets a server process that no other
+    /// client uses: a legacy client for a session, a modern client for a call.
     ///
     /// # Errors
-    /// The server is unreachable, or does not describe itself.
+    ///
+    /// The server is unreachable, or does not report its capabilities.
     pub async fn connect(
         options: BridgeOptions,
         connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
@@ -126,29 +128,29 @@ impl Bridge {
         Ok(Self { server, core })
     }
 
-    /// Returns the server that clients connect to.
+    /// Returns the MCP server that clients connect to.
     pub const fn server(&self) -> &McpServer {
         &self.server
     }
 
-    /// Disconnects from the server. The bridge connects again for later requests.
+    /// Disconnects from the server. For later requests, the bridge connects again.
     pub async fn close(&self) {
         for era_server in self.core.era_servers() {
             era_server.upstreams.close().await;
         }
     }
 
-    /// Returns the number of messages that the bridge has dropped. These are progress, log messages and task
-    /// status that a client did not read, and log messages with an unknown recipient.
-    /// The log has the reasons.
+    /// Returns the number of messages that the bridge has dropped. The bridge drops progress reports, log
+    /// messages and task states that a client does not read, and log messages with an unknown recipient.
+    /// The log contains the reasons.
     pub fn dropped_messages(&self) -> u64 {
         self.core.dropped.count()
     }
 
-    /// Waits until no call is being forwarded, but at most for `within`. Then disconnects from the server
-    /// permanently and refuses further requests.
+    /// Waits until the bridge has forwarded all calls, but at most for `within`. Then disconnects from
+    /// the server permanently and rejects further requests.
     pub async fn drain(&self, within: Duration) {
-        // Remaining calls are cut off.
+        // After the timeout, the bridge cancels the remaining calls.
         let _ = timeout(within, self.core.calls.none()).await;
         for era_server in self.core.era_servers() {
             era_server.upstreams.end().await;
@@ -185,8 +187,8 @@ impl Backend for BridgeBackend {
         NewSession { capabilities, state: Some(Box::new(state)) }
     }
 
-    /// Refuses `Mcp-Param-*` headers. The bridge does not know the tools, and legacy clients do not send such
-    /// headers.
+    /// Rejects requests with `Mcp-Param-*` headers. The bridge cannot check these headers, because it
+    /// does not know the tools. Legacy clients do not send such headers.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, _: &Params<'_>) -> Result<(), Error> {
         thruway_mcp::modern::refuse_param_headers(headers)
     }
@@ -208,7 +210,7 @@ impl Backend for BridgeBackend {
     }
 }
 
-/// Returns the name and version of the server.
+/// Returns the name and version that the server reported, or the name and version of the bridge.
 fn info_of(discovered: &DiscoverResult) -> Implementation {
     let meta = discovered.meta.as_ref();
     let info = meta.and_then(|meta| meta.get(meta_keys::SERVER_INFO)).cloned();

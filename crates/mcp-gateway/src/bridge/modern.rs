@@ -1,4 +1,4 @@
-//! Requests of modern clients.
+//! Forwards requests of modern clients.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::tasks;
 use super::upstream::{Upstream, Watch};
 use super::upstreams::accepts_questions;
 
-/// Forwards a request.
+/// Forwards a request to the server.
 pub(super) fn handle_request(
     bridge: &Arc<BridgeCore>,
     incoming: &ModernRequest<'_>,
@@ -45,8 +45,8 @@ pub(super) fn handle_request(
     if caller_bound::is_about_tasks(&request.method)
         && let Err(error) = require_tasks(params)
     {
-        // The server would also refuse such a request. The bridge checks first, because it looks up task ids
-        // itself.
+        // The bridge checks this capability before it verifies the task id. The server would also reject
+        // a request without the capability for tasks.
         return Reply::error(output, &request.id, &error);
     }
     let bytes = match core.hold_bytes_of(caller, request, params) {
@@ -96,8 +96,8 @@ pub(super) fn handle_request(
     }
 }
 
-/// Returns the capabilities of the client, if a legacy server may ask it questions. Servers may offer more to
-/// such clients.
+/// Returns the capabilities of the client if a legacy server may ask this client questions. Servers may
+/// offer more tools to such clients.
 fn asked<'p>(bridge: &BridgeCore, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
     if bridge.era() == Era::Modern {
         return Ok(None);
@@ -123,21 +123,21 @@ fn resume(
     Ok(ongoing)
 }
 
-/// A request that is being forwarded.
+/// A request that the bridge is forwarding.
 struct Forwarding {
     core: Arc<ServerCore>,
     bridge: Arc<BridgeCore>,
     id: RequestId,
-    /// The caller that the call counts against.
+    /// The caller that sent the request, for limits on each caller.
     holder: Holder,
-    /// The memory share of the parameters, held during the call.
+    /// Counts the parameters of the request toward the memory limit during the call.
     bytes: Option<Arc<Share>>,
     _call: CallInFlight,
 }
 
 impl Forwarding {
-    /// Forwards the request to the shared server. A modern server asks questions in its answer. The bridge
-    /// forwards the answer unchanged, except for the values bound to the caller.
+    /// Forwards the request to the shared server. A modern server asks questions in its answer, which the
+    /// bridge forwards unchanged, except for the values that are bound to the caller.
     async fn plain(
         self,
         mut forwarded_call: ForwardedCall,
@@ -170,8 +170,8 @@ impl Forwarding {
         bound.seal(upstream.client.forward(forwarded_call).await?, forwarded_call, &run, &upstream)
     }
 
-    /// Forwards the request to a server that knows the client's capabilities. This method permits no
-    /// questions.
+    /// Forwards the request to a dedicated server, which knows the client's capabilities. The server may
+    /// ask no questions, because the method of the request does not permit questions.
     async fn apart(
         self,
         pool_key: PoolKey,
@@ -187,7 +187,7 @@ impl Forwarding {
         self.write(&forwarded_call.method, outcome)
     }
 
-    /// Forwards the request to a server that may ask questions.
+    /// Forwards the request to a dedicated server, which may ask questions.
     async fn asking(
         self,
         pool_key: PoolKey,
@@ -205,8 +205,8 @@ impl Forwarding {
         }
     }
 
-    /// Continues a call after the client has answered questions. The headers of this request must match the
-    /// arguments too; otherwise the call is canceled.
+    /// Continues a call after the client has answered questions. If the headers of the client's new
+    /// request do not match the arguments, cancels the call.
     async fn drive_on(
         self,
         ongoing: Ongoing,
@@ -226,7 +226,8 @@ impl Forwarding {
         }
     }
 
-    /// Waits for the answer, or returns the questions of the server to the client.
+    /// Waits until the server answers the call or asks questions. Returns the answer, or the questions
+    /// for the client.
     async fn drive(self, mut ongoing: Ongoing, bound: BoundRequest) -> (Vec<u8>, Status) {
         match ongoing.next().await {
             Step::Done(outcome) => self.write(bound.method(), outcome),
@@ -243,7 +244,7 @@ impl Forwarding {
     fn ask(&self, output: &mut Vec<u8>, ongoing: Ongoing, bound: &BoundRequest) -> Result<(), Error> {
         ongoing.suspend();
         let questions = serde_json::to_value(ongoing.questions())
-            .map_err(|_| Error::internal("the questions of the server cannot be written"))?;
+            .map_err(|_| Error::internal("cannot write the questions of the server as JSON"))?;
         let state = self.bridge.suspended.put(ongoing, bound.binding(), &self.holder)?;
         let result = json!({"inputRequests": questions, "requestState": state});
         write_result(output, &Id::from(&self.id), |output| {
@@ -261,7 +262,8 @@ impl Forwarding {
         (output, status)
     }
 
-    /// Returns a server for one call, and requests log messages from `log_level` upward.
+    /// Returns a dedicated server for one call, and requests log messages of the severity `log_level` and
+    /// above.
     async fn lease(
         &self,
         pool_key: PoolKey,
@@ -274,7 +276,8 @@ impl Forwarding {
         Ok(lease)
     }
 
-    /// Returns the log level that must be set in advance, because legacy requests do not contain it.
+    /// Returns the log level that the bridge must request before the call, because legacy requests do not
+    /// contain the level.
     fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
         let is_to_be_asked =
             self.bridge.era() == Era::Legacy && self.bridge.era_server.capabilities.logging.is_some();
@@ -286,18 +289,20 @@ impl Forwarding {
     }
 }
 
-/// A client that subscribes.
+/// A client that opens a subscription.
 struct Subscriber {
     caller: Caller,
-    /// Its capabilities as JSON, if the server may ask it questions.
+    /// The capabilities of the client as JSON, if the server may ask the client questions.
     capabilities: Option<String>,
-    /// Minimum level of the log messages outside of calls that it requests.
+    /// The lowest severity of log messages that the client wants, for messages that belong to no call.
     log_level: Option<LoggingLevel>,
 }
 
-/// Starts a subscription at the server process for the calls of this client, or at the shared server.
+/// Starts a subscription at the dedicated server that handles the calls of this client, or at the shared
+/// server.
 ///
 /// # Errors
+///
 /// The capabilities in the request are invalid.
 pub(super) fn listen(
     bridge: &Arc<BridgeCore>,
@@ -317,7 +322,8 @@ impl BridgeCore {
     /// Subscribes to the notifications in `filter`.
     ///
     /// # Errors
-    /// The bridge has no capacity for another server, or the server is unreachable.
+    ///
+    /// All dedicated servers are in use, or the server is unreachable.
     async fn subscribe(
         &self,
         subscriber: &Subscriber,
@@ -362,7 +368,7 @@ impl BridgeCore {
     }
 }
 
-/// Returns the server for a subscription.
+/// Returns the dedicated or shared server for a subscription.
 async fn upstream_of_subscription(
     bridge: &BridgeCore,
     subscriber: &Subscriber,
@@ -375,18 +381,20 @@ async fn upstream_of_subscription(
     }
 }
 
-/// Returns the minimum level of the log messages outside of calls that a subscription requests. Modern
-/// servers send none, because a modern log message belongs to a request (2026-07-28, logging).
+/// Returns the lowest severity of log messages that a subscription requests, for messages that belong to
+/// no call. Modern servers send no such messages, because a modern log message always belongs to a
+/// request (2026-07-28, logging).
 fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
     let has_logs = bridge.era() == Era::Legacy && bridge.era_server.capabilities.logging.is_some();
     params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
 }
 
-/// Subscribes to the log messages of the server outside of calls, from `level` upward. Also returns the
-/// server, which the subscription keeps running.
+/// Subscribes to log messages of the severity `level` and above that belong to no call. Also returns the
+/// server, which keeps running as long as the subscription exists.
 ///
 /// # Errors
-/// The bridge has no capacity for another server, or the server is unreachable.
+///
+/// All dedicated servers are in use, or the server is unreachable.
 async fn watch_logs(
     bridge: &BridgeCore,
     subscriber: &Subscriber,

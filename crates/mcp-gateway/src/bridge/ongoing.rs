@@ -1,7 +1,8 @@
 //! Calls of modern clients to a legacy server.
 //!
-//! A legacy server asks questions with requests during a call. A modern client receives the questions in an
-//! answer. The call continues without the client, until the client returns with its answers.
+//! During a call, a legacy server asks questions by sending requests. A modern client receives questions
+//! as the answer to its call, and then sends the call again with its answers. In between, the bridge
+//! keeps the call to the server open.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,26 +24,26 @@ use super::leases::Lease;
 use super::messages;
 use super::outbox::Outbox;
 
-/// Receives the questions and messages of a call.
+/// Receives the questions and messages that a server sends during a call of a modern client.
 pub(super) struct ModernRequester {
     key: u64,
-    /// The queue for questions, if the client can answer any.
+    /// The queue for questions. `None` if the client cannot answer questions.
     questions: Option<mpsc::Sender<PendingQuestion>>,
     listener: Mutex<Listener>,
 }
 
-/// The open request of the client, if any.
+/// The request of the client that is still open, and the messages that the client wants.
 #[derive(Default)]
 pub(super) struct Listener {
     outbox: Option<Outbox>,
     progress_token: Option<RequestId>,
     log_level: Option<LoggingLevel>,
-    /// Counts messages that arrive between a question and the return of the client, if the client requests
-    /// messages.
+    /// Counts the messages that the bridge drops while the client answers a question. `None` if the
+    /// client wants no messages.
     suspended: Option<Arc<DroppedMessages>>,
 }
 
-/// A question, and the receiver of its answer.
+/// A question, and the channel that takes the client's answer.
 pub(super) struct PendingQuestion {
     question: Question,
     answer: oneshot::Sender<RawAnswer>,
@@ -54,28 +55,28 @@ struct Question {
     params: Option<Box<RawValue>>,
 }
 
-/// A call that runs in its own task. Dropping it cancels the call.
+/// A call that runs in a separate tokio task. Dropping this value cancels the call.
 pub(super) struct Ongoing {
     task: JoinHandle<Result<Answer, McpClientError>>,
     questions: mpsc::Receiver<PendingQuestion>,
-    /// The questions that the client has not answered.
+    /// The questions that the client has not answered, by name.
     asked: BTreeMap<String, PendingQuestion>,
     last: u32,
     requester: Arc<ModernRequester>,
-    /// The memory share of the parameters of the first request.
+    /// Counts the parameters of the first request toward the memory limit.
     _bytes: Option<Arc<Share>>,
 }
 
-/// The progress of a call.
+/// The next event of a call.
 pub(super) enum Step {
     Done(Result<Answer, McpClientError>),
-    /// The client has not answered all questions.
+    /// The server waits for answers to questions.
     Asks,
 }
 
 impl Listener {
-    /// Returns the listener for a request, and the messages for its response. Without a progress token or a
-    /// log level, there are no messages.
+    /// Returns the listener for a request, and the messages for its response. If the request has neither
+    /// a progress token nor a log level, the client wants no messages.
     pub(super) fn of(
         params: &Params<'_>,
         dropped: &Arc<DroppedMessages>,
@@ -90,12 +91,13 @@ impl Listener {
         (Self { outbox: Some(outbox), progress_token, log_level, suspended: None }, Some(messages))
     }
 
-    /// Returns the minimum level of log messages that the client requests.
+    /// Returns the lowest severity of log messages that the client wants.
     pub(super) const fn log_level(&self) -> Option<LoggingLevel> {
         self.log_level
     }
 
-    /// Closes the response between two requests. The client receives no messages in the meantime.
+    /// Closes the response stream when a question is sent to the client. The client receives no messages
+    /// until its next request.
     fn suspend(&mut self) {
         let suspended = self.outbox.take().map(|outbox| outbox.dropped());
         *self = Self { suspended: suspended.or(self.suspended.take()), ..Self::default() };
@@ -107,19 +109,19 @@ impl Listener {
         }
     }
 
-    /// `true` if the client requests no messages.
+    /// Returns `true` if the client wants no messages.
     pub(super) const fn wants_no_messages(&self) -> bool {
         self.outbox.is_none()
     }
 }
 
 impl ModernRequester {
-    /// Creates a party that cannot answer questions.
+    /// Creates a requester for a client that cannot answer questions.
     pub(super) fn new(key: u64, listener: Listener) -> Arc<Self> {
         Arc::new(Self { key, questions: None, listener: Mutex::new(listener) })
     }
 
-    /// Makes this party receive the progress and messages of `forwarded_call`.
+    /// Makes this requester receive the progress and messages of `forwarded_call`.
     pub(super) fn attach_to(self: &Arc<Self>, forwarded_call: &mut ForwardedCall) {
         let requester = self.clone();
         forwarded_call.progress = Some(reporting(Arc::new(move |params| {
@@ -178,7 +180,7 @@ impl Requester for ModernRequester {
 }
 
 impl Ongoing {
-    /// Begins a call on its own server process.
+    /// Begins a call on a dedicated server.
     pub(super) fn begin(
         key: u64,
         lease: Lease,
@@ -194,13 +196,13 @@ impl Ongoing {
         Self { task, questions, asked: BTreeMap::new(), last: 0, requester, _bytes: bytes }
     }
 
-    /// Runs until the call has an answer or a question.
+    /// Waits until the server answers the call or asks a question.
     pub(super) async fn next(&mut self) -> Step {
         loop {
             while let Ok(asked) = self.questions.try_recv() {
                 self.note(asked);
             }
-            // The server has canceled these questions.
+            // Forget questions that the server has canceled.
             self.asked.retain(|_, asked| !asked.answer.is_closed());
             if !self.asked.is_empty() {
                 return Step::Asks;
@@ -221,17 +223,18 @@ impl Ongoing {
         self.asked.insert(format!("question-{}", self.last), asked);
     }
 
-    /// Returns the open questions, each under the name for its answer.
+    /// Returns the open questions by name. The client must use the same names for its answers.
     pub(super) fn questions(&self) -> BTreeMap<&str, impl Serialize + '_> {
         self.asked.iter().map(|(name, asked)| (name.as_str(), &asked.question)).collect()
     }
 
-    /// Closes the response for messages. The client opens another one when it returns.
+    /// Closes the response stream. The client's next request opens another stream.
     pub(super) fn suspend(&self) {
         self.requester.listener().suspend();
     }
 
-    /// Continues with the answers of the client. Questions without an answer are asked again.
+    /// Continues the call with the client's answers. The client gets questions again that it did not
+    /// answer.
     pub(super) fn resume(&mut self, params: &Params<'_>, listener: Listener) -> Result<(), Error> {
         let responses = params.input_responses.map_or("{}", RawValue::get);
         let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(responses)
@@ -239,7 +242,8 @@ impl Ongoing {
         self.requester.listen(listener);
         for (name, response) in responses {
             if let Some(asked) = self.asked.remove(&name) {
-                // The send fails if the server has canceled the question.
+                // Sending fails if the server has canceled the question. Ignoring that failure is
+                // harmless.
                 let _ = asked.answer.send(Ok(messages::one_line(&response)));
             }
         }
@@ -248,7 +252,7 @@ impl Ongoing {
 }
 
 impl Drop for Ongoing {
-    /// Cancels the call, because no other code learns that the caller stopped waiting.
+    /// Cancels the call, because no other code notices that the caller stopped waiting.
     fn drop(&mut self) {
         self.task.abort();
     }

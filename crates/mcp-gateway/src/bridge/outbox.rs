@@ -1,4 +1,4 @@
-//! Delivery of a server's messages to the client of the related request.
+//! Delivers messages that a server sends during a request to the client of that request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,14 +11,15 @@ use thruway_mcp_server::backend::{DroppedMessages, InterimMessage};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// The unread messages for one request. Their number and their total size are limited.
+/// The queue of messages for the client of one request. The number and the total size of the messages are
+/// limited.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Outbox {
     sender: mpsc::Sender<InterimMessage>,
     shared: Arc<Shared>,
 }
 
-/// An outbox that does not keep the response of its request open.
+/// A reference to an outbox that does not keep the response of the request open.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct WeakOutbox {
     sender: mpsc::WeakSender<InterimMessage>,
@@ -27,15 +28,15 @@ pub(in crate::bridge) struct WeakOutbox {
 
 #[derive(Debug)]
 struct Shared {
-    /// One permit for each byte of queued messages.
+    /// Limits the size of the queued messages. Each byte needs one permit.
     bytes: Arc<Semaphore>,
-    /// `true` after the reader of the stream stopped waiting, until the client reads again.
+    /// `true` after a delivery timed out, until the client reads again.
     is_stalled: AtomicBool,
     dropped: Arc<DroppedMessages>,
 }
 
-/// A message for a full outbox. The reader of the server's stream waits for its delivery and reads nothing in
-/// the meantime.
+/// A message that does not fit into the outbox. The task that reads the server's stream waits until this
+/// message is delivered, and reads nothing in the meantime.
 #[derive(Debug)]
 struct WaitingMessage {
     outbox: Outbox,
@@ -43,7 +44,7 @@ struct WaitingMessage {
 }
 
 impl Outbox {
-    /// Returns the outbox of a request, and the messages for its response.
+    /// Returns the outbox of a request, and the receiver that provides the messages for the response.
     pub(in crate::bridge) fn new(dropped: &Arc<DroppedMessages>) -> (Self, mpsc::Receiver<InterimMessage>) {
         let (sender, messages) = mpsc::channel(MESSAGES_MAX);
         let bytes = Arc::new(Semaphore::new(BYTES_MAX as usize));
@@ -51,8 +52,8 @@ impl Outbox {
         (Self { sender, shared }, messages)
     }
 
-    /// Sends a message, or returns it if the outbox is full. Discards a message for a request that has ended,
-    /// because its client no longer waits.
+    /// Sends a message. If the outbox is full, returns the message, which the caller must deliver later.
+    /// Discards the message if the request has ended, because the client then expects no messages.
     pub(in crate::bridge) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
         let bytes = self.shared.bytes.clone().try_acquire_many_owned(permits(&message));
         let (Ok(bytes), Ok(place)) = (bytes, self.sender.try_reserve()) else {
@@ -64,12 +65,12 @@ impl Outbox {
         None
     }
 
-    /// Returns the channel for questions. Questions always wait in line.
+    /// Returns the channel for questions. A question waits until this channel has capacity.
     pub(in crate::bridge) const fn sender(&self) -> &mpsc::Sender<InterimMessage> {
         &self.sender
     }
 
-    /// Returns the number that identifies the reader of this outbox in unsent messages.
+    /// Returns the number by which undelivered messages identify the client of this outbox.
     pub(in crate::bridge) fn reader(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
@@ -83,8 +84,8 @@ impl Outbox {
         WeakOutbox { sender: self.sender.downgrade(), shared: self.shared.clone() }
     }
 
-    /// Waits until there is capacity for a message, and sends it. If the request ends first, drops and counts
-    /// the message, because the client did not read in time.
+    /// Waits until the outbox has capacity for a message, and then sends the message. If the request ends
+    /// first, drops and counts the message, because the client did not read it in time.
     async fn send_when_read(&self, message: Vec<u8>) {
         let bytes = self.shared.bytes.clone().acquire_many_owned(permits(&message));
         let sending = async {
@@ -122,7 +123,8 @@ impl UnsentMessage for WaitingMessage {
         Box::pin(async move { self.outbox.send_when_read(self.message).await })
     }
 
-    /// A client that has exhausted the limit gets no more time until it reads again.
+    /// Waits for at most `limit`. If the last delivery to this client timed out, does not wait until the
+    /// client reads again.
     fn deliver_within(self: Box<Self>, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let Outbox { shared, .. } = &self.outbox;
@@ -136,15 +138,16 @@ impl UnsentMessage for WaitingMessage {
     }
 }
 
-/// Returns the number of permits for a message. The largest messages take all permits.
+/// Returns the number of permits for a message. A message larger than the limit takes all permits.
 fn permits(message: &[u8]) -> u32 {
     u32::try_from(message.len()).unwrap_or(BYTES_MAX).min(BYTES_MAX)
 }
 
-/// Maximum number of unread messages of one request.
+/// Maximum number of messages in an outbox.
 const MESSAGES_MAX: usize = 4096;
 
-/// Maximum size of the unread messages in bytes. One larger message may wait alone.
+/// Maximum total size of the messages in an outbox, in bytes. A larger message is sent when the outbox is
+/// empty.
 const BYTES_MAX: u32 = 1 << 20;
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The client of a legacy session, which answers questions and receives messages of the server behind a
-//! bridge.
+//! Sends questions and messages of a server to the client of a legacy session.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,15 +19,16 @@ use super::messages;
 use super::outbox::Outbox;
 use super::tasks::{Names, Reserved, TaskNames as _};
 
-/// The client of a session, reached on the response stream of one of its requests.
+/// Reaches the client of a session on the response stream of one of its requests.
 pub(super) struct SessionRequester {
     pub(super) session: Arc<Session>,
     pub(super) outbox: Outbox,
-    /// Time to wait for an answer of the client.
+    /// Maximum time to wait for the client's answer to a question.
     pub(super) wait: Duration,
-    /// The mapping of task ids. `None` if calls cannot become tasks.
+    /// The mapping of task ids between the client and the server. `None` if the bridge does not forward
+    /// tasks for this session.
     pub(super) names: Option<Names>,
-    /// The reserved entry of the task that the request may become.
+    /// The reserved entry for the task, if the server may run the request as a task.
     pub(super) reserved: Option<Arc<Reserved>>,
 }
 
@@ -44,11 +44,11 @@ impl Requester for SessionRequester {
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
         if !can_answer(&self.session.client_capabilities(), method) {
-            // The question may belong to a canceled call of another client.
+            // The server may ask this question for a canceled call of another client.
             let reason = "the client does not have the capability for this request";
             return Box::pin(async move { Err(Error::new(ErrorCode::METHOD_NOT_FOUND, reason)) });
         }
-        // Does not hold the session, which may end in the meantime.
+        // Do not keep the session alive, because it may end before the client answers.
         let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.sender().clone(), self.wait);
         Box::pin(ask(
             question(method, params, self.names.as_ref()),
@@ -72,30 +72,31 @@ impl Requester for SessionRequester {
         unsent.reader() == self.outbox.reader()
     }
 
-    /// Closes the response stream of the client too, if its revision supports a reconnect. Neither side then
-    /// keeps a connection open.
+    /// Closes the client's response stream too, if the client's revision supports reconnects. Then
+    /// neither the server nor the client keeps a connection open.
     fn disconnect(&self, retry: Duration) {
         if self.session.revision.primes_event_streams() {
-            // If the outbox is full, the stream only stays open longer.
+            // If the outbox is full, the stream stays open, which is harmless.
             let _ = self.outbox.sender().try_send(InterimMessage::Disconnect(retry));
         }
     }
 
     fn hear(&self, answer: &Answer) {
         if let Some(reserved) = &self.reserved {
-            // The caller that waits for the answer receives the error.
+            // The code that waits for the answer handles this error.
             let _ = reserved.settle(answer);
         }
     }
 }
 
-/// The client of a session, for questions outside of its requests. They go to the event stream of the
-/// session.
+/// Reaches the client of a session on the event stream of the session, for questions that belong to no
+/// request.
 pub(super) struct OriginClient {
     pub(super) session: Weak<Session>,
-    /// Time to wait for an answer of the client.
+    /// Maximum time to wait for the client's answer to a question.
     pub(super) wait: Duration,
-    /// The mapping of task ids. `None` if calls cannot become tasks.
+    /// The mapping of task ids between the client and the server. `None` if the bridge does not forward
+    /// tasks for this session.
     pub(super) names: Option<Names>,
 }
 
@@ -120,15 +121,16 @@ impl Requester for OriginClient {
         Box::pin(ask(question, pending, out_of_band.outbox(), self.wait, names))
     }
 
-    /// Log messages outside of requests go to the log inbox of the session.
+    /// Ignores log messages, because log messages that belong to no request go to the log inbox of the
+    /// session.
     fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {
         None
     }
 }
 
-/// Notifies the client of a session that the user has completed a page
-/// (`notifications/elicitation/complete`). Only 2025-11-25 has this notification. The bridge forwards no
-/// other notifications here.
+/// Notifies the client of a session that the user has completed a question on a web page
+/// (`notifications/elicitation/complete`). Only 2025-11-25 defines this notification. This function
+/// ignores all other notifications.
 pub(super) fn send_out_of_band(
     session: &Session,
     method: &str,
@@ -161,10 +163,10 @@ async fn ask(
     if let Some(names) = names {
         names.answered(&mut answer);
     }
-    to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
+    to_raw_value(&answer).map_err(|_| Error::internal("cannot write the client's answer as JSON"))
 }
 
-/// `true` if the client has declared the capability to answer such requests.
+/// Returns `true` if the client has declared the capability to answer requests of this method.
 fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     match method {
         methods::ELICITATION_CREATE => capabilities.elicitation.is_some(),
@@ -174,12 +176,12 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     }
 }
 
-/// Converts a question for the client. Removes a request for a task, because the bridge does not declare this
-/// capability to servers.
+/// Converts a question of the server for the client. Removes the member `task`, which asks for a task,
+/// because the bridge does not declare support for such tasks to servers.
 fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);
-    let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "no such question"))?;
+    let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "unknown question"))?;
     let told = params.and_then(|params| names?.told(params));
     let params = serde_json::from_str(told.as_deref().or(params).map_or("{}", RawValue::get));
     let mut params: Value =

@@ -1,4 +1,4 @@
-//! Calls that wait for the answers of their clients.
+//! Calls that wait until their clients answer questions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::ongoing::Ongoing;
 
-/// The waiting calls, by the `requestState` of their clients.
+/// The waiting calls. The key is the `requestState` that the client must send with its answers.
 pub(super) struct Suspended {
     calls: Mutex<HashMap<Box<str>, Call>>,
     places: Arc<Shares>,
@@ -22,13 +22,13 @@ pub(super) struct Suspended {
 
 struct Call {
     ongoing: Ongoing,
-    /// The caller and the request that the call is bound to.
+    /// Identifies the caller and the request that may resume the call.
     binding: RequestBinding,
     _timer: Timer,
     _place: Share,
 }
 
-/// Cancels a call after the time limit. Dropping it stops the timer.
+/// Cancels a waiting call when its time limit expires. Dropping the timer stops it.
 struct Timer(AbortHandle);
 
 impl Suspended {
@@ -36,16 +36,17 @@ impl Suspended {
         Arc::new(Self { calls: Mutex::default(), places: Shares::new(max), wait })
     }
 
-    /// Returns the time that a client has for its answer.
+    /// Returns the maximum time that a call waits for the client's answers.
     pub(super) const fn wait(&self) -> Duration {
         self.wait
     }
 
-    /// Stores a call of `holder` until its client returns or the time limit passes. Returns the
-    /// `requestState` for the client.
+    /// Stores a call of `holder` until the client sends its answers or the time limit expires. Returns
+    /// the `requestState` for the client.
     ///
     /// # Errors
-    /// Too many calls are waiting, in total or of `holder`.
+    ///
+    /// Too many calls are waiting: of all callers, or of `holder`.
     pub(super) fn put(
         self: &Arc<Self>,
         ongoing: Ongoing,
@@ -72,9 +73,10 @@ impl Suspended {
         Ok(state)
     }
 
-    /// Removes and returns a call, if `binding` matches its caller and request.
+    /// Removes and returns a call if `binding` matches the caller and the request of the call.
     ///
     /// # Errors
+    ///
     /// The call does not exist, belongs to another caller or request, or has expired.
     pub(super) fn take(&self, state: &str, binding: &RequestBinding) -> Result<Ongoing, Error> {
         let mut calls = self.calls();
@@ -96,11 +98,11 @@ impl Drop for Timer {
     }
 }
 
-/// Counts the calls of a bridge.
+/// Counts the calls that a bridge is forwarding.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallsInFlight(Arc<watch::Sender<usize>>);
 
-/// Counts one call. Dropping it decrements the count.
+/// Represents one counted call. Dropping this value decrements the count.
 #[derive(Debug)]
 pub(super) struct CallInFlight(CallsInFlight);
 
@@ -110,9 +112,9 @@ impl CallsInFlight {
         CallInFlight(self.clone())
     }
 
-    /// Waits until no call is in flight.
+    /// Waits until the bridge is not forwarding any call.
     pub(super) async fn none(&self) {
-        // Cannot fail, because the sender lives here.
+        // This cannot fail, because `self` owns the sender.
         let _ = self.0.subscribe().wait_for(|calls| *calls == 0).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One server connection of a bridge.
+//! One connection of a bridge to its server.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,34 +16,39 @@ use tokio::time::Instant;
 
 use super::logs::LogListeners;
 
-/// One server connection: shared, for one session, or for one call at a time.
+/// One connection to the server. The connection is shared by clients, or dedicated to one session or one
+/// call at a time.
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
-    /// The unique number of the server.
+    /// The unique number of the connection.
     number: u64,
-    /// Distinguishes the server from servers of other bridges and of earlier runs of this bridge.
+    /// A random text that distinguishes this connection from connections of other bridges and of earlier
+    /// runs of this bridge.
     nonce: Box<str>,
-    /// Watched resources, by URI.
+    /// The resources that callers watch for changes, by URI.
     watches: Mutex<HashMap<Box<str>, WatchedResource>>,
-    /// The subscription to changes of lists, once requested.
+    /// The subscription to changes of the lists of tools, prompts and resources, after the first request
+    /// for it.
     lists: Mutex<Watched>,
-    /// The requested log level (legacy era).
+    /// The log level that the bridge has requested from a legacy server.
     log_level: tokio::sync::Mutex<Option<LoggingLevel>>,
     pub(super) log_listeners: Arc<LogListeners>,
-    /// The share of a server that serves only one client.
+    /// The slot of a dedicated server, which counts toward the limit of servers.
     place: Mutex<Option<Share>>,
     is_alone: bool,
-    /// Serializes notifications about roots.
+    /// Locked while the bridge notifies the server of changed roots.
     roots: tokio::sync::Mutex<()>,
-    /// `true` while a notification is pending.
+    /// `true` while a notification of changed roots waits for the lock `roots`.
     roots_are_due: AtomicBool,
     since: Instant,
 }
 
-/// A subscription, possibly still being set up. Concurrent users of the same subscription wait for it.
+/// A subscription to the server, which may still be starting. Callers that need the same subscription
+/// wait for it together.
 type Watched = Arc<OnceCell<Subscription>>;
 
-/// A caller's subscription to a resource. Dropping the last one unsubscribes.
+/// A caller's subscription to a resource. When the last [`Watch`] of a resource is dropped, the bridge
+/// unsubscribes.
 #[derive(Debug)]
 pub(crate) struct Watch {
     upstream: Arc<Upstream>,
@@ -52,11 +57,12 @@ pub(crate) struct Watch {
     watched: Watched,
 }
 
-/// A watched resource.
+/// A resource that callers watch for changes.
 #[derive(Debug)]
 struct WatchedResource {
     watched: Weak<OnceCell<Subscription>>,
-    /// The callers that watch the resource, with their number of watches. Empty only after all have gone.
+    /// The callers that watch the resource, with their number of [`Watch`] values. The map is empty after
+    /// the last watch was dropped.
     watchers: HashMap<Holder, usize>,
 }
 
@@ -89,13 +95,13 @@ impl Upstream {
         })
     }
 
-    /// Returns the unique number of the server.
+    /// Returns the unique number of the connection.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns the unique name of the server process. Returns an empty string over HTTP, where the process is
-    /// unknown.
+    /// Returns a unique name for the current run of the server process. Returns an empty string over
+    /// HTTP, because the bridge does not notice restarts of an HTTP server.
     pub(super) fn run(&self) -> String {
         if self.client.is_on_stream() {
             format!("{}-{}", self.nonce, self.client.losses())
@@ -104,34 +110,35 @@ impl Upstream {
         }
     }
 
-    /// `true` if the server is permanently closed.
+    /// Returns `true` if the connection is permanently closed.
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
-    /// Returns the time since the connection.
+    /// Returns the time since the connection was created.
     pub(super) fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Releases the share of this server, even while the server is in use.
+    /// Releases the slot of this server, even while the server is in use.
     pub(super) fn make_room(&self) {
         drop(self.place().take());
     }
 
-    /// Returns `true` for a server that serves only one client and counts against `holder`.
+    /// Returns `true` if this is a dedicated server that counts toward the share of `holder`.
     pub(super) fn is_of(&self, holder: &Holder) -> bool {
         self.place().as_ref().is_some_and(|place| place.holder() == Some(holder))
     }
 
-    /// Stops counting an idle server against its caller.
+    /// Makes an idle server count toward the limit of servers, but toward the share of no caller.
     pub(super) fn keep_place(&self) {
         if let Some(place) = self.place().as_mut() {
             place.keep();
         }
     }
 
-    /// Counts an idle server against `holder`. Returns `false` if the holder has reached its share.
+    /// Makes an idle server count toward the share of `holder`. Returns `false` if the holder has reached
+    /// its share.
     pub(super) fn assign_to(&self, holder: &Holder) -> bool {
         self.place().as_mut().is_none_or(|place| place.give_to(holder).is_ok())
     }
@@ -140,8 +147,8 @@ impl Upstream {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notifies the server that the client's roots have changed. Combines changes that occur while a
-    /// notification is pending.
+    /// Notifies the server that the client's roots have changed. If a notification is already waiting to
+    /// be sent, does not send a second one.
     pub(super) fn notify_roots_changed(self: Arc<Self>) {
         if self.roots_are_due.swap(true, Ordering::AcqRel) {
             return;
@@ -149,23 +156,24 @@ impl Upstream {
         tokio::spawn(async move {
             let _turn = self.roots.lock().await;
             self.roots_are_due.store(false, Ordering::Release);
-            // A server that has gone asks for the roots after its restart.
+            // Ignore errors, because the server asks for the roots again after a restart.
             let _ = self.client.roots_changed().await;
         });
     }
 
-    /// Copies the log level and the listeners of `gone`, which this server replaces. Clients do not repeat
-    /// their requests.
+    /// Copies the log level and the listeners of `gone`, which this connection replaces. Clients do not
+    /// repeat their requests for log messages.
     pub(super) fn log_as(&self, gone: &Self) {
         self.log_listeners.copy_from(&gone.log_listeners);
         self.client.log_as(&gone.client);
     }
 
-    /// Requests the log messages for all listeners. Each listener receives only its own levels.
+    /// Requests the log messages that all listeners want. Each listener receives only the severities that
+    /// it requested.
     pub(super) async fn log_for_listeners(&self) -> Result<(), McpClientError> {
         let mut asked = self.log_level.lock().await;
         let finest = self.log_listeners.finest();
-        // Sessions without a log level get the usual one.
+        // Sessions that request no level get log messages of level `info` and above.
         let finest = if self.is_alone { finest } else { finest.min(Some(LoggingLevel::Info)) };
         match finest {
             Some(level) if *asked != finest => self.ask_for_logs(&mut asked, level).await,
@@ -173,8 +181,8 @@ impl Upstream {
         }
     }
 
-    /// Requests log messages from `level` upward, unless a lower level is already requested. Ignores errors,
-    /// and does not wait while another call changes the level.
+    /// Requests log messages of the severity `level` and above, unless a lower level was already
+    /// requested. Ignores errors. Does nothing while another call changes the level.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
         let Ok(mut asked) = self.log_level.try_lock() else { return };
         if asked.is_none_or(|asked| level < asked) {
@@ -193,7 +201,7 @@ impl Upstream {
         Ok(())
     }
 
-    /// Subscribes to changes of a resource for `holder`, until the returned value is dropped.
+    /// Subscribes `holder` to changes of a resource. Dropping the returned value ends the subscription.
     pub(crate) async fn watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, McpClientError> {
         let watch = self.begin_watch(uri, holder).map_err(McpClientError::Server)?;
         let filter = SubscriptionFilter {
@@ -204,10 +212,12 @@ impl Upstream {
         Ok(watch)
     }
 
-    /// Registers `holder` as a watcher of a resource, which it may share with others.
+    /// Registers `holder` as a watcher of a resource. Several callers can watch the same resource with
+    /// one subscription.
     ///
     /// # Errors
-    /// Too many resources are watched, in total or by `holder`.
+    ///
+    /// Too many resources are watched: by all callers, or by `holder`.
     fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
         let mut resources = self.watches();
         let standing = resources.get_mut(uri).and_then(|resource| {
@@ -226,7 +236,7 @@ impl Upstream {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes to changes of lists for the lifetime of this server.
+    /// Subscribes to changes of the lists of tools, prompts and resources, until this connection closes.
     pub(super) async fn watch_lists(&self) -> Result<(), McpClientError> {
         let filter = SubscriptionFilter {
             tools_list_changed: Some(true),
@@ -248,14 +258,14 @@ impl Upstream {
 }
 
 impl Drop for Upstream {
-    /// Closes the connection, because no other code learns that the server is unused. A server over HTTP does
-    /// not notice this.
+    /// Closes the connection, because no other code notices that the connection is unused. A server over
+    /// HTTP does not notice that the connection closes.
     fn drop(&mut self) {
         self.client.close_apart();
     }
 }
 
-/// Adds a resource with `holder` as its first watcher.
+/// Adds a watched resource with `holder` as its first watcher.
 fn begin_watched(
     resources: &mut HashMap<Box<str>, WatchedResource>,
     uri: &str,
@@ -281,7 +291,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut watches = self.upstream.watches();
         let Some(resource) = watches.get_mut(&self.uri) else { return };
-        // A new subscription to the same resource may have replaced the entry.
+        // Another subscription to the same resource may have replaced this entry.
         if !std::ptr::eq(resource.watched.as_ptr(), Arc::as_ptr(&self.watched)) {
             return;
         }
@@ -294,7 +304,7 @@ impl Drop for Watch {
     }
 }
 
-/// `true` if the subscription is active or being set up.
+/// Returns `true` if the subscription is active or still starting.
 fn is_useful(watched: &Watched) -> bool {
     watched.get().is_none_or(|subscription| subscription.end().is_none())
 }
@@ -305,10 +315,11 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// Maximum time for a server to change its log level. Other sessions wait for this.
+/// Maximum time that the bridge waits for a server to change its log level. Other sessions that request
+/// log messages wait in the meantime.
 const LOGS_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum number of watched resources of one server, by all callers.
+/// Maximum number of resources that all callers together can watch at one server.
 const WATCHES_MAX: usize = 10_000;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The servers behind a bridge: the shared server, and the servers for one session or one call.
+//! The connections of a bridge to its server: one shared server, and dedicated servers for one session or
+//! one call at a time.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,13 +23,14 @@ use super::session_requester::{self, OriginClient};
 use super::tasks::{Names, Owner, Tasks, TasksMax, TasksOfSession};
 use super::upstream::{Upstream, Watch};
 
-/// Connects a client to the server.
+/// Creates an MCP client that connects to the server.
 pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
 
-/// The MCP server of the bridge, which receives changes from the servers behind it.
+/// The MCP server that clients connect to. Notifications of the servers behind the bridge go to its
+/// clients.
 pub(super) type Near = Arc<OnceLock<Weak<ServerCore>>>;
 
-/// Creates connections to the server in each era. All of them share the limit
+/// The settings for connections to the server. Connections of both eras count toward the same limit
 /// [`servers_max`](BridgeOptions::servers_max).
 pub(super) struct Connector {
     pub(super) options: BridgeOptions,
@@ -36,43 +38,43 @@ pub(super) struct Connector {
     pub(super) near: Near,
     pub(super) places: Arc<Shares>,
     pub(super) dropped: Arc<DroppedMessages>,
-    /// `true` once no more servers may be started.
+    /// `true` after the bridge has stopped opening connections.
     pub(super) is_ending: Arc<AtomicBool>,
 }
 
-/// The servers behind a bridge.
+/// All connections of a bridge to its server in one era.
 pub(super) struct Upstreams {
     connect: Connect,
     options: McpClientOptions,
-    /// The era of the server, once known.
+    /// The era of the server, or `Auto` before the bridge has detected the era.
     pub(super) era: EraChoice,
     has_server_per_session: bool,
-    /// Time that the client of a session has for an answer.
+    /// Maximum time that a question waits for the answer of a session's client.
     question_wait: Duration,
     near: Near,
-    /// Receives task notifications.
+    /// The tasks of 2025-11-25 that the bridge tracks.
     pub(super) tasks: Arc<Tasks>,
     dropped: Arc<DroppedMessages>,
     shared: ArcSwapOption<Upstream>,
-    /// Time of the last connection of the shared server. Locked during a connection attempt.
+    /// Time of the last connection attempt of the shared server. Locked during an attempt.
     connecting: tokio::sync::Mutex<Option<Instant>>,
-    /// The servers of sessions, which must be closed at the end.
+    /// The dedicated servers of sessions, which `close` must close.
     of_sessions: Mutex<Vec<Weak<Upstream>>>,
     leases: Arc<Leases>,
-    /// Shares for servers that serve only one session or one call.
+    /// Limits the number of dedicated servers.
     places: Arc<Shares>,
     servers_max: usize,
     last_party: AtomicU64,
-    /// Time after which an unused server for one client is closed. `is_swept` is `true` once the task for
-    /// this runs.
+    /// Time after which an unused dedicated server is closed. `is_swept` is `true` after the background
+    /// task for this has started.
     idle: Duration,
     is_swept: AtomicBool,
-    /// `true` once no more servers may be started.
+    /// `true` after the bridge has stopped opening connections.
     is_ending: Arc<AtomicBool>,
 }
 
 impl Upstreams {
-    /// Creates the servers in `era`, without a connection.
+    /// Creates the state for the era `era`, without connecting to the server.
     pub(super) fn new(connector: &Connector, era: EraChoice) -> Self {
         let options = &connector.options;
         Self {
@@ -101,12 +103,12 @@ impl Upstreams {
         &self.dropped
     }
 
-    /// Returns a unique number for a server or a party.
+    /// Returns a unique number for a server or a requester.
     pub(super) fn next_id(&self) -> u64 {
         self.last_party.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Connects to the first server, which describes itself.
+    /// Connects to the server for the first time, to learn its capabilities.
     pub(super) fn connect_first(&self) -> Result<Arc<Upstream>, McpClientError> {
         self.connect_to_share()
     }
@@ -118,18 +120,18 @@ impl Upstreams {
         Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
     }
 
-    /// Returns `true` if the server is connected by a stream, such as a child process.
+    /// Returns `true` if the connection to the server is a stream, for example to a child process.
     pub(super) fn are_on_stream(&self) -> bool {
         self.shared.load().as_ref().is_some_and(|upstream| upstream.client.is_on_stream())
     }
 
-    /// Makes `upstream` the shared server.
+    /// Stores `upstream` as the shared server.
     pub(super) fn put(&mut self, upstream: Arc<Upstream>) {
         self.shared.store(Some(upstream));
         *self.connecting.get_mut() = Some(Instant::now());
     }
 
-    /// Returns the shared server, for clients that cannot answer questions.
+    /// Returns the shared server, which serves clients that cannot answer questions.
     pub(super) async fn plain(&self) -> Result<Arc<Upstream>, McpClientError> {
         if let Some(upstream) = self.usable() {
             return Ok(upstream);
@@ -155,8 +157,8 @@ impl Upstreams {
         self.shared.load_full().filter(|upstream| !upstream.is_closed())
     }
 
-    /// Returns the server for the requests of a session. A session gets its own server if its client can
-    /// answer questions.
+    /// Returns the server for the requests of a session. If the client can answer questions, the session
+    /// gets a dedicated server.
     pub(super) async fn of_session(
         &self,
         session: &Arc<Session>,
@@ -176,13 +178,13 @@ impl Upstreams {
         upstream.log_listeners.add_session(session, self.names(state, upstream.number()));
     }
 
-    /// Returns the mapping of task ids between the client of a session and a server. Returns `None` if calls
-    /// cannot become tasks.
+    /// Returns the mapping of task ids between the client of a session and the server. Returns `None` if
+    /// the bridge does not forward tasks for this session.
     fn names(&self, state: &SessionState, server: u64) -> Option<Names> {
         state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), server))
     }
 
-    /// Requests log messages for a session, in addition to those for other sessions.
+    /// Requests the log messages that a session wants, in addition to the messages for other sessions.
     pub(super) async fn log_for(
         &self,
         upstream: &Upstream,
@@ -193,7 +195,8 @@ impl Upstreams {
         upstream.log_for_listeners().await
     }
 
-    /// Returns the server of this session alone. Replaces a closed server after a pause.
+    /// Returns the dedicated server of a session. If that server is closed, replaces it, but not within
+    /// [`RECONNECT_PAUSE`] after its start.
     fn own_of(&self, session: &Arc<Session>, state: &SessionState) -> Result<Arc<Upstream>, McpClientError> {
         let mut own = state.upstream();
         match &*own {
@@ -232,8 +235,8 @@ impl Upstreams {
         Ok(upstream)
     }
 
-    /// Takes a share for another server of `holder`. If the limit is reached, ends an idle server, unless the
-    /// holder has reached its share.
+    /// Reserves a slot for another dedicated server of `holder`. If all slots are in use, closes an idle
+    /// server, unless `holder` has reached its share.
     fn place_for(&self, holder: &Holder) -> Result<Share, LimitReached> {
         self.leases.sweep();
         match self.places.take(holder, 1) {
@@ -245,7 +248,8 @@ impl Upstreams {
         }
     }
 
-    /// Returns the server for the next call of `lessee`. The server counts against `holder`.
+    /// Returns the dedicated server that will handle the next call with the key `pool_key`. The server
+    /// counts toward the share of `holder`.
     pub(super) async fn next_leased(
         &self,
         pool_key: PoolKey,
@@ -254,7 +258,8 @@ impl Upstreams {
         Ok(self.lease(pool_key, holder).await?.give_back())
     }
 
-    /// Returns a server for one call of `lessee`. The server counts against `holder`.
+    /// Returns a dedicated server for one call with the key `pool_key`. The server counts toward the
+    /// share of `holder`.
     pub(super) async fn lease(&self, pool_key: PoolKey, holder: &Holder) -> Result<Lease, McpClientError> {
         let until = Instant::now() + LEASE_WAIT;
         let place = loop {
@@ -268,7 +273,8 @@ impl Upstreams {
             if self.are_all_kept(refusal, holder) || Instant::now() >= until {
                 return Err(too_many(refusal));
             }
-            // A server that becomes idle keeps its share and sends no notification, so poll.
+            // A server that becomes idle keeps its slot, so `released` does not report it. Therefore poll
+            // for idle servers.
             let _ = timeout(LEASE_LOOK, self.places.released()).await;
         };
         let said = serde_json::from_str(&pool_key.capabilities);
@@ -280,8 +286,8 @@ impl Upstreams {
         Ok(self.leases.lease(pool_key, Upstream::new(client, number, Some(place), listeners)))
     }
 
-    /// Returns `true` if sessions and subscriptions occupy all servers that serve only one client, or all
-    /// servers of `holder` if these are the limit. Then the end of a call frees no server.
+    /// Returns `true` if sessions and subscriptions occupy all dedicated servers, or all dedicated
+    /// servers of `holder` if the holder has reached its share. The end of a call then frees no server.
     fn are_all_kept(&self, refusal: LimitReached, holder: &Holder) -> bool {
         let (max, holder) = match refusal {
             LimitReached::Full => (self.servers_max, None),
@@ -293,7 +299,7 @@ impl Upstreams {
         of_sessions.filter(|upstream| is_counted(upstream)).count() + self.leases.watched(is_counted) >= max
     }
 
-    /// Starts the task that closes unused servers and sessions, also without further requests.
+    /// Starts the background task that closes unused servers and sessions even if no requests arrive.
     fn sweep_from_now_on(&self) {
         if self.is_swept.swap(true, Ordering::Relaxed) {
             return;
@@ -331,7 +337,8 @@ impl Upstreams {
         (self.connect)(builder.options(options))
     }
 
-    /// Returns a client builder that forwards changes and log messages to all interested clients.
+    /// Returns a client builder that forwards the server's notifications and log messages to all
+    /// interested clients.
     fn telling_all(&self, _number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
         let on_log = listeners.handler(&self.dropped);
@@ -344,13 +351,13 @@ impl Upstreams {
         })
     }
 
-    /// Closes all servers, and starts no more.
+    /// Closes all connections permanently: the bridge does not connect again.
     pub(super) async fn end(&self) {
         self.is_ending.store(true, Ordering::Release);
         self.close().await;
     }
 
-    /// Closes all servers.
+    /// Closes all connections.
     pub(super) async fn close(&self) {
         let of_sessions =
             std::mem::take(&mut *self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner));
@@ -359,17 +366,17 @@ impl Upstreams {
             self.shared.swap(None).into_iter().chain(of_sessions).chain(self.leases.end_all()).collect();
         let closing = all.iter().map(|upstream| tokio::spawn(upstream.client.clone().close()));
         for closed in closing.collect::<Vec<_>>() {
-            // A failed task has also ended.
+            // An error means that the task panicked, so nothing is left to wait for.
             let _ = closed.await;
         }
     }
 }
 
-/// Renews the subscriptions of a session at `upstream`, which replaces another server. Reports everything as
-/// changed, because changes may have been missed.
+/// Renews the subscriptions of a session at `upstream`, which replaces a closed server. Then notifies the
+/// session as if everything had changed, because the session may have missed changes.
 fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc<Upstream>) {
     let mut watches = state.watches();
-    // All subscriptions are at the same server.
+    // All subscriptions of a session use the same server.
     if watches.values().next().is_none_or(|watch| watch.is_of(upstream)) {
         return;
     }
@@ -379,7 +386,7 @@ fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc
     tokio::spawn(async move {
         let watching = async {
             for uri in gone.into_keys() {
-                // A resource that no longer exists has no changes.
+                // Ignore errors, because a resource that no longer exists cannot change.
                 if let Ok(watch) = upstream.watch(&uri, session.holder()).await {
                     state.watches().insert(uri, watch);
                 }
@@ -388,13 +395,13 @@ fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc
         };
         tokio::select! {
             () = watching => {}
-            // A server that does not respond must not keep the session alive.
+            // If the server does not respond, this task must not keep the session alive.
             () = session.ended() => {}
         }
     });
 }
 
-/// Forwards notifications of a session's own server to that session.
+/// Forwards notifications of a session's dedicated server to that session.
 fn tell_session(
     session: &Arc<Session>,
     dropped: &Arc<DroppedMessages>,
@@ -432,34 +439,35 @@ fn too_many(refusal: LimitReached) -> McpClientError {
     }
 }
 
-/// `true` if a server may ask the client any questions.
+/// Returns `true` if the client can answer at least one kind of question.
 pub(super) const fn accepts_questions(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
 }
 
-/// Minimum time between two connections to a server that has closed.
+/// Minimum time between two connections to a server that has closed the first connection.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 
-/// Minimum time between two searches for unused servers.
+/// Minimum time between two runs of the task that closes unused servers and sessions.
 const SWEEP_MIN: Duration = Duration::from_millis(50);
 
-/// Maximum time that a call waits for its own server.
+/// Maximum time that a call waits for a dedicated server.
 const LEASE_WAIT: Duration = Duration::from_secs(30);
 
-/// Polling interval for a free server.
+/// Interval at which a waiting call looks for an idle server.
 const LEASE_LOOK: Duration = Duration::from_millis(50);
 
-/// The state of a bridge for one session, except for the server of its era. The order of the fields matters:
-/// at the end of the session, the bridge cancels the tasks before it closes the session's server.
+/// The state of a session in a bridge, except for the era of its server. The order of the fields matters:
+/// at the end of the session, the bridge cancels the tasks before it closes the session's dedicated
+/// server.
 #[derive(Debug)]
 pub(super) struct SessionState {
-    /// `true` once the shared server knows that the session requests log messages.
+    /// `true` after the session was added to the log listeners of the shared server.
     hears_logs: AtomicBool,
-    /// Cancels the client's tasks of 2025-11-25.
+    /// Cancels the client's tasks of 2025-11-25 at the end of the session.
     tasks: Option<TasksOfSession>,
-    /// The server of this session alone, if any.
+    /// The dedicated server of the session, if any.
     upstream: Mutex<Option<Arc<Upstream>>>,
-    /// Subscriptions to resources, by URI.
+    /// The session's subscriptions to resources, by URI.
     watches: Mutex<HashMap<String, Watch>>,
 }
 
@@ -469,22 +477,24 @@ impl SessionState {
         Self { hears_logs, tasks, upstream: Mutex::default(), watches: Mutex::default() }
     }
 
-    /// Returns the owner of the client's tasks. Returns `None` if calls cannot become tasks.
+    /// Returns the owner of the client's tasks. Returns `None` if the bridge does not forward tasks for
+    /// this session.
     pub(super) fn owner(&self) -> Option<&Owner> {
         self.tasks.as_ref().map(TasksOfSession::owner)
     }
 
-    /// Returns the server of this session alone.
+    /// Returns the dedicated server of the session, if any.
     pub(super) fn upstream(&self) -> MutexGuard<'_, Option<Arc<Upstream>>> {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the subscriptions to resources.
+    /// Returns the session's subscriptions to resources.
     pub(super) fn watches(&self) -> MutexGuard<'_, HashMap<String, Watch>> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns `true` the first time only. The shared server then adds the session to its log listeners.
+    /// Returns `true` only at the first call. The caller then adds the session to the log listeners of
+    /// the shared server.
     pub(super) fn start_listening_to_logs(&self) -> bool {
         !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
     }

@@ -13,12 +13,12 @@ pub struct Error {
     pub code: ErrorCode,
     /// A short description of the error.
     pub message: Cow<'static, str>,
-    /// Additional data. Its form depends on the code.
+    /// Additional data, in a format that depends on the error code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
-/// The kind of an error, with the numbers of JSON-RPC 2.0 and MCP.
+/// The kind of an error: a number that JSON-RPC 2.0 or MCP defines.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ErrorCode(pub i64);
@@ -39,7 +39,7 @@ impl Error {
         Self::new(ErrorCode::INTERNAL_ERROR, message)
     }
 
-    /// Adds data.
+    /// Adds additional data to the error.
     #[must_use]
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);
@@ -52,17 +52,17 @@ impl ErrorCode {
     pub const PARSE_ERROR: Self = Self(-32700);
     /// The message is JSON, but not a JSON-RPC message.
     pub const INVALID_REQUEST: Self = Self(-32600);
-    /// There is no such method.
+    /// The server does not have the requested method.
     pub const METHOD_NOT_FOUND: Self = Self(-32601);
     /// The parameters do not match the method.
     pub const INVALID_PARAMS: Self = Self(-32602);
-    /// The server failed.
+    /// The server failed to handle the request.
     pub const INTERNAL_ERROR: Self = Self(-32603);
-    /// There is no such resource. Only in revisions up to 2025-11-25; later revisions use
-    /// [`INVALID_PARAMS`](Self::INVALID_PARAMS).
+    /// The server does not have the requested resource. Servers use this code only up to 2025-11-25.
+    /// Later revisions use [`INVALID_PARAMS`](Self::INVALID_PARAMS).
     pub const RESOURCE_NOT_FOUND: Self = Self(-32002);
-    /// The user must visit the pages in the data first. Only in 2025-11-25; later revisions return questions
-    /// as a result.
+    /// The user must first visit the web pages that the error data lists. Servers use this code only in
+    /// 2025-11-25. Later revisions return such questions as a result.
     pub const URL_ELICITATION_REQUIRED: Self = Self(-32042);
     /// A header is missing, malformed, or different from the body (2026-07-28).
     pub const HEADER_MISMATCH: Self = Self(-32020);

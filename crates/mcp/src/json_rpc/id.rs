@@ -7,13 +7,13 @@ use core::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-/// A borrowed request id: an integer, or a string of at most [`ID_BYTES_MAX`] bytes. Never `null` and never a
-/// fraction.
+/// A borrowed request id: an integer, or a string of at most [`ID_BYTES_MAX`] bytes. `null` and fractions
+/// are not valid ids.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Id<'a> {
     /// An integer.
     Integer(i64),
-    /// A string. It is borrowed unless it contains escapes.
+    /// A string, borrowed from the message unless it contains escapes.
     String(Cow<'a, str>),
 }
 
@@ -28,7 +28,7 @@ pub enum RequestId {
 }
 
 impl Id<'_> {
-    /// Returns an owned copy.
+    /// Returns an owned copy of the id.
     pub fn to_owned(&self) -> RequestId {
         match self {
             Self::Integer(integer) => RequestId::Integer(*integer),

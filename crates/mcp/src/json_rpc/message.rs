@@ -1,4 +1,4 @@
-//! Parsing of messages.
+//! Parses messages.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{Error, ErrorCode, Id};
 
-/// A message.
+/// A JSON-RPC message.
 #[derive(Debug)]
 pub enum Message<'a> {
     /// A message that needs an answer.
@@ -28,18 +28,18 @@ pub enum Message<'a> {
 pub struct Request<'a> {
     /// The id of the request.
     pub id: Id<'a>,
-    /// The method.
+    /// The name of the method.
     pub method: Cow<'a, str>,
-    /// The parameters as JSON: an object, if there are any.
+    /// The parameters: a JSON object, or `None` if the message has no parameters.
     pub params: Option<&'a RawValue>,
 }
 
 /// A message without an answer.
 #[derive(Debug)]
 pub struct Notification<'a> {
-    /// The method.
+    /// The name of the method.
     pub method: Cow<'a, str>,
-    /// The parameters as JSON: an object, if there are any.
+    /// The parameters: a JSON object, or `None` if the message has no parameters.
     pub params: Option<&'a RawValue>,
 }
 
@@ -52,20 +52,21 @@ pub struct Response<'a> {
     pub outcome: Result<&'a RawValue, Error>,
 }
 
-/// An invalid message, and the error for its sender.
+/// The reason why a message is invalid, for the error response to its sender.
 #[derive(Debug)]
 pub struct Invalid<'a> {
-    /// The id for the error response, if it was readable.
+    /// The id for the error response. `None` if the id of the message is absent or invalid.
     pub id: Option<Id<'a>>,
-    /// The error.
+    /// The error for the response.
     pub error: Error,
 }
 
 /// Parses one message.
 ///
 /// # Errors
-/// [`ErrorCode::PARSE_ERROR`] if the message is not JSON or not UTF-8. [`ErrorCode::INVALID_REQUEST`] if it
-/// is not a JSON-RPC 2.0 message, or contains a member of the envelope twice.
+///
+/// [`ErrorCode::PARSE_ERROR`] if the message is not JSON or not UTF-8. [`ErrorCode::INVALID_REQUEST`] if
+/// the message is not a JSON-RPC 2.0 message, or contains a member of the envelope twice.
 #[expect(clippy::result_large_err, reason = "the error is no larger than the message in `Ok`")]
 pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     let text = core::str::from_utf8(bytes).map_err(|_| not_json())?;
@@ -105,8 +106,8 @@ pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     }
 }
 
-/// Reads the result in the answer to request `id`, in one pass with the message. Returns `None` if `bytes`
-/// is any other message or the result is not an `R`. Use [`parse`] for such messages.
+/// Parses the answer to request `id` and its result in one pass. Returns `None` if `bytes` is any other
+/// message, or if the result is not a valid `R`. The caller should then use [`parse`].
 pub fn read_result<'a, R: Deserialize<'a>>(bytes: &'a [u8], id: &Id<'_>) -> Option<R> {
     let text = core::str::from_utf8(bytes).ok()?;
     let envelope: Envelope<'_, IgnoredAny, Object<R>> = serde_json::from_str(text).ok()?;
@@ -121,8 +122,8 @@ pub fn read_result<'a, R: Deserialize<'a>>(bytes: &'a [u8], id: &Id<'_>) -> Opti
     result.map(|Object(result)| result)
 }
 
-/// Reads the id and the parameters of a request of `method`, in one pass with the message. Returns `None` if
-/// `bytes` is any other message or the parameters are not a `P`. Use [`parse`] for such messages.
+/// Parses a request of the method `method` and its parameters in one pass. Returns `None` if `bytes` is
+/// any other message, or if the parameters are not a valid `P`. The caller should then use [`parse`].
 pub fn read_request<'a, P: Deserialize<'a>>(bytes: &'a [u8], method: &str) -> Option<(Id<'a>, P)> {
     let text = core::str::from_utf8(bytes).ok()?;
     let envelope: Envelope<'_, Object<P>, IgnoredAny> = serde_json::from_str(text).ok()?;
@@ -149,13 +150,14 @@ fn not_json<'a>() -> Invalid<'a> {
     Invalid { id: None, error: Error::new(ErrorCode::PARSE_ERROR, "the message is not JSON") }
 }
 
-/// Returns the error for an invalid envelope, with the id if there is one. The envelope was not read
-/// completely.
+/// Returns the error for a message with an invalid envelope. The error contains the id of the message if
+/// the id is valid. This function reads the id again, because serde stopped inside of the envelope.
 fn no_envelope(text: &str) -> Invalid<'_> {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return not_json();
     }
-    // serde would read an array as the members in their order.
+    // Only objects have an id. Without this check, serde would read an array as if its elements were the
+    // values of the members.
     let identified = text.trim_start().starts_with('{').then(|| serde_json::from_str(text));
     let id = identified.and_then(Result::ok).and_then(|Identified { id }| id);
     invalid(id, "the message is not a JSON-RPC request, notification or response")
@@ -167,8 +169,8 @@ struct Identified<'a> {
     id: Option<Id<'a>>,
 }
 
-/// The members of all kinds of messages. The parameters have type `P` and the result has type `R`. Other
-/// members are ignored.
+/// The members that messages of all kinds have. The parameters have type `P` and the result has type `R`.
+/// The parser ignores other members.
 struct Envelope<'a, P, R> {
     jsonrpc: Option<Cow<'a, str>>,
     id: Option<&'a RawValue>,
@@ -211,7 +213,8 @@ impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Visitor<'de> for EnvelopeVis
     }
 }
 
-/// Accepts only objects. serde's derived types would also read an array as the members in their order.
+/// A value that must be a JSON object. Types with a derived `Deserialize` also accept an array, and read
+/// its elements as the values of the members.
 struct Object<R>(R);
 
 impl<'de, R: Deserialize<'de>> Deserialize<'de> for Object<R> {
@@ -234,8 +237,8 @@ impl<'de, R: Deserialize<'de>> Visitor<'de> for ObjectVisitor<R> {
     }
 }
 
-/// Reads the value of a member that must occur only once. A duplicate is an error, because two readers could
-/// use different values.
+/// Reads the value of a member. Returns an error for a duplicate member, because two programs that read
+/// the message could use different values.
 fn once<'de, A: MapAccess<'de>, V: Deserialize<'de>, T>(
     place: &mut Option<T>,
     member: &'static str,
@@ -249,14 +252,16 @@ fn once<'de, A: MapAccess<'de>, V: Deserialize<'de>, T>(
     Ok(())
 }
 
-/// A string. It is borrowed unless it contains escapes.
+/// A string, borrowed from the message unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Returns the messages of a batch, if `bytes` is one. Only revision 2025-03-26 has batches.
+/// Splits a batch into its messages. Returns `None` if `bytes` is not a JSON array. Only revision
+/// 2025-03-26 has batches.
 ///
 /// # Errors
-/// The array is not JSON, is empty, or has more than [`BATCH_MESSAGES_MAX`] messages.
+///
+/// The batch is not valid JSON, is empty, or has more than [`BATCH_MESSAGES_MAX`] messages.
 pub fn split_batch(bytes: &[u8]) -> Option<Result<Vec<&RawValue>, Error>> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
         return None;
@@ -302,5 +307,5 @@ impl<'de> Visitor<'de> for BatchVisitor {
     }
 }
 
-/// Maximum number of messages in a batch. Each message needs an answer.
+/// Maximum number of messages in a batch. The number is limited because each message needs an answer.
 pub const BATCH_MESSAGES_MAX: usize = 100;

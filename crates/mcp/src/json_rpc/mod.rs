@@ -1,6 +1,6 @@
-//! JSON-RPC 2.0 as MCP uses it: the envelope of every message.
+//! Reads and writes JSON-RPC 2.0, the envelope of every MCP message.
 //!
-//! Parsing a message builds no tree: `params` and `result` stay JSON text.
+//! The parser does not build a tree of values: `params` and `result` stay JSON text.
 
 // reading
 mod id;

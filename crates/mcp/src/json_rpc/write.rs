@@ -1,4 +1,4 @@
-//! Writing of messages. Each message is one line of JSON, without the line end.
+//! Writes messages. Each message is one line of JSON, without the line end.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::{Error, Id};
 
-/// Appends a response. `result` must append a JSON value. If `result` fails, the response becomes an error.
+/// Appends a response. The function `result` must append a JSON value. If `result` fails, the response
+/// contains its error instead.
 pub fn write_result(
     output: &mut Vec<u8>,
     id: &Id<'_>,
@@ -25,7 +26,7 @@ pub fn write_result(
     }
 }
 
-/// Appends an error response. The id is absent if the request's id is unknown.
+/// Appends an error response. `id` must be `None` if the id of the request is unknown.
 pub fn write_error(output: &mut Vec<u8>, id: Option<&Id<'_>>, error: &Error) {
     output.extend_from_slice(br#"{"jsonrpc":"2.0","#);
     if let Some(id) = id {
@@ -54,10 +55,11 @@ pub fn write_request(output: &mut Vec<u8>, id: &Id<'_>, method: &str, params: &i
     output.push(b'}');
 }
 
-/// Appends a request. `params` must append a JSON object.
+/// Appends a request. The function `params` must append a JSON object.
 ///
 /// # Errors
-/// The error of `params`. Nothing is appended then.
+///
+/// The function `params` failed. In that case, `output` is unchanged.
 pub fn write_request_with<E>(
     output: &mut Vec<u8>,
     id: &Id<'_>,
@@ -74,8 +76,8 @@ pub fn write_request_with<E>(
     Ok(())
 }
 
-/// Appends the beginning of a request. The caller must append the parameters, a JSON object, and a closing
-/// brace.
+/// Appends the beginning of a request. The caller must then append the parameters (a JSON object) and a
+/// closing brace.
 pub(crate) fn write_request_start(output: &mut Vec<u8>, id: &Id<'_>, method: &str) {
     output.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     write_json(output, id);
@@ -84,8 +86,8 @@ pub(crate) fn write_request_start(output: &mut Vec<u8>, id: &Id<'_>, method: &st
     output.extend_from_slice(br#","params":"#);
 }
 
-/// Appends `value` as JSON. Appends `null` if JSON cannot express the value; the types of this crate contain
-/// no such values.
+/// Appends `value` as JSON, or `null` if JSON cannot express the value. The types of this crate contain
+/// no values that JSON cannot express.
 fn write_json(output: &mut Vec<u8>, value: &impl Serialize) {
     let start = output.len();
     if serde_json::to_writer(&mut *output, value).is_err() {

@@ -1,4 +1,4 @@
-//! Headers that mirror the body.
+//! Writes and checks HTTP headers that mirror (repeat) values of the message body.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -13,17 +13,19 @@ use crate::param_headers::{PREFIX, ParamHeader};
 use crate::params::Params;
 use crate::schema::methods;
 
-/// Checks that the header of a POST names the same revision as its body. The rules for the other headers
-/// depend on the revision.
+/// Checks that the version header of a POST names the same revision as the body. This check is separate
+/// because the rules for all other headers depend on the revision.
 pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Result<(), Error> {
     check_plain(fields, "MCP-Protocol-Version", version)
 }
 
-/// Checks that the headers of a POST match its body, because intermediaries decide by the headers.
-/// [`check_meta`](super::check_meta) checks the header of the revision.
+/// Checks that the headers of a POST match its body, because intermediaries make decisions based on the
+/// headers. [`check_meta`](super::check_meta) checks the header that names the revision.
 ///
 /// # Errors
-/// [`ErrorCode::HEADER_MISMATCH`]: a header is missing, malformed, duplicated, or different from the body.
+///
+/// [`ErrorCode::HEADER_MISMATCH`] if a header is missing, malformed, duplicated, or different from the
+/// body.
 pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) -> Result<(), Error> {
     check_plain(fields, "Mcp-Method", method)?;
     let Some(name) = mirrored_name(method, params) else { return Ok(()) };
@@ -33,10 +35,11 @@ pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) 
     }
 }
 
-/// Checks the headers that mirror arguments of a tool.
+/// Checks the headers that mirror arguments of a tool call.
 ///
 /// # Errors
-/// The same as for [`check_headers`].
+///
+/// The function returns the same errors as [`check_headers`].
 pub fn check_param_headers(
     fields: FieldLines<'_>,
     headers: &[ParamHeader],
@@ -51,7 +54,8 @@ pub fn check_param_headers(
     })
 }
 
-/// Returns `true` if a POST of any revision has headers of 2026-07-28 that mirror its body.
+/// Returns `true` if a POST has a header that mirrors its body: `Mcp-Method`, `Mcp-Name` or
+/// `Mcp-Param-*`. Revision 2026-07-28 defines these headers, but clients of any revision can send them.
 pub fn has_mirroring_headers(fields: FieldLines<'_>) -> bool {
     fields.iter().any(|line| {
         let name = line.name.as_bytes();
@@ -62,14 +66,16 @@ pub fn has_mirroring_headers(fields: FieldLines<'_>) -> bool {
     })
 }
 
-/// Checks the mirroring headers of a POST of a legacy revision. Such a POST needs none of them.
+/// Checks the headers that mirror the body in a POST of a legacy revision. Such a POST does not need
+/// these headers.
 ///
-/// An intermediary that decides by these headers does not know the revision of the body. Without this check,
-/// a client could avoid the intermediary's rules by claiming an older revision. `method` is `None` for
-/// responses, `params` is `None` for notifications.
+/// An intermediary that makes decisions based on these headers does not know the revision of the body.
+/// Without this check, a client could avoid the intermediary's rules by claiming an older revision.
+/// `method` is `None` for responses. `params` is `None` for notifications.
 ///
 /// # Errors
-/// [`ErrorCode::HEADER_MISMATCH`]: a header is malformed, present twice, or contradicts the body.
+///
+/// [`ErrorCode::HEADER_MISMATCH`] if a header is malformed, present twice, or different from the body.
 pub fn check_present_headers(
     fields: FieldLines<'_>,
     method: Option<&str>,
@@ -88,10 +94,12 @@ pub fn check_present_headers(
     }
 }
 
-/// Checks the present headers that mirror arguments of a tool (see [`check_present_headers`]).
+/// Checks the headers that mirror arguments of a tool call, but accepts absent headers (see
+/// [`check_present_headers`]).
 ///
 /// # Errors
-/// The same as for [`check_present_headers`].
+///
+/// The function returns the same errors as [`check_present_headers`].
 pub fn check_present_param_headers(
     fields: FieldLines<'_>,
     headers: &[ParamHeader],
@@ -100,11 +108,13 @@ pub fn check_present_param_headers(
     headers.iter().try_for_each(|header| check_present_param_header(fields, header, arguments).map(drop))
 }
 
-/// Rejects headers `Mcp-Param-*`. For receivers that cannot compare them with the arguments: an intermediary
-/// may have made decisions by them.
+/// Rejects requests that have a header `Mcp-Param-*`. If a server cannot compare such a header with the
+/// arguments, the server must reject the request, because an intermediary may have made decisions based
+/// on the header.
 ///
 /// # Errors
-/// [`ErrorCode::HEADER_MISMATCH`]: there is such a header.
+///
+/// [`ErrorCode::HEADER_MISMATCH`] if the request has a header `Mcp-Param-*`.
 pub fn refuse_param_headers(fields: FieldLines<'_>) -> Result<(), Error> {
     let is_param = |name: &[u8]| {
         name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX.as_bytes()))
@@ -113,12 +123,12 @@ pub fn refuse_param_headers(fields: FieldLines<'_>) -> Result<(), Error> {
         None => Ok(()),
         Some(line) => {
             let name = line.name.as_str();
-            Err(mismatch(format!("the header `{name}` cannot be compared in this revision: do not send it")))
+            Err(mismatch(format!("cannot check the header `{name}` in this revision: do not send it")))
         }
     }
 }
 
-/// Returns `true` if the header is present and matches.
+/// Returns `true` if the header is present and matches the argument, and `false` if the header is absent.
 fn check_present_param_header(
     fields: FieldLines<'_>,
     header: &ParamHeader,
@@ -132,10 +142,11 @@ fn check_present_param_header(
     }
 }
 
-/// Appends the headers of a POST that mirror its body, except for the revision and the arguments. `name` is
-/// the tool, prompt, resource or task that the request names.
+/// Appends the headers of a POST that mirror its method and name. The caller must add the headers for the
+/// revision and the arguments. `name` identifies the tool, prompt, resource or task of the request.
 ///
 /// # Errors
+///
 /// The method contains characters that a header cannot contain.
 pub fn append_headers(
     field_lines: &mut FieldLinesBuf,
@@ -151,7 +162,7 @@ pub fn append_headers(
     Ok(())
 }
 
-/// Returns the value that `Mcp-Name` mirrors.
+/// Returns the value of the body that the header `Mcp-Name` mirrors.
 fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     let member = match method {
         methods::TOOLS_CALL | methods::PROMPTS_GET => &params.name,
@@ -162,8 +173,8 @@ fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     member.as_deref()
 }
 
-/// Checks a field that must occur only once and is never encoded: an intermediary that does not decode values
-/// must read the same value.
+/// Checks a header that must occur only once and is never encoded. An intermediary that does not decode
+/// headers must read the same value as the server.
 fn check_plain(fields: FieldLines<'_>, name: &str, expected: &str) -> Result<(), Error> {
     match once(fields, name)? {
         Some(value) if value == expected => Ok(()),
@@ -177,7 +188,7 @@ fn contradicts(name: &str, is_there: bool) -> Error {
     mismatch(format!("the header `{name}` {how}"))
 }
 
-/// Returns the decoded value of a field that must occur only once.
+/// Returns the decoded value of a header that must occur only once.
 fn single<'a>(fields: FieldLines<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
     let Some(value) = once(fields, name)? else { return Ok(None) };
     header_value::decode(value.as_bytes()).map(Some).map_err(|_| malformed(name))

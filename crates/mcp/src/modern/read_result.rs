@@ -1,4 +1,4 @@
-//! Reads results: the type of a result, and a fast path for results of tools.
+//! Reads the types of results, and provides a fast path for tool results.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -10,13 +10,15 @@ use super::result::ResultType;
 use crate::json_rpc::{Id, read_result};
 use crate::schema::{CallToolResult, ContentBlock, StructuredContent, ToolResultMeta, content_blocks};
 
-/// The result has an unknown type or is not an object. It must not be used as an answer.
+/// Error: a result has an unknown type or is not an object. A client must not use such a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownResultType;
 
-/// Returns the type of `result`. Servers of the legacy era do not state it; their results are complete.
+/// Returns the type of `result`. A result without a type is complete, because legacy servers do not send
+/// types.
 ///
 /// # Errors
+///
 /// See [`UnknownResultType`].
 pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
     if !result.get().starts_with('{') {
@@ -37,15 +39,15 @@ struct TypedResult<'a> {
     result_type: Option<Cow<'a, str>>,
 }
 
-/// Reads the complete result of a tool in the answer to request `id`, in one pass with the message. Returns
-/// `None` for all other messages. Use [`parse`](crate::json_rpc::parse) and
-/// [`result_type`](super::result_type) for these.
+/// Parses the answer to request `id` and its tool result in one pass. Returns `None` if `bytes` is not a
+/// complete tool result for this request. The caller should then use [`parse`](crate::json_rpc::parse)
+/// and [`result_type`](super::result_type).
 pub fn read_tool_result(bytes: &[u8], id: &Id<'_>) -> Option<CallToolResult> {
     let Complete { content, structured_content, is_error, meta, .. } = read_result(bytes, id)?;
     Some(CallToolResult { content, structured_content, is_error, meta })
 }
 
-/// The members of [`CallToolResult`], and the members that identify other types of results.
+/// The members of [`CallToolResult`], and the members that only other types of results have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Complete {
@@ -57,11 +59,11 @@ struct Complete {
     is_error: Option<bool>,
     #[serde(default, rename = "_meta")]
     meta: Option<ToolResultMeta>,
-    #[expect(dead_code, reason = "reading it fails for any other value")]
+    #[expect(dead_code, reason = "deserialization fails for any other value")]
     #[serde(default)]
     result_type: Option<IsComplete>,
-    /// The member of a task of 2025-11-25.
-    #[expect(dead_code, reason = "reading it fails for any value")]
+    /// This member exists only if the result is a task of 2025-11-25.
+    #[expect(dead_code, reason = "deserialization fails for any value")]
     #[serde(default)]
     task: Option<Nothing>,
 }

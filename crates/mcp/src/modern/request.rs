@@ -14,14 +14,15 @@ use crate::params::{RequestMeta, meta_keys};
 use crate::revision::{Era, Revision};
 use crate::schema::{ClientCapabilities, Implementation, InputResponses, LoggingLevel, MetaObject};
 
-/// Checks the required members of `_meta`, and returns the revision of the request. `headers` are the headers
-/// of the POST, if the request arrived over HTTP. A revision that differs from the header is a mismatch, even
-/// if it is unknown.
+/// Checks the required members of `_meta`, and returns the revision of the request. `headers` are the
+/// headers of the POST if the request arrived over HTTP. If `_meta` and the header name different
+/// revisions, the error is a mismatch, even if a revision is unknown.
 ///
 /// # Errors
-/// In this order: [`ErrorCode::INVALID_PARAMS`] if a member is missing; [`ErrorCode::HEADER_MISMATCH`] if
-/// `MCP-Protocol-Version` differs; [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] if the revision is unknown or
-/// of the legacy era.
+///
+/// The checks run in this order. [`ErrorCode::INVALID_PARAMS`] if a member is missing.
+/// [`ErrorCode::HEADER_MISMATCH`] if the header `MCP-Protocol-Version` differs from `_meta`.
+/// [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] if the revision is unknown or belongs to the legacy era.
 pub fn check_meta(meta: &RequestMeta<'_>, headers: Option<FieldLines<'_>>) -> Result<Revision, Error> {
     let missing = |member: &str| Error::invalid_params(format!("`_meta` must have `{member}`"));
     let Some(requested) = &meta.protocol_version else {
@@ -47,14 +48,16 @@ pub fn unsupported_version(requested: &str) -> Error {
 /// Returns the client's capabilities.
 ///
 /// # Errors
-/// [`ErrorCode::INVALID_PARAMS`]: the capabilities are malformed.
+///
+/// [`ErrorCode::INVALID_PARAMS`] if the capabilities are malformed.
 pub fn client_capabilities(meta: &RequestMeta<'_>) -> Result<ClientCapabilities, Error> {
     let raw = meta.client_capabilities.map_or("{}", |raw| raw.get());
     serde_json::from_str(raw)
         .map_err(|error| Error::invalid_params(format!("the client's capabilities are invalid: {error}")))
 }
 
-/// Returns the error for a request that needs the capabilities `required`.
+/// Returns the error for a request that needs the capabilities `required`, if the client lacks one of
+/// them.
 pub fn missing_capability(required: &ClientCapabilities) -> Error {
     Error::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, "the client lacks a required capability")
         .with_data(json!({"requiredCapabilities": required}))
@@ -63,29 +66,31 @@ pub fn missing_capability(required: &ClientCapabilities) -> Error {
 /// Writes requests with the required metadata of a client.
 #[derive(Clone, Debug)]
 pub struct RequestWriter {
-    /// The members of `_meta` that all requests have.
+    /// The members of `_meta` that all requests have, as JSON text.
     meta: Vec<u8>,
 }
 
-/// Metadata of a single request.
+/// Metadata that differs between the requests of a client.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RequestOptions<'a> {
-    /// `true` if the server should report progress. The progress token is the id of the request.
+    /// `true` if the server should report progress. The id of the request is then also the progress
+    /// token.
     pub wants_progress: bool,
-    /// The lowest level of log messages that the client wants.
+    /// The lowest severity of log messages that the client wants.
     pub log_level: Option<LoggingLevel>,
     /// Other members of `_meta`, such as the trace context.
     pub meta: Option<&'a MetaObject>,
 }
 
-/// The additional parameters of a further round: the answers, and the state that the server returned.
+/// The parameters that a client adds when it sends a request again: the answers to the server's
+/// questions, and the state that the server returned.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {
-    /// The answers.
+    /// The answers to the server's questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
-    /// The state, unchanged.
+    /// The state that the server returned, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_state: Option<alloc::string::String>,
 }
@@ -94,6 +99,7 @@ impl RequestWriter {
     /// Returns a writer for the requests of one client.
     ///
     /// # Errors
+    ///
     /// The client's capabilities, name or version cannot be written as JSON.
     pub fn new(
         revision: Revision,
@@ -112,6 +118,7 @@ impl RequestWriter {
     /// Appends a request. `params` are the parameters of the method without `_meta`.
     ///
     /// # Errors
+    ///
     /// The parameters cannot be written as a JSON object.
     pub fn write(
         &self,
@@ -127,7 +134,7 @@ impl RequestWriter {
         output.extend_from_slice(&self.meta);
         if let Some(level) = said.log_level {
             output.push(b',');
-            // Plain data, which can always be written.
+            // This cannot fail, because a log level is plain data.
             let _ = write_member(output, meta_keys::LOG_LEVEL, &level);
         }
         if said.wants_progress {

@@ -1,4 +1,4 @@
-//! Members that the modern era adds to each result.
+//! Writes results with the members that the modern era adds.
 
 use alloc::vec::Vec;
 
@@ -8,22 +8,22 @@ use crate::json_rpc::Error;
 use crate::params::meta_keys;
 use crate::schema::{CacheHint, Implementation, MetaObject};
 
-/// Writes results with the additional members: `resultType`, the cache hint, and the server's name and
-/// version.
+/// Writes results with the members that the modern era adds: `resultType`, the cache hint, and the
+/// server's name and version.
 #[derive(Clone, Debug)]
 pub struct ResultWriter {
-    /// `"io.modelcontextprotocol/serverInfo":{…}`
+    /// The JSON text `"io.modelcontextprotocol/serverInfo":{…}`.
     server_info: Vec<u8>,
 }
 
 /// The type of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResultType {
-    /// The request is answered.
+    /// The result answers the request completely.
     Complete,
-    /// The client must answer questions first.
+    /// The result contains questions that the client must answer first.
     InputRequired,
-    /// The answer comes from a task later.
+    /// The result names a task, which will provide the answer later.
     Task,
 }
 
@@ -41,6 +41,7 @@ impl ResultWriter {
     /// Returns a writer for the results of one server.
     ///
     /// # Errors
+    ///
     /// The server's name or version cannot be written as JSON.
     pub fn new(server_info: &Implementation) -> Result<Self, serde_json::Error> {
         let mut bytes = serde_json::to_vec(meta_keys::SERVER_INFO)?;
@@ -49,10 +50,11 @@ impl ResultWriter {
         Ok(Self { server_info: bytes })
     }
 
-    /// Appends a result. `members` are the members of the schema's type without `_meta`, and `meta` is
-    /// `_meta`.
+    /// Appends a result. `members` contains the members of the result except `_meta`. `meta` contains the
+    /// members of `_meta` that the result adds to the server's name and version.
     ///
     /// # Errors
+    ///
     /// The result cannot be written as a JSON object.
     pub fn write(
         &self,
@@ -67,10 +69,11 @@ impl ResultWriter {
         self.write_end(output, meta)
     }
 
-    /// Appends a complete result with encoded members such as `"tools":[…]`.
+    /// Appends a complete result. `members` is JSON text, such as `"tools":[…]`.
     ///
     /// # Errors
-    /// The same as for [`write`](Self::write).
+    ///
+    /// The function returns the same errors as [`write`](Self::write).
     pub fn write_members(
         &self,
         output: &mut Vec<u8>,
@@ -99,12 +102,12 @@ fn write_start(output: &mut Vec<u8>, kind: ResultType, cache: Option<CacheHint>)
     output.extend_from_slice(kind.as_str().as_bytes());
     output.push(b'"');
     if let Some(cache) = cache {
-        // Plain data, which can always be written.
+        // This cannot fail, because a cache hint contains only plain data.
         let _ = append_members(output, &cache);
     }
 }
 
-/// Appends the members of an object to an object that has members already.
+/// Appends the members of `object` to an object that already has members and has no closing brace yet.
 pub(super) fn append_members(output: &mut Vec<u8>, object: &impl Serialize) -> Result<(), Error> {
     let start = output.len();
     if serde_json::to_writer(&mut *output, object).is_err() || output.get(start) != Some(&b'{') {

@@ -5,13 +5,13 @@ use serde_json::Value;
 
 use super::{JsonObject, TASKS_EXTENSION};
 
-/// Capabilities of a client. The client does not support absent capabilities.
+/// Capabilities of a client. If a capability is absent, the client does not support it.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ClientCapabilities {
-    /// Elicitation: the client can ask its user.
+    /// Elicitation: the client can ask its user a question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<ElicitationCapability>,
-    /// Sampling: the client can ask its model.
+    /// Sampling: the client can have its language model answer a question of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<JsonObject>,
     /// Roots: the client can list its working directories.
@@ -25,18 +25,19 @@ pub struct ClientCapabilities {
     pub experimental: Option<JsonObject>,
 }
 
-/// The ways in which a client can ask its user. If both are absent, the client supports forms.
+/// The kinds of elicitation that a client supports. If `form` and `url` are both absent, the client
+/// supports forms.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ElicitationCapability {
     /// The client can show a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<JsonObject>,
-    /// The client can open a page (from 2025-11-25 on).
+    /// The client can open a web page for its user (from 2025-11-25 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<JsonObject>,
 }
 
-/// Capabilities of a server. The server does not support absent capabilities.
+/// Capabilities of a server. If a capability is absent, the server does not support it.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ServerCapabilities {
     /// The server has tools.
@@ -48,14 +49,15 @@ pub struct ServerCapabilities {
     /// The server has prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<ListCapability>,
-    /// The server completes arguments (from 2025-03-26 on).
+    /// The server suggests values for arguments of prompts and resource templates (from 2025-03-26 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completions: Option<JsonObject>,
     /// The server sends log messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<JsonObject>,
-    /// The server runs requests as tasks. `requests` lists the methods, `list` and `cancel` list further
-    /// operations (2025-11-25).
+    /// The server can run requests as tasks (2025-11-25). The member `requests` lists the methods that
+    /// can run as tasks. The members `list` and `cancel` declare that the server supports `tasks/list`
+    /// and `tasks/cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<JsonObject>,
     /// Extensions and their settings (2026-07-28).
@@ -66,11 +68,11 @@ pub struct ServerCapabilities {
     pub experimental: Option<JsonObject>,
 }
 
-/// The capability to provide a list.
+/// The capability to provide a list of tools or prompts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListCapability {
-    /// `true` if the server notifies clients of changes of the list.
+    /// `true` if the server notifies clients when the list changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
 }
@@ -79,10 +81,10 @@ pub struct ListCapability {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourcesCapability {
-    /// `true` if the server notifies clients of changes of a resource.
+    /// `true` if clients can subscribe to changes of a single resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribe: Option<bool>,
-    /// `true` if the server notifies clients of changes of the list.
+    /// `true` if the server notifies clients when the list changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
 }
@@ -103,24 +105,24 @@ impl ClientCapabilities {
             .is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
     }
 
-    /// Returns `true` if the client can open a page for its user.
+    /// Returns `true` if the client can open a web page for its user.
     pub fn has_url_elicitation(&self) -> bool {
         self.elicitation.as_ref().is_some_and(|elicitation| elicitation.url.is_some())
     }
 
-    /// Returns `true` if the client accepts a task as an answer.
+    /// Returns `true` if the client accepts a task in place of a result.
     pub fn has_tasks(&self) -> bool {
         self.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(TASKS_EXTENSION))
     }
 
-    /// Adds support for forms.
+    /// Adds support for elicitation with forms.
     #[must_use]
     pub fn with_elicitation(mut self) -> Self {
         self.elicitation.get_or_insert_default().form = Some(JsonObject::new());
         self
     }
 
-    /// Adds support for opening pages.
+    /// Adds support for elicitation with web pages.
     #[must_use]
     pub fn with_url_elicitation(mut self) -> Self {
         self.elicitation.get_or_insert_default().url = Some(JsonObject::new());

@@ -16,7 +16,7 @@ pub struct CompleteRequestParams {
     pub reference: CompletionReference,
     /// The argument.
     pub argument: CompleteArgument,
-    /// The known other arguments.
+    /// The other arguments that already have values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<CompleteContext>,
     /// Metadata (`_meta`).
@@ -24,7 +24,7 @@ pub struct CompleteRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// A prompt or a resource template.
+/// A prompt or resource template that has arguments to complete.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum CompletionReference {
@@ -53,7 +53,7 @@ pub struct ResourceTemplateReference {
     pub uri: String,
 }
 
-/// An argument and its current text.
+/// The argument to complete, and its current text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CompleteArgument {
     /// The name of the argument.
@@ -62,7 +62,7 @@ pub struct CompleteArgument {
     pub value: String,
 }
 
-/// Context of a completion.
+/// Arguments that already have values, as context for a completion.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct CompleteContext {
     /// The names and values of other arguments.
@@ -84,12 +84,12 @@ pub struct CompleteResult {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Completion {
-    /// At most 100 values.
+    /// The suggested values, at most 100.
     pub values: Vec<String>,
-    /// The total number of values.
+    /// The total number of matching values, including values that this result omits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// `true` if there are more values.
+    /// `true` if more values match than this result contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
 }

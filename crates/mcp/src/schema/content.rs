@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::implementation::Icon;
 use super::meta::MetaObject;
 
-/// A block of content.
+/// One block of content: a text, an image, audio or a resource.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", remote = "Self")]
 pub enum ContentBlock {
@@ -71,7 +71,7 @@ pub type ResourceLink = Resource;
 pub struct Resource {
     /// The URI.
     pub uri: String,
-    /// The name for use in programs.
+    /// The name that programs use for the resource.
     pub name: String,
     /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ pub struct BlobResourceContents {
     pub meta: Option<MetaObject>,
 }
 
-/// The intended audience of content, and its importance.
+/// The intended audience of content, and the importance of the content.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
@@ -181,7 +181,7 @@ pub enum Role {
 #[serde(transparent)]
 pub struct Base64Data(pub String);
 
-/// The text is not Base64.
+/// Error: the text is not valid Base64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidBase64;
 
@@ -194,6 +194,7 @@ impl Base64Data {
     /// Decodes the data.
     ///
     /// # Errors
+    ///
     /// The text is not valid Base64.
     pub fn to_bytes(&self) -> Result<Vec<u8>, InvalidBase64> {
         STANDARD.decode(&self.0).map_err(|_| InvalidBase64)
@@ -212,8 +213,8 @@ impl<'de> Deserialize<'de> for ContentBlock {
     }
 }
 
-/// Reads a block directly if the member `type` is first, as in most messages. The derived implementation
-/// keeps all members in memory until it has read the type.
+/// Reads a content block without buffering its members if `type` is the first member, as in most
+/// messages. A derived implementation would buffer all members until it has read `type`.
 struct BlockVisitor;
 
 impl<'de> Visitor<'de> for BlockVisitor {
@@ -242,8 +243,8 @@ impl<'de> Visitor<'de> for BlockVisitor {
     }
 }
 
-/// Reads the content of a result. Most results have one block, so this allocates space for one block instead
-/// of the usual four.
+/// Reads the content blocks of a result. Most results have one block, so this function allocates space
+/// for one block. By default, serde allocates space for four blocks.
 pub(crate) fn content_blocks<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<ContentBlock>, D::Error> {
@@ -271,11 +272,11 @@ impl<'de> Visitor<'de> for BlocksVisitor {
     }
 }
 
-/// The members of a block after the first name was read.
+/// The remaining members of a content block, after the name of the first member was read.
 struct Members<'de, A> {
-    /// The first name, if it still has to be processed.
+    /// The name of the first member, until the caller has read it.
     first: Option<Cow<'de, str>>,
-    /// `true` if the first member was the type. The type must occur only once.
+    /// `true` if the first member was `type`. A second member `type` is then an error.
     is_told: bool,
     map: A,
 }
@@ -300,7 +301,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'de, A> {
     }
 }
 
-/// A string. It is borrowed unless it contains escapes.
+/// A string, borrowed from the input unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -309,22 +310,22 @@ const TYPE: &str = "type";
 const TYPES: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"];
 
 impl ContentBlock {
-    /// Returns text content.
+    /// Returns a block of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent { text: text.into(), ..TextContent::default() })
     }
 
-    /// Returns an image. `bytes` are its bytes.
+    /// Returns a block with an image. `bytes` is the content of the image file.
     pub fn image(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self::Image(ImageContent::new(bytes, mime_type))
     }
 
-    /// Returns audio. `bytes` are its bytes.
+    /// Returns a block with audio. `bytes` is the content of the audio file.
     pub fn audio(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self::Audio(AudioContent::new(bytes, mime_type))
     }
 
-    /// Returns an embedded resource.
+    /// Returns a block with an embedded resource.
     pub const fn resource(resource: ResourceContents) -> Self {
         Self::Resource(EmbeddedResource { resource, annotations: None, meta: None })
     }
@@ -359,7 +360,7 @@ impl Resource {
 }
 
 impl ImageContent {
-    /// Returns content of a media type. `bytes` are its bytes.
+    /// Returns an image or audio of the media type `mime_type`. `bytes` is the content of the file.
     pub fn new(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self {
             data: Base64Data::from_bytes(bytes),
@@ -371,13 +372,13 @@ impl ImageContent {
 }
 
 impl ResourceContents {
-    /// Returns text at a URI.
+    /// Returns the text of the resource `uri`.
     pub fn text(uri: impl Into<String>, mime_type: impl Into<String>, text: impl Into<String>) -> Self {
         let mime_type = Some(mime_type.into());
         Self::Text(TextResourceContents { uri: uri.into(), mime_type, text: text.into(), meta: None })
     }
 
-    /// Returns binary data at a URI. `bytes` are its bytes.
+    /// Returns the binary data `bytes` of the resource `uri`.
     pub fn blob(uri: impl Into<String>, mime_type: impl Into<String>, bytes: &[u8]) -> Self {
         let (mime_type, blob) = (Some(mime_type.into()), Base64Data::from_bytes(bytes));
         Self::Blob(BlobResourceContents { uri: uri.into(), mime_type, blob, meta: None })

@@ -20,7 +20,7 @@ use super::{JsonObject, MetaObject};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElicitRequestFormParams {
-    /// The mode. Absent means a form too (from 2025-11-25 on).
+    /// The mode (from 2025-11-25 on). If the mode is absent, the question is a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<FormMode>,
     /// The message for the user.
@@ -37,7 +37,7 @@ pub enum FormMode {
     Form,
 }
 
-/// A page that the user should visit (from 2025-11-25 on).
+/// A question on a web page, which the user should visit (from 2025-11-25 on).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "mode", rename = "url", rename_all = "camelCase")]
 pub struct ElicitRequestURLParams {
@@ -45,7 +45,7 @@ pub struct ElicitRequestURLParams {
     pub message: String,
     /// The URL of the page.
     pub url: String,
-    /// The server's id of the elicitation (required in 2025-11-25, absent in other revisions).
+    /// The id that the server gave the elicitation (required in 2025-11-25, absent in other revisions).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation_id: Option<String>,
 }
@@ -57,7 +57,7 @@ pub struct RequestedSchema {
     /// The dialect of JSON Schema (from 2025-11-25 on).
     #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
-    /// The fields in their order. Each is a [`PrimitiveSchemaDefinition`] as JSON.
+    /// The fields of the form, in order. Each value is a [`PrimitiveSchemaDefinition`] as JSON.
     pub properties: JsonObject,
     /// The names of the required fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,7 +76,7 @@ pub struct PrimitiveSchemaDefinition {
     /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The initial value.
+    /// The initial value of the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<serde_json::Value>,
     /// The format of a string.
@@ -128,7 +128,7 @@ pub enum StringFormat {
     Uri,
 }
 
-/// An option with a title.
+/// An option of a choice, with a title.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EnumOption {
     /// The value that the client sends.
@@ -142,7 +142,7 @@ pub struct EnumOption {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnumSchemaItems {
-    /// `string` if the options have no titles.
+    /// The type of the options: `string` if the options have no titles, otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#type: Option<String>,
     /// Options without titles.
@@ -159,7 +159,7 @@ pub struct EnumSchemaItems {
 pub enum ElicitRequestParams {
     /// A form.
     Form(ElicitRequestFormParams),
-    /// A page (from 2025-11-25 on).
+    /// A web page (from 2025-11-25 on).
     Url(ElicitRequestURLParams),
 }
 
@@ -170,12 +170,12 @@ pub struct ElicitRequest {
     pub params: ElicitRequestParams,
 }
 
-/// The user's response.
+/// The user's response to a question.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ElicitResult {
-    /// The action of the user.
+    /// The user's decision.
     pub action: ElicitAction,
-    /// The values of the fields.
+    /// The values of the form's fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<JsonObject>,
     /// Metadata (`_meta`).
@@ -183,32 +183,32 @@ pub struct ElicitResult {
     pub meta: Option<MetaObject>,
 }
 
-/// The user's action on a question.
+/// The user's decision about a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ElicitAction {
-    /// The user accepts and answers.
+    /// The user accepts and answers the question.
     Accept,
-    /// The user declines.
+    /// The user refuses to answer the question.
     Decline,
-    /// The user closes the question without a choice.
+    /// The user closes the question without a decision.
     Cancel,
 }
 
 impl ElicitResult {
-    /// Returns the value of a field.
+    /// Returns the value of the field `name`, or `None` if the response has no such field.
     pub fn field(&self, name: &str) -> Option<&serde_json::Value> {
         self.content.as_ref()?.get(name)
     }
 
-    /// Returns the text of a field, or an empty string if there is none.
+    /// Returns the text of the field `name`, or an empty string if the response has no such text.
     pub fn text(&self, name: &str) -> &str {
         self.field(name).and_then(serde_json::Value::as_str).unwrap_or_default()
     }
 }
 
 impl ElicitAction {
-    /// Returns the name: `accept`, `decline` or `cancel`.
+    /// Returns the name of the decision: `accept`, `decline` or `cancel`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Accept => "accept",
@@ -233,16 +233,16 @@ impl ElicitRequestFormParams {
         Self { mode: None, message: message.into(), requested_schema }
     }
 
-    /// Adds an optional field.
+    /// Adds an optional field to the form.
     #[must_use]
     pub fn with_field(mut self, name: impl Into<String>, field: PrimitiveSchemaDefinition) -> Self {
-        // Plain data, which can always be written.
+        // This cannot fail, because a field contains only plain data.
         let field = serde_json::to_value(field).unwrap_or_default();
         self.requested_schema.properties.insert(name.into(), field);
         self
     }
 
-    /// Adds a required field.
+    /// Adds a required field to the form.
     #[must_use]
     pub fn with_required_field(mut self, name: impl Into<String>, field: PrimitiveSchemaDefinition) -> Self {
         let name = name.into();
@@ -272,30 +272,30 @@ impl PrimitiveSchemaDefinition {
         Self { r#type: "boolean".into(), ..Self::default() }
     }
 
-    /// Returns a single choice.
+    /// Returns a field for a single choice.
     pub fn one_of<T: Into<String>>(options: impl IntoIterator<Item = T>) -> Self {
         Self { options: options.into_iter().map(Into::into).collect(), ..Self::string() }
     }
 
-    /// Returns a single choice with titles (from 2025-11-25 on).
+    /// Returns a field for a single choice between titled options (from 2025-11-25 on).
     pub fn one_of_titled(options: impl IntoIterator<Item = EnumOption>) -> Self {
         Self { one_of: options.into_iter().collect(), ..Self::string() }
     }
 
-    /// Returns a single choice with titles in the format of `enumNames`. Clients of all revisions support
-    /// this format, but it is deprecated.
+    /// Returns a field for a single choice between titled options, in the format of `enumNames`. Clients
+    /// of all revisions support this format, but it is deprecated.
     pub fn one_of_named(options: impl IntoIterator<Item = EnumOption>) -> Self {
         let (options, enum_names) = options.into_iter().map(|option| (option.value, option.title)).unzip();
         Self { options, enum_names, ..Self::string() }
     }
 
-    /// Returns a multiple choice (from 2025-11-25 on).
+    /// Returns a field for a multiple choice (from 2025-11-25 on).
     pub fn several_of<T: Into<String>>(options: impl IntoIterator<Item = T>) -> Self {
         let options = options.into_iter().map(Into::into).collect();
         Self::array(EnumSchemaItems { r#type: Some("string".into()), options, ..EnumSchemaItems::default() })
     }
 
-    /// Returns a multiple choice with titles (from 2025-11-25 on).
+    /// Returns a field for a multiple choice between titled options (from 2025-11-25 on).
     pub fn several_of_titled(options: impl IntoIterator<Item = EnumOption>) -> Self {
         Self::array(EnumSchemaItems { any_of: options.into_iter().collect(), ..EnumSchemaItems::default() })
     }
@@ -304,7 +304,7 @@ impl PrimitiveSchemaDefinition {
         Self { r#type: "array".into(), items: Some(items), ..Self::default() }
     }
 
-    /// Sets the label.
+    /// Sets the label of the field.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
@@ -318,7 +318,7 @@ impl PrimitiveSchemaDefinition {
         self
     }
 
-    /// Sets the initial value.
+    /// Sets the initial value of the field.
     #[must_use]
     pub fn with_default(mut self, default: impl Into<serde_json::Value>) -> Self {
         self.default = Some(default.into());

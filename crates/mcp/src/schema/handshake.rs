@@ -1,5 +1,5 @@
-//! Introduction of client and server: the handshake and the sessions of the legacy era, and discovery without
-//! a handshake.
+//! Messages with which client and server introduce themselves: the handshake of the legacy era, and
+//! `server/discover` of the modern era. Also contains the requests that change the state of a session.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientCapabilities, Implementation, LoggingLevel, MetaObject, ServerCapabilities};
 
-/// Parameters of the client's request for a session.
+/// Parameters of `initialize`, the request with which a client begins a session.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeRequestParams {
-    /// The revision that the client prefers.
+    /// The protocol revision that the client prefers.
     pub protocol_version: String,
     /// The client's capabilities.
     pub capabilities: ClientCapabilities,
@@ -23,11 +23,11 @@ pub struct InitializeRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// The server's answer to a request for a session.
+/// Result of `initialize`, with which the server accepts a session.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResult {
-    /// The revision of the session.
+    /// The protocol revision of the session.
     pub protocol_version: String,
     /// The server's capabilities.
     pub capabilities: ServerCapabilities,
@@ -44,7 +44,7 @@ pub struct InitializeResult {
 /// Parameters of a request to set the log level.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SetLevelRequestParams {
-    /// The lowest level of log messages that the client wants.
+    /// The lowest severity of log messages that the client wants.
     pub level: LoggingLevel,
     /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -61,11 +61,11 @@ pub struct SubscribeRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// The server's description of itself without a handshake (2026-07-28).
+/// Result of `server/discover`: the revisions and capabilities of a server (2026-07-28).
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoverResult {
-    /// The revisions that the server supports.
+    /// The protocol revisions that the server supports.
     pub supported_versions: Vec<String>,
     /// The server's capabilities.
     pub capabilities: ServerCapabilities,

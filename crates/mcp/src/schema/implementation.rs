@@ -5,16 +5,16 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-/// The name and version of a client or server. They are not verified.
+/// The unverified name and version of a client or server.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Implementation {
-    /// The name for use in programs.
+    /// The name that programs use for the client or server.
     pub name: String,
     /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its version.
+    /// The version of the client or server.
     pub version: String,
     /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct Implementation {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Icon {
-    /// The location: an HTTP or `data:` URI.
+    /// The location of the icon: an HTTP or `data:` URI.
     pub src: String,
     /// The media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,12 +39,12 @@ pub struct Icon {
     /// The sizes, such as `48x48` or `any`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<String>,
-    /// The background that the icon is for.
+    /// The background color that the icon is designed for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<IconTheme>,
 }
 
-/// The background that an icon is for.
+/// The background color that the icon is designed for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IconTheme {
@@ -55,7 +55,7 @@ pub enum IconTheme {
 }
 
 impl Implementation {
-    /// Returns an implementation with a name and a version.
+    /// Returns a description that contains only a name and a version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), ..Self::default() }
     }

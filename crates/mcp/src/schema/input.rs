@@ -1,5 +1,6 @@
-//! Multi round-trip requests: questions that the client must answer first (2026-07-28). Also contains one
-//! kind of question: the client's working directories.
+//! Multi round-trip requests (2026-07-28): the server answers a request with questions, and the client
+//! sends the request again with the answers. Also contains the question for the client's working
+//! directories.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -11,14 +12,15 @@ use super::elicitation::{ElicitRequest, ElicitResult};
 use super::meta::{MetaObject, RequestParams};
 use super::sampling::{CreateMessageRequest, CreateMessageResult};
 
-/// A result that asks the client for input. At least one of the first two members is present.
+/// A result that asks the client for input. At least one of `input_requests` and `request_state` is
+/// present.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequiredResult {
-    /// The questions.
+    /// The questions to the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_requests: Option<InputRequests>,
-    /// State that the client must return unchanged.
+    /// State of the server, which the client must return unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
     /// Metadata (`_meta`).
@@ -26,20 +28,20 @@ pub struct InputRequiredResult {
     pub meta: Option<MetaObject>,
 }
 
-/// Questions by name. Each answer has the same name.
+/// Questions by name. The client returns each answer under the name of its question.
 pub type InputRequests = BTreeMap<String, InputRequest>;
 
-/// Answers by name.
+/// Answers by the name of the question.
 pub type InputResponses = BTreeMap<String, InputResponse>;
 
-/// A question.
+/// A question of the server to the client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "method")]
 pub enum InputRequest {
     /// A question to the user.
     #[serde(rename = "elicitation/create")]
     Elicit(ElicitRequest),
-    /// A question to the model.
+    /// A question to the client's language model.
     #[serde(rename = "sampling/createMessage")]
     CreateMessage(CreateMessageRequest),
     /// A question to the client about its working directories.
@@ -47,7 +49,8 @@ pub enum InputRequest {
     ListRoots(ListRootsRequest),
 }
 
-/// An answer. Only its members show which kind of question it answers.
+/// The client's answer to a question. An answer has no type tag in JSON, so its members identify the kind
+/// of answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum InputResponse {
@@ -55,14 +58,14 @@ pub enum InputResponse {
     Elicit(ElicitResult),
     /// The model's answer.
     CreateMessage(CreateMessageResult),
-    /// The client's answer.
+    /// The client's list of working directories.
     ListRoots(ListRootsResult),
 }
 
 /// A working directory of the client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Root {
-    /// The location: a `file:` URI.
+    /// The location of the directory: a `file:` URI.
     pub uri: String,
     /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +88,7 @@ pub struct ListRootsResult {
 /// A request for the working directories, without its JSON-RPC envelope.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ListRootsRequest {
-    /// Only metadata.
+    /// The parameters, which contain only metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<RequestParams>,
 }

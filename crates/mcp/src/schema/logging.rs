@@ -31,7 +31,7 @@ pub enum LoggingLevel {
     Emergency,
 }
 
-/// The text does not name a level.
+/// Error: the text is not the name of a log level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownLoggingLevel;
 
@@ -51,7 +51,7 @@ pub struct LoggingMessageNotificationParams {
 }
 
 impl LoggingLevel {
-    /// All levels. The least severe is first.
+    /// All levels, from the least severe to the most severe.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -63,7 +63,7 @@ impl LoggingLevel {
         Self::Emergency,
     ];
 
-    /// Returns the name.
+    /// Returns the name of the level in lower case.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",

@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::json_rpc::RequestId;
 
-/// A JSON object. Its members keep their order.
+/// A JSON object that keeps the order of its members.
 pub type JsonObject = Map<String, Value>;
 
-/// The members of `_meta`.
+/// The object `_meta`, which contains metadata.
 pub type MetaObject = JsonObject;
 
-/// Parameters of a request without other members.
+/// Parameters of a request, for methods that have no parameters except metadata.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RequestParams {
     /// Metadata (`_meta`).
@@ -21,13 +21,13 @@ pub struct RequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// Parameters of a notification without other members.
+/// Parameters of a notification, for notifications that have no parameters except metadata.
 pub type NotificationParams = RequestParams;
 
 /// Parameters of a request for a list.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct PaginatedRequestParams {
-    /// The cursor of the requested page.
+    /// The cursor of the requested page, or `None` for the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     /// Metadata (`_meta`).
@@ -35,14 +35,14 @@ pub struct PaginatedRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// The token for progress notifications of a request: an integer or a string.
+/// The token that links progress notifications to a request: an integer or a string.
 pub type ProgressToken = RequestId;
 
-/// The permission to cache a result (2026-07-28).
+/// The permission to cache a result, and its limits (2026-07-28).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheHint {
-    /// Maximum age in milliseconds.
+    /// Time for which a result may be cached, in milliseconds.
     pub ttl_ms: u64,
     /// The callers that may share the cached result.
     pub cache_scope: CacheScope,

@@ -1,8 +1,8 @@
-//! The contents of messages: the types of the schema, with the names of the schema.
+//! Types for the contents of messages, named as in the schema of the protocol.
 //!
-//! Each type serves all revisions: members that a revision does not have are absent. The types do not contain
-//! the members that the modern era adds to each result (`resultType`, `ttlMs`, `cacheScope`): see
-//! [`ResultWriter`](crate::modern::ResultWriter).
+//! Each type supports all revisions. If a revision does not define a member, messages of that revision
+//! omit the member. The types do not contain the members that the modern era adds to each result
+//! (`resultType`, `ttlMs`, `cacheScope`): see [`ResultWriter`](crate::modern::ResultWriter).
 
 // common parts
 pub mod methods;

@@ -12,11 +12,11 @@ use crate::json_rpc::RequestId;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressNotificationParams {
-    /// The client's token for the request.
+    /// The progress token that the client chose for the request.
     pub progress_token: ProgressToken,
-    /// The current progress. It increases with each notification.
+    /// The current progress, which increases with each notification.
     pub progress: f64,
-    /// The progress at the end of the request.
+    /// The value that `progress` has at the end of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
     /// A description of the current step (from 2025-03-26 on).
@@ -33,7 +33,7 @@ pub struct ProgressNotificationParams {
 pub struct CancelledNotificationParams {
     /// The id of the request.
     pub request_id: RequestId,
-    /// The reason.
+    /// The reason for the cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Metadata (`_meta`).
@@ -51,10 +51,10 @@ pub struct SubscriptionsListenRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// The notifications that the server accepted for a subscription.
+/// The notifications that the server agreed to send on a subscription.
 pub type SubscriptionsAcknowledgedNotificationParams = SubscriptionsListenRequestParams;
 
-/// The end of a subscription.
+/// Result of `subscriptions/listen`, which the server sends at the end of a subscription.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct SubscriptionsListenResult {
     /// Metadata with the id of the subscription.
@@ -62,7 +62,7 @@ pub struct SubscriptionsListenResult {
     pub meta: MetaObject,
 }
 
-/// The notifications of a subscription.
+/// The notifications that a client wants to receive on a subscription.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriptionFilter {
@@ -75,7 +75,7 @@ pub struct SubscriptionFilter {
     /// Changes of the list of resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources_list_changed: Option<bool>,
-    /// Changes of these resources.
+    /// Changes of the resources with these URIs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_subscriptions: Vec<String>,
 }

@@ -19,7 +19,7 @@ pub struct Prompt {
     /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The arguments.
+    /// The arguments of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
     /// Icons for display.
@@ -30,10 +30,10 @@ pub struct Prompt {
     pub meta: Option<MetaObject>,
 }
 
-/// An argument of a prompt. Its value is text.
+/// An argument of a prompt. The value of such an argument is a string.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct PromptArgument {
-    /// The name for use in programs.
+    /// The name that programs use for the argument.
     pub name: String,
     /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub struct PromptArgument {
 pub struct ListPromptsResult {
     /// The prompts of the page.
     pub prompts: Vec<Prompt>,
-    /// The cursor of the next page. Absent on the last page.
+    /// The cursor of the next page, absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// Metadata (`_meta`).
@@ -66,7 +66,7 @@ pub struct ListPromptsResult {
 pub struct GetPromptRequestParams {
     /// The name of the prompt.
     pub name: String,
-    /// The arguments.
+    /// The arguments of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<BTreeMap<String, String>>,
     /// The answers to questions of an earlier round (2026-07-28).
@@ -96,14 +96,15 @@ pub struct GetPromptResult {
 /// A message of a conversation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromptMessage {
-    /// The author.
+    /// The author of the message.
     pub role: Role,
-    /// The content.
+    /// The content of the message.
     pub content: ContentBlock,
 }
 
 impl Prompt {
-    /// Returns a prompt with the arguments of its handler.
+    /// Returns a prompt without arguments. If no argument is added, the server declares the arguments
+    /// that the prompt's handler expects.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }

@@ -19,7 +19,7 @@ use super::meta::MetaObject;
 pub struct ResourceTemplate {
     /// The URI template (RFC 6570).
     pub uri_template: String,
-    /// The name for use in programs.
+    /// The name that programs use for the template.
     pub name: String,
     /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct ResourceTemplate {
     /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The media type, if all resources have the same.
+    /// The media type, if all resources of the template have the same media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// The intended audience and importance.
@@ -47,7 +47,7 @@ pub struct ResourceTemplate {
 pub struct ListResourcesResult {
     /// The resources of the page.
     pub resources: Vec<Resource>,
-    /// The cursor of the next page. Absent on the last page.
+    /// The cursor of the next page, absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// Metadata (`_meta`).
@@ -61,7 +61,7 @@ pub struct ListResourcesResult {
 pub struct ListResourceTemplatesResult {
     /// The templates of the page.
     pub resource_templates: Vec<ResourceTemplate>,
-    /// The cursor of the next page. Absent on the last page.
+    /// The cursor of the next page, absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// Metadata (`_meta`).
@@ -99,7 +99,7 @@ pub struct ResourceUpdatedNotificationParams {
 /// The content of a resource.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct ReadResourceResult {
-    /// One or several parts.
+    /// The content, which consists of one or several parts.
     pub contents: Vec<ResourceContents>,
     /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -128,13 +128,13 @@ impl ResourceTemplate {
 }
 
 impl ReadResourceResult {
-    /// Returns text content.
+    /// Returns the text of the resource `uri`.
     pub fn text(uri: String, mime_type: Option<String>, text: String) -> Self {
         let contents = TextResourceContents { uri, mime_type, text, meta: None };
         Self { contents: vec![ResourceContents::Text(contents)], meta: None }
     }
 
-    /// Returns binary content.
+    /// Returns the binary data of the resource `uri`.
     pub fn blob(uri: String, mime_type: Option<String>, blob: Base64Data) -> Self {
         let contents = BlobResourceContents { uri, mime_type, blob, meta: None };
         Self { contents: vec![ResourceContents::Blob(contents)], meta: None }

@@ -1,4 +1,4 @@
-//! Sampling: questions to the client's model.
+//! Sampling: questions of a server to the client's language model.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,13 +22,14 @@ pub struct CreateMessageRequestParams {
     /// The system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// The context for the model: `none`, `thisServer` or `allServers`.
+    /// The MCP servers from which the client should include context: `none`, `thisServer` or
+    /// `allServers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_context: Option<String>,
     /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Texts at which the model stops.
+    /// Texts at which the model ends its answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
     /// Preferences for the choice of a model.
@@ -37,7 +38,7 @@ pub struct CreateMessageRequestParams {
     /// Tools for the model (from 2025-11-25 on).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool>,
-    /// The permitted use of the tools.
+    /// The model's permission to use the tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
     /// Metadata for the provider of the model.
@@ -48,9 +49,9 @@ pub struct CreateMessageRequestParams {
 /// A message of a conversation with a model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SamplingMessage {
-    /// The author.
+    /// The author of the message.
     pub role: Role,
-    /// The content.
+    /// The content of the message.
     pub content: OneOrMany<SamplingMessageContentBlock>,
     /// Metadata (`_meta`).
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -67,7 +68,7 @@ pub enum OneOrMany<T> {
     Many(Vec<T>),
 }
 
-/// A block of a conversation with a model.
+/// One block of content in a conversation with a model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SamplingMessageContentBlock {
@@ -103,9 +104,9 @@ pub struct ToolUseContent {
 pub struct ToolResultContent {
     /// The id of the call.
     pub tool_use_id: String,
-    /// The content for the model.
+    /// The content that the model reads.
     pub content: Vec<ContentBlock>,
-    /// The content for programs.
+    /// The content that programs read.
     #[serde(default, deserialize_with = "structured_content", skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
     /// `true` if the call failed.
@@ -116,19 +117,19 @@ pub struct ToolResultContent {
     pub meta: Option<MetaObject>,
 }
 
-/// The permitted use of tools.
+/// The model's permission to use tools.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ToolChoice {
-    /// The mode.
+    /// The permitted use: `auto`, `required` or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ToolChoiceMode>,
 }
 
-/// The permitted use of tools.
+/// The model's permission to use tools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolChoiceMode {
-    /// The model decides.
+    /// The model decides whether to use tools.
     Auto,
     /// The model must use at least one tool.
     Required,
@@ -140,7 +141,7 @@ pub enum ToolChoiceMode {
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPreferences {
-    /// Preferred models. The best is first.
+    /// Preferred models, in descending order of preference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<ModelHint>,
     /// The importance of low cost, from 0 to 1.
@@ -157,7 +158,7 @@ pub struct ModelPreferences {
 /// A preferred model.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ModelHint {
-    /// A part of its name.
+    /// A part of the model's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -166,13 +167,13 @@ pub struct ModelHint {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateMessageResult {
-    /// The author.
+    /// The author of the message.
     pub role: Role,
-    /// The content.
+    /// The content of the message.
     pub content: OneOrMany<SamplingMessageContentBlock>,
-    /// The name of the model.
+    /// The name of the model that generated the answer.
     pub model: String,
-    /// The reason for the end of the answer.
+    /// The reason why the model ended its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
     /// Metadata (`_meta`).
@@ -188,7 +189,7 @@ pub struct CreateMessageRequest {
 }
 
 impl CreateMessageRequestParams {
-    /// Returns a question with one message of the user.
+    /// Returns a question that consists of one message of the user.
     pub fn new(text: impl Into<String>, max_tokens: u64) -> Self {
         Self { messages: alloc::vec![SamplingMessage::user(text)], max_tokens, ..Self::default() }
     }
@@ -207,7 +208,7 @@ impl SamplingMessage {
 }
 
 impl CreateMessageResult {
-    /// Returns the first text of the answer, or an empty string if there is none.
+    /// Returns the first text of the answer, or an empty string if the answer contains no text.
     pub fn text(&self) -> &str {
         let blocks = match &self.content {
             OneOrMany::One(block) => core::slice::from_ref(block),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{InputRequests, JsonObject, MetaObject};
 use crate::json_rpc::Error;
 
-/// The name of the extension in the capabilities of clients and servers. It has no settings.
+/// The name of the tasks extension in the capabilities of clients and servers. The extension has no
+/// settings.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// The summary of a task.
@@ -16,7 +17,7 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 pub struct Task {
     /// The status.
     pub status: TaskStatus,
-    /// The common members of all tasks.
+    /// The members that all tasks have.
     #[serde(flatten)]
     pub state: WorkingTask,
 }
@@ -53,23 +54,23 @@ pub enum DetailedTask {
     Cancelled(CancelledTask),
 }
 
-/// A running task, and the common members of all tasks.
+/// A running task. The type also contains the members that tasks in all other states have.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkingTask {
-    /// The unguessable id of the task.
+    /// The id of the task, which clients cannot guess.
     pub task_id: String,
     /// A description of the current step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// Start time, in the format of ISO 8601.
+    /// Time at which the server created the task, in the format of ISO 8601.
     pub created_at: String,
     /// Time of the last change, in the format of ISO 8601.
     pub last_updated_at: String,
-    /// Time for which the server keeps the task after its start, in milliseconds. `None` (`null` in JSON)
-    /// means that the server sets no limit.
+    /// Time in milliseconds from the creation of the task until the server may delete it. `None` (`null`
+    /// in JSON) means that the server sets no limit.
     pub ttl_ms: Option<u64>,
-    /// Suggested time between two polls, in milliseconds.
+    /// Suggested time between two requests for the state of the task, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_interval_ms: Option<u64>,
 }
@@ -81,34 +82,34 @@ pub type CancelledTask = WorkingTask;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequiredTask {
-    /// The common members of all tasks.
+    /// The members that all tasks have.
     #[serde(flatten)]
     pub task: WorkingTask,
-    /// The questions by name. A name is never reused within a task.
+    /// The questions by name. A task never uses a name twice.
     pub input_requests: InputRequests,
 }
 
 /// A task with a result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CompletedTask {
-    /// The common members of all tasks.
+    /// The members that all tasks have.
     #[serde(flatten)]
     pub task: WorkingTask,
-    /// The result that the original request would have had.
+    /// The result of the request that the server ran as a task.
     pub result: JsonObject,
 }
 
 /// A task with an error.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FailedTask {
-    /// The common members of all tasks.
+    /// The members that all tasks have.
     #[serde(flatten)]
     pub task: WorkingTask,
-    /// The error that the original request would have had.
+    /// The error of the request that the server ran as a task.
     pub error: Error,
 }
 
-/// An answer that refers to a task.
+/// Result of a request that the server runs as a task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CreateTaskResult {
     /// The task.
@@ -130,7 +131,7 @@ pub struct GetTaskResult {
     pub meta: Option<MetaObject>,
 }
 
-/// The current state of a task, for its subscribers.
+/// Notification of the current state of a task for clients that subscribed to the task.
 pub type TaskStatusNotificationParams = GetTaskResult;
 
 /// The tasks of a subscription: members of a [`SubscriptionFilter`](super::SubscriptionFilter).
@@ -142,5 +143,5 @@ pub struct TaskSubscriptionNotifications {
     pub task_ids: Vec<String>,
 }
 
-/// The tasks that the server accepted for a subscription.
+/// The tasks for which the server agreed to send notifications on a subscription.
 pub type TaskSubscriptionAcknowledgedNotifications = TaskSubscriptionNotifications;

@@ -22,7 +22,7 @@ pub struct CallToolRequestParams {
     /// The arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonObject>,
-    /// The answers to questions of an earlier round (2026-07-28).
+    /// The answers to the questions of an earlier round (2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
     /// The state that the server returned in an earlier round (2026-07-28).
@@ -37,10 +37,10 @@ pub struct CallToolRequestParams {
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallToolResult {
-    /// The content for the model.
+    /// The content that the model reads.
     #[serde(default, deserialize_with = "content_blocks")]
     pub content: Vec<ContentBlock>,
-    /// The content for programs (from 2025-06-18 on).
+    /// The content that programs read (from 2025-06-18 on).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
     /// `true` if the call failed.
@@ -51,31 +51,33 @@ pub struct CallToolResult {
     pub meta: Option<ToolResultMeta>,
 }
 
-/// Metadata of a tool result: an object, kept as JSON text. Most results of a server have the same metadata,
-/// and few programs read it.
+/// Metadata of a tool result, kept as the text of a JSON object. Parsing the text early would be
+/// wasteful: most results of a server have the same metadata, and few programs read it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(transparent)]
 pub struct ToolResultMeta(StructuredContent);
 
 impl CallToolResult {
-    /// Returns a result with text.
+    /// Returns a successful result that contains `text`.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![ContentBlock::text(text)], ..Self::default() }
     }
 
-    /// Returns a failed result with its reason. A model may then try again differently.
+    /// Returns a failed result that contains the reason of the failure. A model can use the reason to
+    /// correct its next call.
     pub fn error(reason: impl Into<String>) -> Self {
         Self { is_error: Some(true), ..Self::text(reason) }
     }
 }
 
 impl ToolResultMeta {
-    /// Returns the member `name`, if it exists and is readable as a value.
+    /// Returns the value of the member `name`. Returns `None` if the metadata has no such member, or if
+    /// [`to_object`](Self::to_object) cannot convert the metadata.
     pub fn get(&self, name: &str) -> Option<Value> {
         self.to_object().shift_remove(name)
     }
 
-    /// Returns the members as values. Returns no members if one of them is not readable as a value.
+    /// Returns the members as [`Value`]s. Returns an empty object if `Value` cannot express a member.
     pub fn to_object(&self) -> MetaObject {
         serde_json::from_str(self.0.as_str()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Tools, and the structured content of their results.
+//! Tools and their structured results.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -27,7 +27,7 @@ use crate::members::one_line;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// The unique name: 1 to 128 letters, digits, `_`, `-` and `.` are recommended.
+    /// The unique name. The specification recommends 1 to 128 letters, digits, `_`, `-` and `.`.
     pub name: String,
     /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct Tool {
     /// A description for models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON Schema of the arguments, an object.
+    /// The JSON Schema of the arguments, which are a JSON object.
     pub input_schema: JsonObject,
     /// The JSON Schema of the structured content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct Tool {
     /// Hints about the tool's behavior.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// The ways to call the tool (2025-11-25).
+    /// The supported ways to call the tool (2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ToolExecution>,
     /// Icons for display.
@@ -54,20 +54,20 @@ pub struct Tool {
     pub meta: Option<MetaObject>,
 }
 
-/// A tool's hints about its own behavior. A client must not rely on them.
+/// Hints about the behavior of a tool. A client must not rely on hints.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolAnnotations {
     /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// `true` if the tool changes nothing.
+    /// `true` if the tool does not change anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
     /// `true` if the tool may destroy data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// `true` if a repeated call has no further effect.
+    /// `true` if repeating a call has no further effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
     /// `true` if the tool accesses systems outside of the server's control.
@@ -75,24 +75,24 @@ pub struct ToolAnnotations {
     pub open_world_hint: Option<bool>,
 }
 
-/// The ways to call a tool (2025-11-25).
+/// The supported ways to call a tool (2025-11-25).
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolExecution {
-    /// Support for calls as tasks.
+    /// Support for running a call as a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_support: Option<TaskSupport>,
 }
 
-/// Support for calls as tasks.
+/// Support for running a call as a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskSupport {
-    /// The tool cannot run as a task.
+    /// Calls of the tool never run as tasks.
     Forbidden,
-    /// The client decides.
+    /// The client decides whether the call runs as a task.
     Optional,
-    /// The tool always runs as a task.
+    /// Every call of the tool runs as a task.
     Required,
 }
 
@@ -102,7 +102,7 @@ pub enum TaskSupport {
 pub struct ListToolsResult {
     /// The tools of the page.
     pub tools: Vec<Tool>,
-    /// The cursor of the next page. Absent on the last page.
+    /// The cursor of the next page, absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
     /// Metadata (`_meta`).
@@ -110,7 +110,7 @@ pub struct ListToolsResult {
     pub meta: Option<MetaObject>,
 }
 
-/// A JSON value as text on one line.
+/// A JSON value, kept as text on one line.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct StructuredContent(Box<RawValue>);
@@ -173,15 +173,17 @@ impl StructuredContent {
     /// Converts `value` to JSON.
     ///
     /// # Errors
-    /// The value cannot be written as JSON, for example because of a number that is not finite. The error
-    /// names the member.
+    ///
+    /// The value cannot be written as JSON, for example because it contains a number that is not finite.
+    /// For such a number, the error names the member.
     pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         let json = to_raw_value(value)?;
-        // `serde_json` writes such a number as `null`, which the schema of a number forbids.
+        // `serde_json` writes a number that is not finite as `null`, but a schema of type `number`
+        // forbids `null`.
         if memmem::find(json.get().as_bytes(), b"null").is_some() {
             check_finite(value).map_err(ser::Error::custom)?;
         }
-        // The value may contain raw JSON of another program, with line ends.
+        // The value may contain raw JSON from another program, which may contain line ends.
         Ok(Self(one_line(json)))
     }
 
@@ -191,8 +193,8 @@ impl StructuredContent {
     }
 }
 
-/// Reads structured content inside of internally tagged enums. serde has parsed the message before, so the
-/// original text of the value is lost.
+/// Reads structured content inside of an internally tagged enum. For such enums, serde parses the content
+/// before it calls this function, so the original text of the value is lost.
 pub(super) fn structured_content<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<StructuredContent>, D::Error> {

@@ -1,10 +1,10 @@
-//! Splits bytes into lines, independent of the pieces in which the bytes arrive.
+//! Splits a byte stream into lines. The bytes may arrive in pieces of any size.
 
 use alloc::vec::Vec;
 
 use super::skipped::{SkipParser, SkippedMessage};
 
-/// Collects bytes until a line is complete.
+/// A buffer that collects bytes until a line is complete.
 ///
 /// ```
 /// use thruway_mcp::stdio::{Line, Lines};
@@ -21,22 +21,22 @@ pub struct Lines {
     /// Maximum length of a line, in bytes.
     bytes_max: usize,
     bytes: Vec<u8>,
-    /// Number of bytes in lines that were already returned.
+    /// Number of bytes at the start of the buffer that belong to lines already returned.
     taken: usize,
-    /// Number of the following bytes that contain no line end.
+    /// Number of bytes after `taken` that were searched and contain no line end.
     searched: usize,
-    /// The extracted parts of a line that is too long. The rest of the line is discarded.
+    /// The parser of the current line if that line is too long. The buffer discards the line itself.
     skipped: Option<SkipParser>,
 }
 
 /// The next item of the input.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Line<'a> {
-    /// A line without its end.
+    /// A complete line without its line end.
     Whole(&'a [u8]),
-    /// The beginning of a line that is too long. The line is discarded.
+    /// The beginning of a line that is too long. The buffer discards the whole line.
     TooLong,
-    /// The end of a line that was too long.
+    /// The end of a line that was too long, with the information that the parser extracted from the line.
     SkippedMessage(SkippedMessage),
 }
 
@@ -46,7 +46,7 @@ impl Lines {
         Self { bytes_max, bytes: Vec::new(), taken: 0, searched: 0, skipped: None }
     }
 
-    /// Returns the buffer to which arriving bytes must be appended.
+    /// Returns the buffer, to which the caller must append the bytes that arrive.
     pub fn room(&mut self) -> &mut Vec<u8> {
         if self.taken > 0 {
             self.bytes.drain(..self.taken);
@@ -58,7 +58,7 @@ impl Lines {
         &mut self.bytes
     }
 
-    /// Returns the next complete item, if there is one.
+    /// Returns the next complete item. Returns `None` if the buffer needs more bytes.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         let rest = &self.bytes[self.taken..];
         let end = rest[self.searched..].iter().position(|byte| *byte == b'\n');
@@ -67,7 +67,8 @@ impl Lines {
             return self.give_up_if_too_long();
         };
         if end > self.bytes_max && self.skipped.is_none() {
-            // The whole line arrived at once. The next call finds its end again.
+            // The buffer already contains the whole line. The next call finds the line end again and
+            // skips the line.
             self.searched = end;
             self.skipped = Some(SkipParser::default());
             return Some(Line::TooLong);
@@ -95,7 +96,7 @@ impl Lines {
         is_new.then_some(Line::TooLong)
     }
 
-    /// Returns the last line if the input ended without a line end.
+    /// Returns the last line after the end of the input, if that line has no line end.
     pub fn rest(&mut self) -> Option<Line<'_>> {
         let start = core::mem::replace(&mut self.taken, self.bytes.len());
         if let Some(skipped) = self.skipped.take() {
@@ -106,7 +107,7 @@ impl Lines {
     }
 }
 
-/// Size in bytes above which an empty buffer is freed.
+/// Maximum capacity of an empty buffer, in bytes. An empty buffer with more capacity is freed.
 const IDLE_BYTES_MAX: usize = 256 << 10;
 
 #[cfg(test)]

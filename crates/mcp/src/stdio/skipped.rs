@@ -1,6 +1,6 @@
-//! Finds the id of a message that is too large to be stored.
+//! Finds the id and the kind of a message that is too large to be stored.
 //!
-//! The bytes arrive in pieces of any size. The parser extracts only the id and the kind of the message.
+//! The parser reads the bytes in pieces of any size and stores only the id and the kind of the message.
 
 use alloc::vec::Vec;
 
@@ -13,10 +13,10 @@ pub(super) struct SkipParser {
     /// Number of open objects and arrays.
     depth: usize,
     text: Text,
-    /// The JSON text of the current member's name or value. Only its start, if it is longer than an id.
+    /// The start of the JSON text of the current name or id. The parser cuts longer names and ids.
     word: Vec<u8>,
     member: Member,
-    /// `None` also if the id is invalid.
+    /// The id of the message. `None` if the message has no valid id.
     id: Option<RequestId>,
     has_method: bool,
     /// `true` if the message is not a single object.
@@ -32,18 +32,18 @@ pub enum SkippedMessage {
     Request(RequestId),
     /// A notification, or an answer without a valid id.
     Other,
-    /// Not a complete JSON object, so its kind is unknown.
+    /// The line is not a complete JSON object, so the kind of the message is unknown.
     Unknown,
 }
 
-/// Returns the kind of a complete line, even if the line is not valid JSON.
+/// Returns the kind of the message in a complete line, even if the line is not valid JSON.
 pub fn passed(line: &[u8]) -> SkippedMessage {
     let mut skipped = SkipParser::default();
     skipped.see(line);
     skipped.end()
 }
 
-/// The position relative to strings.
+/// The position of the parser: outside of a string, inside of a string, or after a backslash in a string.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Text {
     #[default]
@@ -52,7 +52,7 @@ enum Text {
     Escaped,
 }
 
-/// The part of the message that is being read.
+/// The part of the message that the parser is reading.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Member {
     /// The name of a member.
@@ -70,7 +70,7 @@ impl SkipParser {
         }
     }
 
-    /// Returns the kind of the message at its end.
+    /// Returns the kind of the message. The caller must have passed all bytes of the message.
     pub(super) fn end(&self) -> SkippedMessage {
         let is_whole = !self.is_other && self.depth == 0 && self.text == Text::Outside;
         match &self.id {
@@ -150,11 +150,12 @@ impl SkipParser {
     }
 }
 
-/// Maximum number of stored bytes of a name. Longer than the relevant names.
+/// Maximum number of stored bytes of a name. The parser looks only for the names `id` and `method`, which
+/// are shorter.
 const NAME_BYTES_MAX: usize = 16;
 
-/// Maximum number of stored bytes of an id: the longest id in quotes with each byte escaped, and one more
-/// byte.
+/// Maximum number of stored bytes of an id. The longest id needs two quotes and up to 6 bytes for each
+/// escaped byte, plus one spare byte.
 const WRITTEN_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 3;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Task data in messages of a 2025-11-25 server.
+//! Reads task data in messages of a 2025-11-25 server.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use thruway_mcp::schema::{TaskStatus, methods};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::Answer;
 
-/// The used part of the state of a task. Other members are not parsed.
+/// The members of a task's state that the bridge uses. The bridge does not parse other members.
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskFields {
@@ -28,6 +28,7 @@ impl TaskFields {
     /// Parses the state of a task.
     ///
     /// # Errors
+    ///
     /// The text is not the state of a task, or the task id is too long.
     pub(super) fn parse(json: &str) -> Result<Self, McpClientError> {
         let task: Self =
@@ -35,9 +36,10 @@ impl TaskFields {
         task.checked()
     }
 
-    /// Returns the task that a call has become, if any.
+    /// Returns the task in the answer to a call, or `None` if the server did not run the call as a task.
     ///
     /// # Errors
+    ///
     /// The answer is invalid, or the task id is too long.
     pub(super) fn created(answer: &Answer) -> Result<Option<Self>, McpClientError> {
         let created: Created =
@@ -47,17 +49,18 @@ impl TaskFields {
 
     fn checked(self) -> Result<Self, McpClientError> {
         if self.task_id.len() > ID_BYTES_MAX {
-            return Err(McpClientError::result_invalid(&"the id of its task is too long"));
+            return Err(McpClientError::result_invalid(&"the task id is too long"));
         }
         Ok(self)
     }
 
-    /// Returns the time to live since the start of the task, if limited.
+    /// Returns the time from the start of the task until the server may delete it. Returns `None` if the
+    /// server sets no limit.
     pub(super) fn ttl(&self) -> Option<Duration> {
         self.ttl.map(Duration::from_millis)
     }
 
-    /// `true` if the state of the task is final.
+    /// Returns `true` if the task has completed, failed, or was canceled.
     pub(super) const fn is_over(&self) -> bool {
         matches!(self.status, TaskStatus::Cancelled | TaskStatus::Completed | TaskStatus::Failed)
     }
@@ -66,7 +69,7 @@ impl TaskFields {
 /// Maximum length of a task id, in bytes.
 pub(in crate::bridge) const ID_BYTES_MAX: usize = 1024;
 
-/// `true` for requests about existing tasks, in any revision.
+/// Returns `true` if `method` is a request about existing tasks, in any revision.
 pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
     matches!(
         method,
@@ -78,7 +81,7 @@ pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
     )
 }
 
-/// Returns the error for a task request of the other era.
+/// Returns the error for a task request that the server does not support in the client's era.
 pub(in crate::bridge) fn no_method() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this bridge has no tasks of this revision")
 }

@@ -1,19 +1,19 @@
-//! Replacement of task ids in JSON that otherwise stays unchanged.
+//! Replaces task ids in JSON text without changing other members.
 
 use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::params::meta_keys;
 
-/// Path of the id in parameters, and in the state of a task.
+/// Path to the task id in parameters, and in the state of a task.
 pub(in crate::bridge) const TASK_ID: &[&str] = &["taskId"];
 
-/// Path of the id in the answer to a call that has become a task.
+/// Path to the task id in the answer to a call that the server runs as a task.
 pub(super) const CREATED_ID: &[&str] = &["task", "taskId"];
 
-/// Path of the id in messages that belong to a task.
+/// Path to the task id in messages that belong to a task.
 pub(super) const RELATED_ID: &[&str] = &["_meta", meta_keys::RELATED_TASK, "taskId"];
 
-/// Replaces the string at `path`. Returns `None` if the path does not exist.
+/// Returns a copy of `json` with `string` at `path`. Returns `None` if the path does not exist.
 pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
     let Some((first, rest)) = path.split_first() else {
         return to_raw_value(string).ok();
@@ -24,18 +24,18 @@ pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) 
     close(output)
 }
 
-/// Removes a member of an object.
+/// Returns a copy of an object without the member `member`.
 pub(in crate::bridge) fn stripped(json: &RawValue, member: &str) -> Option<Box<RawValue>> {
     without(json, member).and_then(|(output, _)| close(output))
 }
 
 /// Returns `true` if a message belongs to a task.
 pub(in crate::bridge) fn is_related_to_task(params: &RawValue) -> bool {
-    // A fast check, because most messages do not.
+    // Compare the text first, because most messages belong to no task.
     params.get().contains(meta_keys::RELATED_TASK) && string_at(params, RELATED_ID).is_some()
 }
 
-/// Returns the string at `path`.
+/// Returns the string at `path`, or `None` if `json` has no string there.
 pub(in crate::bridge) fn string_at(json: &RawValue, path: &[&str]) -> Option<String> {
     match path.split_first() {
         Some((first, rest)) => string_at(member(json, first)?, rest),
@@ -52,7 +52,8 @@ fn member<'j>(json: &'j RawValue, member: &str) -> Option<&'j RawValue> {
     looked_at.ok().and(found)
 }
 
-/// Returns an object without one member and without its closing brace, and that member.
+/// Returns a copy of an object without its closing brace and without the member `member`. Also returns
+/// the value of that member.
 fn without<'j>(json: &'j RawValue, member: &str) -> Option<(Vec<u8>, Option<&'j RawValue>)> {
     let mut output = Vec::with_capacity(json.get().len() + ID_BYTES);
     output.push(b'{');
@@ -70,13 +71,13 @@ fn close(mut object: Vec<u8>) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(object).ok()?).ok()
 }
 
-/// Extra capacity for an id, in bytes.
+/// Extra capacity for a replaced id, in bytes.
 const ID_BYTES: usize = 64;
 
 /// The mapping of task ids between one client and one server.
 pub(in crate::bridge) trait TaskNames: Send + Sync + std::fmt::Debug {
-    /// Translates a message of the server for the client. Returns `None` if it belongs to no task of the
-    /// client.
+    /// Translates the task id in a message of the server for the client. Returns `None` if the message
+    /// belongs to no task of the client.
     fn told(&self, params: &RawValue) -> Option<Box<RawValue>>;
 }
 

@@ -1,4 +1,4 @@
-//! Tasks of 2025-11-25 between a client and a server that both support them.
+//! Forwards requests for tasks of 2025-11-25, if the client and the server both support them.
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -21,7 +21,7 @@ struct Page<'a> {
 }
 
 impl Forwarding {
-    /// Forwards a call that requests a task.
+    /// Forwards a call that the client wants to run as a task.
     pub(in crate::bridge) async fn forward_as_task(
         self,
         mut forwarded_call: ForwardedCall,
@@ -47,14 +47,14 @@ impl Forwarding {
             Some(speaking.requester(self.names(speaking, upstream.number()), Some(reserved.clone())));
         let answer = upstream.client.forward(forwarded_call).await?;
         if !reserved.settle(&answer)? {
-            // Servers may answer without a task.
+            // A server may answer the call without a task.
             return Ok(answer);
         }
         let answer = replaced(&answer, CREATED_ID, &reserved.id).unwrap_or(answer);
         Ok(related_to(answer, &reserved.id))
     }
 
-    /// Forwards a request about the task `id`, or a list request.
+    /// Forwards a request about the task `id`, or a request for the list of tasks.
     pub(in crate::bridge) async fn forward_about_tasks(
         self,
         mut forwarded_call: ForwardedCall,
@@ -103,14 +103,14 @@ impl Forwarding {
         let answer = outcome?;
         let fields = TaskFields::parse(answer.get())?;
         if fields.task_id != found.id {
-            return Err(McpClientError::result_invalid(&"it is about another task"));
+            return Err(McpClientError::result_invalid(&"the state belongs to another task"));
         }
         self.tasks().note(id, &fields);
         let answer = replaced(&answer, TASK_ID, id).unwrap_or(answer);
         Ok(related_to(answer, id))
     }
 
-    /// Forwards a list request, and keeps only the tasks of this client.
+    /// Forwards a request for the list of tasks, and removes the tasks of other clients from the answer.
     async fn list_tasks(
         &self,
         forwarded_call: &mut ForwardedCall,
@@ -126,20 +126,20 @@ impl Forwarding {
         let own = to_raw_value(&own).map_err(invalid)?;
         let mut output = b"{".to_vec();
         append_members(&mut output, &answer, |name, _| name != "tasks")
-            .map_err(|_| McpClientError::result_invalid(&"it is not an object"))?;
+            .map_err(|_| McpClientError::result_invalid(&"the list of tasks is not an object"))?;
         append_member(&mut output, "tasks", own.get());
         output.push(b'}');
         RawValue::from_string(String::from_utf8(output).unwrap_or_default()).map_err(invalid)
     }
 }
 
-/// Translates a listed task for the client. Returns `None` if it belongs to another client.
+/// Translates one task of a list for the client. Returns `None` if the task belongs to another client.
 fn own_of(names: &Names, task: &RawValue) -> Option<Box<RawValue>> {
     let fields = TaskFields::parse(task.get()).ok()?;
     replaced(task, TASK_ID, &names.at_client(&fields.task_id)?)
 }
 
-/// Sets the task id in the metadata of an answer to the client's id.
+/// Sets the task id in the metadata of an answer to `id`, the id that the client knows.
 fn related_to(answer: Answer, id: &str) -> Answer {
     replaced(&answer, RELATED_ID, id).unwrap_or(answer)
 }

@@ -1,8 +1,8 @@
-//! Tasks that cross a bridge. The server knows the state of a task. The bridge stores its owner and its
-//! server.
+//! Tasks of 2025-11-25 that a bridge forwards. The server stores the state of a task. The bridge stores
+//! the owner of the task and the connection to its server.
 //!
-//! Clients know a task by a random id that the bridge creates. Servers may use sequential ids, which restart
-//! with the server.
+//! The bridge gives each task a random id for the client, because a server may use sequential ids that
+//! start again when the server restarts.
 
 // stored data
 mod table;

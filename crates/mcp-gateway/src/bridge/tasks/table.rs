@@ -1,4 +1,4 @@
-//! The tracked tasks of 2025-11-25, and their lifetime.
+//! Stores the tasks of 2025-11-25 that a bridge tracks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,7 +21,7 @@ use crate::bridge::messages::one_line;
 use crate::bridge::outbox::{Outbox, WeakOutbox};
 use crate::bridge::upstream::Upstream;
 
-/// The tasks that cross a bridge.
+/// The tasks that a bridge tracks.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     state: Mutex<State>,
@@ -29,16 +29,16 @@ pub(crate) struct Tasks {
     of_client_max: usize,
 }
 
-/// Cancels the tasks of a session when dropped.
+/// A guard that cancels the tasks of a session when it is dropped.
 #[derive(Debug)]
 pub(crate) struct TasksOfSession {
     tasks: Arc<Tasks>,
     owner: Owner,
-    /// `true` if tasks of the server can be canceled.
+    /// `true` if the server supports the cancellation of tasks.
     can_cancel: bool,
 }
 
-/// The maximum numbers of tracked tasks.
+/// The maximum numbers of tasks that a bridge tracks.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bridge) struct TasksMax {
     pub(in crate::bridge) all: usize,
@@ -47,9 +47,9 @@ pub(in crate::bridge) struct TasksMax {
 
 #[derive(Default, Debug)]
 struct State {
-    /// By the ids that clients know.
+    /// The tasks, by the ids that clients know.
     kept: HashMap<Box<str>, TaskEntry>,
-    /// The ids that clients know, by the number of the server and its own id.
+    /// The ids that clients know, by the number of the connection and the id at the server.
     names: HashMap<(u64, Box<str>), Box<str>>,
     last: u64,
     swept: Option<Instant>,
@@ -61,11 +61,12 @@ struct TaskEntry {
     listener: Listener,
     server: Weak<Upstream>,
     server_number: u64,
-    /// Number of times that the server had exited when the task began. A later exit loses the task.
+    /// Number of times that the server had exited when the task began. If the server exits again, the
+    /// task is lost.
     losses: u64,
-    /// The id at the server, once the call has become a task.
+    /// The id at the server. `None` until the server has answered the call with a task.
     server_id: Option<Box<str>>,
-    /// Sequential number of the task.
+    /// Sequential number of the task. The oldest task has the lowest number.
     number: u64,
     began: Instant,
     until: Option<Instant>,
@@ -73,7 +74,7 @@ struct TaskEntry {
     _place: Share,
 }
 
-/// An existing task.
+/// A task that exists at the server.
 #[derive(Debug)]
 pub(in crate::bridge) struct Found {
     pub(in crate::bridge) upstream: Arc<Upstream>,
@@ -82,11 +83,12 @@ pub(in crate::bridge) struct Found {
     losses: u64,
 }
 
-/// The reserved entry for a task that a call may become. Dropped if the call does not become a task.
+/// The entry that the bridge reserves because the server may run a call as a task. Dropping this value
+/// removes the entry if the server did not create a task.
 #[derive(Debug)]
 pub(in crate::bridge) struct Reserved {
     tasks: Arc<Tasks>,
-    /// The id for the client.
+    /// The task id for the client.
     pub(in crate::bridge) id: Box<str>,
 }
 
@@ -101,7 +103,7 @@ impl TasksOfSession {
 }
 
 impl Drop for TasksOfSession {
-    /// Cancels the tasks, because no other code learns that their session has ended.
+    /// Cancels the tasks, because no other code notices that the session has ended.
     fn drop(&mut self) {
         let working = self.tasks.remove_all_of(&self.owner).into_iter().filter(|_| self.can_cancel);
         working.for_each(|task| task.upstream.client.cancel_task_apart(task.id));
@@ -109,7 +111,7 @@ impl Drop for TasksOfSession {
 }
 
 impl TaskEntry {
-    /// Returns the server, if it still is the process that runs the task.
+    /// Returns the server if the process that runs the task has not exited.
     fn server(&self) -> Option<Arc<Upstream>> {
         let server = self.server.upgrade()?;
         (!server.is_closed() && server.client.losses() == self.losses).then_some(server)
@@ -124,7 +126,7 @@ impl TaskEntry {
         self.until = fields.ttl().and_then(|ttl| self.began.checked_add(ttl));
     }
 
-    /// `true` if the task has ended, or its server has.
+    /// Returns `true` if the task has ended, or if its server process has exited.
     fn is_past(&self) -> bool {
         self.is_over || (self.server_id.is_some() && self.server().is_none())
     }
@@ -135,10 +137,11 @@ impl TaskEntry {
 }
 
 impl Found {
-    /// Checks that the server process is still the same.
+    /// Checks that the server process that runs the task has not exited.
     ///
     /// # Errors
-    /// The server has exited in the meantime, so its answer may be about another task.
+    ///
+    /// The server process has exited, so its answer may belong to another task.
     pub(in crate::bridge) fn check(&self) -> Result<(), McpClientError> {
         let is_there = !self.upstream.is_closed() && self.upstream.client.losses() == self.losses;
         if is_there { Ok(()) } else { Err(McpClientError::Server(lost())) }
@@ -163,7 +166,7 @@ impl State {
         gone.iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// Removes expired tasks, at most once in each [`SWEEP_PAUSE`].
+    /// Removes expired tasks, but at most once in each [`SWEEP_PAUSE`].
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_none_or(|swept| now - swept >= SWEEP_PAUSE) {
             self.swept = Some(now);
@@ -171,13 +174,14 @@ impl State {
         }
     }
 
-    /// Returns the number of tasks of `owner`. May return a higher number, if that is also below `max`.
+    /// Returns the number of tasks of `owner`. If all owners together have fewer than `max` tasks,
+    /// returns that total number instead, because it is faster to compute.
     fn count_of(&self, owner: &Owner, max: usize) -> usize {
         let all = self.kept.len();
         if all < max { all } else { self.kept.values().filter(|kept| kept.owner == *owner).count() }
     }
 
-    /// Removes the oldest finished task of `owner`. Returns `false` if there is none.
+    /// Removes the oldest finished task of `owner`. Returns `false` if `owner` has no finished task.
     fn forget_past(&mut self, owner: &Owner) -> bool {
         let over = self.kept.iter().filter(|(_, kept)| kept.owner == *owner && kept.is_past());
         let oldest = over.min_by_key(|(_, kept)| kept.number).map(|(id, _)| id.clone());
@@ -191,11 +195,12 @@ impl Tasks {
         Arc::new(Self { state: Mutex::default(), places, of_client_max: max.of_client })
     }
 
-    /// Reserves an entry for the task that a call of `owner` to `upstream` may become. It counts against
-    /// `holder`. If the limit is reached, the oldest finished task of `owner` is removed.
+    /// Reserves an entry for the task that `upstream` may start for a call of `owner`. The entry counts
+    /// toward the share of `holder`. At the limit, removes the oldest finished task of `owner`.
     ///
     /// # Errors
-    /// Too many tasks are in progress: in total, of `holder`, or of `owner`.
+    ///
+    /// Too many tasks are in progress: of all callers, of `holder`, or of `owner`.
     pub(super) fn reserve(
         self: &Arc<Self>,
         (owner, holder): (Owner, &Holder),
@@ -245,6 +250,7 @@ impl Tasks {
     /// Returns the task that `owner` knows as `id`.
     ///
     /// # Errors
+    ///
     /// The task does not exist, has expired, belongs to another owner, or is lost.
     pub(super) fn find(&self, id: &str, owner: &Owner) -> Result<Found, Error> {
         let unknown = || Error::invalid_params("there is no such task");
@@ -256,7 +262,8 @@ impl Tasks {
         Ok(Found { upstream, id, losses: kept.losses })
     }
 
-    /// Returns the id for `owner` of the task with this id at server `number`.
+    /// Returns the client's id of a task, or `None` if `owner` has no such task. `number` is the number
+    /// of the connection, and `id` is the id at the server.
     pub(super) fn name_of(&self, number: u64, id: &str, owner: &Owner) -> Option<Box<str>> {
         let state = self.state();
         let name = state.names.get(&(number, id.into()))?;
@@ -264,29 +271,30 @@ impl Tasks {
         (kept.owner == *owner && kept.server().is_some()).then(|| name.clone())
     }
 
-    /// Stores the state of the task with this client id.
+    /// Stores the state of a task. `id` is the client's id of the task.
     pub(super) fn note(&self, id: &str, fields: &TaskFields) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             kept.note(fields);
         }
     }
 
-    /// Stores that the task has ended.
+    /// Marks a task as ended. `id` is the client's id of the task.
     pub(super) fn note_end(&self, id: &str) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             kept.is_over = true;
         }
     }
 
-    /// Changes the listener of the task with this client id.
+    /// Changes the listener of a task. `id` is the client's id of the task.
     pub(super) fn listen(&self, id: &str, listen: impl FnOnce(&mut Listener)) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             listen(&mut kept.listener);
         }
     }
 
-    /// Forwards a notification of server `number` to the client of its task. Discards notifications about
-    /// unknown tasks. Returns the message if the client has to read other messages first.
+    /// Forwards a notification of the connection `number` to the client of the task. Discards
+    /// notifications about unknown tasks. If the client's outbox is full, returns the message, which the
+    /// caller must deliver later.
     pub(in crate::bridge) fn tell(&self, number: u64, notification: &Notification<'_>) -> Option<Unsent> {
         let told = match &*notification.method {
             methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
@@ -310,8 +318,8 @@ impl Tasks {
         Some((kept.listener.clone(), message))
     }
 
-    /// Progress of a task arrives under the client id of the task, because the bridge sent that id as the
-    /// progress token.
+    /// Forwards the progress of a task. The progress token is the client's id of the task, because the
+    /// bridge sent that id as the token.
     fn report(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {
         let mut params: ProgressNotificationParams = params::parse(notification.params).ok()?;
         let RequestId::String(name) = &params.progress_token else { return None };
@@ -328,7 +336,8 @@ impl Tasks {
         Some((kept.listener.clone(), message))
     }
 
-    /// Removes the tasks of `owner` after its session has ended. Returns the tasks in progress.
+    /// Removes the tasks of `owner` after the session has ended. Returns the tasks that are still in
+    /// progress.
     pub(super) fn remove_all_of(&self, owner: &Owner) -> Vec<Found> {
         let gone = self.state().remove_all(|kept| kept.owner == *owner);
         let working = gone.into_iter().filter(|kept| !kept.is_over);
@@ -341,10 +350,12 @@ impl Tasks {
 }
 
 impl Reserved {
-    /// Stores the task if the call has become one. Returns `false` otherwise. A repeated call has no effect.
+    /// Stores the task if `answer` contains a task. Returns `false` if the answer contains none. A second
+    /// call with the same answer has no further effect.
     ///
     /// # Errors
-    /// The answer is invalid, or its task id belongs to another task.
+    ///
+    /// The answer is invalid, or contains the id of another task.
     pub(in crate::bridge) fn settle(&self, answer: &Answer) -> Result<bool, McpClientError> {
         let Some(fields) = TaskFields::created(answer)? else { return Ok(false) };
         let mut guard = self.tasks.state();
@@ -367,7 +378,7 @@ impl Reserved {
 }
 
 impl Drop for Reserved {
-    /// Removes an unused entry, because no other code learns that the call was canceled.
+    /// Removes an unused entry, because no other code notices that the call was canceled.
     fn drop(&mut self) {
         let mut state = self.tasks.state();
         if state.kept.get(&self.id).is_some_and(|kept| kept.server_id.is_none()) {
@@ -386,20 +397,21 @@ const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 /// Estimated size of a message without its parameters, in bytes.
 const ENVELOPE_BYTES: usize = 128;
 
-/// The owner of a task. The task does not exist for other owners.
+/// The owner of a task. Other owners cannot access the task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A session with this unique number.
     Session(u64),
 }
 
-/// Receives the messages about a task.
+/// Receives the messages about a task for the client.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Listener {
     session: Weak<Session>,
-    /// The response stream of the open request about the task, if any.
+    /// The response stream of the last request about the task. Not available after that request has
+    /// ended.
     outbox: WeakOutbox,
-    /// The progress token of the client.
+    /// The progress token that the client chose for the task.
     progress_token: Option<RequestId>,
 }
 
@@ -412,7 +424,7 @@ impl Listener {
         Self { session: Arc::downgrade(session), outbox: outbox.downgrade(), progress_token }
     }
 
-    /// Redirects the messages to the response stream of another request.
+    /// Makes later messages arrive on the response stream of another request.
     pub(in crate::bridge) fn listen_on(&mut self, outbox: &Outbox) {
         self.outbox = outbox.downgrade();
     }
@@ -421,8 +433,9 @@ impl Listener {
         self.progress_token.as_ref()
     }
 
-    /// Sends a message on the stream of the open request, or else on the stream for messages outside of
-    /// requests. Returns the message if the client has to read other messages first.
+    /// Sends a message on the response stream of an open request about the task. If no such request is
+    /// open, uses the stream for messages that belong to no request. If the outbox is full, returns the
+    /// message, which the caller must deliver later.
     pub(super) fn tell(&self, message: Vec<u8>) -> Option<Unsent> {
         if let Some(outbox) = self.outbox.upgrade() {
             return outbox.send(message);
@@ -440,7 +453,7 @@ impl Listener {
 pub(in crate::bridge) struct Names {
     tasks: Arc<Tasks>,
     owner: Owner,
-    /// The number of the server.
+    /// The number of the connection to the server.
     server: u64,
 }
 
@@ -449,19 +462,19 @@ impl Names {
         Self { tasks, owner, server }
     }
 
-    /// Returns the server's id of a task of this client.
+    /// Returns the server's id of a task of this client. `id` is the client's id of the task.
     pub(super) fn at_server(&self, id: &str) -> Option<Box<str>> {
         let found = self.tasks.find(id, &self.owner).ok()?;
         (found.upstream.number() == self.server).then_some(found.id)
     }
 
-    /// Returns the client's id of a task of this client.
+    /// Returns the client's id of a task of this client. `id` is the server's id of the task.
     pub(super) fn at_client(&self, id: &str) -> Option<Box<str>> {
         self.tasks.name_of(self.server, id, &self.owner)
     }
 
-    /// Translates an answer of the client for the server. Removes a reference to a task that does not belong
-    /// to the client.
+    /// Translates the task id in a client's answer for the server. Removes the reference to a task that
+    /// does not belong to the client.
     pub(in crate::bridge) fn answered(&self, answer: &mut Value) {
         let Some(meta) = answer.get_mut("_meta").and_then(Value::as_object_mut) else { return };
         let Some(related) = meta.get_mut(meta_keys::RELATED_TASK) else { return };
@@ -475,7 +488,7 @@ impl Names {
 
 impl TaskNames for Names {
     fn told(&self, params: &RawValue) -> Option<Box<RawValue>> {
-        // A fast check, because most messages do not belong to a task.
+        // Return early, because most messages belong to no task.
         if !params.get().contains(meta_keys::RELATED_TASK) {
             return None;
         }
