@@ -144,7 +144,7 @@ impl Error {
             Self::StreamRefused => "the upstream server refused the stream",
             Self::StreamReset => "the upstream server reset the stream",
             Self::TimedOut => "the exchange took too long",
-            Self::WriteTimedOut => "the upstream server did not take the request in time",
+            Self::WriteTimedOut => "the upstream server did not accept the request in time",
         }
     }
 }

@@ -67,8 +67,8 @@ impl Driven {
 }
 
 /// Returns the free read buffers, which all clients of the process share. The number of buffers is the
-/// highest number of threads that have polled exchanges at the same time. It does not depend on the
-/// number of clients.
+/// highest number of threads that have polled exchanges at the same time. The number of clients does not
+/// matter.
 fn spare_buffers() -> MutexGuard<'static, Vec<ReadBuffers>> {
     static SPARE: Mutex<Vec<ReadBuffers>> = Mutex::new(Vec::new());
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -59,7 +59,7 @@ impl<'c> Request<'c> {
     }
 
     /// Adds field lines, with the rules of [`field`](Self::field). If the request has no field lines yet,
-    /// it borrows `field_lines` and does not copy them.
+    /// it borrows `field_lines` instead of copying them.
     pub fn field_lines(mut self, field_lines: &'c FieldLinesBuf) -> Self {
         if field_lines.has_any(&OUR_FIELDS) {
             self.invalid = self.invalid.or(Some(InvalidFieldLine::Name));

@@ -345,11 +345,12 @@ pub(super) fn input_bytes(limits: &Limits) -> usize {
     head_bytes_max.max(trailer_bytes_max) + ROOM_BYTES
 }
 
-/// Minimum size of the input buffer, and usual maximum of one read, in bytes. For large bodies, 256 KiB
-/// saves a fifth of a relay's CPU time compared with 64 KiB.
+/// Minimum size of the input buffer in bytes, and usually the maximum of one read. For large bodies, 256
+/// KiB saves a fifth of a relay's CPU time compared with 64 KiB.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Initial capacity of the index, in field lines. It is enough for most heads, and grows for other heads.
+/// Initial number of field lines in the index. It is enough for most heads, and the index grows for
+/// larger heads.
 const FIELD_LINES: usize = 128;
 
 /// Maximum length of a status line in `thruway-http1`, in bytes.

@@ -1,4 +1,4 @@
-//! The state of a connection. It changes when data is sent, when data arrives, and when a timeout
+//! The state of a connection. The state changes when data is sent, when data arrives, and when a timeout
 //! expires.
 
 use std::time::Duration;
@@ -50,9 +50,9 @@ pub(super) enum Sending {
     Bytes { remaining: u64 },
     /// The rest of a chunked body.
     Chunked,
-    /// Nothing. The whole request was written, or its last bytes wait in `output`.
+    /// No part: the whole request was written, or its last bytes wait in `output`.
     Complete,
-    /// Nothing, although the request is incomplete: the upstream server does not want the rest or cannot
+    /// No part: the request is incomplete, but the upstream server does not want the rest or cannot
     /// accept it.
     Stopped,
 }

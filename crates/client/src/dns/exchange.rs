@@ -16,7 +16,7 @@ pub(super) struct Servers {
     pub(super) addresses: Vec<SocketAddr>,
     /// Maximum time to wait for one answer from one server.
     pub(super) timeout: Duration,
-    /// Number of times that the list of servers is tried.
+    /// Number of attempts for each server.
     pub(super) attempts: u32,
 }
 

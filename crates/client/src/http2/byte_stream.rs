@@ -63,7 +63,7 @@ impl<T: Transport> ByteStream<T> {
     }
 }
 
-/// No field is pinned.
+/// `ByteStream` can implement `Unpin`, because no field is pinned.
 impl<T> Unpin for ByteStream<T> {}
 
 impl<T: Transport> AsyncRead for ByteStream<T> {

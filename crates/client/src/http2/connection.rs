@@ -82,8 +82,8 @@ pub struct Driver(Pin<Box<dyn Future<Output = ()>>>);
 
 impl Connection {
     /// Creates a connection on `transport`, which must be new. Also creates the driver of the connection,
-    /// which reads the time from `clock`. If `deadlines` is `Some`, it registers a timer that wakes the
-    /// driver.
+    /// which reads the time from `clock`. `deadlines`, if set, wakes the driver when a time limit
+    /// expires.
     ///
     /// # Errors
     /// Returns an error if the transport has failed.
@@ -363,7 +363,7 @@ const RESETS_REMEMBERED: usize = 1024;
 /// exchanges. `GIVEN_UP_MAX` is smaller, so the caller opens a new connection before that.
 const LATE_FRAMES_MAX: usize = 1 << 16;
 
-/// Maximum number of pings between two responses. gRPC servers treat the fourth ping as an attack
+/// Maximum number of pings between two responses. A gRPC server treats the fourth ping as an attack
 /// (`too_many_pings`) if less than five minutes have passed since the previous ping.
 const PINGS_IN_A_ROW: u32 = 2;
 const PING_SELDOM: Duration = Duration::from_secs(310);

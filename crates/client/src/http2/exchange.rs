@@ -64,9 +64,9 @@ pub(super) enum Sending {
     Bytes { remaining: u64 },
     /// The rest of a body of unknown length.
     Chunked,
-    /// Nothing, because the whole request was sent.
+    /// No part, because the whole request was sent.
     Complete,
-    /// Nothing, although the request is incomplete: the upstream server does not want the rest.
+    /// No part: the request is incomplete, but the upstream server does not want the rest.
     Stopped,
 }
 

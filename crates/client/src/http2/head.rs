@@ -161,8 +161,9 @@ impl Received {
     }
 }
 
-/// Initial capacity of the index, in field lines. It is enough for most heads.
+/// Initial number of field lines in the index. It is enough for most heads, and the index grows for
+/// larger heads.
 const FIELD_LINES: usize = 64;
 
-/// Maximum number of field lines in a request. The limit of every gateway is lower.
+/// Maximum number of field lines in a request. This number is larger than the limit of any gateway.
 const FIELD_LINES_MAX: u32 = 20_000;

@@ -18,8 +18,8 @@ pub struct DocumentConfig {
     pub kept_for: Duration,
     /// Maximum age of a document that cannot be fetched again. An older document is not used. The default
     /// is 24 hours. A longer time tolerates longer failures of the server or the network. Risk: during
-    /// such a failure, a document stays in use although the server may have withdrawn information in it.
-    /// If this time is shorter than `kept_for`, it also limits `kept_for`.
+    /// such a failure, callers still use information that the server has withdrawn. If this time is
+    /// shorter than `kept_for`, it also limits `kept_for`.
     pub age_max: Duration,
     /// Minimum interval between two fetches, even after failures and when callers request a fetch. The
     /// default is 10 s.
