@@ -128,8 +128,9 @@ impl ClientConnection {
     }
 
     /// Handles the end of the input. `unused` is the last part of the input, which the parser has not
-    /// consumed. Returns `true` if the end of the input ends a body with [`BodyLength::UntilClose`].
-    /// Requests without a response are still [expected](Self::expected_count).
+    /// consumed. Returns `true` if the end of the input is also the end of a body
+    /// ([`BodyLength::UntilClose`]). Requests without a response are still
+    /// [expected](Self::expected_count).
     ///
     /// # Errors
     /// Returns [`Error::IncompleteMessage`] if an expected response is missing or incomplete.

@@ -8,8 +8,9 @@ use thruway_message::StatusCode;
 /// message.
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident $status:ident $message:literal)*) => {
-        /// A rule of RFC 9112, or a limit, that the peer's message breaks. After any of these errors, the
-        /// parser cannot find the next message, so the caller must close the connection.
+        /// A rule of RFC 9112 that the peer's message breaks, or a limit that it exceeds. After any of
+        /// these errors, the parser cannot find the next message, so the caller must close the
+        /// connection.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum Error {
@@ -45,7 +46,7 @@ errors! {
     BareLineFeed BAD_REQUEST "a line must end with carriage return and line feed"
     /// RFC 9112 §7.1: a chunk contains more data than its chunk size says.
     ChunkDataPastSize BAD_REQUEST "chunk data must end where the chunk size says"
-    /// RFC 9112 §7.1.1: a character that is not allowed in a chunk extension.
+    /// RFC 9112 §7.1.1: a chunk extension contains a character that is not allowed.
     ChunkExtensionInvalid BAD_REQUEST "a chunk extension must be `;name` or `;name=value`"
     /// Limit `chunk_extension_bytes`.
     ChunkExtensionsTooLong BAD_REQUEST "chunk extensions are longer than allowed"

@@ -53,7 +53,7 @@ pub(crate) fn parse<'i>(
     }
 }
 
-/// The state of an incomplete section. All of its bytes so far are valid.
+/// The state of an incomplete section. All bytes that have arrived are valid.
 ///
 /// A client may send a head byte by byte, and must not cause a parse of the whole section for each byte.
 /// The parser therefore parses the whole section only when a line has ended, and the number of lines is
@@ -117,8 +117,8 @@ impl SectionLimit {
         if view.len() < self.end(start) { Ok(()) } else { Err(self.too_large) }
     }
 
-    /// Returns the maximum end of a section that begins at `start`. Spans have 32 bits, so a section
-    /// always ends below 4 GiB.
+    /// Returns the maximum end of a section that begins at `start`. Spans contain 32-bit positions, so a
+    /// section always ends below 4 GiB.
     #[inline]
     fn end(self, start: usize) -> usize {
         start.saturating_add(self.bytes as usize).min(u32::MAX as usize)

@@ -46,7 +46,8 @@ impl RequestFacts {
 /// The framing of a response body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseBody {
-    /// The response has no body and no framing field. This applies to 1xx, 204, 304, and to tunnels.
+    /// The response has no body and no framing field. This applies to the statuses 1xx, 204 and 304, and
+    /// to responses that open a tunnel.
     Absent,
     /// The response has a `Content-Length` field, and a body with this number of bytes.
     Bytes(u64),

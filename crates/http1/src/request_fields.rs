@@ -1,4 +1,4 @@
-//! Combines the field lines of a request that affect its framing. Also reads the `Connection` options of
+//! Combines the field lines that affect the framing of a request. Also reads the `Connection` options of
 //! requests and responses.
 
 use thruway_message::token::is_in_any_case;

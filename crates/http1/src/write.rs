@@ -146,8 +146,8 @@ pub struct RequestToWrite<'a> {
 /// Appends a request head to `output`.
 ///
 /// # Errors
-/// Returns an error if the method or the target is invalid, because its bytes could end the request line
-/// early. The function then writes nothing.
+/// Returns an error if the method or the target is invalid, because invalid bytes could end the request
+/// line early. The function then writes nothing.
 ///
 /// ```
 /// use thruway_http1::{BodyLength, RequestToWrite, write_request_head};

@@ -33,7 +33,7 @@ impl<'a> Authority<'a> {
         Ok(Self { text, host_length: host_length as u32 })
     }
 
-    /// Returns `true` if `bytes` are a valid authority. This is cheaper than [`parse`](Self::parse).
+    /// Returns `true` if `bytes` is a valid authority. This check is cheaper than [`parse`](Self::parse).
     pub fn is_valid(bytes: &[u8]) -> bool {
         host_length(bytes).is_ok()
     }

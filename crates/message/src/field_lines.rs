@@ -189,7 +189,7 @@ impl FieldLinesBuf {
         line.write(self.make_owned(ROOM_FOR_MORE_LINES));
     }
 
-    /// Appends each of `lines` for which `is_kept` returns `true`. Allocates at most once.
+    /// Appends the lines in `lines` for which `is_kept` returns `true`. Allocates at most once.
     #[inline]
     pub fn append_kept<'a>(&mut self, lines: FieldLines<'a>, is_kept: impl FnMut(FieldLine<'a>) -> bool) {
         let room = lines.bytes.len();
@@ -265,7 +265,7 @@ impl FieldLinesBuf {
 
     /// Returns the lines if they are still the constant that was passed to
     /// [`from_static`](Self::from_static). A caller can then cache results for this constant. Returns
-    /// `None` otherwise.
+    /// `None` for all other lists.
     pub const fn as_static(&self) -> Option<&'static str> {
         match &self.0 {
             Lines::Static(lines) => Some(lines),
@@ -340,8 +340,8 @@ impl<'a> Iterator for FieldLinesIter<'a> {
     }
 }
 
-/// Splits `bytes` at the first CRLF. Values contain no CR, so the first CRLF ends the line. Constants can
-/// call this function, unlike `memchr`.
+/// Splits `bytes` at the first CRLF. Values contain no CR, so the first CRLF ends the line. Unlike
+/// `memchr`, this function can run at compile time.
 const fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
     while i + 1 < bytes.len() {

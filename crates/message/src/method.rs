@@ -34,8 +34,8 @@ pub enum Method<'a> {
     Put,
     /// TRACE, RFC 9110 §9.3.8.
     Trace,
-    /// A method without a variant above. [`Method::from_token`] returns this variant only if no other
-    /// variant matches.
+    /// A method that has no separate variant. [`Method::from_token`] returns this variant only if no
+    /// other variant matches.
     Other(&'a str),
 }
 

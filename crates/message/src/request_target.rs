@@ -20,7 +20,7 @@ pub enum RequestTarget<'a> {
     Asterisk,
 }
 
-/// A path and, after a question mark, a query (RFC 9112 §3.2.1).
+/// A path with an optional query, which follows a question mark (RFC 9112 §3.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginForm<'a> {
     path_and_query: &'a [u8],

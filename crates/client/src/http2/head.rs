@@ -82,8 +82,8 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     fields
 }
 
-/// Returns `true` if a field must not be forwarded, because it applies to a single connection. `TE` is
-/// also such a field.
+/// Returns `true` if a field must not be forwarded, because it applies to a single connection. `TE` also
+/// applies to a single connection.
 fn is_left_out(name: FieldName<'_>) -> bool {
     name.is_of_connection() || name.is("te")
 }

@@ -92,7 +92,7 @@ pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
 }
 
 /// Returns the position of the first question mark at or after `from`, or of the first byte that is not
-/// allowed in a path. Returns `input.len()` if there is neither.
+/// allowed in a path. Returns `input.len()` if no such byte exists.
 #[inline]
 pub(crate) fn path_end(input: &[u8], from: usize) -> usize {
     find::<NotInPath>(input, from)
