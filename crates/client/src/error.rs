@@ -11,7 +11,8 @@ pub enum Side {
     Client,
     /// The upstream server.
     Upstream,
-    /// This machine. For example, it lacks file descriptors, ports or permissions.
+    /// This machine. For example, this machine has no free file descriptors or ports, or denies
+    /// permission.
     Local,
 }
 
@@ -22,8 +23,8 @@ pub enum Retry {
     /// The request must not be sent again.
     Never,
     /// The request may be sent again if it is idempotent. If the connection was reused, the server has
-    /// probably closed the idle connection. In this case, retry at once and with the same server: see
-    /// [`Retry::counts_against_no_server`].
+    /// probably closed the idle connection. After a failure of a reused connection, retry at once and
+    /// with the same server: see [`Retry::counts_against_no_server`].
     IfConnectionReused,
     /// The request may be sent again only if it is idempotent, because the server may have acted on the
     /// request (RFC 9110 §9.2.2).

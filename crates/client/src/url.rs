@@ -140,15 +140,15 @@ impl Url {
         self.target().split_once('?').map(|(_, query)| query)
     }
 
-    /// Returns `true` if others on the network cannot read or answer requests to the URL. This is the
-    /// case if the scheme is `https`, or if the host is [this machine](Self::is_loopback).
+    /// Returns `true` if others on the network cannot read or answer requests to the URL. The result is
+    /// `true` if the scheme is `https`, or if the host is [this machine](Self::is_loopback).
     pub fn is_protected(&self) -> bool {
         self.is_https() || self.is_loopback()
     }
 
-    /// Returns `true` if the host is `localhost` or a loopback address. Every resolver resolves these to
-    /// this machine. Other names of this machine do not count, because a DNS server could resolve them to
-    /// another machine.
+    /// Returns `true` if the host is `localhost` or a loopback address. Every resolver resolves these
+    /// hosts to this machine. Other names of this machine do not count, because a DNS server could
+    /// resolve them to another machine.
     pub fn is_loopback(&self) -> bool {
         let is_address = self.address().is_some_and(|address| address.to_canonical().is_loopback());
         is_address || self.host().eq_ignore_ascii_case("localhost")

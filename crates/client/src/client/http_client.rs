@@ -98,8 +98,8 @@ impl Client {
         self
     }
 
-    /// Closes connections that have been idle too long or that their servers have closed. Without this
-    /// call, the client closes such connections only when it sends another request to the same server.
+    /// Closes connections that have been idle too long or that their servers have closed. Each request
+    /// also checks the idle connections to its server.
     pub fn sweep(&self) {
         self.idle.sweep();
     }

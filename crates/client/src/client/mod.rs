@@ -1,4 +1,5 @@
-//! The high-level client, which takes URLs and returns responses. It is not made for relays.
+//! The high-level client, which takes URLs and returns responses. Relays use the low-level interface
+//! instead.
 //!
 //! Any number of threads can share one client. A lock protects the idle connections, and the client holds
 //! the lock only to take or return a connection. The client does not follow redirects, decode content

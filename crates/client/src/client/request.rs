@@ -51,8 +51,8 @@ impl<'c> Request<'c> {
         }
     }
 
-    /// Adds a field line. [`send`](Self::send) fails if the line is invalid. It also fails for the names
-    /// `Host`, `Content-Length` and `Transfer-Encoding`, because the client writes these fields.
+    /// Adds a field line. [`send`](Self::send) fails if the line is invalid. `send` also fails for the
+    /// names `Host`, `Content-Length` and `Transfer-Encoding`, because the client writes these fields.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.invalid = self.invalid.or(append(self.fields.to_mut(), name, value).err());
         self
@@ -92,8 +92,8 @@ impl<'c> Request<'c> {
     }
 
     /// Sends the request, and waits for the head of the response. If a reused connection ends without a
-    /// response, the client may send the request once more. It does so only if the request is idempotent,
-    /// or if no byte of the request was sent.
+    /// response, the client may send the request once more. The client tries again only if the request is
+    /// idempotent, or if no byte of the request was sent.
     ///
     /// # Errors
     /// Returns an error if the request is invalid, or if no response arrives.

@@ -16,8 +16,8 @@ pub(super) struct State<T> {
     pub(super) transport: T,
     pub(super) http1: ClientConnection,
     pub(super) exchanges: u64,
-    /// `true` if any request on the connection had an `Upgrade` field. Such a connection is not reused,
-    /// because some upstream servers do not continue normally after they decline an upgrade.
+    /// `true` if any request on the connection had an `Upgrade` field. The client does not reuse such a
+    /// connection, because some upstream servers do not continue normally after they decline an upgrade.
     pub(super) asked_for_upgrade: bool,
     /// Minimum length of an input buffer, because heads and trailer sections must be in one piece.
     pub(super) input_bytes: usize,

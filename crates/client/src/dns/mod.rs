@@ -4,8 +4,9 @@
 //! ```text
 //! /etc/hosts ─▶ resolv.conf: which servers, which names ─▶ A and AAAA ─▶ the addresses, and the least of their TTLs
 //! ```
-//! This module has no cache: the caller decides when to repeat a lookup. It supports neither DNSSEC nor
-//! DNS over TLS. Like the system's resolver, it trusts the DNS servers and the network path to them.
+//! This module has no cache: the caller decides when to repeat a lookup. The module supports neither
+//! DNSSEC nor DNS over TLS. Like the system's resolver, the module trusts the DNS servers and the network
+//! path to them.
 
 mod message;
 mod exchange;
@@ -25,7 +26,7 @@ use exchange::Servers;
 use message::{Answer, Kind};
 
 /// A resolver that queries DNS servers over UDP, and over TCP if an answer was truncated. Entries in
-/// `/etc/hosts` have priority over DNS. The resolver ignores `nsswitch.conf`. It does not cache
+/// `/etc/hosts` have priority over DNS. The resolver ignores `nsswitch.conf`. The resolver does not cache
 /// `/etc/hosts` or `resolv.conf`, so changes to these files take effect at the next lookup.
 ///
 /// ```no_run
@@ -123,9 +124,9 @@ async fn ask_both(servers: &Servers, name: &str) -> io::Result<Option<Answer>> {
     Ok(Some(answer))
 }
 
-/// Returns the names to query, in order (resolv.conf(5)). If `name` has at least `ndots` dots, it comes
-/// first, before the name in the search domain. Otherwise, the name in the search domain comes first. A
-/// name with a final dot is never combined with the search domain.
+/// Returns the names to query, in order (resolv.conf(5)). If `name` has at least `ndots` dots, `name`
+/// comes first, and then `name.domain`, where `domain` is the search domain. Otherwise, `name.domain`
+/// comes first. If `name` ends with a dot, the resolver queries only `name`.
 fn candidates(name: &str, config: &Config) -> Vec<String> {
     if name.ends_with('.') {
         return vec![name.to_owned()];
@@ -138,8 +139,8 @@ fn candidates(name: &str, config: &Config) -> Vec<String> {
 
 const DNS_PORT: u16 = 53;
 
-/// Maximum time to wait for one server, in seconds. It is short, so that a second server can answer
-/// before the caller's timeout.
+/// Maximum time to wait for one server, in seconds. This limit is short, so that a second server can
+/// answer before the caller's timeout.
 const TIMEOUT_SECONDS_MAX: u32 = 2;
 
 /// Returns the addresses for `name` in `text`, which has the format of `/etc/hosts` (hosts(5)). Ignores case.

@@ -185,7 +185,7 @@ impl Connection {
 
     /// Starts an exchange. `write_head` appends the head of the request in HTTP/1.1 format, and
     /// optionally the start of the body. The connection sends a GET request with an upgrade as an
-    /// extended CONNECT request. Start such a request only if the server [accepts
+    /// extended CONNECT request. Start a request with an upgrade only if the server [accepts
     /// upgrades](Self::takes_upgrades). The connection removes the `Upgrade` field from other requests
     /// (RFC 9110 §7.8).
     ///
@@ -360,7 +360,8 @@ const RESETS_REMEMBERED: usize = 1024;
 
 /// Maximum number of late frames on streams that the h2 library no longer remembers. The library answers
 /// each late frame with a stream reset. Above this number, the library closes the connection and all its
-/// exchanges. `GIVEN_UP_MAX` is smaller, so the caller opens a new connection before that.
+/// exchanges. `GIVEN_UP_MAX` is smaller, so the caller opens a new connection before the library closes
+/// the old connection.
 const LATE_FRAMES_MAX: usize = 1 << 16;
 
 /// Maximum number of pings between two responses. A gRPC server treats the fourth ping as an attack

@@ -6,8 +6,8 @@
 //!                └──▶ Driver: a future that moves bytes, sends pings, and ends with the connection
 //! ```
 //! The caller polls an exchange like an HTTP/1.1 exchange, and gets the same events and errors. The
-//! connection sends an upgrade as an extended CONNECT request. It reports a successful response to this
-//! request as a 101 response.
+//! connection sends an upgrade as an extended CONNECT request. The exchange reports a successful response
+//! to an extended CONNECT request as a 101 response.
 //!
 //! ```no_run
 //! use std::future::poll_fn;

@@ -72,7 +72,8 @@ impl Drop for Counted {
 
 impl State {
     /// Wakes the tasks that wait for the upstream server's settings, if the settings have arrived. Call
-    /// this function when the h2 library waits for more data, because it has then processed the settings.
+    /// this function when the h2 library waits for more data, because the library has then processed the
+    /// settings.
     pub(super) fn note_settings(&self) {
         if !self.has_settings.get() && self.heard.has_settings() {
             self.has_settings.set(true);
