@@ -1,7 +1,7 @@
 //! A pool of idle connections.
 //!
 //! A pool has no lock, so each worker thread has a separate pool. The pool does not watch its
-//! connections. It checks a connection when a caller takes the connection, and it checks all connections
+//! connections. A pool checks a connection when a caller takes the connection, and checks all connections
 //! in a [sweep](Pool::sweep).
 
 use std::borrow::Borrow;

@@ -1,5 +1,5 @@
 //! HTTP/1.1 upgrades. This module computes the proof that a server has understood a WebSocket handshake
-//! (RFC 6455 §4). It also converts upgrades to extended CONNECT requests in HTTP/2 (RFC 8441).
+//! (RFC 6455 §4). This module also converts upgrades to extended CONNECT requests in HTTP/2 (RFC 8441).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

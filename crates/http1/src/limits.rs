@@ -9,16 +9,16 @@ pub struct Limits {
     pub request_target_bytes: u32,
     /// Maximum number of bytes in a header section, from the end of the start line to the empty line.
     /// Larger requests get 431. The default is 32 KiB, as in nginx. If a section arrives in many small
-    /// pieces, the parser parses the whole section again after each line end. It also parses an
-    /// incomplete line again for each piece. The CPU time that a hostile client can cause therefore grows
-    /// with this limit multiplied by `field_lines`.
+    /// pieces, the parser parses the whole section again after each line end. For each piece, the parser
+    /// also parses the incomplete line again. The CPU time that a hostile client can cause therefore
+    /// grows with this limit multiplied by `field_lines`.
     pub header_section_bytes: u32,
     /// Maximum number of field lines in a header or trailer section. Larger requests get 431. The default is
     /// 128.
     pub field_lines: u32,
     /// Maximum number of content bytes, after decoding the chunks. Larger requests get 413. The default
-    /// is 1 GiB. This limit does not reserve memory. It bounds the time for which one request can keep a
-    /// connection busy.
+    /// is 1 GiB. This limit does not reserve memory, but it bounds the time for which one request can
+    /// keep a connection busy.
     pub content_bytes: u64,
     /// Maximum number of bytes in the extensions of one chunk, and maximum overhead of all chunk-size
     /// lines of a message. The overhead is the total length of these lines, minus 18 bytes for each chunk

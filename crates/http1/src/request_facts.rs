@@ -46,15 +46,15 @@ impl RequestFacts {
 /// The framing of a response body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseBody {
-    /// The response has no body and no framing field. This applies to the statuses 1xx, 204 and 304, and
-    /// to responses that open a tunnel.
+    /// No body and no framing field: for the statuses 1xx, 204 and 304, and for responses that open a
+    /// tunnel.
     Absent,
     /// The response has a `Content-Length` field, and a body with this number of bytes.
     Bytes(u64),
     /// The response has the field `Transfer-Encoding: chunked`, and a body in chunks.
     Chunked,
-    /// The response has no framing field. The server closes the connection to end the body. This framing
-    /// is for HTTP/1.0 clients.
+    /// The response has no framing field. The server closes the connection to end the body. Servers use
+    /// this framing for HTTP/1.0 clients.
     UntilClose,
     /// The response to HEAD: it has no body, but the framing fields of a response to GET. The number is
     /// the content length, if known.

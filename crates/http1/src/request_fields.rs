@@ -68,8 +68,8 @@ impl<'i> RequestFields<'i> {
     }
 }
 
-/// The options of the `Connection` fields that this crate uses. They determine if the connection stays
-/// open after a message (RFC 9112 §9.3).
+/// The options of the `Connection` fields that this crate uses. These options determine if the connection
+/// stays open after a message (RFC 9112 §9.3).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ConnectionOptions {
     is_close: bool,

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// A valid host with an optional port: `uri-host [ ":" port ]`. It never contains user information, which
-/// RFC 9110 §4.2.4 forbids in messages.
+/// A valid host with an optional port: `uri-host [ ":" port ]`. An authority never contains user
+/// information, which RFC 9110 §4.2.4 forbids in messages.
 ///
 /// ```
 /// use thruway_message::Authority;

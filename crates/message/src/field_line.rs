@@ -9,8 +9,8 @@ use crate::token::{is_field_value, is_token};
 #[derive(Clone, Copy)]
 pub struct FieldName<'a>(&'a [u8]);
 
-/// A field value (RFC 9110 §5.5). It contains no control characters except tab, and it neither begins nor
-/// ends with whitespace. It can contain bytes that are not UTF-8.
+/// A field value (RFC 9110 §5.5). A value contains no control characters except tab, and neither begins
+/// nor ends with whitespace. A value can contain bytes that are not UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FieldValue<'a>(&'a [u8]);
 

@@ -57,9 +57,9 @@ pub struct RequestHead<'a> {
 }
 
 impl<'a> RequestHead<'a> {
-    /// Returns the host and port of the request. They come from the target, or from the `Host` field if
-    /// the target has no authority (RFC 9110 §7.1, RFC 9112 §3.2.2). Returns `None` if the request has no
-    /// valid host.
+    /// Returns the host and port of the request. The function takes them from the target, or from the
+    /// `Host` field if the target has no authority (RFC 9110 §7.1, RFC 9112 §3.2.2). Returns `None` if
+    /// the request has no valid host.
     pub fn authority(&self) -> Option<Authority<'a>> {
         self.target.authority().or_else(|| Authority::parse(self.field("host")?.as_bytes()).ok())
     }

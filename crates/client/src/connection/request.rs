@@ -241,6 +241,6 @@ const OUTPUT_BYTES: usize = 32 << 10;
 /// call.
 const COPY_BYTES_MAX: usize = 16 << 10;
 
-/// Maximum size of a chunk in bytes. It limits the part of a chunk that must be buffered if the upstream
-/// server does not accept the whole chunk.
+/// Maximum size of a chunk in bytes. A small chunk leaves few bytes to buffer if the upstream server does
+/// not accept the whole chunk.
 const CHUNK_BYTES_MAX: usize = 64 << 10;

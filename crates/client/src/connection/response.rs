@@ -349,8 +349,8 @@ pub(super) fn input_bytes(limits: &Limits) -> usize {
 /// KiB saves a fifth of a relay's CPU time compared with 64 KiB.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Initial number of field lines in the index. It is enough for most heads, and the index grows for
-/// larger heads.
+/// Initial number of field lines in the index. This capacity is enough for most heads, and the index
+/// grows for larger heads.
 const FIELD_LINES: usize = 128;
 
 /// Maximum length of a status line in `thruway-http1`, in bytes.

@@ -50,10 +50,10 @@ pub(super) enum Sending {
     Bytes { remaining: u64 },
     /// The rest of a chunked body.
     Chunked,
-    /// No part: the whole request was written, or its last bytes wait in `output`.
+    /// The caller has provided the whole request. Its last bytes may still wait in `output`.
     Complete,
-    /// No part: the request is incomplete, but the upstream server does not want the rest or cannot
-    /// accept it.
+    /// The client has stopped sending an incomplete request, because the upstream server does not want
+    /// the rest or cannot accept it.
     Stopped,
 }
 

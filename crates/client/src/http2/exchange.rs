@@ -64,9 +64,10 @@ pub(super) enum Sending {
     Bytes { remaining: u64 },
     /// The rest of a body of unknown length.
     Chunked,
-    /// No part, because the whole request was sent.
+    /// The client has sent the whole request.
     Complete,
-    /// No part: the request is incomplete, but the upstream server does not want the rest.
+    /// The client has stopped sending an incomplete request, because the upstream server does not want
+    /// the rest.
     Stopped,
 }
 

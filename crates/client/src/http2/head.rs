@@ -161,8 +161,8 @@ impl Received {
     }
 }
 
-/// Initial number of field lines in the index. It is enough for most heads, and the index grows for
-/// larger heads.
+/// Initial number of field lines in the index. This capacity is enough for most heads, and the index
+/// grows for larger heads.
 const FIELD_LINES: usize = 64;
 
 /// Maximum number of field lines in a request. This number is larger than the limit of any gateway.

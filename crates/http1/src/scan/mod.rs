@@ -39,9 +39,9 @@ struct Control;
 /// must not contain `#`, `<`, `>`, `` ` ``, `\`, or bytes other than visible ASCII.
 ///
 /// RFC 3986 §3.3 also forbids `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths. The parser accepts them
-/// because clients send them. The parser rejects `\` because some servers treat it as a slash. It rejects
-/// the other forbidden bytes because the HTTP/2 library rejects them, and every HTTP version must accept
-/// the same targets.
+/// because clients send them. The parser rejects `\` because some servers treat it as a slash. The parser
+/// rejects `#`, `<`, `>` and `` ` `` because the HTTP/2 library rejects them. Every HTTP version must
+/// accept the same targets.
 struct NotInPath;
 
 /// Bytes that the query of a request target must not contain: `"`, `#`, `<`, `>`, and bytes other than
