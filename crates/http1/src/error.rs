@@ -117,8 +117,8 @@ errors! {
     /// RFC 9112 §6.1 and §6.3 rule 3: a message contains both fields, which is typical of request
     /// smuggling.
     TransferEncodingWithContentLength BAD_REQUEST "`Transfer-Encoding` and `Content-Length` must not be sent together"
-    /// RFC 9112 §9.6: the server sent a message that the client did not request. A 101 response is also
-    /// such a message if the client did not ask for an upgrade.
+    /// RFC 9112 §9.6: the server sent a message that the client did not request. This error also means a
+    /// 101 response to a request that did not ask for an upgrade.
     UnexpectedMessage BAD_GATEWAY "a message arrived that was not requested"
     /// RFC 9112 §2.3: the version does not consist of `HTTP/`, a digit, a dot and a digit.
     VersionInvalid BAD_REQUEST "the request line must end with the HTTP version"

@@ -56,8 +56,8 @@ pub enum ResponseBody {
     /// The response has no framing field. The server closes the connection to end the body. Servers use
     /// this framing for HTTP/1.0 clients.
     UntilClose,
-    /// The response to HEAD: it has no body, but the framing fields of a response to GET. The number is
-    /// the content length, if known.
+    /// The framing fields of a response to GET, but no body. Responses to HEAD use this framing. The
+    /// number is the content length, if known.
     OnlyFields(Option<u64>),
 }
 

@@ -91,7 +91,8 @@ impl<'a> FieldLines<'a> {
     }
 
     /// Returns the bytes of the line at `span`, including CRLF. Returns `None` if these bytes are not yet
-    /// in the format that [`FieldLine::write`] produces. With `Some`, the caller needs only one copy.
+    /// in the format that [`FieldLine::write`] produces. With these bytes, the caller can copy the line
+    /// in one step.
     #[inline]
     fn as_sent(&self, span: &FieldLineSpan) -> Option<&'a [u8]> {
         let (name_end, value_start) = (span.name_end as usize, span.value_start as usize);
@@ -354,8 +355,7 @@ const fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// Splits `line` into name and value at the first colon. A space directly after the colon belongs to
-/// neither.
+/// Splits `line` into name and value at the first colon. Drops one space directly after the colon.
 const fn split_name(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
     while i < line.len() {

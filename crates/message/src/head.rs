@@ -1,6 +1,6 @@
-//! The head of a message: its method and target, or its status; the protocol version; and the header
-//! section (RFC 9110 §2.5 and §6). [`RequestHead`] and [`ResponseHead`] borrow from the parsed bytes, and
-//! [`OwnedRequestHead`] and [`OwnedResponseHead`] contain a copy.
+//! The head of a message (RFC 9110 §2.5 and §6). A head consists of the method and target or the status,
+//! the protocol version, and the header section. [`RequestHead`] and [`ResponseHead`] borrow from the
+//! parsed bytes, and [`OwnedRequestHead`] and [`OwnedResponseHead`] contain a copy.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -202,8 +202,8 @@ impl OwnedResponseHead {
 impl From<ResponseHead<'_>> for OwnedResponseHead {
     fn from(head: ResponseHead<'_>) -> Self {
         let lines = head.field_lines;
-        // Copies the whole buffer that contains the field lines, so that the spans stay valid. Few bytes
-        // in this buffer belong to no field line.
+        // Copies the whole buffer that contains the field lines, so that the spans stay valid. Almost all
+        // bytes in this buffer belong to field lines.
         let mut bytes = Vec::with_capacity(lines.bytes().len() + head.reason.len());
         bytes.extend_from_slice(lines.bytes());
         let reason = append(&mut bytes, head.reason);

@@ -34,7 +34,7 @@ pub enum Method<'a> {
     Put,
     /// TRACE, RFC 9110 §9.3.8.
     Trace,
-    /// A method that has no separate variant. [`Method::from_token`] returns this variant only if no
+    /// Any method without a separate variant. [`Method::from_token`] returns this variant only if no
     /// other variant matches.
     Other(&'a str),
 }
