@@ -26,12 +26,12 @@ pub(crate) enum Place {
 }
 
 impl UpstreamAddr {
-    /// Returns the address of the socket at `path`.
+    /// Returns the address of the Unix socket at `path`.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self(Place::Unix(path.into()))
     }
 
-    /// Returns the IP address and port, if the address has them.
+    /// Returns the IP address and port, or `None` for a Unix socket.
     pub const fn tcp(&self) -> Option<SocketAddr> {
         match &self.0 {
             Place::Tcp(address) => Some(*address),
@@ -39,7 +39,7 @@ impl UpstreamAddr {
         }
     }
 
-    /// Returns the path of a Unix socket, if the address has one.
+    /// Returns the path of the Unix socket, or `None` for an IP address.
     pub fn unix_path(&self) -> Option<&Path> {
         match &self.0 {
             Place::Tcp(_) => None,
@@ -78,12 +78,12 @@ impl fmt::Display for UpstreamAddr {
     }
 }
 
-/// The error for text that is not an address of an upstream server.
+/// The error for text that is not a valid address of an upstream server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidUpstreamAddr(String);
 
 impl InvalidUpstreamAddr {
-    /// The hint for the operator: the valid forms.
+    /// A hint for the operator, with the valid forms of an address.
     pub const HINT: &str =
         "write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`";
 }

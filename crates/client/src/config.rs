@@ -7,17 +7,17 @@ use thruway_http1::Limits;
 /// The limits and timeouts of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The limits of a response. These fields apply: `header_section_bytes` (default 32 KiB), `field_lines`
-    /// (128), `interim_responses` (16), `chunk_extension_bytes` (4 KiB), `trailer_section_bytes` (8 KiB), and
-    /// `content_bytes`. The latter has no limit by default: the engine does not store the body, and code that
-    /// collects a body has its own limit.
+    /// Limits on responses. Only these fields apply: `header_section_bytes` (default 32 KiB),
+    /// `field_lines` (128), `interim_responses` (16), `chunk_extension_bytes` (4 KiB),
+    /// `trailer_section_bytes` (8 KiB), and `content_bytes`. By default, `content_bytes` sets no limit,
+    /// because a connection does not store the body. Code that collects a body has a separate limit.
     pub limits: Limits,
-    /// The timeouts. An exchange can [replace them](crate::Exchange::set_timeouts).
+    /// The timeouts of an exchange. An exchange can [replace them](crate::Exchange::set_timeouts).
     pub timeouts: Timeouts,
 }
 
-/// The timeouts of an exchange with its upstream server. Time during which the server waits for this side
-/// does not count, except in `total`.
+/// The timeouts of an exchange with its upstream server. Time during which the server waits for the
+/// client counts only for `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
     /// Maximum time from the end of the request, or from the last interim response, to the end of the final
@@ -25,14 +25,14 @@ pub struct Timeouts {
     pub head: Duration,
     /// Maximum time between two bytes of the response body. The default is 60 s.
     pub content_idle: Duration,
-    /// Maximum time during which the server takes no byte of the request, until the final response starts.
-    /// The default is 30 s.
+    /// Maximum time during which the server accepts no byte of the request. This timeout applies until
+    /// the final response starts. The default is 30 s.
     pub write_stall: Duration,
-    /// Time to wait for `100 (Continue)` if the request asks for it. Then the body is sent anyway (RFC 9110
-    /// §10.1.1). The default is 1 s.
+    /// Maximum time to wait for `100 (Continue)`, if the request asks for this response. After this time,
+    /// the client sends the body anyway (RFC 9110 §10.1.1). The default is 1 s.
     pub expect_continue: Duration,
     /// Maximum time from the first byte of the request to the last byte of the response. The default is
-    /// `None`.
+    /// `None`, which means no limit.
     pub total: Option<Duration>,
 }
 

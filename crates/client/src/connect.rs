@@ -14,10 +14,11 @@ use tokio::time::timeout;
 use crate::address::Place;
 use crate::{Retry, Side, UpstreamAddr, UpstreamStream};
 
-/// Connects to `address`, within `within`. Sets `TCP_NODELAY`, so that written data is sent at once.
+/// Connects to `address` in at most the time `within`. Sets `TCP_NODELAY`, so that written data is sent
+/// at once.
 ///
 /// # Errors
-/// The upstream server does not accept the connection, or not in time.
+/// Returns an error if the connection fails, or takes longer than `within`.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the attempt.
@@ -28,14 +29,14 @@ pub async fn connect(address: &UpstreamAddr, within: Duration) -> Result<Stream,
     }
 }
 
-/// Connects like [`connect`], and writes `first` before any request. Use it for data about the connection,
-/// such as a PROXY protocol header.
+/// Connects like [`connect`], and writes `first` before any request. Use this function for data about the
+/// connection, such as a PROXY protocol header.
 ///
 /// # Errors
-/// The upstream server does not accept the connection or the data, or not in time.
+/// Returns an error if connecting or writing fails, or takes longer than `within`.
 ///
 /// # Cancel safety
-/// The same as [`connect`].
+/// Dropping the future cancels the attempt.
 pub async fn connect_and_write(
     address: &UpstreamAddr,
     first: &[u8],
@@ -58,14 +59,15 @@ pub async fn connect_and_write(
     }
 }
 
-/// Connects to the first of `addresses` that accepts. It tries them one after the other. Each attempt gets an
-/// equal share of the remaining time, so that an unresponsive address leaves time for the others.
+/// Tries `addresses` one after the other, and returns the first connection that succeeds. Each attempt
+/// gets an equal share of the remaining time, so that an unresponsive address leaves time for the other
+/// addresses.
 ///
 /// # Errors
 /// Returns the error of each address.
 ///
 /// # Cancel safety
-/// The same as [`connect`].
+/// Dropping the future cancels the attempt.
 pub async fn connect_any(
     addresses: &[UpstreamAddr],
     within: Duration,
@@ -85,11 +87,12 @@ pub async fn connect_any(
     Err(ConnectFailures(failures))
 }
 
-/// Performs the TLS handshake on `stream`, within `within`. The server must have a certificate for
-/// `server_name`.
+/// Performs the TLS handshake on `stream` in at most the time `within`. The server must have a
+/// certificate for `server_name`.
 ///
 /// # Errors
-/// The certificate is invalid, the server does not use TLS, or the handshake takes too long.
+/// Returns an error if the certificate is invalid, the server does not use TLS, or the handshake takes
+/// too long.
 ///
 /// # Cancel safety
 /// Dropping the future closes the connection.
@@ -106,10 +109,11 @@ pub async fn secure(
 /// protocols.
 ///
 /// # Errors
-/// The same as [`secure`]. It also fails if the server supports none of the protocols.
+/// Returns the same errors as [`secure`]. Also returns an error if the server supports none of
+/// `protocols`.
 ///
 /// # Cancel safety
-/// The same as [`secure`].
+/// Dropping the future closes the connection.
 pub async fn secure_for(
     stream: Stream,
     connector: &TlsConnector,
@@ -135,17 +139,18 @@ async fn connect_socket(address: &UpstreamAddr) -> io::Result<Stream> {
     }
 }
 
-/// The reason that there is no connection. No data was sent, so every request may be sent elsewhere.
+/// The reason that no connection was established. No byte of the request was sent, so the caller may send
+/// any request to another server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The process or the system has no free descriptors.
+    /// The process or the system has no free file descriptors.
     DescriptorsExhausted,
     /// This machine has no free port, or no suitable address to connect from.
     LocalAddressUnavailable,
-    /// The maximum number of connections is open, and none became free in time.
+    /// The maximum number of connections is open, and no connection became free in time.
     NoRoom,
-    /// Another error of the system.
+    /// Another error of the operating system.
     Other(io::ErrorKind),
     /// A firewall or the permissions of a Unix socket forbid the connection.
     PermissionDenied,
@@ -191,8 +196,8 @@ impl ConnectError {
         }
     }
 
-    /// Returns `true` in all cases except `NoRoom`: the request may be sent elsewhere. A request that has
-    /// already waited for a free connection is not retried.
+    /// Returns [`Retry::Always`] for all errors except `NoRoom`, because no byte of the request was sent.
+    /// With `NoRoom`, the request has already waited for a free connection, so it must not be sent again.
     pub const fn retry(self) -> Retry {
         match self {
             Self::NoRoom => Retry::Never,
@@ -200,7 +205,8 @@ impl ConnectError {
         }
     }
 
-    /// Returns `true` if a timeout has expired. A gateway answers 504 then, and 502 otherwise.
+    /// Returns `true` if the error is a timeout. A gateway responds to a timeout with 504, and to other
+    /// errors with 502.
     pub const fn is_timeout(self) -> bool {
         matches!(self, Self::TimedOut | Self::Tls(TlsFailure::TimedOut))
     }
@@ -225,7 +231,8 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// The error of each address, in the order of the attempts. Empty if there was no address.
+/// The error of each address, in the order of the attempts. The list is empty if there was no address to
+/// connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectFailures(Vec<(UpstreamAddr, ConnectError)>);
 

@@ -7,25 +7,27 @@ use thruway_http1 as http1;
 /// The side that caused a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
-    /// The sender of the request: a gateway's client, or the caller.
+    /// The sender of the request: a gateway's client, or the caller of this crate.
     Client,
     /// The upstream server.
     Upstream,
-    /// This machine: descriptors, ports, permissions.
+    /// This machine. For example, this machine has no free file descriptors or ports, or denies
+    /// permission.
     Local,
 }
 
-/// The rule for sending the same request again: see [`Retry::allows`]. The caller must also know that it can
-/// send the body again.
+/// The rule for sending the same request again: see [`Retry::allows`]. The caller must also be able to
+/// send the request body again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Retry {
     /// The request must not be sent again.
     Never,
-    /// The request may be sent again if it is idempotent. If the connection had been used before, retry at
-    /// once and with the same server. A server that closes an idle connection causes this: see
-    /// [`Retry::counts_against_no_server`].
+    /// The request may be sent again if it is idempotent. If the connection was reused, the server has
+    /// probably closed the idle connection. After a failure of a reused connection, retry at once and
+    /// with the same server: see [`Retry::counts_against_no_server`].
     IfConnectionReused,
-    /// The request may be sent again if it is idempotent: the server may have acted on it (RFC 9110 §9.2.2).
+    /// The request may be sent again only if it is idempotent, because the server may have acted on the
+    /// request (RFC 9110 §9.2.2).
     IfIdempotent,
     /// The request may always be sent again, because no byte of it was sent.
     Always,
@@ -42,21 +44,21 @@ impl Retry {
         }
     }
 
-    /// Returns `true` if a failure does not count against the server. A server may close an idle connection
-    /// at any time, so this applies to connections that were used before.
+    /// Returns `true` if the failure does not count against the server. This applies only to reused
+    /// connections, because a server may close an idle connection at any time.
     pub const fn counts_against_no_server(self, is_reused: bool) -> bool {
         is_reused && matches!(self, Self::IfConnectionReused | Self::Always)
     }
 }
 
-/// The reason that an exchange failed. Its connection is unusable.
+/// The reason that an exchange failed. After a failure, an HTTP/1.1 connection cannot be used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The connection ended before the first byte of the request was written.
     ClosedBeforeRequest,
-    /// The connection ended after at least a part of the request had been written, and before the first byte
-    /// of a response.
+    /// The connection ended before the first byte of a response. At least a part of the request had been
+    /// written.
     ClosedBeforeResponse,
     /// The connection ended before the end of the response body (RFC 9112 §8).
     ContentIncomplete,
@@ -70,21 +72,21 @@ pub enum Error {
     HeadMalformed(http1::Error),
     /// No final response arrived within [`Timeouts::head`](crate::Timeouts::head).
     HeadTimedOut,
-    /// The request body is longer than its head has announced.
+    /// The request body is longer than the request head has announced.
     RequestContentTooLong,
-    /// The request body is shorter than its head has announced.
+    /// The request body is shorter than the request head has announced.
     RequestContentTooShort,
-    /// HTTP/2 cannot express the request: it has no host or an invalid host, or it asks for a WebSocket
-    /// without a key.
+    /// HTTP/2 cannot express the request. For example, the request has no valid host, or asks for a
+    /// WebSocket without a valid key.
     RequestUnspeakable,
-    /// The upstream server has refused the stream, or has closed the connection without processing it (RFC
-    /// 9113 §8.7).
+    /// The upstream server has refused the stream, or has closed the connection without processing the
+    /// request (RFC 9113 §8.7).
     StreamRefused,
-    /// The upstream server has reset the stream instead of answering.
+    /// The upstream server has reset the stream before the response head.
     StreamReset,
     /// The exchange took longer than [`Timeouts::total`](crate::Timeouts::total).
     TimedOut,
-    /// The upstream server took no byte of the request within
+    /// The upstream server accepted no byte of the request within
     /// [`Timeouts::write_stall`](crate::Timeouts::write_stall).
     WriteTimedOut,
 }
@@ -100,8 +102,8 @@ impl Error {
         }
     }
 
-    /// Returns the rule for sending the request again. After the final response has started, the request is
-    /// never sent again, because its sender may already have received a part of the response.
+    /// Returns the rule for sending the request again. After the final response has started, the result
+    /// is [`Retry::Never`], because the client may already have received a part of the response.
     pub const fn retry(self) -> Retry {
         match self {
             Self::ClosedBeforeRequest | Self::StreamRefused => Retry::Always,
@@ -121,7 +123,8 @@ impl Error {
         }
     }
 
-    /// Returns `true` if a timeout has expired. A gateway answers 504 then, and 502 otherwise.
+    /// Returns `true` if the error is a timeout. A gateway responds to a timeout with 504, and to other
+    /// errors with 502.
     pub const fn is_timeout(self) -> bool {
         matches!(self, Self::ContentTimedOut | Self::HeadTimedOut | Self::TimedOut | Self::WriteTimedOut)
     }
@@ -142,7 +145,7 @@ impl Error {
             Self::StreamRefused => "the upstream server refused the stream",
             Self::StreamReset => "the upstream server reset the stream",
             Self::TimedOut => "the exchange took too long",
-            Self::WriteTimedOut => "the upstream server did not take the request in time",
+            Self::WriteTimedOut => "the upstream server did not accept the request in time",
         }
     }
 }

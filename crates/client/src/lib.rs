@@ -1,11 +1,16 @@
-//! HTTP clients: name resolution, connecting, connection pools, and exchanges.
+//! HTTP clients: name resolution, connecting, connection pools, and exchanges. An exchange is one request
+//! with its response.
 //!
-//! [`Connection`], [`Exchange`] and [`Pool`] are the low-level interface for relays: the caller polls them,
-//! they lend the data that they read, and they need no runtime. [`Client`] is the convenient interface. Both
-//! use HTTP/1.1; [`http2`] has the same low-level interface for HTTP/2. The
-//! [`Transport`](thruway_net::Transport) determines if TLS is used.
+//! The crate has two interfaces:
+//! - [`Connection`], [`Exchange`] and [`Pool`] are the low-level interface, for relays such as a reverse
+//!   proxy. The caller polls these types, and the events borrow the received data. This interface needs
+//!   no runtime.
+//! - [`Client`] is the high-level interface.
 //!
-//! An exchange, as a relay drives it:
+//! Both interfaces use HTTP/1.1. The module [`http2`] provides the low-level interface for HTTP/2. The
+//! [`Transport`](thruway_net::Transport) of a connection determines if the connection uses TLS.
+//!
+//! This example performs an exchange, as a relay does:
 //!
 //! ```no_run
 //! use std::future::poll_fn;
@@ -36,12 +41,12 @@
 //!         match ready!(poll.poll_event(cx, clock.now()))? {
 //!             ResponseEvent::Interim(head) => println!("{}", head.status),
 //!             ResponseEvent::Final(head, body_length) => println!("{} {body_length:?}", head.status),
-//!             // If the client cannot take all of it, put the rest back and end the poll.
+//!             // If the receiver cannot take all of `content`, put the rest back and end the poll.
 //!             ResponseEvent::Content(content) => println!("{}", content.escape_ascii()),
 //!             ResponseEvent::End(_) | ResponseEvent::Tunnel(_) => return Poll::Ready(Ok::<_, Error>(())),
 //!         }
 //!     }
-//!     // While this is pending, wake the task at the deadline of the exchange.
+//!     // While the poll is pending, a timer must wake the task at the deadline of the exchange.
 //! })
 //! .await?;
 //! if let Some(connection) = exchange.finish() {

@@ -1,7 +1,8 @@
 //! A pool of idle connections.
 //!
-//! A pool is a plain value without a lock; each worker has its own. The pool does not watch its connections.
-//! It checks a connection when a caller takes it, and all connections in a [sweep](Pool::sweep).
+//! A pool has no lock, so each worker thread has a separate pool. The pool does not watch its
+//! connections. A pool checks a connection when a caller takes the connection, and checks all connections
+//! in a [sweep](Pool::sweep).
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -13,7 +14,8 @@ use thruway_net::Transport;
 use crate::{Connection, UpstreamAddr, UpstreamStream};
 
 /// Idle connections, grouped by a key. Requests with the same key can share a connection. The key is the
-/// address or a more specific value, such as a server's number, or an address and a TLS server name.
+/// address of the upstream server, or a more specific value. For example, a key can be a server's number,
+/// or an address and a TLS server name.
 ///
 /// The documentation of the [crate](crate) shows how a relay uses a pool.
 #[derive(Debug)]
@@ -26,14 +28,15 @@ pub struct Pool<K = UpstreamAddr, T = UpstreamStream, S = RandomState> {
 /// The limits of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolConfig {
-    /// Maximum number of idle connections for each key. The default is 64. Beyond it, the connection that has
-    /// been idle the longest is closed.
+    /// Maximum number of idle connections for each key. The default is 64. At this limit, the pool closes
+    /// the connection that has been idle the longest.
     pub idle_per_address_max: usize,
-    /// Maximum number of idle connections in the pool. The default is 1024. Beyond it, released connections
-    /// are closed.
+    /// Maximum number of idle connections in the pool. The default is 1024. At this limit, the pool
+    /// closes a released connection instead of keeping it.
     pub idle_max: usize,
-    /// Maximum idle time of a connection. The default is 30 s. Set it below the upstream server's own limit,
-    /// so that the server does not close a connection at the moment when a request is sent.
+    /// Maximum idle time of a connection. The default is 30 s. Set this time below the idle timeout of
+    /// the upstream server. Otherwise, the server may close a connection at the moment when the client
+    /// sends a request.
     pub idle: Duration,
 }
 
@@ -63,15 +66,16 @@ impl<K: Eq + Hash, T: Transport> Pool<K, T> {
 }
 
 impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
-    /// Returns an empty pool with another hasher. A fast, simple hasher is safe if peers cannot choose the
+    /// Returns an empty pool that uses `hasher`. A fast, simple hasher is safe if peers cannot choose the
     /// keys.
     pub fn with_hasher(config: PoolConfig, hasher: S) -> Self {
         Self { idle: HashMap::with_hasher(hasher), count: 0, config }
     }
 
-    /// Takes the connection for `key` that was used most recently, so that surplus connections expire. Closes
-    /// unusable connections on the way: they have been idle too long, the upstream server has closed them, or
-    /// unexpected data has arrived.
+    /// Takes the most recently used connection for `key`, so that surplus connections expire. Returns
+    /// `None` if the pool has no usable connection for `key`. A connection is unusable if it has been
+    /// idle too long, if the upstream server has closed it, or if unexpected data has arrived. The pool
+    /// closes the unusable connections that it finds during the search.
     #[inline]
     pub fn acquire<Q>(&mut self, key: &Q, now: Duration) -> Option<Connection<T>>
     where
@@ -88,7 +92,7 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         None
     }
 
-    /// Adds an idle connection. If the pool is full, closes it instead.
+    /// Adds an idle connection for `key`. If the pool is full, closes the connection instead.
     #[inline]
     pub fn release<Q>(&mut self, key: &Q, connection: Connection<T>, now: Duration)
     where
@@ -112,8 +116,8 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         }
     }
 
-    /// Closes unusable connections. Call it regularly; otherwise, connections to an unused upstream server
-    /// stay open.
+    /// Closes unusable connections. Call this function regularly. Otherwise, idle connections to a server
+    /// that gets no more requests stay open.
     pub fn sweep(&mut self, now: Duration) {
         let config = self.config;
         self.idle.retain(|_, idle| {
@@ -123,7 +127,7 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         self.count = self.idle.values().map(Vec::len).sum();
     }
 
-    /// Closes the connection that has been idle the longest. Returns `true` if there was one.
+    /// Closes the connection that has been idle the longest. Returns `false` if the pool is empty.
     pub fn close_oldest(&mut self) -> bool {
         let waiting = self.idle.values_mut().filter(|idle| !idle.is_empty());
         let Some(idle) = waiting.min_by_key(|idle| idle[0].since) else { return false };
@@ -132,7 +136,7 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         true
     }
 
-    /// Closes all idle connections for `key`, for a server that is gone or disabled.
+    /// Closes all idle connections for `key`. Call this function when a server is removed or disabled.
     pub fn forget<Q>(&mut self, key: &Q)
     where
         K: Borrow<Q>,

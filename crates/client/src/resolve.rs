@@ -11,16 +11,17 @@ use dns_lookup::{AddrInfoHints, LookupError, LookupErrorKind, SockType, getaddri
 
 use crate::UpstreamAddr;
 
-/// A resolver for host names. [`SystemResolver`] uses the resolver of the system. With
-/// [`DnsResolver`](crate::DnsResolver), the TTL of the result is known.
+/// A resolver for host names. [`SystemResolver`] uses the resolver of the system.
+/// [`DnsResolver`](crate::DnsResolver) also returns the TTL of the result.
 ///
-/// A name that does not exist, or that has no address, is an error of the kind
+/// If a name does not exist or has no address, the resolver returns an error of the kind
 /// [`NotFound`](io::ErrorKind::NotFound). Any other error means that the lookup failed.
 pub trait Resolve: fmt::Debug + Send + Sync {
     /// Returns all addresses of `host` with `port`, in the order in which to try them.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
 
-    /// Returns the addresses and their TTL. By default, the TTL is unknown.
+    /// Returns the addresses of `host` with `port`, and the TTL of the addresses. By default, the TTL is
+    /// unknown.
     fn resolve_for<'a>(&'a self, host: &'a str, port: u16) -> ResolvingFor<'a> {
         let addresses = self.resolve(host, port);
         Box::pin(async move { Ok(Resolved { addresses: addresses.await?, holds: None }) })
@@ -32,7 +33,7 @@ pub trait Resolve: fmt::Debug + Send + Sync {
 pub struct Resolved {
     /// The addresses, in the order in which to try them.
     pub addresses: Vec<UpstreamAddr>,
-    /// Time for which the addresses are valid (TTL); `None` if unknown.
+    /// Time for which the addresses are valid (TTL). `None` if the TTL is unknown.
     pub holds: Option<Duration>,
 }
 
@@ -46,11 +47,11 @@ impl Resolved {
 /// A pending lookup that returns the addresses with their TTL.
 pub type ResolvingFor<'a> = Pin<Box<dyn Future<Output = io::Result<Resolved>> + Send + 'a>>;
 
-/// A pending lookup.
+/// A pending lookup that returns only the addresses.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<UpstreamAddr>>> + Send + 'a>>;
 
-/// Resolves names as configured in the system: `/etc/hosts`, `nsswitch.conf`. The call blocks, so it runs on
-/// a separate thread and not on the worker.
+/// Resolves names as the system is configured, for example with `/etc/hosts` and `nsswitch.conf`. The
+/// system call blocks, so it runs on a separate thread.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SystemResolver;
 
@@ -60,14 +61,15 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Returns all addresses of `host`, which may also be an IP address, with or without brackets.
+/// Returns all addresses of `host` with `port`, from the system's resolver. `host` may also be an IP
+/// address, with or without brackets.
 ///
 /// # Errors
-/// [`NotFound`](io::ErrorKind::NotFound) if the name does not exist or has no address; otherwise the reason
-/// that the lookup failed.
+/// Returns [`NotFound`](io::ErrorKind::NotFound) if the name does not exist or has no address. Otherwise,
+/// returns the reason that the lookup failed.
 ///
 /// # Cancel safety
-/// Dropping the future discards the result.
+/// Dropping the future discards the result of the lookup.
 pub async fn resolve(host: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     let name = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(ip) = name.parse::<IpAddr>() {
@@ -77,8 +79,8 @@ pub async fn resolve(host: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     tokio::task::spawn_blocking(move || ask_system(&name, port)).await?
 }
 
-/// Asks the system. `tokio` and the standard library can do so too, but their errors do not reliably tell
-/// that a name does not exist.
+/// Calls `getaddrinfo`. `tokio` and the standard library can also call this function, but their errors do
+/// not reliably show that a name does not exist.
 fn ask_system(name: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
     let found = getaddrinfo(Some(name), None, Some(hints)).map_err(failure)?;
@@ -90,13 +92,13 @@ fn ask_system(name: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     addresses.collect()
 }
 
-/// Converts an error to the kinds that [`Resolve`] specifies.
+/// Converts an error to one of the error kinds that [`Resolve`] specifies.
 fn failure(error: LookupError) -> io::Error {
     let kind = error.kind();
     let error = io::Error::from(error);
     match kind {
         LookupErrorKind::NoName | LookupErrorKind::NoData => no_such_name(),
-        // Here the system did not find one of its files; the name may exist.
+        // The system did not find one of its configuration files. The name may still exist.
         _ if error.kind() == io::ErrorKind::NotFound => io::Error::other(error),
         _ => error,
     }

@@ -1,7 +1,7 @@
 //! The timeouts of an exchange with its upstream server, for all versions of HTTP.
 //!
-//! The timers register nothing. Polling the exchange detects an expired timeout. The caller asks for the
-//! deadline, and polls again at that time.
+//! This module registers no timers. A poll of the exchange detects an expired timeout. The caller asks
+//! for the deadline of the exchange, and polls again at that time.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::{Error, Timeouts};
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Timers {
     started: Duration,
-    /// Time at which to send the body without `100 (Continue)`.
+    /// Time at which to send the body even without `100 (Continue)`.
     pub(crate) continue_until: Option<Duration>,
-    /// Time since when the upstream server has taken no bytes of the request.
+    /// Time since which the upstream server has accepted no byte of the request.
     pub(crate) stalled_since: Option<Duration>,
-    /// Time since when the upstream server owes the head, or the next byte of the body.
+    /// Time since which the client has waited for the response head, or for the next byte of the body.
     pub(crate) owed_since: Option<Duration>,
 }
 
-/// The next part of a response.
+/// The part of a response that the client waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
     Head,
@@ -33,8 +33,8 @@ impl Timers {
         Self { started: now, continue_until, stalled_since: None, owed_since: None }
     }
 
-    /// Records that no data has arrived, if some `is_owed`. Fails if the upstream server's timeout has
-    /// expired.
+    /// Records that no data has arrived. `is_owed` is `true` if the client waits for data from the
+    /// upstream server. Returns an error if a timeout has expired.
     #[inline]
     pub(crate) fn wait_to_read(
         &mut self,
@@ -49,7 +49,7 @@ impl Timers {
         self.check(awaited, timeouts, now)
     }
 
-    /// Records that no data could be written. Fails if the upstream server's timeout has expired.
+    /// Records that no data could be written. Returns an error if a timeout has expired.
     pub(crate) fn wait_to_write(
         &mut self,
         awaited: Awaited,
@@ -75,7 +75,7 @@ impl Timers {
         }
     }
 
-    /// Returns the time at which the first timeout expires.
+    /// Returns the time at which the first timeout expires, or `None` if no timeout is active.
     pub(crate) fn deadline(&self, awaited: Awaited, timeouts: &Timeouts) -> Option<Duration> {
         if awaited == Awaited::Nothing {
             return None;
@@ -88,7 +88,8 @@ impl Timers {
         Some(self.started.saturating_add(timeouts.total?))
     }
 
-    /// After the response has started, the upstream server need not take the rest of the request. Then the
+    /// Returns the time at which the write timeout expires. The timeout applies only until the final
+    /// response starts. After that, the upstream server need not accept the rest of the request, and the
     /// timeout of the response body applies.
     fn write_deadline(&self, awaited: Awaited, timeouts: &Timeouts) -> Option<Duration> {
         let stalled = self.stalled_since.filter(|_| awaited == Awaited::Head);

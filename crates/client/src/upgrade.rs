@@ -1,5 +1,5 @@
-//! HTTP/1.1 upgrades: the proof that a server has understood a WebSocket handshake (RFC 6455 §4), and the
-//! conversion of upgrades to extended CONNECT in HTTP/2 (RFC 8441).
+//! HTTP/1.1 upgrades. This module computes the proof that a server has understood a WebSocket handshake
+//! (RFC 6455 §4). This module also converts upgrades to extended CONNECT requests in HTTP/2 (RFC 8441).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,18 +10,20 @@ use sha1::{Digest, Sha1};
 use thruway_message::token::is_token;
 use thruway_message::{FieldLines, RequestHead, list};
 
-/// The upgrade that a request asks for, and the data for the answer to an HTTP/1.1 client.
+/// The upgrade that a request asks for, and the data for the 101 response to an HTTP/1.1 client.
 #[derive(Clone, Debug)]
 pub(crate) struct Upgrade {
-    /// The client's preferred protocol.
+    /// The protocol that the client prefers.
     protocol: String,
-    /// The proof for a WebSocket client that its request was understood.
+    /// The value of `Sec-WebSocket-Accept`, which proves to a WebSocket client that the server understood
+    /// its request.
     accept: Option<HeaderValue>,
 }
 
 impl Upgrade {
-    /// Returns the upgrade that `head` asks for. Returns `None` if it names no protocol, or if it asks for a
-    /// WebSocket without a valid key. The key is needed here because an HTTP/2 server does not get it.
+    /// Returns the upgrade that `head` asks for. Returns `None` if `head` names no protocol, or asks for
+    /// a WebSocket without a valid key. The key is read here, because the 101 response depends on it and
+    /// an HTTP/2 server does not get the key.
     pub(crate) fn of(head: &RequestHead<'_>) -> Option<Self> {
         let mut named = head.field_lines.all("upgrade").flat_map(|value| list::members(value.as_bytes()));
         let protocol = named.find(|protocol| is_token(protocol))?;
@@ -35,7 +37,8 @@ impl Upgrade {
         Some(Self { protocol, accept })
     }
 
-    /// Makes `request` ask for the upgrade (RFC 8441 §4). Removes the key, which has no meaning there.
+    /// Changes `request` to an extended CONNECT request for the upgrade (RFC 8441 §4). Removes the
+    /// WebSocket key, which has no meaning in HTTP/2.
     pub(crate) fn ask(self, request: &mut Request<()>) -> Self {
         *request.method_mut() = Method::CONNECT;
         request.extensions_mut().insert(Protocol::from(&*self.protocol));
@@ -43,7 +46,8 @@ impl Upgrade {
         self
     }
 
-    /// Converts a success into the 101 response of an HTTP/1.1 server.
+    /// Converts a successful response to the extended CONNECT request into the 101 response of an
+    /// HTTP/1.1 server.
     pub(crate) fn switch(&self, response: &mut Response<()>) {
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let fields = response.headers_mut();
@@ -61,8 +65,9 @@ impl Upgrade {
 /// The value of `Sec-WebSocket-Accept`: 20 bytes in base64.
 pub type WebSocketAccept = [u8; 28];
 
-/// Returns the `Sec-WebSocket-Accept` for the request with these field lines (RFC 6455 §4.2.2). Returns
-/// `None` unless there is exactly one valid key, which is 16 bytes in base64 (§4.2.1).
+/// Returns the value of `Sec-WebSocket-Accept` for a request with these field lines (RFC 6455 §4.2.2).
+/// Returns `None` if the request does not have exactly one valid key. A valid key is 16 bytes in base64
+/// (§4.2.1).
 pub fn websocket_accept(field_lines: FieldLines<'_>) -> Option<WebSocketAccept> {
     let mut keys = field_lines.all("sec-websocket-key");
     let (Some(key), None) = (keys.next(), keys.next()) else { return None };

@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use thruway_net::tls::TlsStream;
 use thruway_net::{Pipe, Stream, Transport};
 
-/// A connection to an upstream server: a socket, or TLS over a socket. Each call branches once on the kind.
-/// The branch is predictable, and a system call follows it.
+/// A connection to an upstream server: a socket, or TLS over a socket. Each call needs one branch to
+/// distinguish the two kinds. The branch is predictable, and costs little compared with the system call
+/// after it.
 #[derive(Debug)]
 pub enum UpstreamStream {
     /// A plain socket.
@@ -18,7 +19,8 @@ pub enum UpstreamStream {
 }
 
 impl UpstreamStream {
-    /// Returns the socket of a connection without TLS. Data from it can be spliced.
+    /// Returns the socket of a connection without TLS, or `None` if the connection uses TLS. The caller
+    /// can splice data from this socket.
     pub const fn plain(&mut self) -> Option<&mut Stream> {
         match self {
             Self::Plain(stream) => Some(stream),
@@ -26,7 +28,7 @@ impl UpstreamStream {
         }
     }
 
-    /// Returns the protocol that ALPN negotiated, if any.
+    /// Returns the protocol that ALPN negotiated, or `None` if no protocol was negotiated.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(_) => None,
@@ -34,7 +36,7 @@ impl UpstreamStream {
         }
     }
 
-    /// Returns `true` if the connection has no TLS.
+    /// Returns `true` if the connection does not use TLS.
     pub const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))
     }

@@ -8,9 +8,9 @@ use thruway_message::{Authority, Method};
 
 /// An absolute `http` or `https` URL without user information and without a fragment (RFC 9110 §4.2).
 ///
-/// The host is not empty, contains no `%`, and is an IPv6 address only in brackets. Path and query contain
-/// only characters that a request target may contain. They are kept as they are written: dots and
-/// percent-encoding are not resolved.
+/// The host is not empty and contains no `%`. An IPv6 address must be in brackets. The path and the query
+/// contain only characters that a request target may contain. `Url` keeps them unchanged: it resolves
+/// neither dot segments nor percent-encoding.
 ///
 /// ```
 /// use thruway_client::Url;
@@ -30,13 +30,13 @@ pub struct Url {
 struct UrlParts {
     host_start: usize,
     host_end: usize,
-    /// Position of the path, or of the query if there is no path.
+    /// Position of the path, or of the query if the path is missing.
     target_start: usize,
     port: u16,
     is_https: bool,
 }
 
-/// The reason that a text is not a URL of an HTTP server.
+/// The reason that a text is not a valid HTTP URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidUrl {
@@ -48,15 +48,15 @@ pub enum InvalidUrl {
     SchemeMissing,
     /// The scheme is neither `http` nor `https`.
     SchemeNotSupported,
-    /// Path or query contain a character that a request target must not contain.
+    /// The path or the query contains a character that a request target must not contain.
     TargetInvalid,
 }
 
 impl Url {
-    /// Parses a URL that is used as an identifier. Rejects fragments, and keeps the text unchanged.
+    /// Parses a URL that serves as an identifier. Keeps the text unchanged, and rejects a fragment.
     ///
     /// # Errors
-    /// The text is not such a URL.
+    /// Returns an error if `text` is not a valid `http` or `https` URL, or if it has a fragment.
     pub fn parse(text: &str) -> Result<Self, InvalidUrl> {
         if text.contains('#') {
             return Err(InvalidUrl::FragmentPresent);
@@ -64,11 +64,11 @@ impl Url {
         Self::new(text.into(), UrlParts::find(text)?)
     }
 
-    /// Parses a URL for requests. Drops the fragment, which clients do not send (RFC 9110 §4.1). Adds a
-    /// missing slash before the query or at the end, so that [`target`](Self::target) is the request target.
+    /// Parses a URL for requests. Drops the fragment, which clients do not send (RFC 9110 §4.1). If the
+    /// path is empty, inserts a slash, so that [`target`](Self::target) is a valid request target.
     ///
     /// # Errors
-    /// The text is not such a URL.
+    /// Returns an error if `text` is not a valid `http` or `https` URL.
     pub fn for_request(text: &str) -> Result<Self, InvalidUrl> {
         let text = without_fragment(text);
         let parts = UrlParts::find(text)?;
@@ -88,17 +88,18 @@ impl Url {
         &self.text
     }
 
-    /// Returns scheme, host and port as written. Compare origins with [`has_origin_of`](Self::has_origin_of).
+    /// Returns the scheme, host and port as written. Compare origins with
+    /// [`has_origin_of`](Self::has_origin_of).
     pub fn origin(&self) -> &str {
         &self.text[..self.parts.target_start]
     }
 
-    /// `true` if the scheme is `https`.
+    /// Returns `true` if the scheme is `https`.
     pub const fn is_https(&self) -> bool {
         self.parts.is_https
     }
 
-    /// Returns host and port as written: the value of `Host` (RFC 9110 §7.2).
+    /// Returns the host and port as written, for the `Host` field (RFC 9110 §7.2).
     pub fn authority(&self) -> &str {
         &self.text[self.parts.host_start..self.parts.target_start]
     }
@@ -114,17 +115,17 @@ impl Url {
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
     }
 
-    /// Returns the host if it is an IP address.
+    /// Returns the host if it is an IP address, or `None` if it is a name.
     pub fn address(&self) -> Option<IpAddr> {
         self.host_without_brackets().parse().ok()
     }
 
-    /// Returns the port, or the default port of the scheme.
+    /// Returns the port. If the URL has no port, returns the default port of the scheme.
     pub const fn port(&self) -> u16 {
         self.parts.port
     }
 
-    /// Returns path and query as written.
+    /// Returns the path and the query as written.
     pub fn target(&self) -> &str {
         &self.text[self.parts.target_start..]
     }
@@ -134,35 +135,37 @@ impl Url {
         self.target().split_once('?').map_or(self.target(), |(path, _)| path)
     }
 
-    /// Returns the query, if there is one.
+    /// Returns the query without the question mark, or `None` if the URL has no query.
     pub fn query(&self) -> Option<&str> {
         self.target().split_once('?').map(|(_, query)| query)
     }
 
-    /// Returns `true` if others cannot read or answer requests to the URL: the scheme is `https`, or the host
-    /// is [this machine](Self::is_loopback).
+    /// Returns `true` if others on the network cannot read or answer requests to the URL. The result is
+    /// `true` if the scheme is `https`, or if the host is [this machine](Self::is_loopback).
     pub fn is_protected(&self) -> bool {
         self.is_https() || self.is_loopback()
     }
 
-    /// Returns `true` if the host is this machine with every resolver: `localhost` or a loopback address.
-    /// Other names of this machine do not count, because a DNS server could resolve them to another machine.
+    /// Returns `true` if the host is `localhost` or a loopback address. Every resolver resolves these
+    /// hosts to this machine. Other names of this machine do not count, because a DNS server could
+    /// resolve them to another machine.
     pub fn is_loopback(&self) -> bool {
         let is_address = self.address().is_some_and(|address| address.to_canonical().is_loopback());
         is_address || self.host().eq_ignore_ascii_case("localhost")
     }
 
-    /// `true` if scheme, host and port are equal to those of `other` (RFC 6454 §5).
+    /// Returns `true` if the scheme, host and port are equal to those of `other` (RFC 6454 §5).
     pub fn has_origin_of(&self, other: &Self) -> bool {
         self.is_https() == other.is_https()
             && self.port() == other.port()
             && self.host().eq_ignore_ascii_case(other.host())
     }
 
-    /// Returns the URL with the same origin and another path and query.
+    /// Returns a URL with the origin of `self`, and with `target` as path and query.
     ///
     /// # Errors
-    /// `target` does not begin with a slash, or contains a character that a request target must not contain.
+    /// Returns an error if `target` does not begin with a slash, or contains a character that a request
+    /// target must not contain.
     pub fn with_target(&self, target: &str) -> Result<Self, InvalidUrl> {
         if !target.starts_with('/') {
             return Err(InvalidUrl::TargetInvalid);
@@ -170,12 +173,12 @@ impl Url {
         Self::new([self.origin(), target].concat().into(), self.parts)
     }
 
-    /// Returns the URL that `reference` names, such as the `Location` of a response from this URL. Supports
-    /// two kinds of references (RFC 3986 §4.2): URLs with a scheme, and paths that begin with exactly one
-    /// slash. Drops the fragment.
+    /// Resolves `reference` relative to `self`. For example, `reference` is the `Location` field of a
+    /// response. Supports two kinds of references (RFC 3986 §4.2): URLs with a scheme, and paths that
+    /// begin with exactly one slash. Drops the fragment of `reference`.
     ///
     /// # Errors
-    /// `reference` is another kind of reference, or no URL.
+    /// Returns an error if `reference` is another kind of reference, or is not a valid URL.
     pub fn join(&self, reference: &str) -> Result<Self, InvalidUrl> {
         let reference = without_fragment(reference);
         if reference.starts_with('/') && !reference.starts_with("//") {
@@ -187,7 +190,7 @@ impl Url {
 }
 
 impl UrlParts {
-    /// Finds the parts of `text`, up to the path.
+    /// Finds the parts of the URL `text`. Does not check the path and the query.
     fn find(text: &str) -> Result<Self, InvalidUrl> {
         let (scheme, rest) = text.split_once(':').ok_or(InvalidUrl::SchemeMissing)?;
         let rest = rest.strip_prefix("//").ok_or(InvalidUrl::SchemeMissing)?;
@@ -202,7 +205,7 @@ impl UrlParts {
         let authority = Authority::parse(&text.as_bytes()[host_start..target_start])
             .map_err(|_| InvalidUrl::HostInvalid)?;
         if authority.host().is_empty() {
-            // RFC 9110 §4.2.1 and §4.2.2.
+            // RFC 9110 §4.2.1 and §4.2.2 forbid an empty host.
             return Err(InvalidUrl::HostInvalid);
         }
         Ok(Self {
@@ -219,7 +222,8 @@ fn without_fragment(text: &str) -> &str {
     text.split_once('#').map_or(text, |(before, _)| before)
 }
 
-/// `true` if a request can be sent for `target`, with a slash before it if that is missing.
+/// Returns `true` if `target` is a valid path and query. If `target` does not begin with a slash, checks
+/// `target` with a slash in front.
 fn is_target(target: &str) -> bool {
     let is_sent = |target: &str| parse_request_target(Method::Get, target.as_bytes()).is_ok();
     match target.as_bytes().first() {

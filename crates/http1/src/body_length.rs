@@ -1,20 +1,20 @@
-//! Determines the length of a message body (RFC 9112 §6.3). All code for this is here.
+//! Determines the length of a received message body from the fields of the message (RFC 9112 §6.3).
 //!
-//! The length of a received message depends on its fields; the sender of a message knows its length. No other
-//! code may inspect `Content-Length` or `Transfer-Encoding`.
+//! No other code may inspect `Content-Length` or `Transfer-Encoding`. The sender of a message knows the
+//! length of the body without these fields.
 
 use thruway_message::{Method, StatusCode, Version, list};
 
 use crate::error::Error;
 
-/// The way to find the end of a message body.
+/// The rule that determines the end of a message body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyLength {
-    /// The body ends after this many bytes. With 0, there is no body.
+    /// The body has this number of bytes. 0 means that the message has no body.
     Bytes(u64),
     /// The body ends after the last chunk.
     Chunked,
-    /// The body ends when the connection closes. Valid for responses only.
+    /// The body ends when the connection closes. Only responses can use this rule.
     UntilClose,
 }
 
@@ -22,7 +22,7 @@ impl BodyLength {
     /// No body.
     pub const NONE: Self = Self::Bytes(0);
 
-    /// Returns the length, if it is known in advance.
+    /// Returns the length in bytes, or `None` if the length is not known in advance.
     pub const fn bytes(self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -31,12 +31,13 @@ impl BodyLength {
     }
 }
 
-/// The kind of request that a response answers, as far as it affects the framing (RFC 9112 §6.3).
+/// The kind of request that a response answers. Only differences that affect the framing matter here (RFC
+/// 9112 §6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseTo {
-    /// CONNECT: a successful response opens a tunnel.
+    /// CONNECT. A successful response opens a tunnel.
     Connect,
-    /// HEAD: the response has no content, regardless of its fields.
+    /// HEAD. The response has no content, regardless of its fields.
     Head,
     /// Any other method.
     Other,
@@ -68,8 +69,8 @@ struct TransferCodings {
 }
 
 impl LengthFields {
-    /// Records a `Content-Length` field line. Rejects a second one, even with the same value, because another
-    /// recipient could use either of them. RFC 9112 §6.3 rule 5 allows the rejection.
+    /// Records a `Content-Length` field line. Rejects a second line, even with the same value, because
+    /// recipients could disagree about which line counts. RFC 9112 §6.3 rule 5 allows this rejection.
     pub(crate) fn observe_content_length(&mut self, value: &[u8]) -> Result<(), Error> {
         if self.content_length.is_some() {
             return Err(Error::ContentLengthRepeated);
@@ -109,21 +110,23 @@ impl LengthFields {
         Ok(length)
     }
 
-    /// Returns the body length of a response with these fields (rules 1, 2, 4 to 8).
+    /// Returns the body length of a response with these fields (RFC 9112 §6.3, rules 1, 2 and 4 to 8).
     pub(crate) fn of_response(
         self,
         to: ResponseTo,
         status: StatusCode,
         version: Version,
     ) -> Result<BodyLength, Error> {
-        // The fields must be valid even if they are ignored here, because another recipient may use them.
+        // The fields must be valid even if the code below ignores them, because another recipient may use
+        // them.
         let by_fields = match (self.transfer_encoding, self.content_length) {
             (None, None) => BodyLength::UntilClose,
             (None, Some(bytes)) => BodyLength::Bytes(bytes),
             (Some(codings), _) => {
                 self.check_transfer_encoding(codings, version)?;
                 match codings {
-                    // The end is known, but the bytes before it are not content until they are decoded.
+                    // `chunked` may mark the end of the body, but this crate cannot decode the unknown
+                    // coding.
                     TransferCodings { unknown_count: 1.., .. } => return Err(Error::TransferCodingUnknown),
                     TransferCodings { is_chunked_final: true, .. } => BodyLength::Chunked,
                     _ => BodyLength::UntilClose,
@@ -138,7 +141,7 @@ impl LengthFields {
         }
     }
 
-    /// Checks `codings`. The rules are the same for requests and responses.
+    /// Checks `codings` with the rules that requests and responses have in common.
     fn check_transfer_encoding(self, codings: TransferCodings, version: Version) -> Result<(), Error> {
         match codings {
             _ if version == Version::Http10 => Err(Error::TransferEncodingInHttp10),
@@ -152,7 +155,7 @@ impl LengthFields {
 /// Parses `Content-Length = 1*DIGIT` (RFC 9110 §8.6).
 ///
 /// # Errors
-/// The value is not a decimal number, or does not fit into 64 bits.
+/// Returns an error if the value is not a decimal number, or does not fit into 64 bits.
 pub fn parse_content_length(value: &[u8]) -> Result<u64, Error> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(Error::ContentLengthInvalid);

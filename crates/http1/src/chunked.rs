@@ -23,8 +23,7 @@ use crate::scan::parse_line_end;
 pub(crate) struct ChunkedDecoder {
     state: State,
     received: u64,
-    /// Number of bytes in chunk lines beyond the allowance for their data: see
-    /// [`Limits::chunk_extension_bytes`].
+    /// Overhead of the chunk-size lines so far, in bytes: see [`Limits::chunk_extension_bytes`].
     excess: u64,
 }
 
@@ -36,7 +35,7 @@ enum State {
     ExpectTrailers,
 }
 
-/// A piece, and the number of input bytes that it consumed.
+/// A decoded piece, and the number of input bytes that the decoder consumed.
 pub(crate) struct Decoded {
     pub(crate) piece: Piece,
     pub(crate) used: usize,
@@ -44,11 +43,11 @@ pub(crate) struct Decoded {
 
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
-    /// Content. The range is in the input.
+    /// A piece of content at this range of the input.
     Data(Range<usize>),
-    /// The end of the body. The index holds the trailer section.
+    /// The end of the body. The index contains the trailer section.
     End,
-    /// No piece: more bytes are needed.
+    /// No piece, because the decoder needs more bytes.
     Partial,
 }
 
@@ -57,7 +56,7 @@ impl ChunkedDecoder {
         Self { state: State::ExpectSize, received: 0, excess: 0 }
     }
 
-    /// Decodes up to the next piece of content, which is as long as the input allows.
+    /// Returns the next piece of content. The piece is as large as `input` allows.
     pub(crate) fn decode(
         &mut self,
         input: &[u8],
@@ -159,8 +158,8 @@ fn parse_chunk_line(input: &[u8], extension_bytes_max: u32) -> Result<Option<Chu
     Ok(Some(ChunkLine { size, length }))
 }
 
-/// Checks `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1). Ignores the
-/// meaning of the extensions.
+/// Returns `true` if `bytes` matches `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC
+/// 9112 §7.1.1). The parser ignores the meaning of chunk extensions.
 fn are_extensions(mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let Some(name) = skip_whitespace(bytes).strip_prefix(b";") else {
@@ -182,7 +181,8 @@ fn are_extensions(mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Skips `token / quoted-string`. Returns the bytes after it.
+/// Skips a `token` or a `quoted-string` at the start of `bytes`. Returns the bytes after it, or `None` if
+/// `bytes` begins with neither.
 fn skip_extension_value(bytes: &[u8]) -> Option<&[u8]> {
     let Some(mut quoted) = bytes.strip_prefix(b"\"") else {
         let rest = skip_token(bytes);
@@ -207,7 +207,8 @@ fn skip_token(bytes: &[u8]) -> &[u8] {
     &bytes[length..]
 }
 
-/// Parses the CRLF after the data of a chunk. Returns `None` if it is incomplete.
+/// Parses the CRLF after the data of a chunk. Returns the length of the CRLF, or `None` if it is
+/// incomplete.
 fn parse_data_end(input: &[u8]) -> Result<Option<usize>, Error> {
     parse_line_end(input, 0).map_err(|error| match error {
         Error::BareLineFeed => Error::BareLineFeed,
@@ -215,8 +216,8 @@ fn parse_data_end(input: &[u8]) -> Result<Option<usize>, Error> {
     })
 }
 
-/// Parses the trailer section at `start`, and returns its end. Returns `None` if the section is incomplete
-/// (RFC 9112 §7.1.2).
+/// Parses the trailer section at `start`. Returns the end of the section, or `None` if the section is
+/// incomplete (RFC 9112 §7.1.2).
 fn parse_trailers(
     input: &[u8],
     start: usize,
@@ -231,11 +232,11 @@ fn parse_trailers(
     field_section::parse(input, start, limit, &mut index.spans, |name, _| check_trailer_name(name))
 }
 
-/// Rejects fields that a recipient needs before the content, because they affect framing or routing (RFC 9110
-/// §6.5.1).
+/// Rejects the name of a field that affects framing or routing. Recipients need such a field before the
+/// content, so trailer sections must not contain it (RFC 9110 §6.5.1).
 ///
 /// # Errors
-/// `name`, ignoring case, is one of these fields.
+/// Returns [`Error::TrailerFieldForbidden`] if `name` is such a field, ignoring case.
 pub fn check_trailer_name(name: &[u8]) -> Result<(), Error> {
     let is_forbidden =
         FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));
@@ -252,9 +253,9 @@ fn hex_value(digit: u8) -> u64 {
 const FORBIDDEN_TRAILERS: [&str; 8] =
     ["connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// 64 bits.
+/// Maximum number of hexadecimal digits in a chunk size, for 64 bits.
 const CHUNK_SIZE_DIGITS_MAX: usize = 16;
 const LINE_END_BYTES: usize = 2;
 
-/// Maximum length of a chunk line without extensions.
+/// Maximum length of a chunk-size line without extensions, in bytes.
 const CHUNK_OVERHEAD_BYTES: u64 = (CHUNK_SIZE_DIGITS_MAX + LINE_END_BYTES) as u64;

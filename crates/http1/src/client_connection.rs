@@ -1,4 +1,4 @@
-//! The client side of a connection: it reads responses.
+//! The client side of a connection, which reads responses.
 
 use alloc::collections::VecDeque;
 
@@ -15,11 +15,12 @@ use crate::limits::Limits;
 use crate::request_fields::ConnectionOptions;
 use crate::status_line;
 
-/// Reads the responses of one connection, in the order of the requests. The boundaries of the input pieces do
-/// not matter.
+/// Reads the responses of one connection, in the order of the requests. The input can be split at any
+/// position.
 ///
-/// Call [`expect_response`](Self::expect_response) for each request when it is written. Pass received bytes
-/// to [`handle_input`](Self::handle_input), as with [`ServerConnection`](crate::ServerConnection).
+/// Call [`expect_response`](Self::expect_response) for each request when it is written. Pass received
+/// bytes to [`handle_input`](Self::handle_input) until it returns no more events. Keep the unconsumed
+/// bytes, and pass them again together with the next bytes.
 ///
 /// ```text
 /// ExpectResponse ──head──▶ ExpectContent ──end──▶ ExpectResponse
@@ -44,7 +45,7 @@ use crate::status_line;
 pub struct ClientConnection {
     state: State,
     expected: VecDeque<Expected>,
-    /// The state of the incomplete head.
+    /// The state of an incomplete head.
     partial: PartialSection,
     interim_count: u32,
     is_persistent: bool,
@@ -65,25 +66,25 @@ struct Expected {
     asks_for_upgrade: bool,
 }
 
-/// An event in the input. [Heads](HeadIndex::response_head) and the [trailer section](HeadIndex::field_lines)
-/// are stored in the index, to avoid a copy.
+/// An event in the input. The parser stores [heads](HeadIndex::response_head) and the [trailer
+/// section](HeadIndex::field_lines) in the [`HeadIndex`], to avoid a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientEvent<'i> {
-    /// The head of an interim response; the final response follows (RFC 9110 §15.2).
+    /// The head of an interim response. The final response follows later (RFC 9110 §15.2).
     Interim,
-    /// The head of the final response, and the way to find the end of its body. With [`BodyLength::NONE`],
-    /// the response is complete. Otherwise, `Content` and `EndOfContent` follow.
+    /// The head of the final response, and the rule that determines the end of its body. With
+    /// [`BodyLength::NONE`], the response is complete. Otherwise, `Content` and `EndOfContent` follow.
     Response(BodyLength),
-    /// A part of the content, never empty.
+    /// A part of the content, which is never empty.
     Content(&'i [u8]),
-    /// The end of the content. The trailer section, if there was one, is in the index.
+    /// The end of the content. If the response has a trailer section, the section is in the index.
     EndOfContent,
-    /// The head of a response that makes the connection a tunnel. The following bytes are not HTTP.
+    /// The head of a response that makes the connection a tunnel. The following bytes are not HTTP/1.1.
     Tunnel,
 }
 
 impl ClientConnection {
-    /// Returns a new connection.
+    /// Creates the client side of a new connection.
     pub fn new(limits: Limits) -> Self {
         Self {
             state: State::ExpectResponse,
@@ -95,16 +96,19 @@ impl ClientConnection {
         }
     }
 
-    /// Records that a request was sent. `asks_for_upgrade` is `true` if it had an `Upgrade` field.
+    /// Records that the caller sent a request. `asks_for_upgrade` is `true` if the request has an
+    /// `Upgrade` field.
     pub fn expect_response(&mut self, to: ResponseTo, asks_for_upgrade: bool) {
         self.expected.push_back(Expected { to, asks_for_upgrade });
     }
 
-    /// Reads `input`. Returns its first event, and the number of bytes that were consumed. Without an event,
-    /// more input is needed: call again with the unconsumed bytes and the next ones.
+    /// Reads `input`. Returns the first event in `input`, and the number of consumed bytes. If the event
+    /// is `None`, the parser needs more input: call this function again with the unconsumed bytes and the
+    /// bytes that follow.
     ///
     /// # Errors
-    /// The rule that the input breaks. The connection is then unreadable.
+    /// Returns the rule that `input` breaks. The parser then cannot read further responses on this
+    /// connection.
     #[inline]
     pub fn handle_input<'i>(
         &mut self,
@@ -123,12 +127,13 @@ impl ClientConnection {
         outcome
     }
 
-    /// Handles the end of the stream; `unused` are the unconsumed last bytes. Returns `true` if this ends
-    /// content that lasts until the connection closes. Requests without a response are still
+    /// Handles the end of the input. `unused` is the last part of the input, which the parser has not
+    /// consumed. Returns `true` if the end of the input is also the end of a body
+    /// ([`BodyLength::UntilClose`]). Requests without a response are still
     /// [expected](Self::expected_count).
     ///
     /// # Errors
-    /// [`Error::IncompleteMessage`] if an expected response is missing or incomplete.
+    /// Returns [`Error::IncompleteMessage`] if an expected response is missing or incomplete.
     pub fn handle_end_of_input(&mut self, unused: &[u8]) -> Result<bool, Error> {
         let is_end_of_content = matches!(self.state, State::ExpectContent(ContentDecoder::UntilClose { .. }));
         let is_complete = match self.state {
@@ -144,19 +149,20 @@ impl ClientConnection {
         if is_complete { Ok(is_end_of_content) } else { Err(Error::IncompleteMessage) }
     }
 
-    /// Returns `true` if another request can be sent: all responses are complete, and the server keeps the
-    /// connection open.
+    /// Returns `true` if the client can send another request: all responses are complete, and the server
+    /// keeps the connection open.
     pub fn is_reusable(&self) -> bool {
         self.state == State::ExpectResponse && self.is_persistent && self.expected.is_empty()
     }
 
-    /// Returns `true` if the server keeps the connection open, according to its responses so far. Otherwise,
-    /// the server ignores requests after the last one that it answered (RFC 9112 §9.6).
+    /// Returns `true` if the server keeps the connection open, according to its responses so far. If the
+    /// result is `false`, the server ignores requests after the last request that it answered (RFC 9112
+    /// §9.6).
     pub const fn is_persistent(&self) -> bool {
         self.is_persistent
     }
 
-    /// Returns the number of expected responses, including one that is being read.
+    /// Returns the number of expected responses, including a response that is being read.
     pub fn expected_count(&self) -> usize {
         self.expected.len()
     }
@@ -170,17 +176,19 @@ impl ClientConnection {
         }
     }
 
-    /// Skips `bytes` bytes of content of known length that the caller has read from the connection directly.
-    /// Bytes beyond the content do not count. The end of the content is still reported as an event.
+    /// Skips `bytes` bytes of content that the caller has read directly from the connection. Has an
+    /// effect only if the length of the content is known. If `bytes` is larger than the rest of the
+    /// content, the surplus is ignored. [`handle_input`](Self::handle_input) still reports the end of the
+    /// content.
     pub fn skip_content(&mut self, bytes: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
             decoder.skip(bytes);
         }
     }
 
-    /// Takes the rest of the content if its length is known and not greater than `arrived`. Returns the
-    /// number of bytes, which are the next ones of the input. The response is then complete, without further
-    /// events.
+    /// Completes the response if the rest of the content has a known length of at most `arrived` bytes.
+    /// Returns this length. The caller takes these bytes from the start of its input, and gets no further
+    /// events for this response.
     #[inline]
     pub fn take_content(&mut self, arrived: usize) -> Option<usize> {
         let State::ExpectContent(decoder) = &self.state else { return None };
@@ -294,12 +302,13 @@ impl ClientConnection {
     }
 }
 
-/// The relevant fields of a response, collected while they are parsed.
+/// The fields of a response that affect its framing and the connection, collected during parsing.
 #[derive(Clone, Copy, Default)]
 struct ResponseFields {
     length: LengthFields,
     connection: ConnectionOptions,
-    /// `true` if this is a successful response to CONNECT. Its length fields are ignored (RFC 9110 §9.3.6).
+    /// `true` if this is a successful response to CONNECT. The parser ignores the length fields of such a
+    /// response (RFC 9110 §9.3.6).
     opens_tunnel: bool,
 }
 

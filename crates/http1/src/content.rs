@@ -1,4 +1,4 @@
-//! Decodes the content of one message while its body is read (RFC 9112 §6 and §7).
+//! Decodes message bodies piece by piece, while bytes arrive (RFC 9112 §6 and §7).
 
 use crate::body_length::BodyLength;
 use crate::chunked::{ChunkedDecoder, Decoded, Piece};
@@ -15,7 +15,7 @@ pub(crate) enum ContentDecoder {
 }
 
 impl ContentDecoder {
-    /// Returns a decoder for a body of `length`.
+    /// Returns a decoder for a body that ends as `length` specifies.
     pub(crate) fn new(length: BodyLength, limits: &Limits) -> Result<Self, Error> {
         match length {
             BodyLength::Bytes(bytes) if bytes > limits.content_bytes => Err(Error::ContentTooLarge),
@@ -25,7 +25,7 @@ impl ContentDecoder {
         }
     }
 
-    /// Returns the next piece of content, as long as the input allows.
+    /// Returns the next piece of content. The piece is as large as `input` allows.
     pub(crate) fn decode(
         &mut self,
         input: &[u8],
@@ -45,7 +45,8 @@ impl ContentDecoder {
                 Ok(Decoded { piece: Piece::Data(0..length), used: length })
             }
             Self::UntilClose { received } => {
-                // Accept all bytes up to the limit, so that the size of the input does not matter.
+                // Accept all bytes up to the limit before the error, so that the result does not depend
+                // on the size of `input`.
                 let allowed = limits.content_bytes.saturating_sub(*received);
                 let length = usize::try_from(allowed).unwrap_or(usize::MAX).min(input.len());
                 if length == 0 {
@@ -57,14 +58,14 @@ impl ContentDecoder {
         }
     }
 
-    /// Skips `bytes` bytes of content of known length.
+    /// Skips `bytes` bytes of content. Has an effect only if the length of the content is known.
     pub(crate) fn skip(&mut self, bytes: u64) {
         if let Self::Bytes { remaining } = self {
             *remaining = remaining.saturating_sub(bytes);
         }
     }
 
-    /// Returns the number of bytes that are still to come, if it is known.
+    /// Returns the number of content bytes that are still to come, or `None` if the number is unknown.
     pub(crate) const fn remaining(&self) -> Option<u64> {
         match self {
             Self::Bytes { remaining } => Some(*remaining),

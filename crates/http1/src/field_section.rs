@@ -1,4 +1,4 @@
-//! Parses header and trailer sections: field lines up to an empty line (RFC 9112 §5).
+//! Parses header and trailer sections: field lines that end with an empty line (RFC 9112 §5).
 
 use alloc::vec::Vec;
 
@@ -18,8 +18,9 @@ pub(crate) struct SectionLimit {
     pub(crate) too_large: Error,
 }
 
-/// Parses the section at `start`, including its final empty line. Each line is added to `spans` and passed to
-/// `observe` with its name and value. Returns the end of the section, or `None` if the section is incomplete.
+/// Parses the section at `start`, including its final empty line. Adds the position of each line to
+/// `spans`, and passes the name and value of each line to `observe`. Returns the end of the section, or
+/// `None` if the section is incomplete.
 #[inline]
 pub(crate) fn parse<'i>(
     input: &'i [u8],
@@ -52,26 +53,27 @@ pub(crate) fn parse<'i>(
     }
 }
 
-/// An incomplete section whose bytes so far are valid.
+/// The state of an incomplete section. All bytes that have arrived are valid.
 ///
-/// A client may send a head byte by byte, and must not cause a complete parse for each byte. So the whole
-/// section is parsed only when a line has ended, and the number of lines is limited. In between, only the
-/// incomplete line is parsed.
+/// A client may send a head byte by byte, and must not cause a parse of the whole section for each byte.
+/// The parser therefore parses the whole section only when a line has ended, and the number of lines is
+/// limited. Before the end of a line, the parser parses only this incomplete line.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct PartialSection {
     start: usize,
-    /// Number of input bytes that were parsed; 0 if none.
+    /// Number of input bytes that were parsed. 0 means that no section is incomplete.
     seen: usize,
 }
 
 impl PartialSection {
-    /// Records that all of `input` was parsed. The section is at `start`.
+    /// Records that the parser has read all of `input`. The section begins at `start`.
     pub(crate) fn new(start: usize, input: &[u8]) -> Self {
         Self { start, seen: input.len() }
     }
 
-    /// Returns `true` if `input` still ends within the same line, and that line is valid so far. If the
-    /// result is `false`, this state is cleared, and the caller must parse the whole section.
+    /// Returns `true` if no line has ended since the last parse, and the incomplete line is valid so far.
+    /// If the result is `false`, this function has cleared the state, and the caller must parse the whole
+    /// section.
     #[inline]
     pub(crate) fn is_same_line(&mut self, input: &[u8], limit: SectionLimit) -> Result<bool, Error> {
         if self.seen == 0 { Ok(false) } else { core::mem::take(self).check_same_line(self, input, limit) }
@@ -104,18 +106,19 @@ impl SectionLimit {
     }
 
     /// Returns the part of `input` that a section at `start` may use. The parser ignores bytes beyond the
-    /// limit, so that the result does not depend on the number of bytes that one read returned.
+    /// limit, so that the result does not depend on the size of `input`.
     #[inline]
     fn view(self, input: &[u8], start: usize) -> &[u8] {
         &input[..input.len().min(self.end(start))]
     }
 
-    /// Rejects an incomplete section at `start` that has filled its `view`.
+    /// Returns an error if the incomplete section at `start` has reached the size limit.
     fn check_partial(self, view: &[u8], start: usize) -> Result<(), Error> {
         if view.len() < self.end(start) { Ok(()) } else { Err(self.too_large) }
     }
 
-    /// Returns the maximum end of a section. Spans have 32 bits, so a section always ends below 4 GiB.
+    /// Returns the maximum end of a section that begins at `start`. Spans contain 32-bit positions, so a
+    /// section always ends below 4 GiB.
     #[inline]
     fn end(self, start: usize) -> usize {
         start.saturating_add(self.bytes as usize).min(u32::MAX as usize)
@@ -133,7 +136,7 @@ enum Line {
 #[inline(always)]
 #[expect(
     clippy::inline_always,
-    reason = "without inlining, the copy of the result takes 5 % of the time of a head"
+    reason = "without inlining, copying the result takes 5 % of the time to parse a head"
 )]
 #[expect(clippy::cast_possible_truncation, reason = "no view is longer than `u32::MAX`")]
 fn parse_line(view: &[u8], start: usize) -> Result<Line, Error> {
@@ -164,12 +167,13 @@ fn parse_line(view: &[u8], start: usize) -> Result<Line, Error> {
     Ok(Line::Field(span, next))
 }
 
-/// Handles a line at `start` without a colon after its token characters, which end at `name_end`.
+/// Handles a line at `start` that has no colon after its name. The token characters of the line end at
+/// `name_end`.
 #[cold]
 #[inline(never)]
 fn parse_line_without_name(view: &[u8], start: usize, name_end: usize) -> Result<Line, Error> {
     match view[name_end] {
-        // This is not a complete empty line, which the caller has already ruled out.
+        // The caller has already handled complete empty lines, so this line end is incomplete or invalid.
         b'\r' | b'\n' if name_end == start => parse_line_end(view, start).map(|_| Line::Partial),
         b' ' | b'\t' if name_end == start => Err(Error::LineFolding),
         b' ' | b'\t' => Err(Error::WhitespaceBeforeColon),

@@ -1,4 +1,4 @@
-//! The parts of a parsed head, without its bytes.
+//! The positions of the parts of a parsed head. The caller keeps the bytes of the head.
 
 use alloc::vec::Vec;
 
@@ -9,8 +9,8 @@ use crate::request_facts::RequestFacts;
 use crate::request_line::RequestLine;
 use crate::status_line::StatusLine;
 
-/// The positions of the parts of the most recently parsed head or trailer section. The caller owns it, and
-/// uses one index for all messages.
+/// The positions of the parts of the most recently parsed head or trailer section. The caller owns the
+/// index, and uses the same index for all messages.
 pub struct HeadIndex {
     pub(crate) request_line: RequestLine,
     pub(crate) status_line: StatusLine,
@@ -20,7 +20,7 @@ pub struct HeadIndex {
 }
 
 impl HeadIndex {
-    /// Returns an index with capacity for `field_lines` lines.
+    /// Returns an index with capacity for `field_lines` field lines.
     pub fn with_capacity(field_lines: usize) -> Self {
         Self {
             request_line: RequestLine::default(),
@@ -31,13 +31,13 @@ impl HeadIndex {
         }
     }
 
-    /// Removes the field lines of the last section.
+    /// Removes the field lines of the most recently parsed section.
     pub(crate) fn clear(&mut self) {
         self.spans.clear();
     }
 
-    /// Returns the head of the most recently parsed request. `bytes` must be the consumed part of the parsed
-    /// input.
+    /// Returns the head of the most recently parsed request. `bytes` must be the input bytes that the
+    /// parser consumed for this head.
     #[inline]
     pub fn request_head<'a>(&'a self, bytes: &'a [u8]) -> RequestHead<'a> {
         let line = &self.request_line;
@@ -49,8 +49,8 @@ impl HeadIndex {
         }
     }
 
-    /// Returns the head of the most recently parsed response. `bytes` must be the consumed part of the
-    /// parsed input.
+    /// Returns the head of the most recently parsed response. `bytes` must be the input bytes that the
+    /// parser consumed for this head.
     #[inline]
     pub fn response_head<'a>(&'a self, bytes: &'a [u8]) -> ResponseHead<'a> {
         let line = &self.status_line;
@@ -62,14 +62,14 @@ impl HeadIndex {
         }
     }
 
-    /// Returns the properties of the most recently parsed request that matter for its response.
+    /// Returns the properties of the most recently parsed request that affect its response.
     #[inline]
     pub const fn request_facts(&self) -> &RequestFacts {
         &self.facts
     }
 
     /// Returns the field lines of the most recently parsed head or trailer section. `bytes` must be the
-    /// consumed part of the parsed input.
+    /// input bytes that the parser consumed for this head or section.
     #[inline]
     pub fn field_lines<'a>(&'a self, bytes: &'a [u8]) -> FieldLines<'a> {
         FieldLines::from_parsed(bytes, &self.spans)

@@ -6,14 +6,14 @@ use thruway_message::{Authority, Version};
 
 use crate::error::Error;
 
-/// The `Host` field of the request, if it was found.
+/// The value of the request's `Host` field, or `None` if the parser has not found this field yet.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct HostField<'i> {
     value: Option<&'i [u8]>,
 }
 
-/// The most recent valid host. Almost all requests to a server have the same host, and a comparison is
-/// cheaper than parsing.
+/// The most recent valid host. Almost all requests to a server have the same host, and comparing two
+/// hosts is cheaper than parsing a host.
 #[derive(Default)]
 pub(crate) struct KnownHost {
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ impl<'i> HostField<'i> {
         if self.value.replace(value).is_some() { Err(Error::HostRepeated) } else { Ok(()) }
     }
 
-    /// Rejects an invalid host, and an HTTP/1.1 request without a host.
+    /// Returns an error for an invalid host, and for an HTTP/1.1 request without a `Host` field.
     #[inline]
     pub(crate) fn check(self, version: Version, known: &mut KnownHost) -> Result<(), Error> {
         match self.value {
@@ -51,5 +51,5 @@ impl KnownHost {
     }
 }
 
-/// The maximum length of a DNS name with a port.
+/// Maximum length of a stored host, in bytes: a DNS name, a colon and a port.
 const KNOWN_BYTES_MAX: usize = 255 + 6;

@@ -1,9 +1,10 @@
-//! HTTP/1.1 as in RFC 9112: parses and writes messages, for servers and for clients.
+//! Parses and writes HTTP/1.1 messages, for servers and for clients (RFC 9112).
 //!
-//! The caller owns the buffers. Events borrow from them, and nothing is copied. This crate does no I/O and
-//! has no clock: RFC 9112 has no rules about time, so the caller sets deadlines.
+//! The caller owns the buffers. Events borrow from these buffers, so the parser does not copy messages.
+//! This crate does no I/O and reads no clock: RFC 9112 has no rules about time, so the caller sets
+//! deadlines.
 //!
-//! A server reads a request:
+//! This example reads a request, as a server does:
 //!
 //! ```
 //! use thruway_http1::{HeadIndex, Limits, ServerConnection, ServerEvent};
@@ -25,24 +26,24 @@ extern crate alloc;
 // incoming bytes
 mod scan;
 
-// a head, line by line
+// parsing of heads
 mod request_line;
 mod request_target;
 mod status_line;
 mod field_section;
 mod head_index;
 
-// meaning of a head for the connection
+// interpretation of heads
 mod body_length;
 mod host;
 mod request_facts;
 mod request_fields;
 
-// content
+// message bodies
 mod chunked;
 mod content;
 
-// a connection, on either side
+// connections of servers and clients
 mod client_connection;
 mod server_connection;
 

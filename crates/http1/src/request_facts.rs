@@ -1,30 +1,33 @@
-//! The properties of a request that matter for its response, and the framing of the response body.
+//! The properties of a request that affect its response, and the framing of the response body.
 
 use thruway_message::{StatusCode, Version};
 
 use crate::body_length::{BodyLength, ResponseTo};
 
-/// The properties of a request that determine the framing of its response and the reuse of the connection.
-/// The value is small and borrows nothing, so that it can be kept until the response is written.
+/// The properties of a request that determine the framing of its response and the reuse of the
+/// connection. The value is small and borrows nothing, so the caller can keep it until it writes the
+/// response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestFacts {
-    /// The client's HTTP version.
+    /// The HTTP version of the request.
     pub version: Version,
-    /// The kind of request that the response answers.
+    /// The kind of the request: CONNECT, HEAD or another method.
     pub response_to: ResponseTo,
-    /// The way to find the end of the request body.
+    /// The rule that determines the end of the request body.
     pub body_length: BodyLength,
-    /// `true` if the client and the limits allow keep-alive after the response (RFC 9112 §9.3).
+    /// `true` if the client and
+    /// [`Limits::requests_per_connection`](crate::Limits::requests_per_connection) allow keep-alive after
+    /// the response (RFC 9112 §9.3).
     pub is_persistent: bool,
     /// `true` if the client waits for `100 (Continue)` before it sends the content (RFC 9110 §10.1.1).
     pub expects_continue: bool,
-    /// `true` if the client asks for another protocol or for a tunnel. The bytes after the request may not be
-    /// HTTP (RFC 9110 §7.8 and §9.3.6).
+    /// `true` if the client asks for another protocol or for a tunnel. The bytes after such a request may
+    /// belong to a protocol other than HTTP (RFC 9110 §7.8 and §9.3.6).
     pub wants_tunnel: bool,
 }
 
 impl RequestFacts {
-    /// An HTTP/1.1 request without content.
+    /// Facts about an HTTP/1.1 request without content.
     pub(crate) const PLAIN: Self = Self {
         version: Version::Http11,
         response_to: ResponseTo::Other,
@@ -34,7 +37,7 @@ impl RequestFacts {
         wants_tunnel: false,
     };
 
-    /// Returns `true` if the request is a CONNECT.
+    /// Returns `true` if the method of the request is CONNECT.
     pub const fn is_connect(&self) -> bool {
         matches!(self.response_to, ResponseTo::Connect)
     }
@@ -43,21 +46,24 @@ impl RequestFacts {
 /// The framing of a response body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseBody {
-    /// No body and no framing field: 1xx, 204, 304, or a tunnel.
+    /// No body and no framing field: for the statuses 1xx, 204 and 304, and for responses that open a
+    /// tunnel.
     Absent,
-    /// `Content-Length`, and this many bytes.
+    /// The response has a `Content-Length` field, and a body with this number of bytes.
     Bytes(u64),
-    /// `Transfer-Encoding: chunked`, and chunks.
+    /// The response has the field `Transfer-Encoding: chunked`, and a body in chunks.
     Chunked,
-    /// No framing field: the close of the connection ends the body. For HTTP/1.0 clients.
+    /// The response has no framing field. The server closes the connection to end the body. Servers use
+    /// this framing for HTTP/1.0 clients.
     UntilClose,
-    /// The framing fields of a response to GET, without a body. This is the answer to HEAD.
+    /// The framing fields of a response to GET, but no body. Responses to HEAD use this framing. The
+    /// number is the content length, if known.
     OnlyFields(Option<u64>),
 }
 
 impl ResponseBody {
-    /// Returns the framing for content of `bytes` bytes, if the length is known, in a response to `request`
-    /// (RFC 9110 §8.6 and §9.3.2, RFC 9112 §6.1 and §6.2).
+    /// Returns the framing of a response to `request` with the given status. `bytes` is the length of the
+    /// content, if known (RFC 9110 §8.6 and §9.3.2, RFC 9112 §6.1 and §6.2).
     #[inline]
     pub fn for_response(request: &RequestFacts, status: StatusCode, bytes: Option<u64>) -> Self {
         match (request.response_to, bytes) {

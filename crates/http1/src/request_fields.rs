@@ -1,4 +1,5 @@
-//! Combines the field lines of a request. Also reads the `Connection` options of requests and responses.
+//! Combines the field lines that affect the framing of a request. Also reads the `Connection` options of
+//! requests and responses.
 
 use thruway_message::token::is_in_any_case;
 use thruway_message::{Version, list};
@@ -8,7 +9,7 @@ use crate::error::Error;
 use crate::head_index::HeadIndex;
 use crate::host::HostField;
 
-/// The relevant fields of a request, collected while they are parsed.
+/// The fields of a request that affect its framing and the connection, collected during parsing.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestFields<'i> {
     host: HostField<'i>,
@@ -34,7 +35,7 @@ impl<'i> RequestFields<'i> {
         Ok(())
     }
 
-    /// Records `Expect: 100-continue`. Other expectations are errors (RFC 9110 §10.1.1).
+    /// Records `Expect: 100-continue`. Returns an error for any other expectation (RFC 9110 §10.1.1).
     #[cold]
     fn observe_expect(&mut self, value: &[u8]) -> Result<(), Error> {
         if !value.eq_ignore_ascii_case(b"100-continue") {
@@ -44,8 +45,8 @@ impl<'i> RequestFields<'i> {
         Ok(())
     }
 
-    /// Stores the combined meaning of all field lines in `index`. `input` is the request; its request line is
-    /// already in `index`.
+    /// Computes the request facts from all field lines and stores them in `index`. `index` must already
+    /// contain the request line of `input`.
     #[inline]
     pub(crate) fn settle(&self, index: &mut HeadIndex, input: &[u8]) -> Result<(), Error> {
         let version = index.request_line.version;
@@ -53,13 +54,13 @@ impl<'i> RequestFields<'i> {
         self.host.check(version, &mut index.known_host)?;
         let body_length = self.length.of_request(response_to, version)?;
         let is_http11 = version == Version::Http11;
-        // Each field is assigned separately, as in the request line.
+        // Separate assignments are faster than building a new value and copying it.
         let facts = &mut index.facts;
         facts.version = version;
         facts.response_to = response_to;
         facts.body_length = body_length;
         facts.is_persistent = self.connection.is_persistent(version);
-        // A request without content need not wait, and HTTP/1.0 has no interim responses.
+        // A client that sends no content has no reason to wait, and HTTP/1.0 has no interim responses.
         facts.expects_continue = self.expects_continue && is_http11 && body_length != BodyLength::NONE;
         facts.wants_tunnel = response_to == ResponseTo::Connect
             || (self.has_upgrade && self.connection.is_upgrade() && is_http11);
@@ -67,8 +68,8 @@ impl<'i> RequestFields<'i> {
     }
 }
 
-/// The relevant options of the `Connection` fields. They determine if a connection is kept open after a
-/// message (RFC 9112 §9.3).
+/// The options of the `Connection` fields that this crate uses. These options determine if the connection
+/// stays open after a message (RFC 9112 §9.3).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ConnectionOptions {
     is_close: bool,
@@ -91,7 +92,8 @@ impl ConnectionOptions {
         }
     }
 
-    /// Returns `true` if the sender of a message in `version` with these options keeps the connection open.
+    /// Returns `true` if the sender of a message keeps the connection open, according to these options
+    /// and the HTTP version of the message.
     #[inline]
     pub(crate) fn is_persistent(self, version: Version) -> bool {
         match version {
@@ -101,7 +103,8 @@ impl ConnectionOptions {
         }
     }
 
-    /// Returns `true` if the `Upgrade` field is effective (RFC 9110 §7.8).
+    /// Returns `true` if the options contain `upgrade`. Without this option, recipients ignore the
+    /// `Upgrade` field (RFC 9110 §7.8).
     #[inline]
     pub(crate) fn is_upgrade(self) -> bool {
         self.is_upgrade

@@ -9,11 +9,11 @@ use crate::{request_target, scan};
 /// The positions of the parts of a request line in the input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLine {
-    /// `None` for a method without its own variant.
+    /// `None` if the method is [`Method::Other`].
     method: Option<Method<'static>>,
     method_start: usize,
     target_start: usize,
-    /// The end of the target's path, if it has one.
+    /// The end of the path, if the target has a path.
     path_end: usize,
     target_end: usize,
     pub(crate) version: Version,
@@ -22,7 +22,7 @@ pub(crate) struct RequestLine {
 }
 
 impl RequestLine {
-    /// Returns the method in `input`, which must be the parsed input.
+    /// Returns the method. `input` must be the input from which this request line was parsed.
     #[inline]
     pub(crate) fn method<'i>(&self, input: &'i [u8]) -> Method<'i> {
         match self.method {
@@ -32,7 +32,7 @@ impl RequestLine {
         }
     }
 
-    /// Returns the target in `input`, which must be the parsed input.
+    /// Returns the request target. `input` must be the input from which this request line was parsed.
     #[inline]
     pub(crate) fn target<'i>(&self, input: &'i [u8]) -> RequestTarget<'i> {
         let bytes = &input[self.target_start..self.target_end];
@@ -64,8 +64,8 @@ impl Default for RequestLine {
     }
 }
 
-/// Parses the request line at the start of `input` into `line`. Returns `false` if the line is incomplete.
-/// Ignores one empty line before it (RFC 9112 §2.2).
+/// Parses the request line at the start of `input` into `line`. Returns `false` if the request line is
+/// incomplete. Ignores one empty line before the request line (RFC 9112 §2.2).
 #[inline]
 pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine) -> Result<bool, Error> {
     let method_start = match input {
@@ -76,7 +76,8 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine)
     let Some((method, target_start)) = parse_method(input, method_start)? else {
         return Ok(false);
     };
-    // As in a section, bytes beyond the limit are ignored.
+    // The parser ignores bytes beyond the limit, so that the result does not depend on the size of
+    // `input`.
     let target_end_max = target_start.saturating_add(target_bytes_max as usize);
     let view = &input[..input.len().min(target_end_max.saturating_add(1))];
     let (path_end, target_end) = request_target::ends(view, target_start);
@@ -92,7 +93,7 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine)
         return Ok(false);
     };
     request_target::parse(method, &input[target_start..target_end], path_end - target_start)?;
-    // Each field is assigned separately: this is faster than to build a new value and copy it.
+    // Separate assignments are faster than building a new value and copying it.
     line.method = method.registered();
     line.method_start = method_start;
     line.target_start = target_start;
@@ -103,7 +104,8 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine)
     Ok(true)
 }
 
-/// Parses the method. Also returns the start of the target.
+/// Parses the method at `start`. Returns the method and the start of the target, or `None` if the method
+/// is incomplete.
 #[inline]
 fn parse_method(input: &[u8], start: usize) -> Result<Option<(Method<'_>, usize)>, Error> {
     match &input[start..] {
@@ -124,7 +126,8 @@ fn parse_method(input: &[u8], start: usize) -> Result<Option<(Method<'_>, usize)
     }
 }
 
-/// Parses the version and the end of the line. Also returns the start of the header section.
+/// Parses the version at `start` and the line end. Returns the version and the start of the header
+/// section, or `None` if the line is incomplete.
 #[inline]
 fn parse_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>, Error> {
     let rest = &input[start..];
@@ -135,7 +138,7 @@ fn parse_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>,
     }
 }
 
-/// Handles a version that is missing, unknown or incomplete.
+/// Parses a version other than HTTP/1.0 and HTTP/1.1, or an incomplete line.
 #[cold]
 #[inline(never)]
 fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>, Error> {
@@ -151,8 +154,8 @@ fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, 
     }
 }
 
-/// Parses `HTTP/` digit `.` digit (RFC 9112 §2.3). Returns `None` if it is incomplete. The inner result is an
-/// error for an unsupported version.
+/// Parses `HTTP/` digit `.` digit (RFC 9112 §2.3). Returns `None` if the version is incomplete. The inner
+/// result is an error if the version is well-formed but not supported.
 pub(crate) fn parse_version_name(bytes: &[u8]) -> Result<Option<Result<Version, Error>>, Error> {
     let arrived = &bytes[..bytes.len().min(VERSION_BYTES)];
     let fits = arrived.iter().zip(b"HTTP/0.0").all(|(byte, pattern)| match pattern {
@@ -168,8 +171,9 @@ pub(crate) fn parse_version_name(bytes: &[u8]) -> Result<Option<Result<Version, 
     }
 }
 
-/// The length of `HTTP/1.1`.
+/// Length of a version such as `HTTP/1.1`, in bytes.
 pub(crate) const VERSION_BYTES: usize = 8;
 
-/// Maximum length of a method. The longest registered method, `UPDATEREDIRECTREF`, has 17 characters.
+/// Maximum length of a method, in bytes. The longest registered method, `UPDATEREDIRECTREF`, has 17
+/// characters.
 const METHOD_BYTES_MAX: usize = 64;

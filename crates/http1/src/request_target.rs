@@ -5,8 +5,8 @@ use thruway_message::{AbsoluteForm, Authority, Method, OriginForm, RequestTarget
 use crate::error::Error;
 use crate::scan;
 
-/// Returns the end of the path of the target at `start`, and the end of the target: the first byte that is
-/// not allowed in a target.
+/// Returns the end of the path and the end of the target, for the target at `start`. The target ends at
+/// the first byte that a target must not contain.
 #[inline]
 pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     let path_end = scan::path_end(view, start);
@@ -16,11 +16,11 @@ pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
     }
 }
 
-/// Parses `bytes` as a request target, in a form that is valid for `method` (RFC 9112 §3.2). Use it for
-/// targets that do not come from a request line.
+/// Parses `bytes` as a request target, in a form that is valid for `method` (RFC 9112 §3.2). Use this
+/// function for targets that do not come from a request line.
 ///
 /// # Errors
-/// The target has an invalid byte, or a form that is not valid for the method.
+/// Returns an error if the target has an invalid byte, or if its form is not valid for the method.
 pub fn parse_request_target<'i>(method: Method<'_>, bytes: &'i [u8]) -> Result<RequestTarget<'i>, Error> {
     let (path_end, end) = ends(bytes, 0);
     if end < bytes.len() {
@@ -29,13 +29,15 @@ pub fn parse_request_target<'i>(method: Method<'_>, bytes: &'i [u8]) -> Result<R
     parse(method, bytes, path_end)
 }
 
-/// Returns `true` if the target in `bytes` has the origin form (RFC 9112 §3.2.1).
+/// Returns `true` if the target in `bytes` has the origin form (RFC 9112 §3.2.1). A CONNECT request never
+/// has this form.
 #[inline]
 pub(crate) fn is_origin_form(is_connect: bool, bytes: &[u8]) -> bool {
     !is_connect && matches!(bytes, [b'/', ..])
 }
 
-/// Parses `bytes`, which contain no invalid bytes. `path_end` is the end of the path, if the target has one.
+/// Parses `bytes` as a request target. `bytes` must contain only bytes that a target may contain.
+/// `path_end` is the end of the path, if the target has a path.
 #[inline]
 pub(crate) fn parse<'i>(
     method: Method<'_>,
@@ -68,7 +70,7 @@ fn parse_absolute(bytes: &[u8], path_end: usize) -> Result<RequestTarget<'_>, Er
     Ok(RequestTarget::Absolute(AbsoluteForm { scheme, authority, origin }))
 }
 
-/// Parses `uri-host ":" port`. A tunnel needs both parts (RFC 9112 §3.2.3, RFC 9110 §9.3.6).
+/// Parses `uri-host ":" port`. A tunnel needs a host and a port (RFC 9112 §3.2.3, RFC 9110 §9.3.6).
 #[cold]
 fn parse_authority(bytes: &[u8]) -> Result<RequestTarget<'_>, Error> {
     let authority = Authority::parse(bytes).map_err(|_| Error::RequestTargetInvalid)?;
@@ -78,7 +80,8 @@ fn parse_authority(bytes: &[u8]) -> Result<RequestTarget<'_>, Error> {
     Ok(RequestTarget::Authority(authority))
 }
 
-/// `scheme = ALPHA *( ALPHA / DIGIT / "+" / "-" / "." )` (RFC 3986 §3.1).
+/// Returns `true` if `bytes` matches `scheme = ALPHA *( ALPHA / DIGIT / "+" / "-" / "." )` (RFC 3986
+/// §3.1).
 fn is_scheme(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(u8::is_ascii_alphabetic)
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))

@@ -1,4 +1,4 @@
-//! The server side of a connection: it reads requests.
+//! The server side of a connection, which reads requests.
 
 use crate::body_length::BodyLength;
 use crate::chunked::Piece;
@@ -11,12 +11,11 @@ use crate::request_facts::RequestFacts;
 use crate::request_fields::RequestFields;
 use crate::request_line;
 
-/// Reads the requests of one connection, one after the other. The boundaries of the input pieces do not
-/// matter.
+/// Reads the requests of one connection, one after the other. The input can be split at any position.
 ///
 /// Pass received bytes to [`handle_input`](Self::handle_input) until it returns no more events. Keep the
-/// unconsumed bytes, and pass them again together with the next ones. The caller sends the responses, in the
-/// order of the requests: see [`write_response_head`](crate::write_response_head).
+/// unconsumed bytes, and pass them again together with the next bytes. The caller sends the responses in
+/// the order of the requests: see [`write_response_head`](crate::write_response_head).
 ///
 /// ```text
 /// ExpectRequest ──head──▶ ExpectContent ──end──▶ ExpectRequest
@@ -41,12 +40,12 @@ use crate::request_line;
 #[derive(Clone, Debug)]
 pub struct ServerConnection {
     state: State,
-    /// `true` if the current request asks for a tunnel. The caller must accept or decline it after the end of
-    /// the request.
+    /// `true` if the current request asks for a tunnel. The caller must accept or decline the tunnel
+    /// after the end of the request.
     awaits_tunnel_decision: bool,
-    /// `true` if no request is read after the current one.
+    /// `true` if the current request is the last request on this connection.
     is_last: bool,
-    /// The state of the incomplete head.
+    /// The state of an incomplete head.
     partial: PartialSection,
     request_count: u64,
     limits: Limits,
@@ -63,18 +62,19 @@ enum State {
 /// An event in the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEvent<'i> {
-    /// A request. Its [head](HeadIndex::request_head) and [facts](HeadIndex::request_facts) are stored in the
-    /// index, to avoid a copy. If the request has a body, `Content` and `EndOfContent` follow.
+    /// A request. The parser stores its [head](HeadIndex::request_head) and
+    /// [facts](HeadIndex::request_facts) in the index, to avoid a copy. If the request has a body,
+    /// `Content` and `EndOfContent` follow.
     Request,
-    /// A part of the content, never empty.
+    /// A part of the content, which is never empty.
     Content(&'i [u8]),
-    /// The end of the content. The [trailer section](HeadIndex::field_lines), if there was one, is in the
-    /// index.
+    /// The end of the content. If the request has a [trailer section](HeadIndex::field_lines), the
+    /// section is in the index.
     EndOfContent,
 }
 
 impl ServerConnection {
-    /// Returns a new connection.
+    /// Creates the server side of a new connection.
     pub fn new(limits: Limits) -> Self {
         Self {
             state: State::ExpectRequest,
@@ -86,11 +86,13 @@ impl ServerConnection {
         }
     }
 
-    /// Reads `input`. Returns its first event, and the number of bytes that were consumed. Without an event,
-    /// more input is needed: call again with the unconsumed bytes and the next ones.
+    /// Reads `input`. Returns the first event in `input`, and the number of consumed bytes. If the event
+    /// is `None`, the parser needs more input: call this function again with the unconsumed bytes and the
+    /// bytes that follow.
     ///
     /// # Errors
-    /// The rule that the input breaks. The connection is then unreadable.
+    /// Returns the rule that `input` breaks. The parser then cannot read further requests on this
+    /// connection.
     pub fn handle_input<'i>(
         &mut self,
         input: &'i [u8],
@@ -107,10 +109,11 @@ impl ServerConnection {
         outcome
     }
 
-    /// Handles the end of the stream; `unused` are the unconsumed last bytes.
+    /// Handles the end of the input. `unused` is the last part of the input, which the parser has not
+    /// consumed.
     ///
     /// # Errors
-    /// [`Error::IncompleteMessage`] if a request is incomplete.
+    /// Returns [`Error::IncompleteMessage`] if a request is incomplete.
     pub fn handle_end_of_input(&mut self, unused: &[u8]) -> Result<(), Error> {
         let is_incomplete = match self.state {
             State::ExpectRequest => !matches!(unused, [] | [b'\r'] | [b'\r', b'\n']),
@@ -121,8 +124,8 @@ impl ServerConnection {
         if is_incomplete { Err(Error::IncompleteMessage) } else { Ok(()) }
     }
 
-    /// Skips the content of the last request. The length of the content is known, and the caller has found
-    /// all of it in its input.
+    /// Skips the rest of the content of the current request. Call this function only if the length of the
+    /// content is known and the whole rest has arrived. The caller must skip these bytes in its input.
     #[inline]
     pub fn skip_content(&mut self) {
         if self.content_remaining().is_some_and(|remaining| remaining > 0) {
@@ -130,21 +133,24 @@ impl ServerConnection {
         }
     }
 
-    /// Skips `bytes` bytes of content of known length that the caller has read from the connection directly.
-    /// Bytes beyond the content do not count. The end of the content is still reported as an event.
+    /// Skips `bytes` bytes of content that the caller has read directly from the connection. Has an
+    /// effect only if the length of the content is known. If `bytes` is larger than the rest of the
+    /// content, the surplus is ignored. [`handle_input`](Self::handle_input) still reports the end of the
+    /// content.
     pub fn skip_bytes(&mut self, bytes: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
             decoder.skip(bytes);
         }
     }
 
-    /// Returns `true` if parsing waits for the decision about a tunnel that the last request asks for.
+    /// Returns `true` if the last request asks for a tunnel, and the caller has not yet declined it. The
+    /// parser reads no further request until then.
     pub const fn awaits_tunnel_decision(&self) -> bool {
         self.awaits_tunnel_decision
     }
 
-    /// Declines the tunnel that the last request asks for. Parsing continues with the next request, unless
-    /// this request is the last one on the connection.
+    /// Declines the tunnel that the last request asks for. The parser then continues with the next
+    /// request, unless the last request ends the connection.
     pub fn decline_tunnel(&mut self) {
         self.awaits_tunnel_decision = false;
         if self.state == State::ExpectVerdict {
@@ -152,7 +158,8 @@ impl ServerConnection {
         }
     }
 
-    /// Reads no more requests after the current one.
+    /// Makes the current request the last request on this connection. The parser reads no request after
+    /// it.
     pub fn stop(&mut self) {
         self.is_last = true;
         self.awaits_tunnel_decision = false;
@@ -185,7 +192,7 @@ impl ServerConnection {
         matches!(self.state, State::ExpectNothing)
     }
 
-    /// Returns the number of requests on this connection.
+    /// Returns the number of requests that the parser has read on this connection.
     pub const fn request_count(&self) -> u64 {
         self.request_count
     }

@@ -19,7 +19,7 @@ pub(crate) struct StatusLine {
 }
 
 impl StatusLine {
-    /// Returns the reason phrase in `input`, which must be the parsed input.
+    /// Returns the reason phrase. `input` must be the input from which this status line was parsed.
     #[inline]
     pub(crate) fn reason<'i>(&self, input: &'i [u8]) -> &'i [u8] {
         &input[self.reason_start..self.reason_end]
@@ -32,7 +32,8 @@ impl Default for StatusLine {
     }
 }
 
-/// Parses the status line at the start of `input` into `line`. Returns `false` if the line is incomplete.
+/// Parses the status line at the start of `input` into `line`. Returns `false` if the status line is
+/// incomplete.
 #[inline]
 pub(crate) fn parse(input: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
     let view = &input[..input.len().min(STATUS_LINE_BYTES_MAX)];
@@ -50,7 +51,8 @@ fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
         return Ok(false);
     };
     let status_end = VERSION_BYTES + STATUS_BYTES;
-    // Many servers omit the space before an empty reason phrase. The line is still unambiguous.
+    // Many servers omit the space before an empty reason phrase. A status line without this space is
+    // still unambiguous.
     let reason_start = match view.get(status_end) {
         Some(b' ') => status_end + 1,
         Some(b'\r') => status_end,
@@ -64,7 +66,7 @@ fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
         Err(Error::FieldValueInvalid) => return Err(Error::StatusLineInvalid),
         Err(error) => return Err(error),
     };
-    // Each field is assigned separately, as in the request line.
+    // Separate assignments are faster than building a new value and copying it.
     line.version = version;
     line.status = status;
     line.reason_start = reason_start;
@@ -73,7 +75,7 @@ fn parse_within(view: &[u8], line: &mut StatusLine) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Parses the version. Returns `None` if it is incomplete.
+/// Parses the version. Returns `None` if the version is incomplete.
 #[inline]
 fn parse_version(view: &[u8]) -> Result<Option<Version>, Error> {
     match view.first_chunk::<VERSION_BYTES>() {
@@ -85,7 +87,8 @@ fn parse_version(view: &[u8]) -> Result<Option<Version>, Error> {
     }
 }
 
-/// Parses a space and three digits. Returns `None` if they are incomplete.
+/// Parses a space and the three digits of the status code. Returns `None` if the space or a digit is
+/// still missing.
 #[inline]
 fn parse_status(bytes: &[u8]) -> Result<Option<StatusCode>, Error> {
     let code = match bytes {
@@ -98,9 +101,9 @@ fn parse_status(bytes: &[u8]) -> Result<Option<StatusCode>, Error> {
     StatusCode::new(code).map(Some).map_err(|_| Error::StatusLineInvalid)
 }
 
-/// A space and three digits.
+/// Length of the space and the three digits of a status code, in bytes.
 const STATUS_BYTES: usize = 4;
 
-/// Maximum length of a status line. The reason phrase has no meaning (RFC 9112 §4), so nothing is lost if a
-/// phrase above the limit is rejected.
+/// Maximum length of a status line, in bytes. Clients ignore the reason phrase (RFC 9112 §4), so no
+/// server needs a longer status line.
 const STATUS_LINE_BYTES_MAX: usize = 1024;

@@ -15,18 +15,19 @@ use crate::request_target::parse_request_target;
 pub struct ResponseToWrite<'a> {
     /// The status code.
     pub status: StatusCode,
-    /// Field lines in wire format, each with its CRLF. They must not include framing fields.
+    /// Field lines in wire format, each with its CRLF. The lines must not include framing fields.
     pub field_lines: [&'a [u8]; 2],
     /// The framing of the body: see [`ResponseBody::for_response`].
     pub body: ResponseBody,
     /// `true` to keep the connection open after this response. Ignored with [`ResponseBody::UntilClose`],
-    /// which always closes it.
+    /// because this framing always closes the connection.
     pub is_persistent: bool,
-    /// The client's HTTP version.
+    /// The HTTP version of the request.
     pub client_version: Version,
 }
 
-/// Appends a response head. Only this function writes the fields that control framing and the connection.
+/// Appends a response head to `output`. Only this function writes the fields that control the framing and
+/// the connection.
 ///
 /// ```
 /// use thruway_http1::{ResponseBody, ResponseToWrite, write_response_head};
@@ -77,8 +78,8 @@ fn write_status_line(output: &mut Vec<u8>, status: StatusCode) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Writes the `Connection` field, unless the default of the client's version applies (RFC 9112 §9.3 and
-/// §9.6).
+/// Writes the `Connection` field. Omits the field in most interim responses, and if the default of the
+/// client's HTTP version applies (RFC 9112 §9.3 and §9.6).
 #[inline]
 fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
     let is_persistent = response.is_persistent && response.body != ResponseBody::UntilClose;
@@ -92,7 +93,7 @@ fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
     output.extend_from_slice(option);
 }
 
-/// Writes the field and the empty line that ends the head.
+/// Writes the `Content-Length` field and the empty line that ends the head.
 #[inline]
 fn write_content_length(output: &mut Vec<u8>, bytes: u64) {
     output.extend_from_slice(b"Content-Length: ");
@@ -100,7 +101,8 @@ fn write_content_length(output: &mut Vec<u8>, bytes: u64) {
     output.extend_from_slice(b"\r\n\r\n");
 }
 
-/// Appends a number. Short numbers are written in place, because that is faster than a copy.
+/// Appends `number` in decimal. Short numbers are written directly to `output`, because this is faster
+/// than a copy.
 #[inline]
 fn write_decimal(output: &mut Vec<u8>, number: u64) {
     let digit = |unit: u64| b'0' + (number / unit % 10) as u8;
@@ -112,12 +114,14 @@ fn write_decimal(output: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Appends the interim response that asks for the content (RFC 9110 §15.2.1).
+/// Appends `100 (Continue)`, the interim response that asks the client for the content (RFC 9110
+/// §15.2.1).
 pub fn write_continue(output: &mut Vec<u8>) {
     output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/// Appends an interim response of `status` (RFC 9110 §15.2). It has no body, and must have no framing fields.
+/// Appends an interim response with the status `status` (RFC 9110 §15.2). Interim responses have no body,
+/// so `field_lines` must not include framing fields.
 pub fn write_interim_response(output: &mut Vec<u8>, status: StatusCode, field_lines: &FieldLinesBuf) {
     write_status_line(output, status);
     output.extend_from_slice(field_lines.bytes());
@@ -127,21 +131,23 @@ pub fn write_interim_response(output: &mut Vec<u8>, status: StatusCode, field_li
 /// The parts of a request head.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestToWrite<'a> {
-    /// The method.
+    /// The request method.
     pub method: Method<'a>,
     /// The request target, in the form that the method and the recipient require.
     pub target: &'a str,
-    /// Field lines in wire format, each with its CRLF. `Host` comes first. They must not include framing
-    /// fields.
+    /// Field lines in wire format, each with its CRLF. `Host` comes first. The lines must not include
+    /// framing fields.
     pub field_lines: [&'a [u8]; 2],
-    /// The framing of the body. [`BodyLength::UntilClose`] is invalid for requests and is written as chunked.
+    /// The framing of the body. Requests cannot use [`BodyLength::UntilClose`], so [`write_request_head`]
+    /// writes it as chunked.
     pub body: BodyLength,
 }
 
-/// Appends a request head.
+/// Appends a request head to `output`.
 ///
 /// # Errors
-/// The method or target is invalid, and could end the request line early. Nothing was written then.
+/// Returns an error if the method or the target is invalid, because invalid bytes could end the request
+/// line early. The function then writes nothing.
 ///
 /// ```
 /// use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
@@ -167,10 +173,11 @@ pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) ->
     Ok(())
 }
 
-/// Appends the request line. The caller appends the field lines after it.
+/// Appends the request line to `output`. The caller appends the field lines after it.
 ///
 /// # Errors
-/// The same as [`write_request_head`].
+/// Returns an error if the method or the target is invalid, as [`write_request_head`] does. The function
+/// then writes nothing.
 pub fn write_request_line(
     output: &mut Vec<u8>,
     method: Method<'_>,
@@ -187,8 +194,8 @@ pub fn write_request_line(
     Ok(())
 }
 
-/// Appends the framing field of a request, which the caller must not write itself, and the empty line that
-/// ends the head.
+/// Appends the framing field of a request and the empty line that ends the head. The caller must not
+/// write framing fields.
 pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body: BodyLength) {
     match body {
         // RFC 9110 §8.6: a request has no length field if its method defines no meaning for content.
@@ -202,8 +209,8 @@ pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body:
     }
 }
 
-/// Appends a chunk with `data`. Appends nothing if `data` is empty, because an empty chunk ends the body (RFC
-/// 9112 §7.1).
+/// Appends a chunk with `data`. Appends nothing if `data` is empty, because an empty chunk would end the
+/// body (RFC 9112 §7.1).
 pub fn write_chunk(output: &mut Vec<u8>, data: &[u8]) {
     if !data.is_empty() {
         write_chunk_start(output, data.len() as u64);
@@ -212,7 +219,7 @@ pub fn write_chunk(output: &mut Vec<u8>, data: &[u8]) {
     }
 }
 
-/// Appends the line before the data of a chunk with `bytes` bytes, which must not be 0.
+/// Appends the chunk-size line of a chunk with `bytes` bytes of data. `bytes` must not be 0.
 pub fn write_chunk_start(output: &mut Vec<u8>, bytes: u64) {
     debug_assert_ne!(bytes, 0, "an empty chunk ends the body");
     let digits = (u64::BITS - bytes.leading_zeros()).div_ceil(4).max(1);
@@ -222,19 +229,19 @@ pub fn write_chunk_start(output: &mut Vec<u8>, bytes: u64) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Appends the end of the data of a chunk.
+/// Appends the CRLF that ends the data of a chunk.
 pub fn write_chunk_end(output: &mut Vec<u8>) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Appends the end of a chunked body with its trailer section.
+/// Appends the last chunk and the trailer section, which end a chunked body.
 pub fn write_last_chunk(output: &mut Vec<u8>, trailers: &FieldLinesBuf) {
     output.extend_from_slice(b"0\r\n");
     output.extend_from_slice(trailers.bytes());
     output.extend_from_slice(b"\r\n");
 }
 
-/// Appends field lines in their original form, with one space after the colon.
+/// Appends `lines` in wire format, with one space after each colon. Names and values stay unchanged.
 pub fn write_field_lines(output: &mut Vec<u8>, lines: FieldLines<'_>) {
     lines.write_kept(output, |_| true);
 }

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// A valid `uri-host [ ":" port ]`. It has no user information, which RFC 9110 §4.2.4 forbids in messages.
+/// A valid host with an optional port: `uri-host [ ":" port ]`. An authority never contains user
+/// information, which RFC 9110 §4.2.4 forbids in messages.
 ///
 /// ```
 /// use thruway_message::Authority;
@@ -18,11 +19,13 @@ pub struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Parses `bytes`. An empty authority is valid: clients without a host send it.
+    /// Parses `bytes` as a host with an optional port. An empty authority is valid, because a client
+    /// sends an empty `Host` field if its URI has no host.
     ///
     /// # Errors
-    /// The host is neither a registered name nor an address, it contains `%` or an empty label, it is longer
-    /// than 253 bytes without its final dot, or the port is not a number up to 65535.
+    /// Returns an error if the host is neither a registered name nor an IP address, or contains `%` or an
+    /// empty label. Also returns an error if the host is longer than 253 bytes without its final dot, or
+    /// if the port is not a number up to 65535.
     #[expect(clippy::cast_possible_truncation, reason = "the limit of an authority is far below 4 GiB")]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, InvalidAuthority> {
         let host_length = host_length(bytes)?;
@@ -30,7 +33,7 @@ impl<'a> Authority<'a> {
         Ok(Self { text, host_length: host_length as u32 })
     }
 
-    /// Returns `true` if `bytes` are a valid authority. This is cheaper than [`parse`](Self::parse).
+    /// Returns `true` if `bytes` is a valid authority. This check is cheaper than [`parse`](Self::parse).
     pub fn is_valid(bytes: &[u8]) -> bool {
         host_length(bytes).is_ok()
     }
@@ -40,19 +43,19 @@ impl<'a> Authority<'a> {
         self.text
     }
 
-    /// Returns the host in its original form. An IPv6 address has brackets.
+    /// Returns the host in its original form. The brackets of an IPv6 address belong to the host.
     pub fn host(&self) -> &'a str {
         &self.text[..self.host_length as usize]
     }
 
-    /// Returns the port, if there is one.
+    /// Returns the port, or `None` if the authority has no port or an empty port.
     pub fn port(&self) -> Option<u16> {
         self.text.get(self.host_length as usize + 1..)?.parse().ok()
     }
 }
 
-/// Returns the number of bytes of the host in the authority `bytes`. The host ends before the colon, or
-/// after the closing bracket of an IP literal.
+/// Returns the number of bytes of the host in the authority `bytes`. A host name ends before the colon,
+/// and an IP literal ends after its closing bracket.
 fn host_length(bytes: &[u8]) -> Result<usize, InvalidAuthority> {
     let length = match bytes {
         [b'[', literal @ ..] => match memchr::memchr(b']', literal) {
@@ -61,13 +64,13 @@ fn host_length(bytes: &[u8]) -> Result<usize, InvalidAuthority> {
         },
         _ => registered_name_length(bytes),
     };
-    // A dot may follow a name of the maximum length.
+    // A dot may follow a host name of the maximum length.
     let has_final_dot = length > 0 && bytes[length - 1] == b'.';
     if length - usize::from(has_final_dot) > HOST_BYTES_MAX {
         return Err(InvalidAuthority);
     }
-    // A port without a host is invalid (RFC 9110 §4.2.1). An empty authority is valid, because clients
-    // without a host send it.
+    // A port without a host is invalid (RFC 9110 §4.2.1). An empty authority is valid, because a client
+    // sends an empty `Host` field if its URI has no host.
     if is_port_suffix(&bytes[length..]) && (length > 0 || bytes.is_empty()) {
         Ok(length)
     } else {
@@ -75,9 +78,10 @@ fn host_length(bytes: &[u8]) -> Result<usize, InvalidAuthority> {
     }
 }
 
-/// Returns the number of bytes of the registered name at the start. Parsing of a name stops at an empty
-/// label, so such an authority is invalid: some servers drop dots and would treat `admin.example..` as
-/// `admin.example`. One dot at the end is part of the name.
+/// Returns the number of bytes of the registered name at the start of `bytes`. The name ends before an
+/// empty label, so the caller rejects an authority that contains an empty label. Some servers drop
+/// surplus dots and would treat `admin.example..` as `admin.example`. One dot at the end is part of the
+/// name.
 fn registered_name_length(bytes: &[u8]) -> usize {
     let mut is_label_empty = true;
     let is_of_name = |byte: &&u8| {
@@ -88,12 +92,12 @@ fn registered_name_length(bytes: &[u8]) -> usize {
     bytes.iter().take_while(is_of_name).count()
 }
 
-/// Maximum length of a host without a final dot: a name has at most 253 characters (RFC 1123 §2.1, RFC 1035
-/// §2.3.4).
+/// Maximum length of a host without its final dot, in bytes. A DNS name has at most 253 characters (RFC
+/// 1123 §2.1, RFC 1035 §2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 
-/// Returns `true` for an IPv6 address, or for `v` with a version, which is reserved for future addresses (RFC
-/// 3986 §3.2.2).
+/// Returns `true` if `bytes` is valid between the brackets of an IP literal: an IPv6 address, or an
+/// address of a future version, which begins with `v` (RFC 3986 §3.2.2).
 fn is_ip_literal(bytes: &[u8]) -> bool {
     match bytes {
         [b'v' | b'V', rest @ ..] => {
@@ -107,7 +111,8 @@ fn is_ip_literal(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` for an empty suffix or a colon with a port. RFC 3986 §3.2.3 allows an empty port.
+/// Returns `true` if `bytes` is empty, or consists of a colon and a port. RFC 3986 §3.2.3 allows an empty
+/// port.
 fn is_port_suffix(bytes: &[u8]) -> bool {
     match bytes {
         [] | [b':'] => true,
@@ -116,7 +121,7 @@ fn is_port_suffix(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` for the digits of a number up to 65535.
+/// Returns `true` if `digits` is a decimal number up to 65535.
 fn is_port(digits: &[u8]) -> bool {
     let mut port = 0;
     for digit in digits {
@@ -132,10 +137,10 @@ fn is_port(digits: &[u8]) -> bool {
 /// The bytes of a registered name: `unreserved / sub-delims`, which includes IPv4 addresses (RFC 3986
 /// §3.2.2).
 ///
-/// The RFC also allows percent-encoding, but this parser does not. A server that decodes `%61dmin.example`
-/// and one that compares it byte by byte see different hosts, so a request could bypass a rule for
-/// `admin.example`. Clients send the ASCII form of internationalized names (RFC 5891 §4.4), which contains no
-/// `%`.
+/// The RFC also allows percent-encoding, but this parser rejects it for security. Suppose that one server
+/// decodes `%61dmin.example`, and another server compares it byte by byte. The two servers see different
+/// hosts, so a request could bypass a rule for `admin.example`. Clients do not need percent-encoding,
+/// because they send internationalized names in ASCII form (RFC 5891 §4.4).
 static REGISTERED_NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

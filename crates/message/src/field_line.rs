@@ -5,26 +5,27 @@ use core::fmt;
 
 use crate::token::{is_field_value, is_token};
 
-/// A field name: a token. Comparisons ignore case (RFC 9110 §5.1).
+/// A field name, which is a token (RFC 9110 §5.1). Comparisons of field names ignore case.
 #[derive(Clone, Copy)]
 pub struct FieldName<'a>(&'a [u8]);
 
-/// A field value: no control characters except tab, and no whitespace at the ends (RFC 9110 §5.5). It need
-/// not be UTF-8.
+/// A field value (RFC 9110 §5.5). A value contains no control characters except tab, and neither begins
+/// nor ends with whitespace. A value can contain bytes that are not UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FieldValue<'a>(&'a [u8]);
 
-/// A name with its value.
+/// A field name with its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FieldLine<'a> {
     /// The field's name.
     pub name: FieldName<'a>,
-    /// The field's value, or the part of it on this line.
+    /// The value on this line. If several lines have the same name, each contains a part of the field's
+    /// value.
     pub value: FieldValue<'a>,
 }
 
 impl FieldLine<'_> {
-    /// Appends the line in wire format: one space after the colon, and CRLF at the end.
+    /// Appends the line to `output` in wire format: name, colon, one space, value and CRLF.
     pub fn write(&self, output: &mut Vec<u8>) {
         output.extend_from_slice(self.name.as_bytes());
         output.extend_from_slice(b": ");
@@ -34,18 +35,18 @@ impl FieldLine<'_> {
 }
 
 impl<'a> FieldName<'a> {
-    /// Checks the name `bytes` and keeps its case.
+    /// Creates a field name from `bytes`. The name keeps its case.
     ///
     /// # Errors
-    /// `bytes` are not a token.
+    /// Returns an error if `bytes` is not a token.
     pub const fn new(bytes: &'a [u8]) -> Result<Self, InvalidFieldLine> {
         if is_token(bytes) { Ok(Self(bytes)) } else { Err(InvalidFieldLine::Name) }
     }
 
-    /// Returns the name `name`, which is a string literal.
+    /// Creates a field name from the string literal `name`.
     ///
     /// # Panics
-    /// Panics if `name` is not a token. In a constant, this is a compile-time error.
+    /// Panics if `name` is not a token. In a constant, this panic is a compile-time error.
     pub const fn from_static(name: &'static str) -> FieldName<'static> {
         assert!(is_token(name.as_bytes()), "a field name must be a token");
         FieldName(name.as_bytes())
@@ -61,29 +62,30 @@ impl<'a> FieldName<'a> {
         self.0
     }
 
-    /// Returns `true` if this is the field `name`, ignoring case.
+    /// Returns `true` if the field name equals `name`, ignoring case.
     pub fn is(&self, name: &str) -> bool {
         self.0.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// Returns `true` if the field controls one HTTP/1.1 connection. Messages of other versions must not
-    /// contain it (RFC 9113 §8.2.2).
+    /// Returns `true` if the field controls a single HTTP/1.1 connection, as `Connection` and `Upgrade`
+    /// do. HTTP/2 messages must not contain such fields (RFC 9113 §8.2.2).
     pub fn is_of_connection(&self) -> bool {
         let of_connection = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
         of_connection.iter().any(|name| self.is(name))
     }
 
-    /// Creates a name that a parser has checked.
+    /// Creates a field name from `bytes` that a parser has checked.
     pub(crate) const fn from_parsed(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 }
 
 impl<'a> FieldValue<'a> {
-    /// Checks the value `bytes`.
+    /// Creates a field value from `bytes`.
     ///
     /// # Errors
-    /// `bytes` contain a control character, or whitespace at an end.
+    /// Returns an error if `bytes` contains a control character except tab, or begins or ends with
+    /// whitespace.
     pub const fn new(bytes: &'a [u8]) -> Result<Self, InvalidFieldLine> {
         if is_field_value(bytes) { Ok(Self(bytes)) } else { Err(InvalidFieldLine::Value) }
     }
@@ -93,12 +95,12 @@ impl<'a> FieldValue<'a> {
         self.0
     }
 
-    /// Returns the value as text, if it is UTF-8. Almost all values are ASCII.
+    /// Returns the value as text, or `None` if it is not UTF-8. Almost all values are ASCII.
     pub fn as_str(&self) -> Option<&'a str> {
         core::str::from_utf8(self.0).ok()
     }
 
-    /// Creates a value that a parser has checked.
+    /// Creates a field value from `bytes` that a parser has checked.
     pub(crate) const fn from_parsed(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -153,7 +155,7 @@ impl fmt::Debug for FieldValue<'_> {
 pub enum InvalidFieldLine {
     /// The name is not a token (RFC 9110 §5.1).
     Name,
-    /// The value contains a control character, or whitespace at an end (RFC 9110 §5.5).
+    /// The value contains a control character, or begins or ends with whitespace (RFC 9110 §5.5).
     Value,
 }
 

@@ -1,4 +1,5 @@
-//! Flat lists of field lines, in wire order and original case. No map is built.
+//! Flat lists of field lines, in wire order and with the original case of names. A lookup scans the list,
+//! so this module builds no map.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,17 +11,18 @@ use crate::field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
 /// The position of one field line in the bytes of its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FieldLineSpan {
-    /// First byte of the name.
+    /// Index of the first byte of the name.
     pub name_start: u32,
-    /// One past the last byte of the name.
+    /// Index after the last byte of the name.
     pub name_end: u32,
-    /// First byte of the value, after whitespace.
+    /// Index of the first byte of the value, without leading whitespace.
     pub value_start: u32,
-    /// One past the last byte of the value, before whitespace.
+    /// Index after the last byte of the value, without trailing whitespace.
     pub value_end: u32,
 }
 
-/// The field lines of a parsed message: its bytes, and the positions of the lines in them.
+/// The field lines of a parsed message. The list refers to the bytes of the message and to the position
+/// of each line.
 #[derive(Clone, Copy, Default)]
 pub struct FieldLines<'a> {
     bytes: &'a [u8],
@@ -28,8 +30,8 @@ pub struct FieldLines<'a> {
 }
 
 impl<'a> FieldLines<'a> {
-    /// Creates the list from the `spans` in `bytes`. For parsers: each span must mark a valid name and a
-    /// valid value.
+    /// Creates a list from the bytes of a message and the positions of its field lines. Only parsers
+    /// should call this function, because each span must mark a valid name and a valid value.
     pub const fn from_parsed(bytes: &'a [u8], spans: &'a [FieldLineSpan]) -> Self {
         Self { bytes, spans }
     }
@@ -53,8 +55,8 @@ impl<'a> FieldLines<'a> {
         })
     }
 
-    /// Returns the lines except those named `name`, ignoring case. Stores the positions of the remaining lines
-    /// in `spans`.
+    /// Returns all lines except the lines named `name`, ignoring case. Stores the positions of the
+    /// returned lines in `spans`.
     pub fn without<'s>(&self, name: &str, spans: &'s mut Vec<FieldLineSpan>) -> FieldLines<'s>
     where
         'a: 's,
@@ -64,7 +66,8 @@ impl<'a> FieldLines<'a> {
         FieldLines { bytes: self.bytes, spans }
     }
 
-    /// Returns the value of the first line named `name`, ignoring case.
+    /// Returns the value of the first line named `name`, ignoring case, or `None` if there is no such
+    /// line.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.all(name).next()
     }
@@ -87,8 +90,9 @@ impl<'a> FieldLines<'a> {
         }
     }
 
-    /// Returns the line at `span` with its line end, if it is already in wire format. Then one copy is
-    /// enough.
+    /// Returns the bytes of the line at `span`, including CRLF. Returns `None` if these bytes are not yet
+    /// in the format that [`FieldLine::write`] produces. With these bytes, the caller can copy the line
+    /// in one step.
     #[inline]
     fn as_sent(&self, span: &FieldLineSpan) -> Option<&'a [u8]> {
         let (name_end, value_start) = (span.name_end as usize, span.value_start as usize);
@@ -102,7 +106,7 @@ impl<'a> FieldLines<'a> {
         self.bytes
     }
 
-    /// Returns the positions of the lines.
+    /// Returns the positions of the lines in [`bytes`](Self::bytes).
     pub const fn spans(&self) -> &'a [FieldLineSpan] {
         self.spans
     }
@@ -114,10 +118,11 @@ impl fmt::Debug for FieldLines<'_> {
     }
 }
 
-/// Field lines to be sent: `name: value CRLF` one after the other. Every line is valid.
+/// A buffer of valid field lines to send. Each line is in wire format: name, colon, one space, value and
+/// CRLF.
 ///
-/// Each line was checked when it was added, or comes from a parser, which checks it too. So no data from a
-/// peer or a handler can end a line or a head early.
+/// Parsers and the methods of this type check every name and every value. A peer or a handler therefore
+/// cannot insert line ends that begin another field line or end the head.
 ///
 /// ```
 /// use thruway_message::{FieldLinesBuf, InvalidFieldLine};
@@ -145,11 +150,12 @@ impl FieldLinesBuf {
         Self(Lines::Static(""))
     }
 
-    /// Returns the lines in `lines`, each with its CRLF: `"Content-Type: text/plain\r\n"`. Does not allocate.
+    /// Creates a list from the literal `lines`, in which each line ends with CRLF: `"Content-Type:
+    /// text/plain\r\n"`. Does not allocate.
     ///
     /// # Panics
-    /// Panics if the text is not a sequence of valid field lines. In a constant, this is a compile-time
-    /// error.
+    /// Panics if `lines` is not a sequence of valid field lines. In a constant, this panic is a
+    /// compile-time error.
     pub const fn from_static(lines: &'static str) -> Self {
         let mut rest = lines.as_bytes();
         while !rest.is_empty() {
@@ -162,15 +168,16 @@ impl FieldLinesBuf {
         Self(Lines::Static(lines))
     }
 
-    /// Reserves space for lines of `bytes` bytes, so that adding them allocates at most once.
+    /// Reserves capacity for lines of `bytes` bytes in total, with at most one allocation. Appending
+    /// these lines then does not allocate.
     pub fn reserve(&mut self, bytes: usize) {
         self.make_owned(bytes).reserve(bytes);
     }
 
-    /// Appends a line.
+    /// Appends a line with the name `name` and the value `value`.
     ///
     /// # Errors
-    /// The name or value is invalid. Nothing was added then.
+    /// Returns an error if the name or the value is invalid. The list then stays unchanged.
     pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         let name = FieldName::new(name.as_bytes())?;
         let value = FieldValue::new(value.as_ref())?;
@@ -178,12 +185,12 @@ impl FieldLinesBuf {
         Ok(())
     }
 
-    /// Appends a valid line.
+    /// Appends `line`, which is valid because its name and its value were checked.
     pub fn append_line(&mut self, line: FieldLine<'_>) {
         line.write(self.make_owned(ROOM_FOR_MORE_LINES));
     }
 
-    /// Appends the `lines` for which `is_kept` returns `true`. Allocates at most once.
+    /// Appends the lines in `lines` for which `is_kept` returns `true`. Allocates at most once.
     #[inline]
     pub fn append_kept<'a>(&mut self, lines: FieldLines<'a>, is_kept: impl FnMut(FieldLine<'a>) -> bool) {
         let room = lines.bytes.len();
@@ -202,7 +209,7 @@ impl FieldLinesBuf {
     /// Replaces all lines named `name` by one line.
     ///
     /// # Errors
-    /// The name or value is invalid. Nothing was changed then.
+    /// Returns an error if the name or the value is invalid. The list then stays unchanged.
     pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         let line =
             FieldLine { name: FieldName::new(name.as_bytes())?, value: FieldValue::new(value.as_ref())? };
@@ -223,12 +230,12 @@ impl FieldLinesBuf {
         *self = kept;
     }
 
-    /// Returns the lines in order.
+    /// Returns the lines in wire order.
     pub fn iter(&self) -> FieldLinesIter<'_> {
         FieldLinesIter { rest: self.bytes() }
     }
 
-    /// Returns `true` if there is a line with one of these names, ignoring case.
+    /// Returns `true` if any line has one of `names`, ignoring case.
     pub fn has_any(&self, names: &[&str]) -> bool {
         let mut lines = self.iter();
         while !names.iter().any(|name| lines.is_at(name)) {
@@ -239,7 +246,8 @@ impl FieldLinesBuf {
         true
     }
 
-    /// Returns the value of the first line named `name`, ignoring case.
+    /// Returns the value of the first line named `name`, ignoring case, or `None` if there is no such
+    /// line.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         let mut lines = self.iter();
         while !lines.is_at(name) {
@@ -256,8 +264,9 @@ impl FieldLinesBuf {
         }
     }
 
-    /// Returns the lines if they come unchanged from [`from_static`](Self::from_static). Callers can then
-    /// cache results that depend on them.
+    /// Returns the lines if they are still the constant that was passed to
+    /// [`from_static`](Self::from_static). A caller can then cache results for this constant. Returns
+    /// `None` for all other lists.
     pub const fn as_static(&self) -> Option<&'static str> {
         match &self.0 {
             Lines::Static(lines) => Some(lines),
@@ -332,8 +341,8 @@ impl<'a> Iterator for FieldLinesIter<'a> {
     }
 }
 
-/// Splits at the first CRLF. This function also works in constants. Values contain no CR, so the first one
-/// ends the line.
+/// Splits `bytes` at the first CRLF. Values contain no CR, so the first CRLF ends the line. Unlike
+/// `memchr`, this function can run at compile time.
 const fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
     while i + 1 < bytes.len() {
@@ -346,7 +355,7 @@ const fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// Splits at the colon. One space after it is not part of the value.
+/// Splits `line` into name and value at the first colon. Drops one space directly after the colon.
 const fn split_name(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut i = 0;
     while i < line.len() {
@@ -362,7 +371,7 @@ const fn split_name(line: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// Extra capacity for the first line that is added at run time, because more lines usually follow.
+/// Extra capacity, in bytes, for the first line that is added at run time. More lines usually follow.
 const ROOM_FOR_MORE_LINES: usize = 192;
 
 #[cfg(test)]

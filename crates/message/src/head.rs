@@ -1,5 +1,6 @@
-//! Heads of messages: control data and a header section, with a protocol version (RFC 9110 §6 and §2.5). A
-//! head is borrowed from the parsed bytes, or owned.
+//! The head of a message (RFC 9110 §2.5 and §6). A head consists of the method and target or the status,
+//! the protocol version, and the header section. [`RequestHead`] and [`ResponseHead`] borrow from the
+//! parsed bytes, and [`OwnedRequestHead`] and [`OwnedResponseHead`] contain a copy.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,7 +27,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version as in logs and start lines.
+    /// Returns the name of the version for start lines and logs, such as `HTTP/1.1`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
@@ -42,53 +43,56 @@ impl fmt::Display for Version {
     }
 }
 
-/// The head of a request. It borrows from the parsed bytes.
+/// A request head that borrows from the parsed bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     /// The method.
     pub method: Method<'a>,
-    /// The target.
+    /// The request target.
     pub target: RequestTarget<'a>,
-    /// The client's protocol version on this connection.
+    /// The HTTP version of the request.
     pub version: Version,
-    /// The header section, in wire order and case.
+    /// The header section, in wire order and with the original case of names.
     pub field_lines: FieldLines<'a>,
 }
 
 impl<'a> RequestHead<'a> {
-    /// Returns the host and port of the request: from the target, or else from the `Host` field (RFC 9110
-    /// §7.1, RFC 9112 §3.2.2).
+    /// Returns the host and port of the request. The function takes them from the target, or from the
+    /// `Host` field if the target has no authority (RFC 9110 §7.1, RFC 9112 §3.2.2). Returns `None` if
+    /// the request has no valid host.
     pub fn authority(&self) -> Option<Authority<'a>> {
         self.target.authority().or_else(|| Authority::parse(self.field("host")?.as_bytes()).ok())
     }
 
-    /// Returns the value of the first field line named `name`, ignoring case.
+    /// Returns the value of the first field line named `name`, ignoring case, or `None` if there is no
+    /// such line.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.field_lines.field(name)
     }
 }
 
-/// The head of a response. It borrows from the parsed bytes.
+/// A response head that borrows from the parsed bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
     /// The status code.
     pub status: StatusCode,
-    /// The reason phrase as sent. It has no meaning (RFC 9112 §4).
+    /// The reason phrase that the server sent. Clients should ignore it (RFC 9112 §4).
     pub reason: &'a [u8],
-    /// The server's protocol version on this connection.
+    /// The HTTP version of the response.
     pub version: Version,
-    /// The header section, in wire order and case.
+    /// The header section, in wire order and with the original case of names.
     pub field_lines: FieldLines<'a>,
 }
 
 impl<'a> ResponseHead<'a> {
-    /// Returns the value of the first field line named `name`, ignoring case.
+    /// Returns the value of the first field line named `name`, ignoring case, or `None` if there is no
+    /// such line.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.field_lines.field(name)
     }
 }
 
-/// An owned copy of a request head, for callers that need it longer than the parsed bytes.
+/// An owned copy of a request head, for callers that need the head longer than the parsed bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedRequestHead {
     bytes: Box<[u8]>,
@@ -98,7 +102,8 @@ pub struct OwnedRequestHead {
     version: Version,
 }
 
-/// The ranges refer to the copied bytes.
+/// The method of an [`OwnedRequestHead`]. `Other` has the position of the method's name in the copied
+/// bytes.
 #[derive(Clone, Debug)]
 enum OwnedMethod {
     Registered(Method<'static>),
@@ -114,7 +119,7 @@ enum OwnedTarget {
 }
 
 impl OwnedRequestHead {
-    /// Returns the head in borrowed form.
+    /// Returns a head that borrows from this copy.
     pub fn as_head(&self) -> RequestHead<'_> {
         RequestHead {
             method: self.method(),
@@ -144,7 +149,7 @@ impl OwnedRequestHead {
         }
     }
 
-    // The copied parts are valid, so the defaults below are never used.
+    // The copied bytes come from a valid head, so the functions below never return their default values.
 
     fn text(&self, range: &Range<usize>) -> &str {
         core::str::from_utf8(&self.bytes[range.clone()]).unwrap_or_default()
@@ -172,7 +177,7 @@ impl From<RequestHead<'_>> for OwnedRequestHead {
     }
 }
 
-/// An owned copy of a response head, for callers that keep it after the parsed bytes are gone.
+/// An owned copy of a response head, for callers that need the head longer than the parsed bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedResponseHead {
     bytes: Box<[u8]>,
@@ -183,7 +188,7 @@ pub struct OwnedResponseHead {
 }
 
 impl OwnedResponseHead {
-    /// Returns the head in borrowed form.
+    /// Returns a head that borrows from this copy.
     pub fn as_head(&self) -> ResponseHead<'_> {
         ResponseHead {
             status: self.status,
@@ -197,8 +202,8 @@ impl OwnedResponseHead {
 impl From<ResponseHead<'_>> for OwnedResponseHead {
     fn from(head: ResponseHead<'_>) -> Self {
         let lines = head.field_lines;
-        // Copies all bytes that contain the lines, so that their positions stay the same. The surplus is
-        // small.
+        // Copies the whole buffer that contains the field lines, so that the spans stay valid. Almost all
+        // bytes in this buffer belong to field lines.
         let mut bytes = Vec::with_capacity(lines.bytes().len() + head.reason.len());
         bytes.extend_from_slice(lines.bytes());
         let reason = append(&mut bytes, head.reason);
@@ -207,7 +212,7 @@ impl From<ResponseHead<'_>> for OwnedResponseHead {
     }
 }
 
-/// Returns the number of bytes of all names and values.
+/// Returns the total number of bytes of all names and values.
 fn room(lines: FieldLines<'_>) -> usize {
     lines.iter().map(|line| line.name.as_bytes().len() + line.value.as_bytes().len()).sum()
 }
@@ -245,7 +250,7 @@ fn append(bytes: &mut Vec<u8>, more: &[u8]) -> Range<usize> {
     start..bytes.len()
 }
 
-/// Capacity for the start line. Most targets are shorter.
+/// Capacity for the method and the target, in bytes. Most targets are shorter.
 const ROOM_FOR_START_LINE: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! HTTP messages as in RFC 9110, independent of the protocol version.
+//! Types for HTTP messages, independent of the protocol version (RFC 9110).
 //!
-//! Most types borrow from the bytes of the parsed message. This crate does not parse HTTP/1.1 framing, builds
-//! no maps, does no I/O and has no clock.
+//! Most types borrow from the bytes of the parsed message. This crate does not parse HTTP/1.1 framing,
+//! does no I/O and reads no clock. The crate stores fields in flat lists instead of maps.
 //!
 //! ```
 //! use thruway_message::{FieldLinesBuf, Method, StatusCode};

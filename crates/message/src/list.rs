@@ -2,8 +2,8 @@
 
 use crate::token::trim_whitespace;
 
-/// Returns the members of the list `value`, trimmed and without empty ones. A comma inside a quoted string is
-/// not a separator (RFC 9110 §5.6.1 and §5.6.4).
+/// Returns the members of the comma-separated list `value`, without the whitespace around them. Skips
+/// empty members. A comma inside a quoted string is not a separator (RFC 9110 §5.6.1 and §5.6.4).
 ///
 /// ```
 /// use thruway_message::list::members;

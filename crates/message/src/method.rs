@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::token::is_token;
 
-/// A request method. Any token is a method (RFC 9110 §9.1). The registered methods of RFC 9110 and PATCH have
+/// A request method. Any token is a valid method (RFC 9110 §9.1). PATCH and the methods of RFC 9110 have
 /// their own variants.
 ///
 /// ```
@@ -34,15 +34,17 @@ pub enum Method<'a> {
     Put,
     /// TRACE, RFC 9110 §9.3.8.
     Trace,
-    /// Any other token. [`Method::from_token`] creates this variant, but never for a method listed above.
+    /// Any method without a separate variant. [`Method::from_token`] returns this variant only if no
+    /// other variant matches.
     Other(&'a str),
 }
 
 impl<'a> Method<'a> {
-    /// Returns the method with the name `token`. Methods are case-sensitive.
+    /// Returns the method with the name `token`. Method names are case-sensitive.
     ///
     /// # Errors
-    /// `token` is not a token (RFC 9110 §9.1).
+    /// Returns an error if `token` is empty or contains a byte that a token must not contain (RFC 9110
+    /// §9.1).
     pub fn from_token(token: &'a [u8]) -> Result<Self, InvalidMethod> {
         Ok(match token {
             b"CONNECT" => Self::Connect,
@@ -59,7 +61,7 @@ impl<'a> Method<'a> {
         })
     }
 
-    /// Returns the method in wire format.
+    /// Returns the name of the method, as in a request line.
     pub const fn as_str(&self) -> &'a str {
         match self {
             Self::Connect => "CONNECT",
@@ -75,7 +77,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Returns the method without a borrow, or `None` if it has no variant of its own.
+    /// Returns the method with a `'static` lifetime, or `None` if it is [`Method::Other`].
     pub const fn registered(&self) -> Option<Method<'static>> {
         Some(match self {
             Self::Connect => Method::Connect,
@@ -91,12 +93,14 @@ impl<'a> Method<'a> {
         })
     }
 
-    /// Returns `true` if the method is defined as read-only for the origin server (RFC 9110 §9.2.1).
+    /// Returns `true` if the method is safe, which means read-only for the origin server (RFC 9110
+    /// §9.2.1).
     pub const fn is_safe(&self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
     }
 
-    /// Returns `true` if several identical requests have the same effect as one (RFC 9110 §9.2.2).
+    /// Returns `true` if several identical requests have the same effect on the server as one request
+    /// (RFC 9110 §9.2.2).
     pub const fn is_idempotent(&self) -> bool {
         self.is_safe() || matches!(self, Self::Delete | Self::Put)
     }

@@ -1,59 +1,60 @@
 //! The target of a request (RFC 9110 §7.1, RFC 9112 §3.2).
 //!
-//! The four forms of a target are the variants of one enum. Each protocol version defines the bytes of each
-//! form.
+//! Each variant of [`RequestTarget`] is one of the four forms of a target. The protocol versions encode
+//! these forms in different ways.
 
 use core::fmt;
 
 use crate::authority::Authority;
 
-/// The target of a request, in its original form.
+/// The target of a request, in the form that the client sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestTarget<'a> {
     /// `/path?query`: the usual form.
     Origin(OriginForm<'a>),
-    /// `http://host/path?query`: the form for proxies, which every server must understand.
+    /// `http://host/path?query`: the form for requests to proxies. Every server must accept it too.
     Absolute(AbsoluteForm<'a>),
-    /// `host:port`: for CONNECT only.
+    /// `host:port`: only for CONNECT.
     Authority(Authority<'a>),
-    /// `*`: for OPTIONS only. The target is the whole server.
+    /// `*`: only for OPTIONS, where the target is the whole server.
     Asterisk,
 }
 
-/// A path and, after a question mark, a query (RFC 9112 §3.2.1).
+/// A path with an optional query, which follows a question mark (RFC 9112 §3.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginForm<'a> {
     path_and_query: &'a [u8],
     path_length: u32,
 }
 
-/// A whole URI (RFC 9112 §3.2.2).
+/// An absolute URI (RFC 9112 §3.2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AbsoluteForm<'a> {
     /// The scheme, in its original case.
     pub scheme: &'a str,
-    /// The host and, if given, the port.
+    /// The host and the optional port.
     pub authority: Authority<'a>,
-    /// The path, which may be empty here, and the query.
+    /// The path and the query. The path is empty if the URI ends after the authority.
     pub origin: OriginForm<'a>,
 }
 
 impl<'a> OriginForm<'a> {
-    /// Splits a path with a query at the first question mark.
+    /// Creates the form from a path with an optional query. The query begins after the first question
+    /// mark.
     pub fn new(path_and_query: &'a str) -> Self {
         let end = path_and_query.find('?').unwrap_or(path_and_query.len());
         Self::from_parsed(path_and_query.as_bytes(), end)
     }
 
-    /// Creates the form from a parsed path with its query, which must be visible ASCII. The path has
-    /// `path_length` bytes.
+    /// Creates the form from bytes that a parser has checked. `path_and_query` must contain only visible
+    /// ASCII characters, and `path_length` is the number of bytes in the path.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the limit of a target is far below 4 GiB")]
     pub const fn from_parsed(path_and_query: &'a [u8], path_length: usize) -> Self {
         Self { path_and_query, path_length: path_length as u32 }
     }
 
-    /// Returns the path as sent, with percent-encoding.
+    /// Returns the path as sent. Percent-encoded characters stay encoded.
     #[inline]
     pub fn path(&self) -> &'a str {
         core::str::from_utf8(self.path_bytes()).unwrap_or_default()
@@ -65,25 +66,26 @@ impl<'a> OriginForm<'a> {
         &self.path_and_query[..self.path_length as usize]
     }
 
-    /// Returns the query as sent, without its question mark.
+    /// Returns the query as sent, without the question mark, or `None` if the target has no question
+    /// mark.
     pub fn query(&self) -> Option<&'a str> {
         core::str::from_utf8(self.path_and_query.get(self.path_length as usize + 1..)?).ok()
     }
 
-    /// Returns the bytes of path and query as sent.
+    /// Returns the bytes of the path and the query as sent.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.path_and_query
     }
 
-    /// Returns path and query as sent.
+    /// Returns the path and the query as sent.
     pub fn as_str(&self) -> &'a str {
         core::str::from_utf8(self.path_and_query).unwrap_or_default()
     }
 }
 
 impl<'a> RequestTarget<'a> {
-    /// Returns the path as sent. The result is `*` for the asterisk form, `/` for an absolute form without a
-    /// path, and empty for CONNECT.
+    /// Returns the path as sent. For an absolute form without a path, the result is `/`. For the asterisk
+    /// form, the result is `*`. For CONNECT, the result is an empty string.
     pub fn path(&self) -> &'a str {
         match self {
             Self::Origin(origin) => origin.path(),
@@ -94,7 +96,8 @@ impl<'a> RequestTarget<'a> {
         }
     }
 
-    /// Returns the query as sent, without its question mark.
+    /// Returns the query as sent, without the question mark, or `None` if the target has no question
+    /// mark.
     pub fn query(&self) -> Option<&'a str> {
         match self {
             Self::Origin(origin) | Self::Absolute(AbsoluteForm { origin, .. }) => origin.query(),
@@ -102,7 +105,7 @@ impl<'a> RequestTarget<'a> {
         }
     }
 
-    /// Returns the authority, if the form has one.
+    /// Returns the authority, or `None` for the origin form and the asterisk form.
     pub fn authority(&self) -> Option<Authority<'a>> {
         match self {
             Self::Absolute(absolute) => Some(absolute.authority),

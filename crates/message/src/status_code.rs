@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// A status code, 100 to 999 (RFC 9110 §15: a client must understand the class of every code).
+/// A status code from 100 to 999. Unregistered codes are allowed, because a client must understand the
+/// class of every code (RFC 9110 §15).
 ///
 /// ```
 /// use thruway_message::StatusCode;
@@ -19,7 +20,7 @@ impl StatusCode {
     /// Returns the status code with the number `code`.
     ///
     /// # Errors
-    /// `code` does not have three digits.
+    /// Returns an error if `code` is not between 100 and 999.
     pub const fn new(code: u16) -> Result<Self, InvalidStatusCode> {
         if code < 100 || code > 999 {
             return Err(InvalidStatusCode);
@@ -32,12 +33,12 @@ impl StatusCode {
         self.0
     }
 
-    /// Returns `true` for an interim response, 1xx.
+    /// Returns `true` if this is the status of an interim response (1xx).
     pub const fn is_interim(self) -> bool {
         self.0 < 200
     }
 
-    /// Returns `true` for a success, 2xx.
+    /// Returns `true` if the status means success (2xx).
     pub const fn is_success(self) -> bool {
         self.0 / 100 == 2
     }
@@ -47,13 +48,13 @@ impl StatusCode {
         self.0 < 200 || self.0 == 204 || self.0 == 304
     }
 
-    /// Returns the registered reason phrase, or an empty string if there is none.
+    /// Returns the registered reason phrase, or an empty string if the code is not registered.
     pub const fn reason(self) -> &'static str {
         reason(self.0)
     }
 }
 
-/// The names, numbers and phrases of the registry, in one table.
+/// Creates a constant and a reason phrase for each registered status code.
 macro_rules! status_codes {
     ($($code:literal $name:ident $reason:literal)*) => {
         impl StatusCode {

@@ -5,18 +5,19 @@ pub const fn is_token_byte(byte: u8) -> bool {
     CLASSES[byte as usize] & TOKEN != 0
 }
 
-/// Returns `true` if `bytes` are a `token`: one or more `tchar` (RFC 9110 §5.6.2).
+/// Returns `true` if `bytes` is a `token`: one or more `tchar` (RFC 9110 §5.6.2).
 pub const fn is_token(bytes: &[u8]) -> bool {
     all_in_class(bytes, TOKEN) && !bytes.is_empty()
 }
 
-/// Returns `true` if `byte` is allowed in a field value: visible, obs-text, space or tab (RFC 9110 §5.5).
+/// Returns `true` if `byte` is allowed in a field value: a visible character, a space, a tab, or a byte
+/// from 0x80, which the RFC calls `obs-text` (RFC 9110 §5.5).
 pub const fn is_field_value_byte(byte: u8) -> bool {
     CLASSES[byte as usize] & FIELD_VALUE != 0
 }
 
-/// Returns `true` if `bytes` are a field value: no control characters except tab, and no whitespace at
-/// either end (RFC 9110 §5.5).
+/// Returns `true` if `bytes` is a valid field value. A field value contains no control characters except
+/// tab, and it neither begins nor ends with whitespace (RFC 9110 §5.5).
 pub const fn is_field_value(bytes: &[u8]) -> bool {
     if let ([first, ..], [.., last]) = (bytes, bytes)
         && (is_whitespace(*first) || is_whitespace(*last))
@@ -47,7 +48,8 @@ pub const fn trim_whitespace(mut bytes: &[u8]) -> &[u8] {
 }
 
 /// Returns `true` if the token `bytes` equals `lower_case`, ignoring case. `lower_case` must contain only
-/// letters and dashes. Its length is known at compile time, so the comparison reads whole machine words.
+/// letters and dashes. The length of `lower_case` is known at compile time, so the comparison reads whole
+/// machine words.
 #[inline]
 pub fn is_in_any_case<const N: usize>(bytes: &[u8], lower_case: &[u8; N]) -> bool {
     let Ok(bytes) = <&[u8; N]>::try_from(bytes) else {

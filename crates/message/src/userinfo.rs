@@ -1,16 +1,17 @@
-//! Credentials in URLs (RFC 3986 §3.2.1), which must never be printed.
+//! Masks credentials in URLs (RFC 3986 §3.2.1), so that logs and errors do not contain them.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use core::ops::Range;
 
-/// Returns `text` with stars in place of the userinfo of each URL, for errors, logs and pages (RFC 3986
-/// §7.5).
+/// Replaces the userinfo of each URL in `text` by stars. Use this function for errors, logs and HTML
+/// pages (RFC 3986 §7.5).
 ///
 /// The URLs need not be valid. If the authority contains an `@`, or is not a host with an optional port,
-/// everything up to the last `@` of the URL is masked: a password may contain an unescaped `/` or `@`. An `@`
-/// after a valid authority belongs to the path and masks nothing. A URL ends at a space, a double quote or a
-/// backquote. A star replaces each byte, so positions in the text stay valid.
+/// the function masks everything up to the last `@` of the URL. The reason is that a password may contain
+/// an unescaped `/` or `@`. An `@` after a valid authority belongs to the path, so the function does not
+/// mask that URL. A URL ends at whitespace, a double quote or a backquote. One star replaces each byte,
+/// so positions in the text stay valid.
 ///
 /// ```
 /// use thruway_message::mask_userinfo;
@@ -32,7 +33,7 @@ pub fn mask_userinfo(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// Returns the position of the first userinfo after `from`.
+/// Returns the position of the first userinfo that begins at or after the index `from`.
 fn userinfo(text: &str, mut from: usize) -> Option<Range<usize>> {
     loop {
         let start = from + text[from..].find("://")? + 3;
@@ -48,7 +49,8 @@ fn userinfo(text: &str, mut from: usize) -> Option<Range<usize>> {
     }
 }
 
-/// Returns `true` if the authority is a host without userinfo: `a.example`, `a.example:80` or `[::1]:80`.
+/// Returns `true` if the authority is a host with an optional port and without userinfo, such as
+/// `a.example`, `a.example:80` or `[::1]:80`.
 fn begins_with_host(url: &str) -> bool {
     let authority = url.split(['/', '?', '#']).next().unwrap_or_default();
     let (host, port) = match authority.rsplit_once(':') {

@@ -8,8 +8,8 @@ use thruway_message::{FieldLinesBuf, InvalidFieldLine};
 use super::error::ClientError;
 use crate::url::Url;
 
-/// The destination of many requests: a parsed URL, and the field lines that all of these requests have (RFC
-/// 9110 §4.2).
+/// The destination of many requests: a parsed URL (RFC 9110 §4.2), and the field lines that all of these
+/// requests contain.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), thruway_client::ClientError> {
@@ -31,27 +31,27 @@ pub struct Destination(Arc<Parts>);
 struct Parts {
     url: Url,
     origin: Origin,
-    /// The field lines, `Host` first.
+    /// The field lines of each request. `Host` comes first.
     field_lines: FieldLinesBuf,
 }
 
-/// Scheme and authority. Requests with the same origin can share a connection. The hash is computed once, and
-/// not for each request.
+/// The scheme and authority of a URL. Requests with the same origin can share a connection. The stored
+/// hash avoids computing a hash for each request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Origin {
     hash: u64,
     text: Box<str>,
 }
 
-/// Finds origins by their stored hash.
+/// A hasher that returns the stored hash of an [`Origin`].
 #[derive(Default)]
 pub(super) struct ByOrigin(u64);
 
 impl Destination {
-    /// Parses `url`. Drops the fragment, which is not sent (RFC 9110 §4.1).
+    /// Parses `url`. Drops the fragment, which clients do not send (RFC 9110 §4.1).
     ///
     /// # Errors
-    /// `url` is invalid, or requests cannot be sent to it: see [`Url::for_request`].
+    /// Returns an error if `url` is not valid for requests: see [`Url::for_request`].
     pub fn parse(url: &str) -> Result<Self, ClientError> {
         let url = Url::for_request(url)?;
         let mut field_lines = FieldLinesBuf::new();
@@ -59,11 +59,11 @@ impl Destination {
         Ok(Self(Arc::new(Parts { origin: Origin::new(url.origin()), url, field_lines })))
     }
 
-    /// Adds a field line to all requests. The client writes `Host`, `Content-Length` and `Transfer-Encoding`
-    /// itself, so they are not allowed here.
+    /// Adds a field line to all requests. The names `Host`, `Content-Length` and `Transfer-Encoding` are
+    /// not allowed, because the client writes these fields.
     ///
     /// # Errors
-    /// The field line is invalid or not allowed.
+    /// Returns an error if the field line is invalid, or if its name is not allowed.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ClientError> {
         let field_lines = &mut Arc::make_mut(&mut self.0).field_lines;
         append(field_lines, name, value).map_err(ClientError::FieldInvalid)?;
@@ -74,7 +74,7 @@ impl Destination {
         &self.0.origin
     }
 
-    /// Returns the request target in origin form: path and query, or `/` if both are missing.
+    /// Returns the request target in origin form: path and query, or `/` if both are empty.
     pub(super) fn target(&self) -> &str {
         self.0.url.target()
     }
@@ -83,7 +83,7 @@ impl Destination {
         self.0.url.host()
     }
 
-    /// Returns the port, or the default port of the scheme.
+    /// Returns the port. If the URL has no port, returns the default port of the scheme.
     pub(super) fn port(&self) -> u16 {
         self.0.url.port()
     }
@@ -93,7 +93,7 @@ impl Destination {
         self.0.url.is_https()
     }
 
-    /// Returns the field lines of each request, `Host` first.
+    /// Returns the field lines of each request. `Host` comes first.
     pub(super) fn field_lines(&self) -> &FieldLinesBuf {
         &self.0.field_lines
     }
@@ -128,7 +128,8 @@ impl Hasher for ByOrigin {
     }
 }
 
-/// Appends a field line, unless the client itself writes fields with this name.
+/// Appends a field line. Returns an error if the field line is invalid, or if its name is in
+/// [`OUR_FIELDS`].
 pub(super) fn append(
     field_lines: &mut FieldLinesBuf,
     name: &str,
@@ -140,7 +141,7 @@ pub(super) fn append(
     field_lines.append(name, value)
 }
 
-/// The fields that determine the routing and framing of a request.
+/// The fields that determine the routing and framing of a request. Only the client writes these fields.
 pub(super) const OUR_FIELDS: [&str; 3] = ["content-length", "host", "transfer-encoding"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An exchange with its own timer, driven by the task that awaits it.
+//! An exchange with a timer. The task that waits for the response polls the exchange.
 
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,8 @@ impl Driven {
         Self { exchange, content, alarm: DeadlineTimer::default() }
     }
 
-    /// Sends as much of the request as the upstream server takes. Passes the events of the response to `take`
-    /// until it returns a value.
+    /// Sends as much of the request as the upstream server accepts. Passes the events of the response to
+    /// `take` until `take` returns a value, and returns this value.
     pub(super) fn poll_with<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -66,20 +66,21 @@ impl Driven {
     }
 }
 
-/// Returns the free buffers. All clients of the process share them. Their number is the highest number of
-/// threads that have polled exchanges at the same time, independent of the number of clients.
+/// Returns the free read buffers, which all clients of the process share. The number of buffers is the
+/// highest number of threads that have polled exchanges at the same time. The number of clients does not
+/// matter.
 fn spare_buffers() -> MutexGuard<'static, Vec<ReadBuffers>> {
     static SPARE: Mutex<Vec<ReadBuffers>> = Mutex::new(Vec::new());
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the time on the clock of exchanges.
+/// Returns the current time on the clock that exchanges use.
 pub(super) fn now() -> Duration {
     Clock::system().now()
 }
 
-/// A timer for a deadline. If the deadline moves to a later time, the timer fires too early and is then set
-/// again.
+/// A timer for a deadline. If the deadline moves to a later time, the timer fires too early, and is then
+/// set again.
 #[derive(Default)]
 struct DeadlineTimer {
     sleep: Option<Pin<Box<Sleep>>>,
@@ -87,13 +88,13 @@ struct DeadlineTimer {
 }
 
 impl DeadlineTimer {
-    /// Ready when `deadline` may have passed.
+    /// Becomes ready when `deadline` may have passed.
     fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Duration>, now: Duration) -> Poll<()> {
-        // Most callers without a timeout here have their own deadline, and need no second timer.
+        // A caller that disables the timeouts usually has another timer, so it needs no timer here.
         let Some(deadline) = deadline.filter(|deadline| *deadline != Duration::MAX) else {
             return Poll::Pending;
         };
-        // The clock is coarse: it may lag behind.
+        // `now` comes from a coarse clock, which may lag behind.
         let until = || Instant::now() + deadline.saturating_sub(now).min(LONGEST) + COARSENESS;
         let is_set = deadline >= self.at && !self.sleep.as_ref().is_none_or(|sleep| sleep.is_elapsed());
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(until())));
@@ -107,5 +108,5 @@ impl DeadlineTimer {
 
 const COARSENESS: Duration = Duration::from_millis(5);
 
-/// Longest duration that the timer can be set to. Later deadlines are checked again when it fires.
+/// Maximum duration of the timer. If the deadline is later, the timer is set again when it fires.
 const LONGEST: Duration = Duration::from_hours(24);

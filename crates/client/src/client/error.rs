@@ -14,16 +14,16 @@ use crate::{ConnectFailures, Error, Side};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No address accepts connections.
+    /// No address of the server accepted a connection.
     Connect(ConnectFailures),
     /// The body is larger than the caller allows.
     ContentTooLarge,
-    /// An event is larger than allowed.
+    /// An event is larger than the caller allows.
     EventTooLarge,
     /// A line of an event stream begins with `{`: see
     /// [`Events::refuse_json_lines`](crate::Events::refuse_json_lines).
     EventsInvalid,
-    /// The exchange failed.
+    /// The exchange failed after the connection was established.
     Exchange(Error),
     /// The request has an invalid field line.
     FieldInvalid(InvalidFieldLine),
@@ -41,7 +41,7 @@ pub enum ClientError {
         /// The kind of the resolver's error.
         kind: io::ErrorKind,
     },
-    /// The method or target is invalid.
+    /// The method or the target of the request is invalid.
     RequestInvalid(http1::Error),
     /// The scheme is neither `http` nor `https`.
     SchemeNotSupported,

@@ -1,4 +1,4 @@
-//! Reads event streams (WHATWG HTML §9.2.5 and §9.2.6).
+//! Reads event streams (server-sent events, WHATWG HTML §9.2.5 and §9.2.6).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use super::response::Response;
 /// One event of a stream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Event {
-    /// The event type; empty means `message`.
+    /// The event type. An empty type means `message`.
     pub event: String,
-    /// The data: lines joined with a line feed.
+    /// The data. If the event has several `data` lines, a line feed separates them.
     pub data: String,
-    /// The last id in the stream up to this event; empty if there was none.
+    /// The most recent id in the stream, including the id of this event. Empty if the stream has not sent
+    /// an id.
     pub id: String,
 }
 
@@ -51,18 +52,18 @@ impl Events {
         self
     }
 
-    /// Ends the stream with [`ClientError::EventsInvalid`] at a line that begins with `{`. No event stream
-    /// field begins so: the server sends JSON lines, which contain no events. By default, unknown lines are
-    /// ignored (§9.2.6).
+    /// Makes [`next`](Self::next) return [`ClientError::EventsInvalid`] at a line that begins with `{`.
+    /// No field of an event stream begins with `{`. A server that sends such a line sends JSON lines
+    /// instead of events. By default, `next` ignores unknown lines (WHATWG HTML §9.2.6).
     pub fn refuse_json_lines(mut self) -> Self {
         self.decoder.refuses_json_lines = true;
         self
     }
 
-    /// Returns the next event, or `None` at the end of the stream. An incomplete event at the end is dropped.
+    /// Returns the next event, or `None` at the end of the stream. Drops an incomplete event at the end.
     ///
     /// # Errors
-    /// The exchange failed, or an event is too large.
+    /// Returns an error if the exchange failed, or if an event is too large.
     ///
     /// # Cancel safety
     /// Dropping the future loses no data.
@@ -80,22 +81,23 @@ impl Events {
         }
     }
 
-    /// Returns the time to wait before reconnecting, if the stream has set it.
+    /// Returns the time to wait before reconnecting, or `None` if the stream has not set this time.
     pub const fn retry(&self) -> Option<Duration> {
         self.decoder.retry
     }
 
-    /// Returns the last id in the stream, for `Last-Event-ID` when reconnecting.
+    /// Returns the most recent id in the stream. When reconnecting, send this id in the `Last-Event-ID`
+    /// field.
     pub fn last_event_id(&self) -> &str {
         &self.decoder.id
     }
 }
 
-/// Decodes lines and events, independent of the boundaries of the pieces.
+/// Decodes lines and events. The stream can be split into pieces at any position.
 #[derive(Debug)]
 struct EventDecoder {
     line: Vec<u8>,
-    /// `true` if the previous line ended with CR. An LF that follows belongs to that line end.
+    /// `true` if the previous line ended with CR. If an LF follows, it belongs to the same line end.
     is_after_carriage_return: bool,
     is_after_first_line: bool,
     event: String,
@@ -123,7 +125,7 @@ impl EventDecoder {
         }
     }
 
-    /// Decodes a piece of the stream.
+    /// Decodes a piece of the stream, and stores complete events in `events`.
     fn feed(&mut self, mut bytes: &[u8]) -> Result<(), ClientError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.is_after_carriage_return)
@@ -180,7 +182,7 @@ impl EventDecoder {
         }
     }
 
-    /// Ends the event at an empty line. An event without data is dropped.
+    /// Ends an event when an empty line arrives. Drops an event without data.
     fn dispatch(&mut self) {
         let (event, mut data) = (std::mem::take(&mut self.event), std::mem::take(&mut self.data));
         if data.pop().is_some() {

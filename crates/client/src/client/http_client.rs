@@ -1,4 +1,4 @@
-//! The client, its settings, and the way it connects.
+//! The client, its settings, and its code for connecting.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::{
     secure,
 };
 
-/// Sends requests, and keeps connections for later requests. Clones share the connections. Use it within a
-/// tokio runtime with I/O and time enabled. With several runtimes, each has its own connections.
+/// Sends requests, and keeps connections for later requests. Clones share the connections. Use a client
+/// within a tokio runtime that has I/O and time enabled. Runtimes do not share connections.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), thruway_client::ClientError> {
@@ -48,14 +48,14 @@ pub struct Client {
 pub struct ClientConfig {
     /// Maximum time to resolve the name and to connect, for all addresses together. The default is 10 s.
     pub connect: Duration,
-    /// Connects to this address for every URL, such as a Unix socket or a test server. The default is `None`:
-    /// the URL determines the address.
+    /// Address to which the client connects for every URL, such as a Unix socket or a test server. With
+    /// the default `None`, the URL determines the address.
     pub connect_to: Option<UpstreamAddr>,
-    /// The TLS settings for `https://` URLs: trusted root certificates and client certificate. The default
-    /// uses the system's trust store, which is read at first use. [`TlsConnector::load`] creates other
-    /// settings.
+    /// The TLS settings for `https://` URLs: trusted root certificates and client certificate. By
+    /// default, the client uses the system's trust store, which it reads at first use.
+    /// [`TlsConnector::load`] creates other settings.
     pub tls: Option<Arc<TlsConnector>>,
-    /// Limits and timeouts of an exchange. `total` includes the time to connect.
+    /// Limits and timeouts of an exchange. The timeout `total` includes the time to connect.
     pub exchange: Config,
     /// The limits of idle connections.
     pub pool: PoolConfig,
@@ -92,14 +92,14 @@ impl Client {
         Self::with_config(ClientConfig { connect_to, ..ClientConfig::default() })
     }
 
-    /// Replaces the system's resolver.
+    /// Uses `resolver` instead of the system's resolver.
     pub fn resolver(mut self, resolver: impl Resolve + 'static) -> Self {
         self.resolver = Arc::new(resolver);
         self
     }
 
-    /// Closes connections that have been idle too long or that their servers have closed. A request checks
-    /// the connections to its own server anyway.
+    /// Closes connections that have been idle too long or that their servers have closed. Each request
+    /// also checks the idle connections to its server.
     pub fn sweep(&self) {
         self.idle.sweep();
     }
@@ -109,8 +109,8 @@ impl Client {
         self.idle.count()
     }
 
-    /// Connects to `destination`. `started` is the start of the request, whose total time is limited to
-    /// `total`.
+    /// Connects to `destination`. `started` is the start of the request. `total` limits the time from the
+    /// start to the end of the request.
     pub(super) async fn connect(
         &self,
         total: Option<Duration>,
@@ -131,7 +131,7 @@ impl Client {
         if destination.is_https() { self.secure(stream, destination, left).await } else { Ok(stream.into()) }
     }
 
-    /// Performs the TLS handshake with the server that the URL names.
+    /// Performs the TLS handshake with the server in the URL.
     async fn secure(
         &self,
         stream: Stream,

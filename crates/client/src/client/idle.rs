@@ -10,8 +10,8 @@ use super::destination::{ByOrigin, Destination, Origin};
 use super::drive::now;
 use crate::{Connection, Pool, PoolConfig, UpstreamStream};
 
-/// The idle connections, grouped by the runtime that drives them. An exchange would never finish on a
-/// connection whose runtime has ended or is not running.
+/// The idle connections, grouped by the tokio runtime that drives them. A connection works only while its
+/// runtime is running, so requests in another runtime do not use it.
 pub(super) struct Idle {
     pools: Mutex<Vec<(Option<runtime::Id>, OriginPool)>>,
     config: PoolConfig,
@@ -19,7 +19,7 @@ pub(super) struct Idle {
 
 type OriginPool = Pool<Origin, UpstreamStream, BuildHasherDefault<ByOrigin>>;
 
-/// The data that returns a connection to its pool.
+/// The data that is necessary to return a connection to its pool.
 pub(super) struct PoolReturn {
     pub(super) idle: Arc<Idle>,
     pub(super) runtime: Option<runtime::Id>,
@@ -42,7 +42,7 @@ impl Idle {
         self.lock().iter_mut().for_each(|(_, pool)| pool.sweep(now()));
     }
 
-    /// Returns the number of connections.
+    /// Returns the number of idle connections.
     pub(super) fn count(&self) -> usize {
         self.lock().iter().map(|(_, pool)| pool.len()).sum()
     }
@@ -58,7 +58,7 @@ impl Idle {
         if let Some((_, pool)) = pools.iter_mut().find(|(one, _)| *one == runtime) {
             return pool.release(origin, connection, now());
         }
-        // Pools that were not used for too long may belong to runtimes that have ended.
+        // Some pools may belong to runtimes that have ended, so remove pools without usable connections.
         pools.iter_mut().for_each(|(_, pool)| pool.sweep(now()));
         pools.retain(|(_, pool)| !pool.is_empty());
         let mut pool = Pool::with_hasher(self.config, BuildHasherDefault::new());
@@ -66,7 +66,7 @@ impl Idle {
         pools.push((runtime, pool));
     }
 
-    /// A panic elsewhere does not matter: it cannot interrupt an operation on the pools halfway.
+    /// Ignores a poisoned lock, because a panic cannot interrupt an operation on the pools halfway.
     fn lock(&self) -> MutexGuard<'_, Vec<(Option<runtime::Id>, OriginPool)>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }

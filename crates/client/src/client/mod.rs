@@ -1,7 +1,8 @@
-//! A high-level client: URLs in, responses out. It is not a relay.
+//! The high-level client, which takes URLs and returns responses. Relays use the low-level interface
+//! instead.
 //!
-//! One client serves a whole program, on any number of threads. A lock protects the idle connections; the
-//! client holds it only to take or return a connection. The client does not follow redirects, decode content
+//! Any number of threads can share one client. A lock protects the idle connections, and the client holds
+//! the lock only to take or return a connection. The client does not follow redirects, decode content
 //! codings or cache responses.
 
 mod error;

@@ -1,4 +1,4 @@
-//! Building and sending requests.
+//! Builds and sends requests.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -51,15 +51,15 @@ impl<'c> Request<'c> {
         }
     }
 
-    /// Adds a field line. The client writes `Host`, `Content-Length` and `Transfer-Encoding` itself. With one
-    /// of these names or an invalid line, [`send`](Self::send) fails.
+    /// Adds a field line. [`send`](Self::send) fails if the line is invalid. `send` also fails for the
+    /// names `Host`, `Content-Length` and `Transfer-Encoding`, because the client writes these fields.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.invalid = self.invalid.or(append(self.fields.to_mut(), name, value).err());
         self
     }
 
-    /// Adds field lines, with the rules of [`field`](Self::field). The first lines of a request are borrowed,
-    /// not copied.
+    /// Adds field lines, with the rules of [`field`](Self::field). If the request has no field lines yet,
+    /// it borrows `field_lines` instead of copying them.
     pub fn field_lines(mut self, field_lines: &'c FieldLinesBuf) -> Self {
         if field_lines.has_any(&OUR_FIELDS) {
             self.invalid = self.invalid.or(Some(InvalidFieldLine::Name));
@@ -84,19 +84,19 @@ impl<'c> Request<'c> {
         self
     }
 
-    /// Sets whether the request may be sent twice without harm. The default depends on the method (RFC 9110
-    /// §9.2.2).
+    /// Declares if the request may be sent twice without harm. The default depends on the method (RFC
+    /// 9110 §9.2.2).
     pub const fn idempotent(mut self, is_idempotent: bool) -> Self {
         self.is_idempotent = is_idempotent;
         self
     }
 
     /// Sends the request, and waits for the head of the response. If a reused connection ends without a
-    /// response, the request is sent once more. This applies only if the request is idempotent or no byte of
-    /// it was sent.
+    /// response, the client may send the request once more. The client tries again only if the request is
+    /// idempotent, or if no byte of the request was sent.
     ///
     /// # Errors
-    /// There is no response.
+    /// Returns an error if the request is invalid, or if no response arrives.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the exchange and closes its connection.
@@ -104,7 +104,7 @@ impl<'c> Request<'c> {
         self.client.execute(&self).await
     }
 
-    /// Returns the framing of the request.
+    /// Returns the properties that determine the framing of the request.
     fn to_send(&self) -> RequestToSend {
         RequestToSend::new(self.method, self.body_length())
     }
@@ -113,7 +113,7 @@ impl<'c> Request<'c> {
         BodyLength::Bytes(self.content.len() as u64)
     }
 
-    /// Returns the bytes of the head.
+    /// Returns the bytes of the request head.
     fn head(&self, destination: &Destination) -> Result<PooledBuffer, ClientError> {
         if let Some(invalid) = self.invalid {
             return Err(ClientError::FieldInvalid(invalid));
@@ -132,7 +132,7 @@ impl<'c> Request<'c> {
 }
 
 impl Client {
-    /// Starts a GET request of `url`.
+    /// Starts a GET request to `url`.
     pub fn get(&self, url: &str) -> Request<'_> {
         self.request(Method::Get, url)
     }
@@ -142,7 +142,7 @@ impl Client {
         self.request(Method::Post, url)
     }
 
-    /// Starts a request with any method.
+    /// Starts a request to `url` with any method.
     pub fn request(&self, method: Method<'static>, url: &str) -> Request<'_> {
         Request::new(self, method, Destination::parse(url), self.config.exchange.timeouts)
     }
@@ -165,13 +165,14 @@ impl Client {
                 outcome => return Ok(outcome?),
             }
         }
-        // Boxed to keep the future small, because most requests find an idle connection.
+        // Most requests find an idle connection and do not connect. The future for connecting is boxed,
+        // so that the whole future stays small.
         let stream = Box::pin(self.connect(request.timeouts.total, destination, started)).await?;
         let connection = Connection::new(stream, &self.config.exchange);
         Ok(self.exchange(request, destination, &head, connection, started, runtime).await?)
     }
 
-    /// Sends the request on `connection`, and waits for the final head.
+    /// Sends the request on `connection`, and waits for the head of the final response.
     async fn exchange(
         &self,
         request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! A response, and its body as it arrives.
+//! A response, and the reading of its body.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,12 +13,12 @@ use super::error::ClientError;
 use super::idle::PoolReturn;
 use crate::ResponseEvent;
 
-/// A response whose head has arrived. Its body is read on request. Dropping an incomplete response closes its
-/// connection.
+/// A response. The head has arrived, and the caller reads the body with [`next`](Self::next) or
+/// [`collect`](Self::collect). Dropping an incomplete response closes its connection.
 pub struct Response {
     head: OwnedResponseHead,
     length: BodyLength,
-    /// The exchange; `None` after the end of the body.
+    /// The exchange, or `None` after the end of the body.
     driven: Option<Driven>,
     trailers: FieldLinesBuf,
     home: PoolReturn,
@@ -34,7 +34,7 @@ impl Response {
         response
     }
 
-    /// Returns the head.
+    /// Returns the head of the response.
     pub fn head(&self) -> ResponseHead<'_> {
         self.head.as_head()
     }
@@ -44,15 +44,16 @@ impl Response {
         self.head().status
     }
 
-    /// Returns the value of the first field line named `name`. The case does not matter.
+    /// Returns the value of the first field line named `name`, ignoring case, or `None` if there is no
+    /// such line.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.head().field(name)
     }
 
-    /// Returns the next part of the body, never empty, or `None` at its end.
+    /// Returns the next part of the body, which is never empty. Returns `None` at the end of the body.
     ///
     /// # Errors
-    /// The exchange failed, and the body is incomplete.
+    /// Returns an error if the exchange failed. The body is then incomplete.
     ///
     /// # Cancel safety
     /// Dropping the future loses no data.
@@ -63,10 +64,11 @@ impl Response {
     /// Returns the whole body, if it has at most `limit_bytes` bytes.
     ///
     /// # Errors
-    /// The errors of [`next`](Self::next), and [`ClientError::ContentTooLarge`].
+    /// Returns the errors of [`next`](Self::next), and [`ClientError::ContentTooLarge`] if the body is
+    /// too large.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the body.
+    /// Dropping the future discards the body and closes the connection.
     pub async fn collect(mut self, limit_bytes: usize) -> Result<Bytes, ClientError> {
         let announced = self.length.bytes().unwrap_or(0);
         if announced > limit_bytes as u64 {
@@ -86,13 +88,13 @@ impl Response {
         }
     }
 
-    /// Returns the trailer section. It is empty until the body has been read to its end.
+    /// Returns the trailer section, which is empty until the caller has read the whole body.
     pub const fn trailers(&self) -> &FieldLinesBuf {
         &self.trailers
     }
 
-    /// Passes the body to `take`, part by part, until it returns a value. Returns `None` at the end of the
-    /// body.
+    /// Passes the parts of the body to `take` until `take` returns a value, and returns this value.
+    /// Returns `None` at the end of the body.
     pub(super) async fn read_with<R>(
         &mut self,
         mut take: impl FnMut(&[u8]) -> Option<R>,
@@ -124,7 +126,7 @@ impl Response {
         Poll::Ready(Ok(None))
     }
 
-    /// Returns the connection to the pool after the end of the body, if it can be used again.
+    /// Ends the exchange, and returns the connection to the pool if another exchange can use it.
     fn release(&mut self) {
         if let Some(connection) = self.driven.take().and_then(|driven| driven.exchange.finish()) {
             self.home.take_back(connection);
@@ -132,7 +134,7 @@ impl Response {
     }
 }
 
-/// Maximum initial capacity. A server may announce more than it sends.
+/// Maximum initial capacity of a body buffer, in bytes. A server may announce more bytes than it sends.
 const EXPECTED_BYTES_MAX: u64 = 64 << 10;
 
 impl fmt::Debug for Response {

@@ -1,5 +1,5 @@
-//! Connections and exchanges. Starting an exchange consumes a connection; finishing it returns the
-//! connection.
+//! Connections and exchanges. The start of an exchange consumes a connection, and the end of the exchange
+//! returns it.
 
 use std::fmt;
 use std::io;
@@ -16,46 +16,46 @@ use super::state::{Phase, Sending, State};
 use crate::timers::Timers;
 use crate::{Config, Error, Timeouts, UpstreamStream};
 
-/// A connection without an active exchange. Dropping it closes it.
+/// A connection without an active exchange. Dropping this value closes the connection.
 pub struct Connection<T = UpstreamStream>(pub(super) Box<State<T>>);
 
-/// A request and its response while they are in progress. Dropping it closes the connection.
+/// A request and its response while they are in progress. Dropping this value closes the connection.
 pub struct Exchange<T = UpstreamStream>(pub(super) Box<State<T>>);
 
-/// The properties that determine the framing of a request and of its response. The head of the request must
-/// agree with them.
+/// The properties of a request that determine its framing and the framing of the response. The head of
+/// the request must agree with these properties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestToSend {
-    /// The kind of the request.
+    /// The kind of the request: CONNECT, HEAD or another method.
     pub response_to: ResponseTo,
-    /// The body that the head announces. [`BodyLength::UntilClose`] is invalid for requests and is treated as
-    /// chunked.
+    /// The framing of the body, as the head announces it. [`BodyLength::UntilClose`] is invalid for
+    /// requests, and the exchange treats it as chunked.
     pub body_length: BodyLength,
-    /// `true` if the head has an `Upgrade` field. Otherwise, a 101 response is rejected.
+    /// `true` if the head has an `Upgrade` field. If `false`, the exchange rejects a 101 response.
     pub asks_for_upgrade: bool,
-    /// `true` if the head has `Expect: 100-continue` and the body must wait for the answer. A gateway sets
-    /// `false` if its own client waits.
+    /// `true` if the head has `Expect: 100-continue`, and the exchange must hold back the body until the
+    /// answer. A gateway sets `false` if its client holds back the body.
     pub awaits_continue: bool,
 }
 
-/// A connection after status 101, or after a successful CONNECT.
+/// A connection that has become a tunnel, after status 101 or after a successful CONNECT.
 #[derive(Debug)]
 pub struct Tunnel<T = UpstreamStream> {
-    /// The connection.
+    /// The transport of the connection.
     pub transport: T,
-    /// Bytes that the upstream server sent after its response.
+    /// Bytes of the tunnel that the client has already received.
     pub early: PooledBuffer,
 }
 
 impl RequestToSend {
-    /// Returns a request of `method` with this body.
+    /// Returns a request with `method` and `body_length`, without an upgrade and without `Expect`.
     pub fn new(method: Method<'_>, body_length: BodyLength) -> Self {
         Self { response_to: method.into(), body_length, asks_for_upgrade: false, awaits_continue: false }
     }
 }
 
 impl<T: Transport> Connection<T> {
-    /// Returns a new connection over `transport`, which is connected.
+    /// Creates an HTTP/1.1 connection on `transport`, which must be connected.
     pub fn new(transport: T, config: &Config) -> Self {
         Self(Box::new(State {
             transport,
@@ -76,8 +76,8 @@ impl<T: Transport> Connection<T> {
         }))
     }
 
-    /// Starts an exchange. `write_head` appends the head of the request. The head is written together with
-    /// the first bytes of the body when the exchange is polled.
+    /// Starts an exchange. `write_head` appends the head of the request to a buffer. A poll of the
+    /// exchange writes the head together with the first bytes of the body.
     #[inline]
     pub fn start(
         mut self,
@@ -102,8 +102,8 @@ impl<T: Transport> Connection<T> {
         Exchange(self.0)
     }
 
-    /// Returns `true` if the connection is open and no unexpected data has arrived, as far as this machine
-    /// knows. The upstream server may still have closed it a moment ago.
+    /// Returns `true` if the connection seems to be open and no unexpected data has arrived. The upstream
+    /// server may have closed the connection, but this machine may not know yet.
     pub fn is_alive(&mut self) -> bool {
         self.0.transport.has_no_input()
     }
@@ -120,28 +120,30 @@ impl<T: Transport> Exchange<T> {
         self.0.timeouts = timeouts;
     }
 
-    /// Returns the timeouts.
+    /// Returns the timeouts of this exchange.
     pub const fn timeouts(&self) -> Timeouts {
         self.0.timeouts
     }
 
-    /// Returns `true` if the connection was used before, which matters for [`Retry`](crate::Retry).
+    /// Returns `true` if the connection had an earlier exchange, which matters for
+    /// [`Retry`](crate::Retry).
     pub const fn is_reused(&self) -> bool {
         self.0.exchanges > 1
     }
 
-    /// Returns `true` if the response is complete. The unsent rest of the request is then never sent.
+    /// Returns `true` if the response is complete. The exchange then never sends the rest of the request.
     pub fn is_complete(&self) -> bool {
         self.0.phase == Phase::Complete
     }
 
-    /// Returns the time at which to poll again if no event has happened.
+    /// Returns the time at which to poll again if no event has happened before, or `None` if no timeout
+    /// is active.
     pub fn deadline(&self) -> Option<Duration> {
         self.0.deadline()
     }
 
-    /// Begins a poll: one iteration that reads. Polls are short, so all exchanges of a thread can share
-    /// `buffers`, which are free again after the poll.
+    /// Begins a poll that reads the response. The poll uses `buffers` only until it ends, so all
+    /// exchanges of a thread can share `buffers`.
     #[inline]
     pub fn begin_poll<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e, T> {
         ResponsePoll::new(&mut self.0, buffers)
@@ -152,20 +154,22 @@ impl<T: Transport> Exchange<T> {
         &self.0.transport
     }
 
-    /// Returns the number of body bytes that come next on the connection: the rest of a body of known length,
-    /// if no byte of it is already buffered. These bytes can be [moved](Self::poll_move_content).
+    /// Returns the number of body bytes that can be [moved](Self::poll_move_content) directly from the
+    /// transport. This is the rest of a body of known length, if no byte of the rest is already buffered.
+    /// Otherwise, the result is 0.
     pub fn movable_content(&self) -> u64 {
         let is_next = matches!(self.0.phase, Phase::ExpectContent { .. }) && self.0.kept.is_empty();
         if is_next { self.0.http1.content_remaining().unwrap_or(0) } else { 0 }
     }
 
-    /// Lets `move_content` take body bytes directly from the transport, for example with `splice`. Its second
-    /// argument is the number of [movable](Self::movable_content) bytes. It returns the number of bytes
-    /// taken, or 0 at the end of the stream. A later poll reports the end of the body. Waiting bytes of the
-    /// request are written first, as in a poll.
+    /// Calls `move_content` to take body bytes directly from the transport, for example with `splice`.
+    /// The second argument of `move_content` is the number of [movable](Self::movable_content) bytes.
+    /// `move_content` returns the number of bytes taken, or 0 at the end of the stream. A later poll
+    /// reports the end of the body. Before the call, this function writes buffered bytes of the request,
+    /// as a poll does.
     ///
     /// # Errors
-    /// The connection has ended too early, or a timeout has expired.
+    /// Returns an error if the connection has ended too early, or if a timeout has expired.
     pub fn poll_move_content(
         &mut self,
         cx: &mut Context<'_>,
@@ -194,15 +198,18 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    /// Ends the exchange. Returns the connection if another exchange can follow: both messages are complete,
-    /// no data came after the response, the upstream server keeps the connection open (RFC 9112 §9.3), and no
-    /// request asked for an upgrade. Otherwise, the connection is closed.
+    /// Ends the exchange. Returns the connection if another exchange can follow, and closes the
+    /// connection otherwise. Another exchange can follow if all of these conditions are true:
+    /// - The request and the response are complete, and no data came after the response.
+    /// - The upstream server keeps the connection open (RFC 9112 §9.3).
+    /// - No request on the connection asked for an upgrade.
     #[inline]
     pub fn finish(self) -> Option<Connection<T>> {
         self.0.is_reusable().then(|| Connection(self.0))
     }
 
-    /// Returns the tunnel. Returns `None` unless the response was a [tunnel](super::ResponseEvent::Tunnel).
+    /// Returns the tunnel, or `None` if the response has not opened a
+    /// [tunnel](super::ResponseEvent::Tunnel).
     pub fn into_tunnel(self) -> Option<Tunnel<T>> {
         let State { phase, transport, mut kept, kept_parsed, .. } = *self.0;
         kept.drain(..kept_parsed);

@@ -1,4 +1,5 @@
-//! An HTTP/1.1 connection to an upstream server, and its exchanges: one request and its response at a time.
+//! An HTTP/1.1 connection to an upstream server. A connection carries one exchange at a time: a request
+//! and its response.
 //!
 //! ```text
 //! Connection ──start──▶ Exchange ──finish──▶ Connection, if it can be used again
@@ -6,13 +7,14 @@
 //!                        │  begin_poll().poll_event ▶ Interim … Final ▶ Content … End   the response, lent from a buffer
 //!                        └─ into_tunnel ──▶ the transport itself
 //! ```
-//! Both directions work at the same time and are polled, so a relay can drive two connections in one task. An
-//! exchange owns its connection. Dropping an unfinished exchange closes the connection. Only
-//! [`Exchange::finish`] returns a connection, and only if RFC 9112 allows its reuse. The caller passes the
-//! time as an argument, and asks for the [deadline](Exchange::deadline). `thruway-http1` implements the rules
-//! of HTTP/1.1.
+//! An exchange sends the request and receives the response at the same time. The caller polls the
+//! exchange, so a relay can drive two connections in one task. An exchange owns its connection, and
+//! dropping an unfinished exchange closes the connection. Only [`Exchange::finish`] returns the
+//! connection, and only if RFC 9112 allows its reuse. The caller passes the current time as an argument,
+//! and asks for the [deadline](Exchange::deadline). The crate `thruway-http1` implements the rules of
+//! HTTP/1.1.
 
-// the activity of a connection
+// the state of a connection
 mod output;
 mod state;
 

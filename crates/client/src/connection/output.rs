@@ -1,11 +1,11 @@
-//! Bytes that are being sent to the upstream server.
+//! Buffers bytes for the upstream server.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use thruway_net::{PooledBuffer, Transport};
 
-/// The data to be written. It owns a buffer only while data waits.
+/// The bytes that wait to be written. `Output` owns a buffer only while bytes wait.
 #[derive(Default)]
 pub(super) struct Output {
     bytes: PooledBuffer,
@@ -14,7 +14,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Returns the buffer for more bytes.
+    /// Returns the buffer, to which the caller can append bytes.
     #[inline]
     pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
@@ -41,8 +41,8 @@ impl Output {
         self.written = 0;
     }
 
-    /// Writes some of the waiting bytes, and then of `content`. Returns the number of written bytes, and the
-    /// number of them from `content`.
+    /// Writes waiting bytes and then bytes of `content`, as many as the transport accepts. Returns the
+    /// number of all written bytes, and the number of written bytes from `content`.
     #[inline]
     pub(super) fn poll_write<T: Transport>(
         &mut self,

@@ -1,4 +1,4 @@
-//! The outgoing request: framed, and written as fast as the upstream server takes it.
+//! Frames the outgoing request, and writes it as fast as the upstream server accepts it.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::state::{Sending, State};
 use crate::Error;
 
 impl<T: Transport> Exchange<T> {
-    /// Returns `true` if more of the request body can be sent. It returns `false` after the whole body was
-    /// sent, and after the upstream server has answered without reading all of it: with another status than
-    /// success, or with a complete response.
+    /// Returns `true` if the caller can send more of the request body. Returns `false` after the whole
+    /// body was sent, and after a write error. Also returns `false` after a response with a status other
+    /// than success, and after the end of any response.
     pub const fn wants_content(&self) -> bool {
         matches!(self.0.sending, Sending::Bytes { .. } | Sending::Chunked)
     }
 
-    /// Ready when body bytes can be sent: the output buffer has space, and a required `100 (Continue)` has
-    /// arrived. Call this before fetching the bytes.
+    /// Becomes ready when the caller can send body bytes. The output buffer then has space, and the wait
+    /// for a required `100 (Continue)` is over. Call this function before fetching the bytes.
     ///
     /// # Errors
-    /// A timeout has expired.
+    /// Returns an error if a timeout has expired.
     pub fn poll_write_capacity(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         if self.0.must_wait(now) {
             return Poll::Pending;
@@ -37,13 +37,14 @@ impl<T: Transport> Exchange<T> {
         if is_full(&self.0) { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    /// Sends some of `content`, at least one byte unless it is empty. Returns the number of bytes taken.
-    /// Small pieces are buffered until the buffer is full, until [`poll_flush`](Self::poll_flush) is called, or
-    /// until a [poll](Self::begin_poll) of the response begins. Large pieces are written directly. Data that is
-    /// no longer [wanted](Self::wants_content) is discarded.
+    /// Sends bytes from the start of `content`, and returns their number. The number is at least 1 unless
+    /// `content` is empty. Buffers small pieces until the buffer is full, or until the caller calls
+    /// [`poll_flush`](Self::poll_flush) or [`poll_event`](super::ResponsePoll::poll_event). Writes large
+    /// pieces directly. Discards `content` if the upstream server no longer [wants](Self::wants_content)
+    /// it.
     ///
     /// # Errors
-    /// A timeout has expired, or the body is longer than the head has announced.
+    /// Returns an error if a timeout has expired, or if the body is longer than the head has announced.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -77,7 +78,7 @@ impl<T: Transport> Exchange<T> {
                 Poll::Ready(Ok(content.len()))
             }
             Sending::Chunked => state.write_large_chunk(cx, now, content),
-            // Writing has failed in the meantime.
+            // A write error in `poll_write_capacity` has stopped the request.
             Sending::Complete | Sending::Stopped => Poll::Ready(Ok(content.len())),
         }
     }
@@ -87,11 +88,11 @@ impl<T: Transport> Exchange<T> {
         matches!(self.0.sending, Sending::Bytes { .. }) && self.0.transport.splices()
     }
 
-    /// Sends some bytes of `pipe`, which is not empty, like [`poll_send`](Self::poll_send). Data that is no
-    /// longer [wanted](Self::wants_content) stays in the pipe.
+    /// Sends bytes from `pipe`, which must not be empty, and returns their number. If the upstream server
+    /// no longer [wants](Self::wants_content) the body, the bytes stay in the pipe and the result is 0.
     ///
     /// # Errors
-    /// A timeout has expired, or the body is longer than the head has announced.
+    /// Returns an error if a timeout has expired, or if the body is longer than the head has announced.
     pub fn poll_send_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -126,10 +127,10 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    /// Ends the body. A chunked body ends with `trailers`.
+    /// Ends the request body. Sends `trailers` at the end of a chunked body.
     ///
     /// # Errors
-    /// The body is shorter than the head has announced.
+    /// Returns an error if the body is shorter than the head has announced.
     pub fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
         match self.0.sending {
             Sending::Bytes { .. } => return Err(Error::RequestContentTooShort),
@@ -142,11 +143,13 @@ impl<T: Transport> Exchange<T> {
         Ok(())
     }
 
-    /// Writes all buffered bytes. Turns do the same.
+    /// Writes all buffered bytes. [`poll_event`](super::ResponsePoll::poll_event) also writes buffered
+    /// bytes.
     ///
     /// # Errors
-    /// A timeout has expired. A failed connection is reported when the response is read, because the response
-    /// may have arrived before the failure.
+    /// Returns an error if a timeout has expired. If the connection has failed,
+    /// [`poll_event`](super::ResponsePoll::poll_event) reports the failure, because a response may have
+    /// arrived before.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         self.0.poll_flush(cx, now)
     }
@@ -161,8 +164,8 @@ impl<T: Transport> State<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes some of the buffered bytes and then of `content`. Returns the number of bytes taken from
-    /// `content`.
+    /// Writes buffered bytes and then bytes of `content`, as many as the transport accepts. Returns the
+    /// number of written bytes from `content`.
     #[inline]
     fn poll_write(
         &mut self,
@@ -181,15 +184,15 @@ impl<T: Transport> State<T> {
                 Poll::Ready(Ok(of_content))
             }
             Poll::Ready(Err(_)) => {
-                // A server that refuses a request without reading it answers and closes. Its response may
-                // have arrived.
+                // A server that refuses a request may respond, and close the connection without reading
+                // the request. The response may have arrived, so the exchange still reads it.
                 self.stop_sending();
                 Poll::Ready(Ok(content.len()))
             }
         }
     }
 
-    /// Writes some of `content` without buffering.
+    /// Writes bytes of `content` without copying them to the buffer. Returns the number of written bytes.
     fn poll_write_large(
         &mut self,
         cx: &mut Context<'_>,
@@ -209,8 +212,8 @@ impl<T: Transport> State<T> {
         }
     }
 
-    /// Writes a chunk of `content` without buffering. Buffers the part of the chunk that the transport does
-    /// not take, because the announced chunk size must be met.
+    /// Writes a chunk of `content` without copying the whole chunk to the buffer. Buffers the part of the
+    /// chunk that the transport does not accept, because a chunk must have its announced size.
     fn write_large_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -231,11 +234,13 @@ impl<T: Transport> State<T> {
     }
 }
 
-/// Number of buffered bytes at which no more of the body is accepted.
+/// Number of buffered bytes at which the exchange accepts no more of the body.
 const OUTPUT_BYTES: usize = 32 << 10;
 
-/// Pieces up to this size are buffered, because a copy is cheaper than a system call.
+/// Maximum size of a piece that is buffered, in bytes. For such a piece, a copy is cheaper than a system
+/// call.
 const COPY_BYTES_MAX: usize = 16 << 10;
 
-/// Maximum size of a chunk: the part that the upstream server does not take must be buffered.
+/// Maximum size of a chunk in bytes. A small chunk leaves few bytes to buffer if the upstream server does
+/// not accept the whole chunk.
 const CHUNK_BYTES_MAX: usize = 64 << 10;

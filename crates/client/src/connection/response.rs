@@ -1,5 +1,5 @@
-//! The incoming response. It is read into buffers that many connections share, parsed there, and lent to the
-//! caller.
+//! Reads the response into buffers that many connections share, and parses it there. Events borrow from
+//! these buffers.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,42 +14,43 @@ use thruway_net::{PooledBuffer, Transport};
 use super::state::{Phase, State};
 use crate::Error;
 
-/// An event of a response. It borrows from the read buffer.
+/// An event of a response. The event borrows from the read buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum ResponseEvent<'t> {
-    /// An interim response; the final response follows (RFC 9110 §15.2).
+    /// An interim response. The final response follows later (RFC 9110 §15.2).
     Interim(ResponseHead<'t>),
-    /// The final response, and the way to find the end of its body. With [`BodyLength::NONE`], the response
-    /// is complete. Otherwise, `Content` and `End` follow.
+    /// The final response, and the rule that determines the end of its body. With [`BodyLength::NONE`],
+    /// the response is complete. Otherwise, `Content` and `End` follow.
     Final(ResponseHead<'t>, BodyLength),
-    /// A part of the body, never empty.
+    /// A part of the body, which is never empty.
     Content(&'t [u8]),
-    /// The end of the response, with the trailer section, if there is one.
+    /// The end of the response, with its trailer section. The section is empty if the response has no
+    /// trailers.
     End(FieldLines<'t>),
     /// The connection has become a tunnel: see [`Exchange::into_tunnel`](super::Exchange::into_tunnel).
     Tunnel(ResponseHead<'t>),
 }
 
-/// One poll iteration that reads a response. When it ends, the connection keeps the data that was read but
+/// A poll that reads a response. At the end of the poll, the connection keeps the data that was read but
 /// not consumed.
 ///
-/// A caller without capacity for more of the body ends the poll and begins another one later. Nothing is read
-/// in the meantime.
+/// If the caller has no capacity for more of the body, it ends the poll and begins another poll later.
+/// Between the polls, the connection reads no data.
 pub struct ResponsePoll<'e, T: Transport> {
     state: &'e mut State<T>,
     buffers: &'e ReadBuffers,
     hot: Option<Box<HotBuffers>>,
-    /// `true` if the parser input is the connection's kept data, `false` if it is the shared buffer.
+    /// `true` if the parser input is `State::kept`, and `false` if it is the shared buffer.
     is_kept: bool,
-    /// The bytes `parsed..filled` are still to be parsed.
+    /// The input bytes `parsed..filled` are still to be parsed.
     parsed: usize,
     filled: usize,
-    /// Length of the body part that was returned last.
+    /// Length of the body part in the most recent event.
     given: usize,
     read_bytes_max: usize,
 }
 
-/// An event without borrowed data, which is at `start..end` of the input.
+/// An event without its data. The data is at `start..end` of the input.
 #[derive(Clone, Copy)]
 struct Found {
     kind: Kind,
@@ -62,7 +63,8 @@ enum Kind {
     Interim,
     Final(BodyLength),
     Content,
-    /// The body has ended. If there is a trailer section, the index holds the positions of its fields.
+    /// The body has ended. If the response has a trailer section, the index has the positions of its
+    /// fields.
     End {
         has_section: bool,
     },
@@ -77,18 +79,19 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         Self { state, buffers, hot: None, is_kept, parsed, filled, given: 0, read_bytes_max: usize::MAX }
     }
 
-    /// Limits the bytes of one read, at least one. The default is the size of the buffer, 256 KiB. A caller
-    /// that forwards the body to a slower receiver limits with this the data that the connection must keep.
+    /// Limits the number of bytes in one read to `bytes`, or to 1 if `bytes` is 0. By default, a read can
+    /// fill the buffer, which has at least 256 KiB. If the receiver of the body is slow, a low limit
+    /// reduces the data that the connection must keep.
     pub const fn read_at_most(&mut self, bytes: usize) {
         self.read_bytes_max = if bytes == 0 { 1 } else { bytes };
     }
 
-    /// Returns the next event of the response. Before it reads, it writes the bytes of the request that are
-    /// still buffered. After the end, it returns the end again.
+    /// Returns the next event of the response. Before it reads, this function writes the buffered bytes
+    /// of the request. After the `End` event, it returns `End` again.
     ///
     /// # Errors
-    /// The connection has ended too early, a timeout has expired, or the upstream server broke a rule. The
-    /// exchange is over.
+    /// Returns an error if the connection has ended too early, a timeout has expired, or the upstream
+    /// server broke a rule. The exchange cannot continue after an error.
     #[inline]
     pub fn poll_event(
         &mut self,
@@ -104,10 +107,11 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         Poll::Ready(Ok(self.event(found)))
     }
 
-    /// Puts back the last `bytes` bytes of the most recent body part. The next event returns them again.
+    /// Puts back the last `bytes` bytes of the most recent body part. The next event returns these bytes
+    /// again.
     ///
     /// # Panics
-    /// Panics if `bytes` is larger than that part.
+    /// Panics if `bytes` is larger than the most recent body part.
     pub fn put_back(&mut self, bytes: usize) {
         assert!(bytes <= self.given, "only bytes of the last event can be put back");
         self.parsed -= bytes;
@@ -115,8 +119,8 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         self.given = 0;
     }
 
-    /// Returns the rest of the body, if its length is known and all of it has arrived. The response is then
-    /// complete, as after an `End` event.
+    /// Returns the rest of the body if its length is known and the whole rest has arrived. The response
+    /// is then complete, as after an `End` event.
     #[inline]
     pub fn take_content(&mut self) -> Option<&[u8]> {
         if self.state.put_back > 0 {
@@ -161,7 +165,7 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         }
     }
 
-    /// Parses the next event, if it has arrived completely.
+    /// Parses the next event. Returns `None` if the event has not arrived completely.
     #[inline]
     fn parse(&mut self) -> Result<Option<Found>, Error> {
         let start = self.parsed;
@@ -231,7 +235,7 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         }
     }
 
-    /// Reads more bytes after the unparsed ones, which first move to the start of the shared buffer.
+    /// Moves the unparsed bytes to the start of the shared buffer, and reads more bytes after them.
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let HotBuffers { input, .. } =
@@ -249,8 +253,8 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         self.state.transport.poll_read(cx, &mut input[left..end])
     }
 
-    /// Handles the end of the stream. It completes a body that lasts until the connection closes; otherwise
-    /// it is an error.
+    /// Handles the end of the input. Completes the response if its body lasts until the connection
+    /// closes. Otherwise, returns an error.
     #[cold]
     fn handle_end_of_input(&mut self) -> Result<Found, Error> {
         let closed = self.state.closed();
@@ -291,21 +295,21 @@ impl<T: Transport> Drop for ResponsePoll<'_, T> {
     }
 }
 
-/// The shared buffers of polls, which use them one after the other, on one thread or for one exchange. They
-/// are allocated at first use, with at least 256 KiB.
+/// The buffers that polls share. Only one poll can use the buffers at a time, so use one value for each
+/// thread or for each exchange. The first poll allocates the buffers, with at least 256 KiB.
 #[derive(Default)]
 pub struct ReadBuffers(Cell<Option<Box<HotBuffers>>>);
 
-/// The buffers that a connection needs only while it is read.
+/// The buffers that a connection needs only during a poll.
 struct HotBuffers {
     input: Box<[u8]>,
-    /// The positions of the field lines in the head or trailer section that was parsed last.
+    /// The positions of the field lines in the most recently parsed head or trailer section.
     index: HeadIndex,
 }
 
 impl ReadBuffers {
-    /// Takes the buffers with at least `input_bytes` of input. Two polls at the same time are rare; the
-    /// second one allocates new buffers.
+    /// Takes the buffers, which have at least `input_bytes` bytes for input. Allocates new buffers if
+    /// another poll uses the shared buffers at the same time, which is rare.
     #[inline]
     fn take(&self, input_bytes: usize) -> Box<HotBuffers> {
         let known = self.0.take().filter(|buffers| buffers.input.len() >= input_bytes);
@@ -333,21 +337,23 @@ impl fmt::Debug for ReadBuffers {
     }
 }
 
-/// Returns the buffer size that holds every element that must arrive in one piece, with some reserve.
+/// Returns the size of a buffer for the largest head or trailer section, with some reserve. The parser
+/// needs a whole head or section in one piece.
 pub(super) fn input_bytes(limits: &Limits) -> usize {
     let head_bytes_max = STATUS_LINE_BYTES_MAX + limits.header_section_bytes as usize;
     let trailer_bytes_max = limits.trailer_section_bytes as usize + limits.chunk_extension_bytes as usize;
     head_bytes_max.max(trailer_bytes_max) + ROOM_BYTES
 }
 
-/// Maximum number of bytes in one read. For large bodies, this saves a fifth of a relay's CPU time compared
-/// with 64 KiB.
+/// Minimum size of the input buffer in bytes, and usually the maximum of one read. For large bodies, 256
+/// KiB saves a fifth of a relay's CPU time compared with 64 KiB.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Initial capacity, enough for most heads. The index grows for others.
+/// Initial number of field lines in the index. This capacity is enough for most heads, and the index
+/// grows for larger heads.
 const FIELD_LINES: usize = 128;
 
-/// The limit in `thruway-http1`.
+/// Maximum length of a status line in `thruway-http1`, in bytes.
 const STATUS_LINE_BYTES_MAX: usize = 1024;
 
 const ROOM_BYTES: usize = 16 << 10;

@@ -1,4 +1,5 @@
-//! The state of a connection, and its changes by sent data, received data and timeouts.
+//! The state of a connection. The state changes when data is sent, when data arrives, and when a timeout
+//! expires.
 
 use std::time::Duration;
 
@@ -10,15 +11,15 @@ use super::output::Output;
 use crate::timers::{Awaited, Timers};
 use crate::{Error, Timeouts};
 
-/// The state of a connection, idle or not.
+/// The state of a connection, with or without an active exchange.
 pub(super) struct State<T> {
     pub(super) transport: T,
     pub(super) http1: ClientConnection,
     pub(super) exchanges: u64,
-    /// `true` if a request on the connection had an `Upgrade` field. Some upstream servers that decline an
-    /// upgrade do not continue normally.
+    /// `true` if any request on the connection had an `Upgrade` field. The client does not reuse such a
+    /// connection, because some upstream servers do not continue normally after they decline an upgrade.
     pub(super) asked_for_upgrade: bool,
-    /// Minimum length of an input buffer for elements that must arrive in one piece.
+    /// Minimum length of an input buffer, because heads and trailer sections must be in one piece.
     pub(super) input_bytes: usize,
 
     // the outgoing request
@@ -29,11 +30,12 @@ pub(super) struct State<T> {
 
     // the incoming response
     pub(super) phase: Phase,
-    /// Received bytes that were not consumed when the last poll ended.
+    /// Received bytes that the caller had not consumed at the end of the last poll.
     pub(super) kept: PooledBuffer,
-    /// Number of these bytes that have been parsed.
+    /// Number of bytes in `kept` that have been parsed.
     pub(super) kept_parsed: usize,
-    /// Number of next bytes that are body bytes which were parsed, returned to the caller and put back.
+    /// Number of body bytes that the caller has put back after an event. The next event returns these
+    /// bytes again.
     pub(super) put_back: usize,
     pub(super) is_input_ended: bool,
 
@@ -44,13 +46,14 @@ pub(super) struct State<T> {
 /// The part of the request that is still to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sending {
-    /// This number of body bytes.
+    /// The rest of a body of known length.
     Bytes { remaining: u64 },
-    /// Chunks.
+    /// The rest of a chunked body.
     Chunked,
-    /// Nothing is left: the whole request was written, or waits in the output.
+    /// The caller has provided the whole request. Its last bytes may still wait in `output`.
     Complete,
-    /// The request is incomplete, but the upstream server does not want the rest or cannot take it.
+    /// The client has stopped sending an incomplete request, because the upstream server does not want
+    /// the rest or cannot accept it.
     Stopped,
 }
 
@@ -59,11 +62,11 @@ pub(super) enum Sending {
 pub(super) enum Phase {
     /// The final response.
     ExpectHead {
-        /// `true` if any byte has arrived, including those of an interim response.
+        /// `true` if any byte has arrived, including the bytes of an interim response.
         has_received: bool,
     },
     ExpectContent {
-        /// `true` if the status is an error.
+        /// `true` if the status is 400 or higher.
         is_refusal: bool,
     },
     Complete,
@@ -88,7 +91,7 @@ impl<T> State<T> {
 }
 
 impl<T: Transport> State<T> {
-    /// Returns the error for a connection that ends now.
+    /// Returns the error to report if the connection ends in the current state.
     #[cold]
     pub(super) fn closed(&self) -> Error {
         match self.phase {
@@ -108,7 +111,7 @@ impl<T: Transport> State<T> {
 }
 
 impl Sending {
-    /// Returns the state after `sent` of `remaining` bytes were sent.
+    /// Returns the state after the client has sent `sent` of the `remaining` bytes.
     pub(super) const fn after(remaining: u64, sent: usize) -> Self {
         match remaining - sent as u64 {
             0 => Self::Complete,
@@ -127,7 +130,7 @@ impl<T> State<T> {
         self.timers.continue_until = None;
     }
 
-    /// Returns `true` if the body must still wait for `100 (Continue)`.
+    /// Returns `true` if the client must still wait for `100 (Continue)` before it sends the body.
     pub(super) fn must_wait(&mut self, now: Duration) -> bool {
         let must_wait = self.timers.continue_until.is_some_and(|until| now < until);
         if !must_wait {
@@ -138,7 +141,8 @@ impl<T> State<T> {
 }
 
 impl<T> State<T> {
-    /// Records that bytes arrived. The body is making progress then, but a head may still arrive too slowly.
+    /// Records that bytes arrived. Bytes of the body restart the timeout for the body. Bytes of a head do
+    /// not restart the timeout for the head, because the whole head must arrive within this timeout.
     #[inline]
     pub(super) fn note_received(&mut self) {
         match &mut self.phase {
@@ -154,8 +158,9 @@ impl<T> State<T> {
         }
     }
 
-    /// Handles the final response. With a status other than success, the upstream server does not want the
-    /// rest of the request. After a success, it may still read the rest (RFC 9112 §9.5).
+    /// Handles the head of the final response. If the status is not a success, stops sending, because the
+    /// upstream server does not want the rest of the request. After a success, the server may still read
+    /// the rest (RFC 9112 §9.5).
     #[inline]
     pub(super) fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
         self.timers.owed_since = None;
@@ -168,14 +173,16 @@ impl<T> State<T> {
         }
     }
 
-    /// Returns `true` if a failure of the connection counts as a regular close, which ends a body without a
-    /// length. An upstream server that refuses a request and closes with unread bytes resets the connection
-    /// (RFC 9112 §9.6). The client should get the refusal, even if its body may be incomplete.
+    /// Returns `true` if a failure of the connection counts as a regular close, which ends a body without
+    /// a length. An upstream server may refuse a request, and close the connection without reading the
+    /// whole request. The close then resets the connection (RFC 9112 §9.6). The client should get the
+    /// error response, even if its body may be incomplete.
     pub(super) fn may_end_by_reset(&self) -> bool {
         self.phase == Phase::ExpectContent { is_refusal: true }
     }
 
-    /// Handles the end of the response. The rest of the request is then useless.
+    /// Handles the end of the response. Stops sending, because the upstream server no longer needs the
+    /// rest of the request.
     #[inline]
     pub(super) fn handle_end(&mut self) {
         self.phase = Phase::Complete;
@@ -184,8 +191,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Handles a tunnel response. Only a complete request can become a tunnel (RFC 9110 §7.8): unsent parts
-    /// of it would end up in the tunnel.
+    /// Handles a response that opens a tunnel. Returns an error if the request is incomplete (RFC 9110
+    /// §7.8), because its unsent bytes would end up in the tunnel.
     pub(super) fn handle_tunnel(&mut self) -> Result<(), Error> {
         if !self.is_request_sent() {
             return Err(Error::HeadMalformed(http1::Error::UnexpectedMessage));
@@ -204,13 +211,12 @@ impl<T> State<T> {
 }
 
 impl<T> State<T> {
-    /// Returns the time at which the first timeout expires.
+    /// Returns the time at which the first timeout expires, or `None` if no timeout is active.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.timers.deadline(self.awaited(), &self.timeouts)
     }
 
-    /// Records that no data has arrived, if the upstream server must send some. Fails if its timeout has
-    /// expired.
+    /// Records that no data has arrived. Returns an error if a timeout has expired.
     #[inline]
     pub(super) fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
         let awaited = self.awaited();
@@ -219,7 +225,7 @@ impl<T> State<T> {
         self.timers.wait_to_read(is_owed, awaited, &self.timeouts, now)
     }
 
-    /// Records that no data could be written. Fails if the upstream server's timeout has expired.
+    /// Records that no data could be written. Returns an error if a timeout has expired.
     pub(super) fn wait_to_write(&mut self, now: Duration) -> Result<(), Error> {
         self.timers.wait_to_write(self.awaited(), &self.timeouts, now)
     }

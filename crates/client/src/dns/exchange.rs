@@ -1,4 +1,4 @@
-//! Asks DNS servers, one after the other, until one answers.
+//! Queries DNS servers one after the other, until one of them answers.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,17 +14,17 @@ use super::message::{Answer, Kind, Reply, question, reply};
 /// The DNS servers, and the limits of a lookup.
 pub(super) struct Servers {
     pub(super) addresses: Vec<SocketAddr>,
-    /// Time that one server has for one answer.
+    /// Maximum time to wait for one answer from one server.
     pub(super) timeout: Duration,
-    /// Number of rounds over all servers.
+    /// Number of attempts for each server.
     pub(super) attempts: u32,
 }
 
 impl Servers {
-    /// Returns the first answer.
+    /// Returns the first answer, or `None` if the name does not exist or has no address of this kind.
     ///
     /// # Errors
-    /// No server answers in time, or all servers refuse.
+    /// Returns an error if no server answers in time, or if all servers refuse.
     pub(super) async fn ask(&self, name: &str, kind: Kind) -> io::Result<Option<Answer>> {
         let mut failure = io::Error::other("no DNS server is configured");
         for _ in 0..self.attempts {
@@ -52,8 +52,8 @@ async fn ask_one(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Repl
     }
 }
 
-/// Asks over UDP with a random port and a random id. An attacker must guess both to forge an answer (RFC
-/// 5452). Ignores messages that do not answer the question.
+/// Sends the query over UDP, with a random port and a random id. An attacker must guess the port and the
+/// id to forge an answer (RFC 5452). Ignores messages that do not answer the query.
 async fn ask_by_udp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Reply> {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -72,7 +72,7 @@ async fn ask_by_udp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<R
     }
 }
 
-/// Asks over TCP. A length precedes each message (RFC 1035 §4.2.2).
+/// Sends the query over TCP. On TCP, a length precedes each message (RFC 1035 §4.2.2).
 async fn ask_by_tcp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<Reply> {
     let id = random_id();
     let question = question(id, name, kind)?;
@@ -84,11 +84,11 @@ async fn ask_by_tcp(address: SocketAddr, name: &str, kind: Kind) -> io::Result<R
     reply(&bytes, id, name, kind).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the id of a new query, which protects against forged answers (RFC 5452 §9.2).
+/// Returns a random id for a query, which protects against forged answers (RFC 5452 §9.2).
 fn random_id() -> u16 {
     u16::from_ne_bytes(random_bytes())
 }
 
-/// Size of the receive buffer. The standard maximum without extensions is 512 bytes (RFC 1035 §4.2.1), but
-/// some servers send more.
+/// Size of the receive buffer in bytes. The standard maximum without extensions is 512 bytes (RFC 1035
+/// §4.2.1), but some servers send more.
 const UDP_BYTES_MAX: usize = 1_500;

@@ -1,4 +1,4 @@
-//! DNS questions and answers (RFC 1035 §4). `simple-dns` encodes and decodes them.
+//! Encodes DNS queries and decodes replies (RFC 1035 §4) with `simple-dns`.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 
-/// The requested record type.
+/// The record type of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     A,
     Aaaa,
 }
 
-/// Addresses and their TTL.
+/// The addresses of a name, and the time for which the addresses are valid (TTL).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
     pub(super) addresses: Vec<IpAddr>,
@@ -29,11 +29,11 @@ pub(super) enum Reply {
     Some(Answer),
     /// The reply was truncated.
     Truncated,
-    /// The server could not resolve the name, or refuses to.
+    /// The server could not resolve the name, or refused the query.
     Refused,
 }
 
-/// Returns a question with this id.
+/// Returns the bytes of a query for `name` with the id `id`.
 pub(super) fn question(id: u16, name: &str, kind: Kind) -> io::Result<Vec<u8>> {
     let qtype = match kind {
         Kind::A => TYPE::A,
@@ -46,14 +46,14 @@ pub(super) fn question(id: u16, name: &str, kind: Kind) -> io::Result<Vec<u8>> {
     packet.build_bytes_vec().map_err(|error| invalid(&error))
 }
 
-/// Parses a reply to the question. Returns `None` if the message does not answer this question.
+/// Parses a reply to the query. Returns `None` if the message does not answer this query.
 pub(super) fn reply(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Option<Reply> {
     let packet = Packet::parse(bytes).ok()?;
     let asked = Name::new(name).ok()?;
     let is_answer = packet.id() == id && packet.has_flags(PacketFlag::RESPONSE);
     let repeats_question = match &packet.questions[..] {
         [question] => is_same(&question.qname, &asked),
-        // Servers that do not understand a question may omit it.
+        // A server that does not understand a query may omit the question from the reply.
         [] => !matches!(packet.rcode(), RCODE::NoError | RCODE::NameError),
         _ => false,
     };
@@ -68,7 +68,8 @@ pub(super) fn reply(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Option<Rep
     })
 }
 
-/// Returns the addresses of `name` or of its alias (RFC 1034 §3.6.2). Ignores records of other names.
+/// Returns the addresses of `name`, or of the name that it is an alias for (RFC 1034 §3.6.2). Ignores
+/// records of other names.
 fn addresses(packet: &Packet<'_>, mut name: Name<'_>, kind: Kind) -> Reply {
     let (mut addresses, mut holds) = (Vec::new(), u32::MAX);
     for _ in 0..ALIASES_MAX {
@@ -100,7 +101,7 @@ fn addresses(packet: &Packet<'_>, mut name: Name<'_>, kind: Kind) -> Reply {
     Reply::Some(Answer { addresses, holds: Duration::from_secs(holds.into()) })
 }
 
-/// Compares names, ignoring case (RFC 4343).
+/// Returns `true` if the names are equal, ignoring case (RFC 4343) and a final dot.
 fn is_same(one: &Name<'_>, other: &Name<'_>) -> bool {
     one.to_string().trim_end_matches('.').eq_ignore_ascii_case(other.to_string().trim_end_matches('.'))
 }
@@ -109,5 +110,5 @@ fn invalid(error: &simple_dns::SimpleDnsError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
 }
 
-/// Maximum length of a chain of aliases: longer than real chains, but it ends loops.
+/// Maximum length of a chain of aliases. Real chains are shorter, and the limit ends loops.
 const ALIASES_MAX: usize = 16;

@@ -1,10 +1,12 @@
-//! Name resolution with direct queries to DNS servers, which return the TTL of an answer.
+//! Name resolution with direct queries to DNS servers. DNS servers return the TTL of an answer, unlike
+//! the system's resolver.
 //!
 //! ```text
 //! /etc/hosts ─▶ resolv.conf: which servers, which names ─▶ A and AAAA ─▶ the addresses, and the least of their TTLs
 //! ```
-//! This module has no cache: the caller knows when to ask again. It supports neither DNSSEC nor DNS over TLS.
-//! Like the system's resolver, it trusts the DNS servers and the network path to them.
+//! This module has no cache: the caller decides when to repeat a lookup. The module supports neither
+//! DNSSEC nor DNS over TLS. Like the system's resolver, the module trusts the DNS servers and the network
+//! path to them.
 
 mod message;
 mod exchange;
@@ -23,9 +25,9 @@ use crate::resolve::{Resolve, Resolved, Resolving, ResolvingFor, no_such_name};
 use exchange::Servers;
 use message::{Answer, Kind};
 
-/// Asks DNS servers over UDP, and over TCP if an answer was truncated. `/etc/hosts` has priority, as usual;
-/// `nsswitch.conf` is ignored. Each lookup reads both `/etc/hosts` and `resolv.conf`, so that changes take
-/// effect.
+/// A resolver that queries DNS servers over UDP, and over TCP if an answer was truncated. Entries in
+/// `/etc/hosts` have priority over DNS. The resolver ignores `nsswitch.conf`. The resolver does not cache
+/// `/etc/hosts` or `resolv.conf`, so changes to these files take effect at the next lookup.
 ///
 /// ```no_run
 /// use thruway_client::{DnsResolver, Resolve};
@@ -39,7 +41,7 @@ use message::{Answer, Kind};
 /// ```
 #[derive(Clone, Debug)]
 pub struct DnsResolver {
-    /// The DNS servers; if empty, the servers in `resolv.conf`.
+    /// The DNS servers. If this list is empty, the resolver queries the servers in `resolv.conf`.
     nameservers: Vec<SocketAddr>,
     hosts: PathBuf,
     resolv_conf: PathBuf,
@@ -57,8 +59,8 @@ impl Default for DnsResolver {
 }
 
 impl DnsResolver {
-    /// Returns a resolver that asks these servers one after the other until one answers. It uses the system's
-    /// configuration for everything else.
+    /// Returns a resolver that queries `nameservers` one after the other, until one of them answers. All
+    /// other settings come from the system's configuration.
     pub fn with_nameservers(nameservers: impl IntoIterator<Item = SocketAddr>) -> Self {
         Self { nameservers: nameservers.into_iter().collect(), ..Self::default() }
     }
@@ -72,7 +74,7 @@ impl DnsResolver {
         if !known.is_empty() {
             return Ok(Resolved::new(known, port, None));
         }
-        // If the file is missing, use the defaults of resolv.conf(5).
+        // If `resolv.conf` is missing or invalid, use the defaults that resolv.conf(5) describes.
         let config = Config::parse(std::fs::read(&self.resolv_conf).unwrap_or_default()).unwrap_or_default();
         let servers = self.servers(&config);
         for candidate in candidates(name, &config) {
@@ -106,9 +108,10 @@ impl Resolve for DnsResolver {
     }
 }
 
-/// Asks for addresses of both families. Returns `None` if the name does not exist or has no address. If only
-/// the IPv6 query fails, the result has the IPv4 addresses, because some servers do not answer IPv6 queries
-/// correctly. If the IPv4 query fails, the lookup fails.
+/// Queries the IPv4 and the IPv6 addresses of `name`. Returns `None` if the name does not exist or has no
+/// address. If the IPv4 query fails, the lookup fails. If the IPv6 query fails, the result contains the
+/// IPv4 addresses, because some servers do not answer IPv6 queries correctly. Without IPv4 addresses, a
+/// failed IPv6 query makes the lookup fail.
 async fn ask_both(servers: &Servers, name: &str) -> io::Result<Option<Answer>> {
     let (v4, v6) = tokio::join!(servers.ask(name, Kind::A), servers.ask(name, Kind::Aaaa));
     let (mut answer, v6) = match (v4?, v6) {
@@ -121,8 +124,9 @@ async fn ask_both(servers: &Servers, name: &str) -> io::Result<Option<Answer>> {
     Ok(Some(answer))
 }
 
-/// Returns the names to try, in order. A name with at least `ndots` dots is tried unchanged first; other
-/// names are first tried with the search domains (resolv.conf(5)).
+/// Returns the names to query, in order (resolv.conf(5)). If `name` has at least `ndots` dots, `name`
+/// comes first, and then `name.domain`, where `domain` is the search domain. Otherwise, `name.domain`
+/// comes first. If `name` ends with a dot, the resolver queries only `name`.
 fn candidates(name: &str, config: &Config) -> Vec<String> {
     if name.ends_with('.') {
         return vec![name.to_owned()];
@@ -135,7 +139,8 @@ fn candidates(name: &str, config: &Config) -> Vec<String> {
 
 const DNS_PORT: u16 = 53;
 
-/// Maximum time for each server, so that a second server is asked before the caller's timeout.
+/// Maximum time to wait for one server, in seconds. This limit is short, so that a second server can
+/// answer before the caller's timeout.
 const TIMEOUT_SECONDS_MAX: u32 = 2;
 
 /// Returns the addresses for `name` in `text`, which has the format of `/etc/hosts` (hosts(5)). Ignores case.

@@ -1,4 +1,4 @@
-//! The byte stream between the transport of a connection and the h2 library.
+//! Adapts the transport of a connection to the h2 library.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -9,21 +9,22 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{Gathered, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The received bytes of a connection.
+/// Counts the bytes that a connection has received.
 #[derive(Debug, Default)]
 pub struct ReceivedBytes {
     bytes: Cell<u64>,
-    /// Length of the first frame, from its header (RFC 9113 §4.1), as far as it has arrived.
+    /// Payload length of the first frame (RFC 9113 §4.1), as far as its bytes have arrived.
     first_frame: Cell<u64>,
 }
 
 impl ReceivedBytes {
-    /// Returns the number of received bytes. A change shows that the upstream server is still there.
+    /// Returns the number of received bytes. An increase shows that the upstream server still sends data.
     pub const fn bytes(&self) -> u64 {
         self.bytes.get()
     }
 
-    /// Returns `true` if the first frame has arrived: the upstream server's settings (RFC 9113 §3.4).
+    /// Returns `true` if the first frame has arrived. This frame contains the settings of the upstream
+    /// server (RFC 9113 §3.4).
     pub const fn has_settings(&self) -> bool {
         self.bytes.get() >= FRAME_HEAD_BYTES + self.first_frame.get()
     }
@@ -37,8 +38,8 @@ impl ReceivedBytes {
     }
 }
 
-/// The transport, in the form that the h2 library needs. Written data is buffered until a flush or until the
-/// buffer is full, because the library writes each frame separately.
+/// A transport in the form that the h2 library needs. `ByteStream` buffers written data until a flush or
+/// until the buffer is full, because the library writes each frame separately.
 pub struct ByteStream<T> {
     transport: T,
     output: Gathered,
@@ -46,12 +47,12 @@ pub struct ByteStream<T> {
 }
 
 impl<T: Transport> ByteStream<T> {
-    /// Wraps `transport`. Records received bytes in `heard`.
+    /// Wraps `transport`. Counts received bytes in `heard`.
     pub fn new(transport: T, heard: Rc<ReceivedBytes>) -> Self {
         Self { transport, output: Gathered::default(), heard }
     }
 
-    /// Ready when the buffer can take more data.
+    /// Becomes ready when the buffer has space for more data.
     fn poll_write_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.output.is_full() { self.poll_written(cx) } else { Poll::Ready(Ok(())) }
     }
@@ -62,7 +63,7 @@ impl<T: Transport> ByteStream<T> {
     }
 }
 
-/// No field is pinned.
+/// `ByteStream` can implement `Unpin`, because no field is pinned.
 impl<T> Unpin for ByteStream<T> {}
 
 impl<T: Transport> AsyncRead for ByteStream<T> {
@@ -112,6 +113,7 @@ impl<T: Transport> AsyncWrite for ByteStream<T> {
     }
 }
 
-/// Length of a frame header. Its first three bytes are the length of the frame's payload.
+/// Length of a frame header in bytes. The first three bytes of the header are the length of the frame's
+/// payload.
 const FRAME_HEAD_BYTES: u64 = 9;
 const LENGTH_BYTES: usize = 3;

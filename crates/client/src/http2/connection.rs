@@ -1,4 +1,4 @@
-//! One HTTP/2 connection, which carries many exchanges.
+//! An HTTP/2 connection, which carries many exchanges.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -20,22 +20,24 @@ use super::head::ConvertedRequest;
 use super::state::{Counted, State};
 use crate::{Config, Error, RequestToSend};
 
-/// The settings of HTTP/2 connections. Limits and timeouts of responses are in [`Config`], as for HTTP/1.1.
+/// The settings of HTTP/2 connections. [`Config`] contains the limits and timeouts of responses, as for
+/// HTTP/1.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Config {
-    /// Number of body bytes that an upstream server may send on one stream before they are read. The default
-    /// is 256 KiB. A larger window is faster over long distances. The window of the connection is a hundred
-    /// times as large, and a connection never has more than a hundred streams, even if the server allows
-    /// more. Otherwise unread bodies of some exchanges would block the others.
+    /// Number of body bytes that an upstream server may send on one stream before the client reads them.
+    /// The default is 256 KiB. A larger window is faster over long distances. The window of the
+    /// connection is 100 times as large. A connection never has more than 100 streams, even if the server
+    /// allows more. Otherwise, unread bodies of some exchanges would block the other exchanges.
     pub stream_window_bytes: u32,
-    /// Time without received data after which a ping is sent, while the upstream server owes a response. The
-    /// default is 10 s. If the server answers two pings and sends nothing else, further pings follow every
-    /// five minutes, because servers close connections with more frequent pings.
+    /// Time without received data after which the connection sends a ping. The connection sends pings
+    /// only while an exchange is active. The default is 10 s. If the server answers two pings and sends
+    /// nothing else, the connection sends a ping only about every five minutes. More frequent pings make
+    /// some servers close the connection.
     pub ping_after: Duration,
-    /// Time to wait for the answer to a ping. Then the connection and its exchanges fail. The default is 10
-    /// s.
+    /// Maximum time to wait for the answer to a ping. After this time, the connection and its exchanges
+    /// fail. The default is 10 s.
     pub ping_timeout: Duration,
-    /// Time for which a connection without exchanges is kept. The default is 30 s.
+    /// Time after which a connection without exchanges is closed. The default is 30 s.
     pub idle: Duration,
 }
 
@@ -61,28 +63,30 @@ impl Http2Config {
     }
 }
 
-/// A connection to an upstream server. Clones share the connection. It is closed when all clones and
-/// exchanges are gone.
+/// A connection to an upstream server. Clones share the connection. The connection closes when all clones
+/// and exchanges are dropped.
 #[derive(Clone)]
 pub struct Connection {
     send: SendRequest<Bytes>,
     state: Rc<State>,
     config: Config,
     scheme: Scheme,
-    /// Maximum number of concurrent exchanges, if the upstream server allows that many. The window of the
-    /// connection has space for one stream window each.
+    /// Maximum number of concurrent exchanges. The window of the connection has space for this number of
+    /// stream windows. The upstream server may set a lower limit.
     exchanges_max: usize,
 }
 
-/// Moves the bytes of a connection until it ends. Run it on the same thread as the exchanges.
+/// A future that moves the bytes of a connection, and completes when the connection ends. Run the driver
+/// on the same thread as the exchanges.
 pub struct Driver(Pin<Box<dyn Future<Output = ()>>>);
 
 impl Connection {
-    /// Creates a connection over the new `transport`, and its driver. The driver reads the time from `clock`.
-    /// If `deadlines` is set, it wakes the driver.
+    /// Creates a connection on `transport`, which must be new. Also creates the driver of the connection,
+    /// which reads the time from `clock`. `deadlines`, if set, wakes the driver when a time limit
+    /// expires.
     ///
     /// # Errors
-    /// The transport has failed.
+    /// Returns an error if the transport has failed.
     pub async fn new<T: Transport>(
         transport: T,
         config: &Config,
@@ -115,7 +119,7 @@ impl Connection {
             let mut watch = watch;
             poll_fn(|cx| {
                 loop {
-                    // The exchanges report failures themselves.
+                    // The exchanges report a failure of the connection, so the driver does not report it.
                     if Pin::new(&mut library).poll(cx).is_ready() {
                         return Poll::Ready(());
                     }
@@ -147,7 +151,7 @@ impl Connection {
         self.state.is_over.get() || matches!(is_ready, Poll::Ready(Err(_)))
     }
 
-    /// Returns `true` if the connection has no exchange, and no task waits to start one.
+    /// Returns `true` if the connection has no exchange, and no task is waiting to start an exchange.
     pub fn is_idle(&self) -> bool {
         self.state.exchanges.get() == 0 && self.state.awaiting_settings.borrow().is_empty()
     }
@@ -157,11 +161,11 @@ impl Connection {
         PingRequest(self.state.clone())
     }
 
-    /// Returns `true` if the upstream server accepts upgrades as extended CONNECT (RFC 8441 §3). Waits until
-    /// its settings have arrived.
+    /// Returns `true` if the upstream server accepts upgrades as extended CONNECT requests (RFC 8441 §3).
+    /// Waits until the settings of the server have arrived.
     ///
     /// # Errors
-    /// The connection has ended before that.
+    /// Returns an error if the connection ends before the settings arrive.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect on the connection.
@@ -179,13 +183,14 @@ impl Connection {
         .await
     }
 
-    /// Starts an exchange. `write_head` appends the head of the request in the form of HTTP/1.1, and
-    /// optionally the start of the body. A GET with an upgrade becomes an extended CONNECT. Send it only if
-    /// the server [accepts upgrades](Self::takes_upgrades). Other requests lose their `Upgrade` field (RFC
-    /// 9110 §7.8).
+    /// Starts an exchange. `write_head` appends the head of the request in HTTP/1.1 format, and
+    /// optionally the start of the body. The connection sends a GET request with an upgrade as an
+    /// extended CONNECT request. Start a request with an upgrade only if the server [accepts
+    /// upgrades](Self::takes_upgrades). The connection removes the `Upgrade` field from other requests
+    /// (RFC 9110 §7.8).
     ///
     /// # Errors
-    /// The connection has ended, or the request is invalid in HTTP/2.
+    /// Returns an error if the connection has ended, or if HTTP/2 cannot express the request.
     pub fn start(
         &mut self,
         request: RequestToSend,
@@ -211,24 +216,26 @@ impl Connection {
     }
 }
 
-/// Requests a ping on a connection if other code suspects that the upstream server is gone.
+/// A handle for code that suspects that the upstream server is gone. The handle requests a ping on the
+/// connection.
 pub struct PingRequest(Rc<State>);
 
 impl PingRequest {
-    /// Allows one more ping than usual, as after the start of an exchange. The ping is sent after
-    /// [`ping_after`](Http2Config::ping_after) without received data, if the server owes a response.
+    /// Allows the connection to send one more ping than usual, as the start of an exchange does. If an
+    /// exchange is active, the connection sends this ping after the time
+    /// [`ping_after`](Http2Config::ping_after) without received data.
     pub fn ask(&self) {
         self.0.has_begun.set(true);
         self.0.watching.borrow().iter().for_each(Waker::wake_by_ref);
     }
 
-    /// Returns `true` if no more exchanges can start.
+    /// Returns `true` if no more exchanges can start on the connection.
     pub fn is_over(&self) -> bool {
         self.0.is_over.get()
     }
 }
 
-/// Marks the connection as over when its driver is dropped.
+/// Ends the shared state of the connection when the driver is dropped.
 struct Ending(Rc<State>);
 
 impl Drop for Ending {
@@ -249,7 +256,7 @@ enum ConnectionCheck {
     IsOver,
 }
 
-/// Checks that the upstream server is still there and that the connection is needed.
+/// Checks if the upstream server still responds, and if the connection is still needed.
 struct Watch {
     pings: PingPong,
     config: Http2Config,
@@ -257,7 +264,7 @@ struct Watch {
     clock: Clock,
     deadline: Option<Deadline>,
     received: u64,
-    /// Time at which data last arrived, or an exchange last existed.
+    /// Time at which the connection was created or last received data.
     since: Duration,
     asked_at: Option<Duration>,
 }
@@ -301,7 +308,8 @@ impl Watch {
         if self.asked_at.is_some() || !is_needed {
             return ConnectionCheck::IsOver;
         }
-        // This fails if an earlier ping is unanswered, which serves the same purpose.
+        // `send_ping` fails if an earlier ping is unanswered. The earlier ping serves the same purpose,
+        // so the error is ignored.
         let _ = self.pings.send_ping(Ping::opaque());
         self.asked_at = Some(now);
         self.state.asked.set(self.state.asked.get().saturating_add(1));
@@ -310,8 +318,8 @@ impl Watch {
         ConnectionCheck::Asks
     }
 
-    /// Returns the time without received data after which a ping is sent. The start of an exchange allows one
-    /// more early ping, so that the exchange fails soon if the server is gone.
+    /// Returns the time without received data after which the connection sends the next ping. The start
+    /// of an exchange allows one more early ping, so that the exchange fails soon if the server is gone.
     fn ping_after(&self) -> Duration {
         let most = PINGS_IN_A_ROW + u32::from(self.state.has_begun.get());
         let is_asked_enough = self.state.asked.get() >= most;
@@ -339,22 +347,24 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// Number of stream windows in the window of the connection.
+/// Number of stream windows that fit into the window of the connection.
 const STREAMS: u32 = 100;
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
 /// Maximum number of request bytes that wait on one stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Maximum number of streams of dropped exchanges for which the h2 library still ignores late frames. It
-/// remembers each one for a second.
+/// Maximum number of reset streams that the h2 library remembers, each for one second. The library
+/// ignores late frames on these streams. Dropping an exchange resets its stream.
 const RESETS_REMEMBERED: usize = 1024;
 
-/// Maximum number of late frames on forgotten streams. The library resets the stream for each one. Beyond
-/// this number, it closes the connection with all exchanges. A new connection is opened before that.
+/// Maximum number of late frames on streams that the h2 library no longer remembers. The library answers
+/// each late frame with a stream reset. Above this number, the library closes the connection and all its
+/// exchanges. `GIVEN_UP_MAX` is smaller, so the caller opens a new connection before the library closes
+/// the old connection.
 const LATE_FRAMES_MAX: usize = 1 << 16;
 
-/// Maximum number of pings between two responses. gRPC servers treat a fourth one as an attack if less than
-/// five minutes have passed since the previous ping (`too_many_pings`).
+/// Maximum number of pings between two responses. A gRPC server treats the fourth ping as an attack
+/// (`too_many_pings`) if less than five minutes have passed since the previous ping.
 const PINGS_IN_A_ROW: u32 = 2;
 const PING_SELDOM: Duration = Duration::from_secs(310);

@@ -18,8 +18,8 @@ use crate::timers::{Awaited, Timers};
 use crate::upgrade::Upgrade;
 use crate::{Config, Error, ResponseEvent, Timeouts};
 
-/// A request and its response while they are in progress. Dropping an unfinished exchange resets its stream;
-/// the connection stays open.
+/// A request and its response while they are in progress. Dropping an unfinished exchange resets its
+/// stream. The connection stays open.
 pub struct Exchange {
     sending: Sending,
     phase: Phase,
@@ -37,17 +37,17 @@ pub struct Exchange {
     response: ResponseFuture,
     content: Option<RecvStream>,
     interim_responses: u32,
-    /// The most recent head or trailer section. Events borrow it.
+    /// The most recent head or trailer section, from which events borrow.
     head: Received,
     piece: Bytes,
 
     counted: Counted,
 }
 
-/// A stream that has become a tunnel. Dropping it resets the stream unless it has ended.
+/// A stream that has become a tunnel. Dropping the tunnel resets the stream, unless the stream has ended.
 pub type Tunnel = Http2Stream<Counted>;
 
-/// The initial parts of an exchange.
+/// The initial values of an exchange.
 pub(super) struct Parts {
     pub(super) response: ResponseFuture,
     pub(super) send: SendStream<Bytes>,
@@ -60,13 +60,14 @@ pub(super) struct Parts {
 /// The part of the request that is still to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sending {
-    /// This number of body bytes.
+    /// The rest of a body of known length.
     Bytes { remaining: u64 },
-    /// A body of unknown length.
+    /// The rest of a body of unknown length.
     Chunked,
-    /// Nothing is left.
+    /// The client has sent the whole request.
     Complete,
-    /// The request is incomplete, but the upstream server does not want the rest.
+    /// The client has stopped sending an incomplete request, because the upstream server does not want
+    /// the rest.
     Stopped,
 }
 
@@ -105,19 +106,20 @@ impl Exchange {
         self.config.timeouts
     }
 
-    /// Replaces the timeouts from the config.
+    /// Replaces the timeouts of this exchange.
     pub const fn set_timeouts(&mut self, timeouts: Timeouts) {
         self.config.timeouts = timeouts;
     }
 
-    /// Returns `true` if the response is complete. The unsent rest of the request is then never sent.
+    /// Returns `true` if the response is complete. The exchange then never sends the rest of the request.
     pub fn is_complete(&self) -> bool {
         self.phase == Phase::Complete
     }
 
-    /// Returns `true` if more of the request body can be sent. It returns `false` after the whole body was
-    /// sent, the response is complete, or the upstream server has reset the stream. Until then, the server
-    /// may read on, even after an error status (RFC 9113 §8.1).
+    /// Returns `true` if the caller can send more of the request body. Returns `false` after the whole
+    /// body was sent, after the end of the response, and after the upstream server has reset the stream.
+    /// After an error status, the result can be `true`, because the server may still read the body (RFC
+    /// 9113 §8.1).
     pub const fn wants_content(&self) -> bool {
         matches!(self.sending, Sending::Bytes { .. } | Sending::Chunked)
     }
@@ -127,10 +129,10 @@ impl Exchange {
         self.first.is_empty() && !self.wants_content()
     }
 
-    /// Ready when the flow-control windows allow sending more of the body.
+    /// Becomes ready when the flow-control windows allow the caller to send more of the body.
     ///
     /// # Errors
-    /// A timeout has expired.
+    /// Returns an error if a timeout has expired.
     pub fn poll_write_capacity(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         if self.poll_first(cx, now)?.is_pending() {
             return Poll::Pending;
@@ -138,11 +140,11 @@ impl Exchange {
         self.poll_capacity(cx, now, 1).map_ok(drop)
     }
 
-    /// Sends some of `content`, and removes that part from it. Data that is no longer
-    /// [wanted](Self::wants_content) is removed without being sent.
+    /// Sends bytes from the start of `content`, and removes these bytes from `content`. If the upstream
+    /// server no longer [wants](Self::wants_content) the body, removes all bytes without sending them.
     ///
     /// # Errors
-    /// A timeout has expired, or the body is longer than the head has announced.
+    /// Returns an error if a timeout has expired, or if the body is longer than the head has announced.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -167,10 +169,10 @@ impl Exchange {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends the body with `trailers`.
+    /// Ends the request body. Sends `trailers` at the end of a body of unknown length.
     ///
     /// # Errors
-    /// The body is shorter than the head has announced.
+    /// Returns an error if the body is shorter than the head has announced.
     pub fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
         match self.sending {
             Sending::Bytes { .. } => return Err(Error::RequestContentTooShort),
@@ -180,7 +182,8 @@ impl Exchange {
             }
             Sending::Chunked => {
                 self.sending = Sending::Complete;
-                // This fails if the stream has ended. The response reports that.
+                // `send_trailers` fails if the stream has ended. Reading the response reports the same
+                // error.
                 let _ = self.send.send_trailers(field_map(trailers));
             }
             Sending::Complete | Sending::Stopped => {}
@@ -199,7 +202,8 @@ impl Exchange {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for flow-control capacity. Returns at least 1 if `wanted` is not 0.
+    /// Waits until the flow-control windows allow sending data. Returns the number of bytes that can be
+    /// sent, which is at least 1 if `wanted` is not 0.
     fn poll_capacity(
         &mut self,
         cx: &mut Context<'_>,
@@ -215,7 +219,7 @@ impl Exchange {
                     return Poll::Pending;
                 }
                 Poll::Ready(Some(Ok(capacity))) => room = capacity,
-                // The response reports the end of the stream.
+                // Reading the response reports the end of the stream.
                 Poll::Ready(Some(Err(_)) | None) => {
                     self.stop_sending();
                     return Poll::Ready(Ok(usize::MAX));
@@ -226,7 +230,7 @@ impl Exchange {
         Poll::Ready(Ok(room))
     }
 
-    /// Sends data. Ignores the error of an ended stream, because the response reports it.
+    /// Sends data. Ignores the error of an ended stream, because reading the response reports this error.
     fn send(&mut self, data: Bytes, is_last: bool) {
         if self.sending != Sending::Stopped {
             let _ = self.send.send_data(data, is_last);
@@ -240,11 +244,11 @@ impl Exchange {
     }
 
     /// Returns the next event of the response. First sends the part of the body that was written together
-    /// with the head. After the end, it returns the end again.
+    /// with the head. After the `End` event, returns `End` again.
     ///
     /// # Errors
-    /// The stream or connection ended too early, a timeout has expired, or the upstream server broke a rule.
-    /// The exchange is over.
+    /// Returns an error if the stream or connection ended too early, a timeout has expired, or the
+    /// upstream server broke a rule. The exchange cannot continue after an error.
     pub fn poll_event(
         &mut self,
         cx: &mut Context<'_>,
@@ -267,8 +271,8 @@ impl Exchange {
             if self.interim_responses > self.config.limits.interim_responses {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::InterimResponsesTooMany)));
             }
-            // HTTP/2 has no status 101 (RFC 9113 §8.6). A client that received it would take the following
-            // bytes for another protocol.
+            // HTTP/2 has no status 101 (RFC 9113 §8.6). A client that received this status would
+            // interpret the following bytes as another protocol.
             if interim.status() == http::StatusCode::SWITCHING_PROTOCOLS {
                 return Poll::Ready(Err(Error::HeadMalformed(http1::Error::UnexpectedMessage)));
             }
@@ -293,7 +297,7 @@ impl Exchange {
                 self.content = Some(content);
                 return Poll::Ready(Ok(ResponseEvent::Tunnel(self.head.as_head())));
             }
-            // The tunnel was refused, so the request is complete.
+            // The server refused the tunnel, so the exchange ends the request stream.
             self.send(Bytes::new(), true);
         }
         self.head = Received::head(&head, &self.config.limits).map_err(Error::HeadMalformed)?;
@@ -307,7 +311,8 @@ impl Exchange {
         Poll::Ready(Ok(ResponseEvent::Final(self.head.as_head(), body_length)))
     }
 
-    /// Returns the way to find the end of the body. The h2 library verifies an announced length.
+    /// Returns the rule that determines the end of the body. If a length was announced, the h2 library
+    /// verifies it.
     fn body_length(&self) -> BodyLength {
         let head = self.head.as_head();
         if self.response_to == ResponseTo::Head || head.status.is_without_content() {
@@ -315,7 +320,7 @@ impl Exchange {
         }
         let length = head.field("content-length");
         match length.and_then(|value| http1::parse_content_length(value.as_bytes()).ok()) {
-            // Trailers can follow an empty body.
+            // Trailers can follow an empty body, so the length 0 does not complete the response.
             Some(0) | None => BodyLength::Chunked,
             Some(bytes) => BodyLength::Bytes(bytes),
         }
@@ -335,8 +340,8 @@ impl Exchange {
                 }
                 Poll::Ready(Some(Ok(data))) if data.is_empty() => {}
                 Poll::Ready(Some(Ok(data))) => {
-                    // This fails only for more bytes than have arrived. A caller without capacity does not
-                    // poll.
+                    // `release_capacity` fails only for more bytes than have arrived. The window opens
+                    // again at once, because a caller without capacity does not poll.
                     let _ = content.flow_control().release_capacity(data.len());
                     self.piece = data;
                     self.note_answered();
@@ -358,7 +363,7 @@ impl Exchange {
         Poll::Ready(Ok(ResponseEvent::End(self.head.field_lines())))
     }
 
-    /// Returns the tunnel. Returns `None` unless the response was a [tunnel](ResponseEvent::Tunnel).
+    /// Returns the tunnel, or `None` if the response has not opened a [tunnel](ResponseEvent::Tunnel).
     pub fn into_tunnel(self) -> Option<Tunnel> {
         let Self { phase, send, content, mut counted, .. } = self;
         counted.note_complete();
@@ -371,7 +376,8 @@ impl Exchange {
         self.counted.note_answered();
     }
 
-    /// Records the end of the response. The rest of the request is then useless.
+    /// Records the end of the response. If the request is incomplete, resets the stream, because the
+    /// upstream server does not need the rest.
     fn complete(&mut self) {
         self.phase = Phase::Complete;
         self.counted.note_complete();
@@ -382,8 +388,8 @@ impl Exchange {
     }
 }
 
-/// Returns the error for a stream that ended without a response. Requests that the upstream server reports as
-/// not processed may always be sent again (RFC 9113 §8.7).
+/// Returns the error for a stream that ended without a response. If the upstream server reports that it
+/// has not processed the request, the request may always be sent again (RFC 9113 §8.7).
 fn error_before_head(error: &h2::Error) -> Error {
     match error.reason() {
         Some(Reason::REFUSED_STREAM) if error.is_remote() => Error::StreamRefused,
@@ -394,20 +400,20 @@ fn error_before_head(error: &h2::Error) -> Error {
 }
 
 impl Exchange {
-    /// Returns the time at which to poll again if no event has happened.
+    /// Returns the time at which to poll again if no event has happened before, or `None` if no timeout
+    /// is active.
     pub fn deadline(&self) -> Option<Duration> {
         self.timers.deadline(self.awaited(), &self.config.timeouts)
     }
 
-    /// Records that no data has arrived, if the upstream server must send some. Fails if its timeout has
-    /// expired.
+    /// Records that no data has arrived. Returns an error if a timeout has expired.
     fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
         let awaited = self.awaited();
         let is_owed = awaited == Awaited::Content || self.is_request_sent();
         self.timers.wait_to_read(is_owed, awaited, &self.config.timeouts, now)
     }
 
-    /// Records that no data could be sent. Fails if the upstream server's timeout has expired.
+    /// Records that no data could be sent. Returns an error if a timeout has expired.
     fn wait_to_write(&mut self, now: Duration) -> Result<(), Error> {
         self.timers.wait_to_write(self.awaited(), &self.config.timeouts, now)
     }

@@ -1,5 +1,5 @@
-//! Converts heads: HTTP/1.1 requests to requests of the h2 library, and its responses to version-independent
-//! responses (RFC 9113 §8.2, §8.3).
+//! Converts heads between HTTP/1.1 and the h2 library (RFC 9113 §8.2, §8.3). Requests are converted from
+//! HTTP/1.1, and responses are converted to a form that does not depend on the HTTP version.
 
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -16,15 +16,15 @@ use crate::upgrade::Upgrade;
 pub struct ConvertedRequest {
     /// The head of the request.
     pub head: http::Request<()>,
-    /// Number of bytes in the HTTP/1.1 head. The body follows them.
+    /// Number of bytes in the HTTP/1.1 head. The start of the body may follow the head.
     pub used: usize,
-    /// The upgrade that the request asks for, if any.
+    /// The upgrade that the request asks for, or `None` if it asks for no upgrade.
     pub(super) upgrade: Option<Upgrade>,
 }
 
 impl ConvertedRequest {
-    /// Converts `bytes`. Returns `None` if they are not a request, or not one that HTTP/2 can express. That
-    /// is an error of the caller.
+    /// Converts the HTTP/1.1 request head at the start of `bytes`. Returns `None` if the head is invalid,
+    /// or if HTTP/2 cannot express the request. The caller must not pass such a head.
     pub fn of(bytes: &[u8], scheme: Scheme, asks_for_upgrade: bool) -> Option<Self> {
         let limits = Limits {
             request_target_bytes: u32::MAX,
@@ -62,12 +62,12 @@ fn to_library(head: &RequestHead<'_>, scheme: Scheme) -> Option<http::Request<()
             fields.append(name, HeaderValue::from_bytes(line.value.as_bytes()).ok()?);
         }
     }
-    // Trailers are forwarded, and some servers send them only to clients with this field.
+    // The exchange forwards trailers. Some servers send trailers only to clients that send this field.
     fields.insert(TE, HeaderValue::from_static("trailers"));
     Some(request)
 }
 
-/// Converts a trailer section for the h2 library.
+/// Converts a trailer section to the type of the h2 library.
 pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     let mut fields = HeaderMap::new();
     for line in lines {
@@ -82,12 +82,13 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     fields
 }
 
-/// Returns `true` if a field must not be forwarded. `TE` belongs to this connection.
+/// Returns `true` if a field must not be forwarded, because it applies to a single connection. `TE` also
+/// applies to a single connection.
 fn is_left_out(name: FieldName<'_>) -> bool {
     name.is_of_connection() || name.is("te")
 }
 
-/// Received field lines, in the form that events borrow.
+/// The field lines of a received head or trailer section. Events borrow from this value.
 #[derive(Default)]
 pub(super) struct Received {
     status: Option<StatusCode>,
@@ -160,8 +161,9 @@ impl Received {
     }
 }
 
-/// Initial capacity, enough for most heads.
+/// Initial number of field lines in the index. This capacity is enough for most heads, and the index
+/// grows for larger heads.
 const FIELD_LINES: usize = 64;
 
-/// Larger than the limit of any gateway.
+/// Maximum number of field lines in a request. This number is larger than the limit of any gateway.
 const FIELD_LINES_MAX: u32 = 20_000;

@@ -1,11 +1,13 @@
-//! HTTP/2 connections to upstream servers (RFC 9113) with the `h2` library: many exchanges on one connection.
+//! HTTP/2 connections to upstream servers (RFC 9113), with the `h2` library. One connection carries many
+//! exchanges.
 //!
 //! ```text
 //! Connection::new ──▶ Connection (clones share it) ──start──▶ Exchange, as over HTTP/1.1
 //!                └──▶ Driver: a future that moves bytes, sends pings, and ends with the connection
 //! ```
-//! An exchange is polled like an HTTP/1.1 exchange. It returns the same events and errors. An upgrade becomes
-//! an extended CONNECT, and a successful answer to that becomes the 101 that answers an upgrade.
+//! The caller polls an exchange like an HTTP/1.1 exchange, and gets the same events and errors. The
+//! connection sends an upgrade as an extended CONNECT request. The exchange reports a successful response
+//! to an extended CONNECT request as a 101 response.
 //!
 //! ```no_run
 //! use std::future::poll_fn;

@@ -12,24 +12,25 @@ use super::byte_stream::ReceivedBytes;
 pub(super) struct State {
     pub(super) exchanges: Cell<usize>,
     pub(super) heard: Rc<ReceivedBytes>,
-    /// Number of exchanges that were dropped before their end.
+    /// Number of exchanges that were dropped before their response was complete.
     pub(super) given_up: Cell<u32>,
     /// Number of pings since the upstream server last answered a request.
     pub(super) asked: Cell<u32>,
-    /// Number of bytes received when the most recent ping was sent or answered.
+    /// Number of bytes received before the most recent ping was sent or answered.
     pub(super) asked_behind: Cell<u64>,
-    /// `true` if an exchange has started since the last ping, or if the server may be gone.
+    /// `true` if, since the last ping, an exchange has started or other code has requested a ping.
     pub(super) has_begun: Cell<bool>,
-    /// Wakes the driver.
+    /// The waker of the driver.
     pub(super) watching: RefCell<Option<Waker>>,
-    /// `true` if no more exchanges may start: the connection has ended, or too many exchanges were dropped.
+    /// `true` if no more exchanges can start: the connection has ended, or too many exchanges were
+    /// dropped.
     pub(super) is_over: Cell<bool>,
     /// `true` if the h2 library has processed the upstream server's settings.
     pub(super) has_settings: Cell<bool>,
     pub(super) awaiting_settings: RefCell<Vec<Waker>>,
 }
 
-/// Counts an exchange, or the tunnel that it has become, until it is dropped.
+/// Counts an exchange, or the tunnel of this exchange, as active until this value is dropped.
 pub struct Counted {
     state: Rc<State>,
     is_complete: bool,
@@ -42,8 +43,8 @@ impl Counted {
         Self { state, is_complete: false }
     }
 
-    /// Records that a part of the response was read. Data that had arrived before the last ping does not
-    /// count as an answer.
+    /// Records that the caller has read a part of the response. Resets the number of pings, unless all of
+    /// the data had arrived before the last ping.
     pub(super) fn note_answered(&self) {
         if self.state.heard.bytes() > self.state.asked_behind.get() {
             self.state.asked.set(0);
@@ -70,8 +71,9 @@ impl Drop for Counted {
 }
 
 impl State {
-    /// Wakes the tasks that wait for the upstream server's settings, if the h2 library has them. The library
-    /// has processed all received data when it waits for more.
+    /// Wakes the tasks that wait for the upstream server's settings, if the settings have arrived. Call
+    /// this function when the h2 library waits for more data, because the library has then processed the
+    /// settings.
     pub(super) fn note_settings(&self) {
         if !self.has_settings.get() && self.heard.has_settings() {
             self.has_settings.set(true);
@@ -90,5 +92,6 @@ impl fmt::Debug for Counted {
     }
 }
 
-/// Number of dropped exchanges after which a new connection is opened: see `LATE_FRAMES_MAX`.
+/// Number of dropped exchanges after which the connection accepts no more exchanges: see
+/// `LATE_FRAMES_MAX`.
 const GIVEN_UP_MAX: u32 = 1 << 12;

@@ -1,8 +1,8 @@
-//! Finds the end of a run of bytes of one class, many bytes at a time.
+//! Finds the first byte of a class, such as control characters, and tests many bytes at a time.
 //!
-//! Each class has three implementations: for one byte, for a word of 8 bytes, and for a block of 16 bytes if
-//! the processor supports that. The tests compare all of them with the tables in `thruway_message::token`,
-//! for every byte at every position.
+//! Each class has three implementations: for one byte, for a word of 8 bytes, and for a block of 16
+//! bytes. On x86-64, the implementation for blocks uses vector instructions. The tests compare all
+//! implementations with the tables in `thruway_message::token`, for every byte at every position.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[path = "sse2.rs"]
@@ -16,36 +16,39 @@ use thruway_message::token;
 
 use crate::error::Error;
 
-/// A class of bytes that end a run.
+/// A class of bytes to search for.
 trait Class {
-    /// Returns a bit for each byte of `block` that is in the class. The lowest bit is the first byte.
+    /// Returns a bit for each byte of `block` that is in the class. The lowest bit belongs to the first
+    /// byte. Bits above the lowest set bit may be wrong.
     fn in_block(block: &[u8; 16]) -> u32;
-    /// Marks the bytes of `word` that are in the class, in their high bits. Marks above the lowest one may be
-    /// wrong.
+    /// Sets the high bit of each byte of `word` that is in the class. Bits above the lowest set bit may
+    /// be wrong.
     fn in_word(word: u64) -> u64;
     /// Returns `true` if `byte` is in the class.
     fn has(byte: u8) -> bool;
 }
 
-/// Bytes other than letters, digits and dashes. Names in practice contain only those.
+/// Bytes other than letters, digits and dashes. In practice, field names contain only letters, digits and
+/// dashes.
 struct UnusualInToken;
 
 /// Control characters, including the tab.
 struct Control;
 
-/// Bytes that end the path of a request target: `?`, and bytes that a path must not contain. These are all
-/// bytes except visible ASCII, and also `#`, `<`, `>`, `` ` `` and `\`.
+/// Bytes that end the path of a request target: `?`, and all bytes that a path must not contain. A path
+/// must not contain `#`, `<`, `>`, `` ` ``, `\`, or bytes other than visible ASCII.
 ///
-/// RFC 3986 §3.3 forbids more bytes than this. But clients send `"`, `[`, `]`, `^`, `{`, `|` and `}` in
-/// paths, so the parser accepts them. It rejects `\` because some servers read it as a slash. It rejects the
-/// others because the HTTP/2 library rejects them: every HTTP version must accept the same targets.
+/// RFC 3986 §3.3 also forbids `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths. The parser accepts them
+/// because clients send them. The parser rejects `\` because some servers treat it as a slash. The parser
+/// rejects `#`, `<`, `>` and `` ` `` because the HTTP/2 library rejects them. Every HTTP version must
+/// accept the same targets.
 struct NotInPath;
 
-/// Bytes that a query of a request target must not contain: all bytes except visible ASCII, and also `"`,
-/// `#`, `<` and `>`.
+/// Bytes that the query of a request target must not contain: `"`, `#`, `<`, `>`, and bytes other than
+/// visible ASCII.
 ///
-/// RFC 3986 §3.4 forbids more. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the parser
-/// accepts them.
+/// RFC 3986 §3.4 forbids more bytes. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the
+/// parser accepts these bytes.
 struct NotInQuery;
 
 /// Parses a CRLF at `at`. Returns the start of the next line, or `None` if the CRLF is incomplete (RFC 9112
@@ -61,12 +64,13 @@ pub(crate) fn parse_line_end(view: &[u8], at: usize) -> Result<Option<usize>, Er
     }
 }
 
-/// Returns the first position from `from` on with a byte that is not a token character, or `input.len()`.
+/// Returns the position of the first byte at or after `from` that is not a token character, or
+/// `input.len()`.
 #[inline]
 pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     let at = find::<UnusualInToken>(input, from);
-    // The rare token characters are not in the block and word classes. The colon ends most names, so it is
-    // checked before the table.
+    // `UnusualInToken` also contains some rare token characters, such as `_`. A colon ends most names, so
+    // the code tests for a colon before it uses the table.
     match input.get(at) {
         Some(byte) if *byte != b':' && token::is_token_byte(*byte) => {
             run_end(input, at + 1, token::is_token_byte)
@@ -75,40 +79,41 @@ pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     }
 }
 
-/// Returns the first position from `from` on with a byte that is not allowed in a field value, or
+/// Returns the position of the first byte at or after `from` that is not allowed in a field value, or
 /// `input.len()`.
 #[inline]
 pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
     let at = find::<Control>(input, from);
-    // A tab is a control character that is allowed in a value, but it is rare.
+    // `Control` contains the tab, which is allowed in a value but is rare.
     match input.get(at) {
         Some(b'\t') => run_end(input, at + 1, token::is_field_value_byte),
         _ => at,
     }
 }
 
-/// Returns the first position from `from` on with a question mark or a byte that is not allowed in a path, or
-/// `input.len()`.
+/// Returns the position of the first question mark at or after `from`, or of the first byte that is not
+/// allowed in a path. Returns `input.len()` if no such byte exists.
 #[inline]
 pub(crate) fn path_end(input: &[u8], from: usize) -> usize {
     find::<NotInPath>(input, from)
 }
 
-/// Returns the first position from `from` on with a byte that is not allowed in a query, or `input.len()`.
+/// Returns the position of the first byte at or after `from` that is not allowed in a query, or
+/// `input.len()`.
 #[inline]
 pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
     find::<NotInQuery>(input, from)
 }
 
-/// Returns the end of the run of bytes for which `is_inside` is `true`, byte by byte. After one rare byte,
-/// more rare bytes are likely.
+/// Returns the position of the first byte at or after `from` for which `is_inside` returns `false`. Tests
+/// single bytes, because more rare bytes often follow a rare byte.
 #[cold]
 fn run_end(input: &[u8], from: usize, is_inside: fn(u8) -> bool) -> usize {
     let length = input[from..].iter().take_while(|byte| is_inside(**byte)).count();
     from + length
 }
 
-/// Returns the first position from `from` on with a byte of the class, or `input.len()`.
+/// Returns the position of the first byte at or after `from` that is in the class, or `input.len()`.
 #[inline]
 fn find<C: Class>(input: &[u8], from: usize) -> usize {
     let mut at = from;

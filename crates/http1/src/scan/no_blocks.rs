@@ -1,8 +1,8 @@
-//! Byte classes in blocks of 16 bytes for any processor: two words of 8 bytes.
+//! Tests blocks of 16 bytes on any processor, as two words of 8 bytes.
 
 use super::words;
 
-/// Marks the bytes that are not letters, digits or dashes.
+/// Marks all bytes except letters, digits and dashes.
 #[inline]
 pub(super) fn unusual_in_token(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::unusual_in_token)
@@ -26,7 +26,8 @@ pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::not_in_query)
 }
 
-/// Returns only the lowest bit, because the callers use only this one and the others may be wrong.
+/// Returns a mask with only the lowest mark. The callers need only this mark, and the marks above it may
+/// be wrong.
 #[inline]
 fn in_two_words(block: &[u8; 16], mark: fn(u64) -> u64) -> u32 {
     let [low, high] = [0, 8].map(|at| {

@@ -1,15 +1,16 @@
-//! Byte classes in blocks of 16 bytes with SSE2, which every x86-64 processor has.
+//! Tests blocks of 16 bytes with SSE2 instructions, which every x86-64 processor has.
 //!
-//! This is the only unsafe code of this crate: the compiler requires it for vector instructions.
-//! `no_blocks.rs` is the equivalent for other processors and for miri.
-#![expect(unsafe_code, reason = "vector instructions; see the comments on safety")]
+//! Each function for a class returns a mask with one bit for each byte. This is the only module of this
+//! crate with unsafe code, because Rust requires `unsafe` for vector instructions. `no_blocks.rs`
+//! replaces this module on other processors and in Miri.
+#![expect(unsafe_code, reason = "vector instructions; the SAFETY comments explain why each use is sound")]
 
 use core::arch::x86_64::{
     __m128i, _mm_add_epi8, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128,
     _mm_set1_epi8,
 };
 
-/// Marks the bytes that are not letters, digits or dashes.
+/// Marks all bytes except letters, digits and dashes.
 #[inline]
 pub(super) fn unusual_in_token(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
@@ -54,7 +55,7 @@ pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
         let bytes = load(block);
-        // `"` and `#` differ in the lowest bit only.
+        // `"` and `#` differ only in the lowest bit.
         let quote_or_hash = _mm_cmpeq_epi8(_mm_or_si128(bytes, repeat(1)), repeat(b'#'));
         to_bits(_mm_or_si128(is_not_visible_or_angle_bracket(bytes), quote_or_hash))
     }
@@ -64,10 +65,11 @@ pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
 fn is_not_visible_or_angle_bracket(bytes: __m128i) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
-        // As signed numbers, bytes above 127 are below the exclamation mark.
+        // The comparison is signed, so bytes above 127 are negative and smaller than the exclamation
+        // mark.
         let not_visible = _mm_cmplt_epi8(bytes, repeat(b'!'));
         let delete = _mm_cmpeq_epi8(bytes, repeat(DELETE));
-        // `<` and `>` differ in the second bit only.
+        // `<` and `>` differ only in the second-lowest bit.
         let angle_bracket = _mm_cmpeq_epi8(_mm_or_si128(bytes, repeat(2)), repeat(b'>'));
         _mm_or_si128(not_visible, _mm_or_si128(delete, angle_bracket))
     }
@@ -85,18 +87,19 @@ fn repeat(byte: u8) -> __m128i {
     unsafe { _mm_set1_epi8(byte.cast_signed()) }
 }
 
-/// Sets all bits of each byte that is one of the `count` bytes starting at `first`.
+/// Returns a vector in which all bits of a byte are set if the input byte is in the range. The range has
+/// `count` bytes and begins with `first`.
 #[inline]
 fn is_in_range(bytes: __m128i, first: u8, count: u8) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe {
-        // SSE2 has no unsigned comparison, so the range is moved to the lowest signed numbers.
+        // SSE2 has no unsigned comparison, so the addition moves the range to the lowest signed numbers.
         let moved = _mm_add_epi8(bytes, repeat(LOWEST.wrapping_sub(first)));
         _mm_cmplt_epi8(moved, repeat(LOWEST + count))
     }
 }
 
-/// Returns one bit for each byte.
+/// Returns a mask with the high bit of each byte.
 #[inline]
 fn to_bits(bytes: __m128i) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
@@ -106,5 +109,5 @@ fn to_bits(bytes: __m128i) -> u32 {
 const ALL: u32 = 0xffff;
 const DELETE: u8 = 0x7f;
 
-/// The lowest signed number, as a byte.
+/// The lowest signed 8-bit number, as an unsigned byte.
 const LOWEST: u8 = 0x80;

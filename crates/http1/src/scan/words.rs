@@ -1,6 +1,6 @@
-//! Byte classes in words of 8 bytes.
+//! Tests words of 8 bytes. To mark a byte, these functions set its high bit in the result.
 
-/// Marks the bytes that are not letters, digits or dashes.
+/// Marks all bytes except letters, digits and dashes.
 #[inline]
 pub(super) fn unusual_in_token(word: u64) -> u64 {
     let low = word & !HIGH_BITS;
@@ -28,7 +28,7 @@ pub(super) fn not_in_path(word: u64) -> u64 {
 /// Marks all bytes except visible ASCII, and also `"`, `#`, `<` and `>`.
 #[inline]
 pub(super) fn not_in_query(word: u64) -> u64 {
-    // `"` and `#` differ in the lowest bit only.
+    // `"` and `#` differ only in the lowest bit.
     let quote_or_hash = equal(word | repeat(1), b'#');
     (not_visible(word) | angle_bracket(word) | quote_or_hash) & HIGH_BITS
 }
@@ -39,20 +39,19 @@ fn not_visible(word: u64) -> u64 {
     !at_least(low, b'!') | at_least(low, DELETE) | word
 }
 
-/// Marks `<` and `>`, which differ in the second bit only.
+/// Marks `<` and `>`, which differ only in the second-lowest bit.
 #[inline]
 fn angle_bracket(word: u64) -> u64 {
     equal(word | repeat(2), b'>')
 }
 
-/// Marks the bytes of `low` that are at least `bound`. Requires that the high bit of each byte of `low` is
-/// clear.
+/// Marks the bytes of `low` that are at least `bound`. The high bit of each byte of `low` must be clear.
 #[inline]
 fn at_least(low: u64, bound: u8) -> u64 {
     low + repeat(0x80 - bound)
 }
 
-/// Marks the lowest byte that equals `byte`. Marks above it may be wrong.
+/// Marks the lowest byte that equals `byte`. Marks above the lowest mark may be wrong.
 #[inline]
 fn equal(word: u64, byte: u8) -> u64 {
     let difference = word ^ repeat(byte);

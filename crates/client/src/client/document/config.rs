@@ -11,48 +11,49 @@ use crate::url::Url;
 /// The URL of a document, and the settings for fetching it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DocumentConfig {
-    /// The URL.
+    /// The URL of the document.
     pub url: DocumentUrl,
-    /// Time until the document is fetched again. The default is 10 minutes. A server can shorten it with
-    /// `Cache-Control`, but not extend it.
+    /// Time until the document is fetched again. The default is 10 minutes. A server can shorten this
+    /// time with `Cache-Control`, but cannot extend it.
     pub kept_for: Duration,
-    /// Maximum age of a document that cannot be fetched again. An older document is not used. The default is
-    /// 24 hours. A longer time tolerates longer failures of the server or the network. Risk: during such a
-    /// failure, information that the server has withdrawn stays in use for as long. If this time is shorter
-    /// than `kept_for`, it also limits `kept_for`.
+    /// Maximum age of a document that cannot be fetched again. An older document is not used. The default
+    /// is 24 hours. A longer time tolerates longer failures of the server or the network. Risk: during
+    /// such a failure, callers still use information that the server has withdrawn. If this time is
+    /// shorter than `kept_for`, it also limits `kept_for`.
     pub age_max: Duration,
     /// Minimum interval between two fetches, even after failures and when callers request a fetch. The
     /// default is 10 s.
     pub rest: Duration,
-    /// Maximum time of a fetch. The default is 10 s.
+    /// Maximum duration of a fetch. The default is 10 s.
     pub within: Duration,
     /// Maximum size of the document in bytes. The default is 1 MiB.
     pub bytes_max: usize,
-    /// The accepted media types (`Accept`). The default is any.
+    /// The accepted media types (`Accept`). The default accepts any media type.
     pub accept: String,
-    /// The TLS settings. The default is `None`: the system's trust store.
+    /// The TLS settings. With the default `None`, the client uses the system's trust store.
     pub tls: Option<Arc<TlsConnector>>,
 }
 
-/// The URL of a document: with `https`, or on this machine.
+/// The URL of a document. Either the scheme is `https`, or the host is this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DocumentUrl(String);
 
 /// The reason that a URL cannot be used for a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidDocumentUrl {
-    /// The URL has the scheme `http` and the host is not this machine. Others on the network path could
-    /// change the document.
+    /// The scheme of the URL is `http`, and the host is not this machine. An attacker on the network path
+    /// could change the document.
     NotSecured,
-    /// The text is not a URL with the scheme `https` and a host.
+    /// The text is not a valid `https` or `http` URL.
     Syntax,
 }
 
 impl DocumentConfig {
-    /// Returns the settings for the document at `url`, with defaults for the rest.
+    /// Returns the settings for the document at `url`. All other settings have their defaults.
     ///
     /// # Errors
-    /// The URL is invalid or not secure.
+    /// Returns an error if `url` is invalid, or if an attacker could change the document on the network
+    /// path.
     pub fn new(url: impl Into<String>) -> Result<Self, InvalidDocumentUrl> {
         let url = url.into();
         check(&url)?;

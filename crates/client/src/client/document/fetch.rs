@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::super::{Client, ClientConfig, ClientError, Response};
 use super::DocumentConfig;
 
-/// The source of a document.
+/// The settings of a document, and the client that fetches it.
 pub(super) struct Source {
     pub(super) config: DocumentConfig,
     client: Client,
@@ -19,13 +19,13 @@ pub(super) struct Source {
 /// The reason that a fetch failed.
 #[derive(Debug)]
 pub(super) enum FetchError {
-    /// There was no response, or only a part of it.
+    /// No response arrived, or only a part of a response arrived.
     Client(ClientError),
-    /// The server responded with another status than 200.
+    /// The server responded with a status other than 200.
     Status(StatusCode),
     /// The fetch took too long.
     TimedOut,
-    /// The document is unusable. The text is the reason of the failure.
+    /// The document is unusable, for the reason in this text.
     Useless(String),
 }
 
@@ -35,7 +35,7 @@ impl Source {
         Self { config, client }
     }
 
-    /// Fetches the document. Returns the result of `read`, and the time for which it is fresh.
+    /// Fetches the document. Returns the result of `read`, and the time for which the document is fresh.
     pub(super) async fn fetch<T, E: fmt::Display>(
         &self,
         read: &dyn Fn(&[u8]) -> Result<T, E>,
@@ -47,7 +47,7 @@ impl Source {
         Ok((value, said.map_or(longest, |said| said.min(longest))))
     }
 
-    /// Returns the body, and the time for which it is fresh according to the server.
+    /// Returns the response body, and the time for which the body is fresh according to the server.
     async fn ask(&self) -> Result<(Bytes, Option<Duration>), FetchError> {
         let request = self.client.get(self.config.url.as_str()).field("Accept", &self.config.accept);
         let response = request.send().await.map_err(FetchError::Client)?;
@@ -60,8 +60,8 @@ impl Source {
     }
 }
 
-/// Returns the time for which a response is fresh, if the response specifies it (RFC 9111 §5.2.2). Its age on
-/// arrival is subtracted.
+/// Returns the time for which the response is still fresh, or `None` if the response does not specify it
+/// (RFC 9111 §5.2.2). Subtracts the `Age` of the response.
 fn fresh_for(response: &Response) -> Option<Duration> {
     let number = |text: &str| text.trim().trim_matches('"').parse().ok();
     let age = response.field("age").and_then(|age| number(age.as_str()?)).unwrap_or(0);

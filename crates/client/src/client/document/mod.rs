@@ -1,12 +1,13 @@
-//! Caches small documents from other servers, such as key sets. A document is fetched again when its maximum
-//! age is over, or when a caller does not find an entry in it.
+//! Caches small documents from other servers, such as key sets. The cache fetches a document again when
+//! the document is no longer fresh, or when a caller does not find an entry in the document.
 //!
 //! ```text
 //!               for a while              asked for, or old
 //! Fetching ─▶ Resting ────────▶ Waiting ─────────────────▶ Fetching
 //! ```
-//! One thread with its own runtime fetches each document. So readers can be on any thread and do not wait. If
-//! a fetch fails, the previous document stays in use until it is [`DocumentConfig::age_max`] old.
+//! A separate thread with a tokio runtime fetches each document. Readers can therefore be on any thread
+//! and do not wait. If a fetch fails, the previous document stays in use until its age is
+//! [`DocumentConfig::age_max`].
 
 mod config;
 mod fetch;
@@ -29,8 +30,8 @@ use tokio::time::timeout;
 pub use config::{DocumentConfig, DocumentUrl, InvalidDocumentUrl};
 use fetch::Source;
 
-/// A document that is fetched by its URL and kept in parsed form. Clones share it. Fetching ends with the
-/// last clone.
+/// A document that is fetched from a URL and cached in parsed form. Clones share the document. The
+/// fetches stop when the last clone is dropped.
 ///
 /// ```no_run
 /// use thruway_client::{DocumentConfig, KeptDocument};
@@ -44,12 +45,13 @@ pub struct KeptDocument<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// A parsed document and the time of its fetch, for [`KeptDocument::start_with`]. Clones share it.
+/// A parsed document and the time of its fetch, for [`KeptDocument::start_with`]. Clones share the
+/// document.
 pub struct FetchedDocument<T>(Arc<Fetched<T>>);
 
 struct Fetched<T> {
     value: T,
-    /// Start of the fetch, on the monotonic clock.
+    /// Start of the fetch, as a time of the monotonic clock.
     at: Duration,
 }
 
@@ -72,22 +74,22 @@ enum State {
     Asked,
     /// A fetch is running.
     Fetching,
-    /// The last fetch was so recent that no other fetch may start.
+    /// The last fetch ended less than [`DocumentConfig::rest`] ago, so no fetch may start.
     Resting,
-    /// A fetch starts when a caller requests it or when the document is old.
+    /// The next fetch starts when a caller requests it, or when the document is no longer fresh.
     Waiting,
 }
 
 impl<T> Shared<T> {
-    /// Returns the result of `look` on the document unless that is too old at the time `now`.
+    /// Returns the result of `look` on the document, or `None` if no document exists or the document is
+    /// too old at the time `now`.
     fn read_at<R>(&self, now: Duration, look: impl FnOnce(&T) -> R) -> Option<R> {
         let fetched = self.fetched.load();
         let usable = fetched.as_deref().filter(|fetched| now.saturating_sub(fetched.at) < self.age_max);
         usable.map(|fetched| look(&fetched.value))
     }
 
-    /// Records a finished attempt that returned no document. The next fetch starts after the minimum
-    /// interval.
+    /// Records that a fetch ended without a document. The next fetch starts after the minimum interval.
     fn rest(&self) {
         let rest = |stage: &mut Stage| {
             *stage = Stage { state: State::Resting, fetches: stage.fetches.wrapping_add(1) }
@@ -97,7 +99,8 @@ impl<T> Shared<T> {
 }
 
 impl<T: Send + Sync + 'static> KeptDocument<T> {
-    /// Starts to fetch the document. `read` parses it, or returns the reason that it is unusable.
+    /// Starts to fetch the document. `read` parses the body, or returns the reason that the body is
+    /// unusable.
     pub fn start<E: fmt::Display>(
         config: DocumentConfig,
         read: impl Fn(&[u8]) -> Result<T, E> + Send + 'static,
@@ -105,7 +108,8 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         Self::start_with(config, None, read)
     }
 
-    /// Starts to fetch the document, and uses `known` until the first fetch succeeds. `known` keeps its age.
+    /// Starts to fetch the document, and uses `known` until the first fetch succeeds. The age of `known`
+    /// still counts from the fetch of `known`.
     pub fn start_with<E: fmt::Display>(
         config: DocumentConfig,
         known: Option<FetchedDocument<T>>,
@@ -135,19 +139,21 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
 }
 
 impl<T> KeptDocument<T> {
-    /// Returns the result of `look` on the document. `None` before the first fetch succeeds, and when the
-    /// document is older than [`DocumentConfig::age_max`].
+    /// Returns the result of `look` on the document. Returns `None` before the first fetch succeeds, and
+    /// when the document is older than [`DocumentConfig::age_max`].
     pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
         self.shared.read_at(Clock::system().now(), look)
     }
 
-    /// Returns the last document that was fetched, however old it is. `None` before the first fetch succeeds.
+    /// Returns the most recently fetched document, regardless of its age. Returns `None` before the first
+    /// fetch succeeds.
     pub fn fetched(&self) -> Option<FetchedDocument<T>> {
         self.shared.fetched.load_full().map(FetchedDocument)
     }
 
-    /// Requests a fetch, because a caller misses an entry in the document. The future completes when the
-    /// fetch has ended, with success or not. Returns `None` if the last fetch was too recent.
+    /// Requests a fetch. Call this function if an entry is missing in the document. The future completes
+    /// when the fetch has succeeded or failed. Returns `None` if the last fetch ended less than
+    /// [`DocumentConfig::rest`] ago.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel the fetch.
@@ -170,7 +176,7 @@ impl<T> KeptDocument<T> {
     }
 }
 
-/// Keeps the document current by fetching it repeatedly, until the last clone of this value is dropped.
+/// Fetches the document repeatedly, until the last clone of the document is dropped.
 fn run<T, E: fmt::Display>(
     shared: Weak<Shared<T>>,
     stages: watch::Receiver<Stage>,
@@ -183,8 +189,9 @@ fn run<T, E: fmt::Display>(
     }
 }
 
-/// Creates a runtime with `build`. If that fails, for example because descriptors are used up, it wakes the
-/// waiting tasks and tries again later. Returns `None` when the last clone of the document is dropped.
+/// Creates a runtime with `build`. If `build` fails, for example because no file descriptors are free,
+/// wakes the waiting tasks and tries again later. Returns `None` when the last clone of the document is
+/// dropped.
 fn runtime<T>(
     shared: &Weak<Shared<T>>,
     rest: Duration,
@@ -240,7 +247,8 @@ async fn keep<T, E: fmt::Display>(
     }
 }
 
-/// Waits until the document must be fetched again. Returns `false` when its last clone is dropped.
+/// Waits until the document must be fetched again. Returns `false` when the last clone of the document is
+/// dropped.
 async fn is_due<T>(
     weak: &Weak<Shared<T>>,
     stages: &mut watch::Receiver<Stage>,
@@ -255,7 +263,7 @@ async fn is_due<T>(
     !is_forgotten && enter(weak, State::Fetching)
 }
 
-/// Enters the state. Returns `false` if the last clone of the document was dropped.
+/// Sets the current state to `state`. Returns `false` if the last clone of the document was dropped.
 fn enter<T>(weak: &Weak<Shared<T>>, state: State) -> bool {
     let shared = weak.upgrade();
     if let Some(shared) = &shared {
