@@ -158,7 +158,7 @@ impl McpClient {
         let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };
         let mut outcome = self.perform_in(&negotiated, &call).await;
         // The server rejected the call before it ran the tool: the tool has changed, or the client has
-        // never listed it.
+        // never listed the tool.
         if is_header_mismatch(&outcome) && Box::pin(self.list_tools_anew()).await.is_ok() {
             let negotiated = self.negotiated().await?;
             let mirrored = self.mirrored(&negotiated, name, &arguments)?;

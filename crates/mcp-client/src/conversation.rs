@@ -72,8 +72,8 @@ pub(super) struct Waiter {
     pub(super) request_timeouts: RequestTimeouts,
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) queue: Option<Arc<Queue>>,
-    /// Receives the questions and messages of the server for this request. Without it, the handlers of this
-    /// client receive them.
+    /// Receives the questions and messages of the server for this request. Without a requester, the
+    /// handlers of this client receive them.
     pub(super) requester: Option<Arc<dyn Requester>>,
     /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,

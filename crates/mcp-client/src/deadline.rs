@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until};
 use super::error::McpClientError;
 use super::requester::Unsent;
 
-/// Receives each progress report of a request. Returns a message if a client of the bridge must first read
-/// earlier messages. The caller then delivers the returned message.
+/// Receives each progress report of a request. Returns `None`, or a message that the bridge can send to its
+/// client only after the client has read earlier messages. The caller then delivers this message.
 pub type OnProgress = Arc<dyn Fn(ProgressNotificationParams) -> Option<Unsent> + Send + Sync>;
 
 /// The callback for the progress reports of a request, and the time of the last report.

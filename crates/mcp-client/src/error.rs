@@ -154,7 +154,7 @@ impl fmt::Display for McpClientError {
             Self::SessionEnded => {
                 f.write_str("the server ended the session, and also the session that replaced it")
             }
-            Self::Start(kind) => write!(f, "cannot start the server: {kind}"),
+            Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),
             Self::Status(status) => write!(f, "the server answered with status {status}"),
             Self::TaskCancelled => f.write_str("the task was canceled"),
             Self::TimedOut => f.write_str("the server did not answer before the timeout"),

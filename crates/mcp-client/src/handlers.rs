@@ -57,8 +57,8 @@ pub(super) struct Handlers {
     pub(super) is_shared: bool,
 }
 
-/// Receives each notification about a task. Returns a message if a client of the bridge must first read
-/// earlier messages. The caller then delivers the returned message.
+/// Receives each notification about a task. Returns `None`, or a message that the bridge can send to its
+/// client only after the client has read earlier messages. The caller then delivers this message.
 pub type OnTask = Arc<dyn Fn(&Notification<'_>) -> Option<Unsent> + Send + Sync>;
 
 /// Receives each log message that the client cannot assign to one client of a bridge, and the origin of the
@@ -119,7 +119,7 @@ impl fmt::Debug for Handlers {
     }
 }
 
-/// Converts a request that a legacy server sent to a question.
+/// Converts a request from a legacy server to a question.
 pub(super) fn question(request: &Request<'_>) -> Result<InputRequest, Error> {
     match &*request.method {
         methods::ELICITATION_CREATE => {

@@ -44,9 +44,10 @@ struct Table {
     /// The questions of the server that the client is currently answering. Removing an entry stops the
     /// answer.
     asked: Vec<(RequestId, oneshot::Sender<()>)>,
-    /// Canceled calls without an answer, if several clients of a bridge share this client. The value is the
-    /// time until which the server may still work on the call. A message of the server that names no
-    /// request may belong to such a call, so no other client of the bridge may receive the message.
+    /// Calls that were canceled before their answer arrived. Used only if several clients of a bridge share
+    /// this client. The value is the time until which the server may still work on the call. A message of
+    /// the server that names no request may belong to such a call, so no other client of the bridge may
+    /// receive the message.
     given_up: HashMap<i64, Instant, BuildHasherDefault<ById>>,
 }
 
@@ -77,8 +78,8 @@ pub(super) struct Waiting {
     pub(super) progress: Option<Arc<Progress>>,
     /// Receives the changes, if the request is a subscription.
     pub(super) queue: Option<Arc<Queue>>,
-    /// Receives the questions and messages of the server for this request. Without it, the handlers of this
-    /// client receive them.
+    /// Receives the questions and messages of the server for this request. Without a requester, the
+    /// handlers of this client receive them.
     pub(super) requester: Option<Arc<dyn Requester>>,
     /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,

@@ -25,7 +25,7 @@ pub struct McpClientOptions {
     /// [`timeout`](Self::timeout).
     pub probe_timeout: Duration,
     /// Maximum size of a message from the server, in bytes. Default: 16 MiB. A call fails if its answer is
-    /// larger.
+    /// larger than this limit.
     pub message_bytes_max: usize,
     /// Maximum number of times that the server may ask questions before it returns the result of a call
     /// (2026-07-28). Default: 10.

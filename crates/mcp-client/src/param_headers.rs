@@ -60,8 +60,8 @@ impl ReceivedParamHeaders {
     }
 }
 
-/// The last list of tools, with the headers that their arguments require. Empty until the first forwarded
-/// call that needs a check.
+/// The last list of tools, with the headers that the arguments of each tool require. Empty until the first
+/// forwarded call that needs a check.
 #[derive(Default, Debug)]
 pub(super) struct ListedParamHeaders {
     pub(super) listed: ArcSwapOption<Listed>,

@@ -1,5 +1,5 @@
 //! Requesters: the original clients of forwarded requests, when several clients of a bridge share one
-//! connection. Also messages that wait until a requester reads.
+//! connection. This module also defines messages that wait until a requester has read earlier messages.
 
 use std::fmt;
 use std::future::Future;
@@ -69,7 +69,8 @@ pub trait UnsentMessage: fmt::Debug + Send + Sync {
 /// A message that is lost unless the caller delivers it.
 pub type Unsent = Box<dyn UnsentMessage>;
 
-/// Limits the time that the task that reads a stream of the server waits for slow clients.
+/// Time budget for waits for slow clients. During such a wait, the task that reads the stream of the server
+/// reads nothing.
 ///
 /// On a stream that serves one client, the task waits without limit, because only that client is affected.
 /// The wait counts toward the timeouts of the calls on the stream. On a stream that serves several clients,
@@ -101,7 +102,7 @@ impl WaitBudget {
     }
 }
 
-/// Maximum delay that a slow client causes at once for the other clients of a shared stream.
+/// Maximum duration of one wait for a slow client, on a stream that several clients share.
 pub const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Divisor for refilling the budget: the budget regains one tenth of the elapsed time.

@@ -18,8 +18,8 @@ pub(super) struct SchemaCost {
 /// The state while this module visits all parts of a schema.
 struct WalkState<'s> {
     root: &'s Value,
-    /// The references that this module is currently following. The number is the depth in the checked value
-    /// at which it began to follow the reference.
+    /// The references that this module is currently following. Each entry also contains the depth in the
+    /// checked value at which the reference was found.
     open: Vec<(&'s str, usize)>,
     /// Current depth in the checked value.
     depth: usize,
@@ -128,7 +128,7 @@ impl<'s> WalkState<'s> {
             return *known;
         }
         if let Some((_, depth)) = self.open.iter().find(|(open, _)| *open == reference) {
-            // A second visit at the same depth would recurse without end.
+            // The schema refers to itself for the same value, so the evaluation would never end.
             return if *depth == self.depth { SchemaCost::TOO_MUCH } else { SchemaCost::RECURSION };
         }
         let pointer = reference.strip_prefix('#').filter(|pointer| self.is_plain(pointer));

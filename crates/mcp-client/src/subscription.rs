@@ -218,8 +218,8 @@ impl Conversation {
     fn is_resubscribed(&self, negotiated: &Arc<NegotiatedProtocol>) -> bool {
         let stands = || self.current().is_some_and(|current| Arc::ptr_eq(&current, negotiated));
         self.resubscription.0.store(false, Ordering::Release);
-        // If the session ended before this store, no other task was started, so this task must continue. If
-        // another task was started after the store, this task ends.
+        // If the session ended before the flag was cleared, no other task was started, so this task must
+        // continue. If another task was started afterwards, this task ends.
         stands() || self.resubscription.0.swap(true, Ordering::AcqRel)
     }
 }

@@ -55,7 +55,7 @@ impl<'a> Polls<'a> {
     /// Ignores a temporary failure of a poll and increases the delay before the next poll.
     ///
     /// # Errors
-    /// The error is permanent, or the client is closed.
+    /// Fails if the error is permanent, or if the client is closed.
     pub(super) fn forgive(&mut self, error: McpClientError) -> Result<(), McpClientError> {
         if !error.is_temporary() || self.client.is_closed() {
             return Err(error);
@@ -65,10 +65,11 @@ impl<'a> Polls<'a> {
         Ok(())
     }
 
-    /// Waits until the next poll.
+    /// Waits until it is time for the next poll.
     ///
     /// # Errors
-    /// The time limit is reached. Returns the error of the last poll, if it failed, or `TimedOut`.
+    /// Fails after the time limit: returns the error of the last poll, or `TimedOut` if the last poll
+    /// succeeded.
     pub(super) async fn pause(&mut self) -> Result<(), McpClientError> {
         sleep(self.pace.max(self.rest)).await;
         if Instant::now() < self.latest {

@@ -79,7 +79,7 @@ pub(crate) struct Attempts {
 pub(crate) enum RefusalReason {
     /// The proof of possession (DPoP) must contain the nonce from the response.
     Nonce,
-    /// The server requires a token, or another token.
+    /// The server requires a token, or a token other than the token in the request.
     Token(Challenge),
     /// The server requires more scopes.
     Scopes(Challenge),
@@ -173,8 +173,8 @@ impl Authorizer {
         known
     }
 
-    /// Obtains a token that the server may accept. Returns the outcome of another request if that request
-    /// has already tried this.
+    /// Obtains a token that the server may accept. If another request has already tried this, returns the
+    /// outcome of that attempt.
     async fn replace(
         self: &Arc<Self>,
         used: &Arc<SentCredentials>,
@@ -297,8 +297,8 @@ impl Authorizer {
     }
 
     /// Returns the scopes to request: the scopes of the last token, the scopes that the server demands, and
-    /// the configured scopes. If the challenge names no scopes and no scopes are configured, the scopes in
-    /// the metadata of the server count as demanded.
+    /// the configured scopes. If neither the challenge nor the configuration contains scopes, requests the
+    /// scopes in the metadata of the server.
     fn scopes(&self, challenge: &Challenge, oauth_context: &OAuthContext, last: Option<&Token>) -> Scopes {
         let wanted = &self.oauth.scopes;
         let general = oauth_context.resource.scopes_supported.as_ref().filter(|_| wanted.is_empty());

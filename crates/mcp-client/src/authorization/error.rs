@@ -66,8 +66,8 @@ pub enum OAuthError {
     TokenUnbound,
     /// A request to this URL failed without a complete response.
     Unreachable(Box<str>, ClientError),
-    /// A server named this URL, which is on this machine or in a private network, but the server itself is
-    /// not (RFC 9728 §7.7).
+    /// A server named this URL, which is on this machine or in a private network. The server itself is
+    /// farther away, so the client does not send requests to this URL (RFC 9728 §7.7).
     UrlTooNear(Box<str>),
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for OAuthError {
             }
             Self::Status(url, status) => write!(f, "`{url}` answered with status {status}"),
             Self::TokenInvalid => f.write_str("the authorization server issued an unusable token"),
-            Self::TokenRejected => f.write_str("the server rejected a token that was just issued for it"),
+            Self::TokenRejected => f.write_str("the server rejected a token that had just been issued"),
             Self::TokenUnbound => {
                 f.write_str("the authorization server issued a token that is not bound to the client's key")
             }

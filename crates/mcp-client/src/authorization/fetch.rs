@@ -34,7 +34,8 @@ impl Fetch {
         Self { client, server }
     }
 
-    /// Returns a copy for URLs that the user has configured. Such URLs may be on this machine.
+    /// Returns a copy of this value for URLs that the user has configured. Such URLs may be on this
+    /// machine.
     pub(super) fn for_configured_urls(&self) -> Self {
         Self::new(self.client.clone(), HostScope::Machine)
     }
@@ -113,7 +114,8 @@ async fn collect(url: &HttpUrl, response: Response) -> Result<Bytes, OAuthError>
     content.map_err(|error| OAuthError::Unreachable(quoted(url.as_str()), error))
 }
 
-/// Maximum size of a response, in bytes. Metadata has a few hundred bytes, and tokens have a few thousand.
+/// Maximum size of a response, in bytes. Metadata documents have a few hundred bytes, and responses with
+/// tokens have a few thousand bytes.
 const DOCUMENT_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum number of redirects within an origin, for example to the path with a trailing slash.

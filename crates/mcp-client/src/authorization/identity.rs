@@ -57,8 +57,8 @@ impl RegisteredClient {
         Self { secret: Secret::Key(Arc::new(key)), ..Self::public(id) }
     }
 
-    /// Sets the issuer with which this client is registered, which is the URL of an authorization server.
-    /// The client identifies itself to no other issuer.
+    /// Sets the issuer with which this client is registered. The issuer is the URL of an authorization
+    /// server. The client identifies itself to no other issuer.
     ///
     /// A client with a secret must set the issuer. Otherwise a malicious MCP server could name an issuer of
     /// its own, which would receive the secret. For other clients, the default is the first issuer that the

@@ -31,12 +31,12 @@ pub trait UserAgent: Send + Sync + 'static {
     /// [`redirect_uri`](Self::redirect_uri).
     ///
     /// With a separate URI for each issuer, the client can tell the answers of different issuers apart (RFC
-    /// 9700 §4.4.2.2). Otherwise, a malicious issuer could make the client send it the authorization code
-    /// of another issuer.
+    /// 9700 §4.4.2.2). Otherwise, a malicious issuer could receive the authorization code of another issuer
+    /// from the client.
     ///
     /// If this method and [`redirect_uri`](Self::redirect_uri) return different URIs, the client accepts an
     /// answer only at the redirect URI of its login. Then [`log_in`](Self::log_in) must return an absolute
-    /// URL, or a URL that starts with the path.
+    /// URL, or a URL that starts with the path of the redirect URI.
     ///
     /// # Errors
     /// The user agent cannot receive redirects.
@@ -183,8 +183,8 @@ impl RedirectAnswer {
     }
 }
 
-/// The scope that requests a refresh token. With a refresh token, the client can renew a token without the
-/// person.
+/// The scope that requests a refresh token. With a refresh token, the client can renew a token while the
+/// person is absent.
 pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
 pub(super) const AUTHORIZATION_CODE: &str = "authorization_code";

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
 
-/// The number of logins in progress, and the end of the last one.
+/// The number of logins in progress, and the end of the last login.
 #[derive(Default)]
 pub(super) struct Logins(Mutex<State>);
 

@@ -18,7 +18,7 @@ mod fetch;
 mod resource;
 mod server;
 
-// steps to a token
+// obtaining a token
 mod scopes;
 mod random;
 mod dpop;
@@ -201,8 +201,9 @@ impl OAuth {
         Self { authorizers: Authorizers::default(), ..self }
     }
 
-    /// Sets the registered client. Default: the client registers itself, if the authorization server
-    /// permits registration. A client with a secret needs [`of_issuer`](RegisteredClient::of_issuer).
+    /// Sets the client that is registered with the authorization server. Default: the client registers
+    /// itself, if the authorization server permits registration. A client with a secret needs
+    /// [`of_issuer`](RegisteredClient::of_issuer).
     #[must_use]
     pub fn client(self, client: RegisteredClient) -> Self {
         Self { client: Some(client), ..self.changed() }

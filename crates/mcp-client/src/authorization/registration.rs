@@ -39,7 +39,8 @@ pub(super) async fn register(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": wanted_method(metadata).as_str(),
-        // OpenID Connect Dynamic Client Registration 1.0 §2: the default would be `web`.
+        // OpenID Connect Dynamic Client Registration 1.0 §2: without this member, the authorization server
+        // assumes `web`.
         "application_type": application_type(redirect_uri),
     });
     if !scopes.is_empty() {
@@ -77,7 +78,7 @@ fn wanted_method(metadata: &ServerMetadata) -> Method {
     wanted.into_iter().find(supports).unwrap_or(Method::None)
 }
 
-/// Returns the application type. The application is native if the redirect URI is on this machine, or has
+/// Returns the application type. The application is native if the redirect URI is on this machine, or uses
 /// the URI scheme of an application.
 fn application_type(redirect_uri: &str) -> &'static str {
     let is_web = HttpUrl::parse(redirect_uri).is_some_and(|uri| uri.reach() > HostScope::Machine);

@@ -20,11 +20,11 @@ pub trait TokenStore: Send + Sync + 'static {
     /// unless the grant is a login.
     fn load(&self, key: &str) -> Option<StoredToken>;
 
-    /// Stores a token under this key and replaces the previous one.
+    /// Stores a token under this key and replaces the previous token.
     fn save(&self, key: &str, token: &StoredToken);
 
-    /// Prevents other clients of the store from renewing the token under this key. Waits until the lock is
-    /// free, and locks it until the returned value is dropped. The client may drop the future before it
+    /// Prevents other clients of the store from renewing the token under this key. Waits for the lock, and
+    /// holds the lock until the caller drops the returned value. The client may drop the future before it
     /// resolves. By default, this method does not lock anything.
     ///
     /// The lock is necessary because most refresh tokens are valid for one renewal, and some servers treat
@@ -35,7 +35,7 @@ pub trait TokenStore: Send + Sync + 'static {
     }
 }
 
-/// A lock on a token. Dropping it releases the lock.
+/// A lock on a token. Dropping this value releases the lock.
 pub type TokenLock = Box<dyn Send>;
 
 /// Future that resolves to a [`TokenLock`].

@@ -30,7 +30,7 @@ impl TokenRecord {
 
     /// Waits until no other client renews the token, or until [`TURN_WAIT`] has passed.
     pub(super) async fn lock_renewal(&self) -> RenewalLock {
-        // A client that holds the lock for longer has probably crashed.
+        // A client that holds the lock for longer than [`TURN_WAIT`] has probably crashed.
         RenewalLock { _lock: timeout(TURN_WAIT, self.store.lock(&self.key)).await.ok() }
     }
 

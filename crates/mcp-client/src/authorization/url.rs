@@ -81,13 +81,14 @@ impl HttpUrl {
         self.has_origin_of(other) && is_below
     }
 
-    /// Resolves a `Location` header against this URL, if it is a URL or an absolute path.
+    /// Resolves the value of a `Location` header against this URL. Returns `None` unless the value is a URL
+    /// or an absolute path.
     pub(super) fn join(&self, location: &str) -> Option<Self> {
         self.0.join(location).ok().and_then(|url| Self::parse(url.as_str()))
     }
 
-    /// Returns the well-known URL for this URL: the path of this URL follows the well-known prefix (RFC
-    /// 8414 §3.1, RFC 9728 §3.1).
+    /// Returns the well-known URL in which the path of this URL follows the well-known prefix (RFC 8414
+    /// §3.1, RFC 9728 §3.1).
     pub(super) fn well_known(&self, name: &str) -> Self {
         self.at(&format!("/.well-known/{name}{}", self.path().trim_end_matches('/')))
     }
@@ -97,7 +98,7 @@ impl HttpUrl {
         self.at(&format!("/.well-known/{name}"))
     }
 
-    /// Returns the well-known URL for this URL: the well-known prefix follows the path of this URL (OpenID
+    /// Returns the well-known URL in which the well-known prefix follows the path of this URL (OpenID
     /// Connect Discovery 1.0 §4).
     pub(super) fn well_known_below(&self, name: &str) -> Self {
         self.at(&format!("{}/.well-known/{name}", self.path().trim_end_matches('/')))

@@ -114,7 +114,7 @@ const STDERR_LINE_BYTES_MAX: usize = 64 << 10;
 /// Lifetime of a child process after which the client resets the restart counter.
 const LIFE_LONG: Duration = Duration::from_mins(1);
 
-/// Maximum number of restarts in a row of a child process that exits within [`LIFE_LONG`].
+/// Maximum number of restarts in a row. Counts the restarts of processes that exit within [`LIFE_LONG`].
 const RESTARTS_MAX: u32 = 5;
 
 /// Base of the pauses before restarts. The second restart waits for twice this time, and each later restart

@@ -276,7 +276,7 @@ fn is_end_of_session(status: StatusCode, outgoing: &Outgoing) -> bool {
 }
 
 /// `true` if the status indicates a temporary failure of the server or a proxy. Excludes status 500,
-/// because the body of such a response may describe an error of the request.
+/// because the body of such a response may describe why the request failed.
 fn is_passing(status: StatusCode) -> bool {
     matches!(
         status,
@@ -288,7 +288,7 @@ fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-/// A timeout that never expires. Used for requests of a call, because the call itself has a timeout.
+/// A timeout that never expires, for HTTP requests whose call has a separate timeout.
 const FOR_EVER: Duration = Duration::MAX;
 
 /// Time without any data, even a comment, after which the client considers the stream of a subscription

@@ -76,8 +76,9 @@ impl Http {
         Ok(events_of(conversation, response))
     }
 
-    /// Reads messages outside of responses, and opens the stream again when it breaks. Ends when the server
-    /// refuses the stream or ends the session, after a permanent error, or when the client is dropped.
+    /// Reads messages outside of responses, and opens the stream again when the stream breaks. Returns when
+    /// the server refuses the stream or ends the session, after a permanent error, or when the client is
+    /// dropped.
     pub(super) async fn listen_on(self: Arc<Self>, weak: Weak<Conversation>, field_lines: FieldLinesBuf) {
         let mut last_event_id = String::new();
         let mut pause = PAUSE;
@@ -137,7 +138,7 @@ impl Http {
     /// no longer needs (2025-11-25, session management).
     async fn leave(&self, field_lines: &FieldLinesBuf) {
         if field_lines.field("Mcp-Session-Id").is_some() {
-            // Errors are ignored: the server has then already ended the session.
+            // Errors are ignored, because they mean that the server has already ended the session.
             let _ = self.end_session(field_lines.clone()).await;
         }
     }
@@ -199,7 +200,7 @@ async fn take(
     }
 }
 
-/// Handles a batch. Returns the answer to request `id` if the batch contains it.
+/// Handles a batch. Returns the answer to request `id` if the batch contains this answer.
 pub(super) async fn take_batch(
     conversation: &Arc<Conversation>,
     id: i64,

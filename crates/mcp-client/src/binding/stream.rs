@@ -118,7 +118,8 @@ impl UnstartedStream {
             } else {
                 tokio::select! {
                     _ = &mut reading => {}
-                    // The result is ignored: a dropped sender closes the stream too.
+                    // The result is ignored, because a dropped sender also means that the stream must
+                    // close.
                     _ = closing.changed() => drop(writing.await),
                 }
             }
@@ -206,7 +207,7 @@ async fn write(
 ) {
     let writing = write_all(&mut output, messages, closing.clone());
     let request_timeouts = async {
-        // The result is ignored: a dropped sender closes the stream too.
+        // The result is ignored, because a dropped sender also means that the stream must close.
         let _ = closing.changed().await;
         tokio::time::sleep(exit_wait).await;
     };

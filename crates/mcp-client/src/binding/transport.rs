@@ -33,7 +33,7 @@ pub(crate) struct Outgoing {
     /// The headers of the message. Only HTTP sends them.
     pub(crate) field_lines: FieldLinesBuf,
     pub(crate) purpose: Purpose,
-    /// `true` if another request can fetch the answer after the event stream with the answer has broken.
+    /// `true` if the client can fetch the answer with another request after the event stream breaks.
     pub(crate) is_resumable: bool,
     /// `true` if the message belongs to a session, which may have ended.
     pub(crate) has_session: bool,
@@ -79,7 +79,7 @@ impl Purpose {
 #[derive(Debug)]
 pub(crate) struct Received<R> {
     pub(crate) answer: Read<R>,
-    /// The id of the session that the answer has started.
+    /// The id of the new session, if the answer starts a session.
     pub(crate) session_id: Option<String>,
 }
 
@@ -135,7 +135,7 @@ pub(super) struct Link {
     pub(super) outbox: mpsc::Sender<Vec<u8>>,
     /// Notifies the writer that no more messages follow. Dropping the sender has the same effect.
     pub(super) closing: watch::Sender<bool>,
-    /// Closed when all tasks of the stream have ended.
+    /// This channel closes when all tasks of the stream have ended.
     pub(super) over: watch::Receiver<()>,
     /// `true` if no more messages can arrive from the server.
     pub(super) is_lost: AtomicBool,
@@ -158,7 +158,7 @@ pub(crate) struct StreamIo {
 /// Receives each line that a child process writes to its standard error.
 pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A child process. Dropping it kills the process.
+/// A child process. Dropping this value kills the process.
 pub(crate) struct Child {
     pub(super) process: tokio::process::Child,
 }

@@ -114,7 +114,7 @@ pub(crate) struct Legacy {
     pub(super) listening: Mutex<Option<Listening>>,
 }
 
-/// Aborts the task that reads messages outside of responses when dropped.
+/// When dropped, aborts the task that reads messages outside of responses.
 #[derive(Debug)]
 pub(super) struct Listening(pub(super) AbortHandle);
 
