@@ -305,7 +305,7 @@ impl Incoming {
     }
 
     /// Returns the origin of a log message that has no requester. Returns `None` if the message arrived
-    /// with the response to a forwarded request whose sender has requested no log messages.
+    /// with the response to a forwarded request: the sender of that request has requested no log messages.
     fn origin_of_log(&self, of: Option<i64>) -> Option<LogOrigin> {
         match of {
             None if self.is_outside_of_calls() => Some(LogOrigin::OutsideOfCalls),

@@ -188,7 +188,7 @@ impl Conversation {
             return Ok(Box::pin(async move {
                 tokio::select! {
                     answered = asking => answered,
-                    () = forgotten => Err(Error::internal("the request to which this question belongs has ended")),
+                    () = forgotten => Err(Error::internal("the request that caused this question has ended")),
                 }
             }));
         }

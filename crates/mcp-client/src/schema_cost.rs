@@ -36,8 +36,8 @@ impl SchemaCost {
     const RECURSION: Self = Self { evaluations: 0, recursions: 1 };
     const TOO_MUCH: Self = Self { evaluations: u64::MAX, recursions: u64::MAX };
 
-    /// Returns the cost of a schema. Supports only references to parts of the same schema. A schema with
-    /// other references has no cost limit.
+    /// Returns the cost of a schema. Supports only references to parts of the same schema. Any other
+    /// reference makes the cost unlimited.
     pub(crate) fn of(schema: &JsonObject) -> Self {
         let mut root = schema.clone();
         root.shift_remove("$id");

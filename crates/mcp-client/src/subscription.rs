@@ -98,7 +98,7 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         };
         let is_acknowledged = std::mem::take(&mut queue.state().is_acknowledged);
         if was_acknowledged && is_acknowledged && !is_told {
-            // The stream ended right after its acknowledgment.
+            // The stream ended right after the server acknowledged it.
             client.conversation.report_everything_changed(&queue);
         }
         was_acknowledged |= is_acknowledged;

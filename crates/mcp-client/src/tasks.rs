@@ -1,5 +1,5 @@
 //! Tool calls that become tasks. This module implements the extension `io.modelcontextprotocol/tasks` of
-//! revision 2026-07-28, and the parts that revision 2025-11-25 has in common with it.
+//! revision 2026-07-28, and the parts that revision 2025-11-25 shares with this extension.
 
 use std::collections::BTreeSet;
 

@@ -70,8 +70,8 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<NegotiatedProtocol, M
         Decision::Legacy(revision) => revision,
     };
     match legacy(conversation, revision, false).await {
-        // A modern server that starts slowly has read `server/discover` by now, so it refuses the legacy
-        // handshake.
+        // A modern server that starts slowly has read `server/discover` by now, so this server refuses the
+        // legacy handshake.
         Err(McpClientError::Server(error))
             if was_silent && error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
         {
