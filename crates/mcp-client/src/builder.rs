@@ -20,7 +20,8 @@ use super::handlers::{Direction, Handlers, OnLog, OnTask, ServerNotification};
 use super::options::{EraChoice, McpClientOptions};
 use super::requester::Requester;
 
-/// Configures a client. The last method names the server and creates the client.
+/// Configures an MCP client. The final call, such as [`http`](Self::http), names the server and creates the
+/// client.
 ///
 /// ```no_run
 /// use thruway_mcp_client::{EraChoice, McpClient};
@@ -33,7 +34,7 @@ use super::requester::Requester;
 /// # let _ = client;
 /// ```
 #[derive(Default)]
-#[must_use = "a client is made by `http`, `command`, `unix_stream` or `server`"]
+#[must_use = "call `http`, `command`, `unix_stream` or `server` to create the client"]
 pub struct McpClientBuilder {
     options: McpClientOptions,
     handlers: Handlers,
@@ -44,20 +45,22 @@ pub struct McpClientBuilder {
 }
 
 impl McpClientBuilder {
-    /// Sets all options. [`answers`](Self::answers) also sets the capabilities: the later call takes effect.
+    /// Replaces all options, including the capabilities from an earlier call of [`answers`](Self::answers).
+    /// A later call of `answers` replaces the capabilities in `options`.
     pub fn options(mut self, options: McpClientOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Sets the era or revision to use. Default: [`EraChoice::Auto`].
+    /// Sets the protocol era or the protocol revision to use. Default: [`EraChoice::Auto`].
     pub const fn era(mut self, era: EraChoice) -> Self {
         self.options.era = era;
         self
     }
 
-    /// Declares `capabilities` and lets `answer` handle the questions of the server, in both eras. `answer`
-    /// returns an answer of the same kind, or an error that ends the call.
+    /// Declares `capabilities` to the server, and calls `answer` with each question of the server, such as
+    /// an elicitation. `answer` returns a response of the same kind as the question, or an error. In the
+    /// modern era, the error fails the call. In the legacy era, the client sends the error to the server.
     pub fn answers<F>(
         mut self,
         capabilities: ClientCapabilities,
@@ -71,40 +74,43 @@ impl McpClientBuilder {
         self
     }
 
-    /// Calls `notify` with each notification of the server, except for progress. `notify` must return
-    /// quickly: the client reads nothing while the callback runs.
+    /// Calls `notify` with each notification of the server, except for progress reports. `notify` must
+    /// return quickly, because the client reads no messages while `notify` runs.
     pub fn on_notification(mut self, notify: impl Fn(ServerNotification) + Send + Sync + 'static) -> Self {
         self.handlers.notify = Some(Arc::new(notify));
         self
     }
 
-    /// Calls `trace` with each message that is sent or received. `trace` must return quickly.
+    /// Calls `trace` with each message that the client sends or receives. `trace` must return quickly.
     pub fn on_message(mut self, trace: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
         self.handlers.trace = Some(Arc::new(trace));
         self
     }
 
-    /// Lets `requester` answer questions that belong to no request.
+    /// Lets `requester` answer the questions of the server that the client cannot assign to a forwarded
+    /// request.
     pub fn answers_by(mut self, requester: Arc<dyn Requester>) -> Self {
         self.handlers.requester = Some(requester);
         self
     }
 
-    /// Calls `on_task` with the status of tasks (2025-11-25). `on_task` also receives progress with a string
-    /// as its token, because that progress continues after the answer to the call. It must return quickly.
+    /// Calls `on_task` with each task status notification (2025-11-25). Also calls `on_task` with each
+    /// progress report that has a string as its token, because such reports continue after the answer to
+    /// the call. `on_task` must return quickly.
     pub fn on_task(mut self, on_task: OnTask) -> Self {
         self.handlers.tasks = Some(on_task);
         self
     }
 
-    /// Passes unparsed log messages that belong to no party to `on_log`. It must return quickly.
+    /// Calls `on_log` with each log message that the client cannot assign to one client of the bridge.
+    /// `on_log` receives the message unparsed, and must return quickly.
     pub fn on_log(mut self, on_log: OnLog) -> Self {
         self.handlers.logs = Some(on_log);
         self
     }
 
-    /// Declares that several clients of a bridge share this client. A client that does not read then cannot
-    /// block the others.
+    /// Declares that several clients of a bridge share this client. Then a client of the bridge that does
+    /// not read its messages cannot block the other clients.
     pub const fn shared_by_clients(mut self) -> Self {
         self.handlers.is_shared = true;
         self
@@ -116,30 +122,31 @@ impl McpClientBuilder {
         self
     }
 
-    /// Adds a header to every HTTP request, such as `Authorization`.
+    /// Adds a header, such as `Authorization`, to every HTTP request.
     pub fn field(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.fields.push((name.into(), value.into()));
         self
     }
 
-    /// Obtains access tokens when the server requires them, and sends them. For a token that is already
-    /// known, use [`field`](Self::field).
+    /// Lets the client obtain an access token when the server requires one, and send the token with its
+    /// requests. To send a token that you already have, use [`field`](Self::field).
     pub fn oauth(mut self, oauth: OAuth) -> Self {
         self.oauth = Some(oauth);
         self
     }
 
-    /// Calls `on_stderr` with each line that a child process writes to its standard error. Default: the
-    /// command decides, and usually the child inherits the standard error of this process.
+    /// Calls `on_stderr` with each line that a child process writes to its standard error. Without this
+    /// callback, the `stderr` setting of the command applies. If the command has no such setting, the child
+    /// process inherits the standard error of this process.
     pub fn on_stderr(mut self, on_stderr: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_stderr = Some(Arc::new(on_stderr));
         self
     }
 
-    /// Creates a client of the MCP endpoint at `url`. The client sends nothing before the first call.
+    /// Creates a client of the MCP endpoint at `url`. The client sends no request before the first call.
     ///
     /// # Panics
-    /// The caller is outside a tokio runtime.
+    /// Panics if the caller is outside a tokio runtime.
     pub fn http(mut self, url: &str) -> McpClient {
         let client = self.http.take().unwrap_or_default();
         let http = Http::new(client, url, std::mem::take(&mut self.fields), self.oauth.take());
@@ -147,33 +154,35 @@ impl McpClientBuilder {
     }
 
     /// Starts `command` and creates a client over the standard input and output of the child process. The
-    /// child starts at once, and again if it dies. After a restart, the client repeats only requests that are
-    /// safe to repeat.
+    /// client starts the child process at once, and starts it again after it has exited. After a restart,
+    /// the client repeats only requests that are safe to repeat.
     ///
     /// # Errors
     /// The child process cannot be started.
     ///
     /// # Panics
-    /// The caller is outside a tokio runtime.
+    /// Panics if the caller is outside a tokio runtime.
     pub fn command(mut self, command: Command) -> Result<McpClient, McpClientError> {
         let (origin, ends) = Origin::start(command, self.on_stderr.take(), self.options.exit_wait)
             .map_err(|error| McpClientError::Start(error.kind()))?;
         Ok(self.on_stream(ends, Some(origin)))
     }
 
-    /// Creates a client of the server at the other end of a Unix domain socket. Each line is one message.
+    /// Creates a client of the server at the other end of a Unix domain socket. Each line on the socket is
+    /// one message.
     ///
     /// # Panics
-    /// The caller is outside a tokio runtime.
+    /// Panics if the caller is outside a tokio runtime.
     pub fn unix_stream(self, stream: UnixStream) -> McpClient {
         let (input, output) = tokio::io::split(stream);
         self.on_streams(input, output)
     }
 
-    /// Creates a client of a server in the same process, without a port or a pipe of the operating system.
+    /// Creates a client of a server in the same process. The messages stay in memory and use no socket or
+    /// pipe of the operating system.
     ///
     /// # Panics
-    /// The caller is outside a tokio runtime.
+    /// Panics if the caller is outside a tokio runtime.
     pub fn server(self, server: &impl InProcessServer) -> McpClient {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
         server.serve_pipe(far);

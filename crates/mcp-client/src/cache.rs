@@ -1,4 +1,5 @@
-//! Cache of results that the server permits to keep (2026-07-28): lists and resources.
+//! Cache for lists and resources. The client caches a result only if the server permits this in the result
+//! (2026-07-28).
 //!
 //! A client serves one caller, so the cache also keeps results that are private to the caller.
 
@@ -23,7 +24,7 @@ struct CacheEntry {
     bytes: usize,
 }
 
-/// The method and the parameters of a cached result.
+/// The method and the parameters of the request for a cached result.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Key {
     method: &'static str,
@@ -50,7 +51,7 @@ pub(super) fn key(method: &'static str, params: &impl Serialize) -> Option<Key> 
     Some(Key { method, params: params.into() })
 }
 
-/// `true` if results of this method have a caching hint.
+/// `true` if the result of a request with this method may have a caching hint.
 pub fn is_cacheable(method: &str) -> bool {
     matches!(
         method,
@@ -63,7 +64,7 @@ pub fn is_cacheable(method: &str) -> bool {
 }
 
 impl Cache {
-    /// Returns the cached result, unless it has expired.
+    /// Returns the cached result for `key`, unless the result has expired.
     pub(super) fn find(&self, key: &Key) -> Option<Answer> {
         let mut kept = self.kept();
         let entry = kept.all.get(key)?;
@@ -74,7 +75,7 @@ impl Cache {
         None
     }
 
-    /// Caches a result for as long as its hint permits.
+    /// Caches a result for as long as its caching hint permits.
     pub(crate) fn keep(&self, key: Key, answer: &Answer) {
         let ttl = serde_json::from_str(answer.get()).ok().and_then(|hint: Hint| hint.ttl_ms);
         let ttl = ttl.and_then(|ttl| u64::try_from(ttl).ok()).map(Duration::from_millis).unwrap_or_default();
@@ -92,7 +93,7 @@ impl Cache {
         kept.all.insert(key, Entry { answer: answer.clone(), until: now + ttl.min(TTL_MAX) });
     }
 
-    /// Removes the results that a notification reports as changed.
+    /// Removes the cached results that a notification of the server reports as changed.
     pub(super) fn forget(&self, told: &ServerNotification) {
         let is_changed = |key: &Key| match told {
             ServerNotification::ToolsListChanged => key.method == methods::TOOLS_LIST,
@@ -124,7 +125,8 @@ impl CacheEntry {
         }
     }
 
-    /// Removes expired entries. Removes all entries if that does not free enough space.
+    /// Removes the expired entries. If the cache then still has no space for `bytes` more bytes, removes
+    /// all entries.
     fn make_room(&mut self, now: Instant, bytes: usize) {
         let overdue: Vec<_> =
             self.all.iter().filter(|(_, entry)| entry.until <= now).map(|(key, _)| key.clone()).collect();
@@ -157,5 +159,6 @@ const BYTES_MAX: usize = 16 << 20;
 /// Estimated overhead of an entry, in bytes.
 const ENTRY_BYTES: usize = 200;
 
-/// Maximum lifetime of an entry. A larger value from the server could overflow the clock.
+/// Maximum lifetime of a cache entry. Adding a larger value from the server to the current time could
+/// overflow.
 const TTL_MAX: Duration = Duration::from_hours(24);

@@ -1,4 +1,4 @@
-//! The calls of a client, with the types of the schema.
+//! Methods of the client that call the server, with typed parameters and results.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -32,12 +32,12 @@ use super::tasks::{self, ToolOutcome};
 struct CallToolParams<'a> {
     name: &'a str,
     arguments: &'a RawValue,
-    /// Requests a task for the call (2025-11-25).
+    /// `Some` if the client requests a task for the call (2025-11-25).
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<JsonObject>,
 }
 
-/// Every request fails for the reasons that [`McpClientError`] lists.
+/// [`McpClientError`] lists the reasons why these methods fail.
 impl McpClient {
     /// Returns a builder for a client.
     pub fn builder() -> McpClientBuilder {
@@ -47,13 +47,13 @@ impl McpClient {
     /// Creates a client of the MCP endpoint at `url`, with the default options.
     ///
     /// # Panics
-    /// The caller is outside a tokio runtime.
+    /// Panics if the caller is outside a tokio runtime.
     pub fn http(url: &str) -> Self {
         Self::builder().http(url)
     }
 
-    /// Returns the name, version and capabilities of the server. The client asks the server once; in the
-    /// legacy era, the handshake has the answer.
+    /// Returns the name, version and capabilities of the server. In the modern era, the client asks the
+    /// server once and stores the answer. In the legacy era, the handshake contains the answer.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -62,8 +62,8 @@ impl McpClient {
         negotiated.discover(&self.conversation, self.options.request_timeouts).await
     }
 
-    /// Checks that the server responds. The modern era has no `ping`, so the client calls `server/discover`
-    /// there.
+    /// Checks that the server responds. The modern era has no `ping`, so the client sends `server/discover`
+    /// instead.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -76,8 +76,8 @@ impl McpClient {
         self.request::<serde::de::IgnoredAny, _>(method, RequestParams::default()).await.map(drop)
     }
 
-    /// Lists all tools. If arguments are mirrored in headers, the list omits tools with invalid header
-    /// declarations, because they cannot be called.
+    /// Lists all tools. If tool calls repeat arguments in headers (modern era over HTTP), the list omits
+    /// tools with an invalid `x-mcp-header`, because the client cannot call these tools.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -89,19 +89,19 @@ impl McpClient {
         Ok(tools)
     }
 
-    /// Lists all tools without the cache. Used when an answer of the server shows that the cached list is
-    /// outdated.
+    /// Requests the list of tools again and ignores the cached list. The client does this when an answer of
+    /// the server shows that the cached list is outdated.
     pub(super) async fn list_tools_anew(&self) -> Result<Vec<Tool>, McpClientError> {
         self.conversation.cache.forget(&ServerNotification::ToolsListChanged);
         self.list_tools().await
     }
 
-    /// Calls a tool. An error inside the tool is a result as well: see
-    /// [`is_error`](CallToolResult::is_error).
+    /// Calls a tool. If the tool itself fails, the call still returns a result, in which
+    /// [`is_error`](CallToolResult::is_error) is set.
     ///
     /// If the tool was [listed](Self::list_tools) before, the client checks the structured content of the
-    /// result against the output schema. If the server creates a task for the call, the client waits for its
-    /// end. Dropping the future then cancels the task.
+    /// result against the output schema of the tool. If the server creates a task for the call, this method
+    /// waits until the task ends. Dropping the future cancels such a task.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -135,8 +135,8 @@ impl McpClient {
         self.begin(name, arguments, true).await
     }
 
-    /// Calls a tool. Requests a task if the tool requires one, or if it permits one and `is_to_be_task` is
-    /// set.
+    /// Calls a tool. Requests a task if the tool requires a task, or if the tool permits a task and
+    /// `is_to_be_task` is set.
     async fn begin(
         &self,
         name: &str,
@@ -145,7 +145,7 @@ impl McpClient {
     ) -> Result<ToolOutcome, McpClientError> {
         let given = &arguments;
         let arguments = to_raw_value(given).map(one_line).map_err(|_| McpClientError::ArgumentsInvalid)?;
-        // `serde_json` writes a number that is not finite as `null`.
+        // `serde_json` writes NaN and infinite numbers as `null`.
         let is_finite = !arguments.get().contains("null") || check_finite(given).is_ok();
         if !is_finite || !arguments.get().starts_with('{') {
             return Err(McpClientError::ArgumentsInvalid);
@@ -157,8 +157,8 @@ impl McpClient {
         let mirrored = self.mirrored(&negotiated, name, &arguments)?;
         let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };
         let mut outcome = self.perform_in(&negotiated, &call).await;
-        // The server rejected the call because the tool has changed, or was never listed. The tool did not
-        // run.
+        // The server rejected the call before it ran the tool: the tool has changed, or the client has
+        // never listed the tool.
         if is_header_mismatch(&outcome) && Box::pin(self.list_tools_anew()).await.is_ok() {
             let negotiated = self.negotiated().await?;
             let mirrored = self.mirrored(&negotiated, name, &arguments)?;
@@ -225,7 +225,7 @@ impl McpClient {
         self.list(methods::PROMPTS_LIST, |page: ListPromptsResult| (page.prompts, page.next_cursor)).await
     }
 
-    /// Gets a prompt, filled with `arguments`.
+    /// Gets a prompt. The server inserts `arguments` into the prompt.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -242,8 +242,8 @@ impl McpClient {
         self.perform(&Call { name: Some(name), ..self.call(methods::PROMPTS_GET, params) }).await
     }
 
-    /// Completes an argument of a prompt or a resource template. `context` contains arguments that are
-    /// already known.
+    /// Returns suggested values for an argument of a prompt or a resource template. `context` contains the
+    /// arguments whose values are already known.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -258,8 +258,8 @@ impl McpClient {
         Ok(result.completion)
     }
 
-    /// Sets the minimum level of log messages that the server sends. The modern era sends the level with each
-    /// request. The legacy era sends the level once in each session.
+    /// Sets the minimum level of log messages that the server sends. In the modern era, the client sends
+    /// the level with each request. In the legacy era, the client sends the level once in each session.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -275,8 +275,8 @@ impl McpClient {
         }
     }
 
-    /// Notifies the server that the roots have changed, so that the server can ask for them. Does nothing in
-    /// the modern era, where servers ask for roots when they need them.
+    /// Notifies the server that the roots have changed, so that the server can request the new roots. Does
+    /// nothing in the modern era, where servers request the roots whenever they need them.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -290,7 +290,7 @@ impl McpClient {
         self.conversation.send(bytes).await
     }
 
-    /// Reads all pages of a list within `timeout_max`.
+    /// Requests all pages of a list. Fails if this takes longer than `timeout_max`.
     pub(super) async fn list<R: DeserializeOwned, T>(
         &self,
         method: &'static str,
@@ -302,7 +302,8 @@ impl McpClient {
             .map_err(|_| McpClientError::TimedOut)?
     }
 
-    /// Stops at a cursor that has occurred before, because it would lead in a circle.
+    /// Requests all pages of a list. Fails if the server repeats a cursor, because the list would then
+    /// never end.
     async fn pages<R: DeserializeOwned, T>(
         &self,
         method: &'static str,
@@ -330,8 +331,7 @@ impl McpClient {
         Err(McpClientError::result_invalid(&"the list has too many pages, is too large, or repeats a cursor"))
     }
 
-    /// Returns all tasks of this client that the server knows (2025-11-25). Other revisions have no such
-    /// list.
+    /// Returns all tasks of this client that the server knows. Only revision 2025-11-25 has such a list.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -347,8 +347,8 @@ impl McpClient {
         tasks::get(self, id).await
     }
 
-    /// Answers questions of a task, each under the name of its question (2026-07-28). In earlier revisions, a
-    /// task asks like any other request.
+    /// Answers questions of a task (2026-07-28). The key of each answer is the name of its question. In
+    /// earlier revisions, the server sends the questions of a task as separate requests.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -356,7 +356,7 @@ impl McpClient {
         tasks::update(self, id, answers).await
     }
 
-    /// Cancels a task. The task may complete nevertheless.
+    /// Asks the server to cancel a task. The task may still complete.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -364,8 +364,8 @@ impl McpClient {
         tasks::cancel(self, id).await
     }
 
-    /// Waits for the result of a task and answers its questions. The client polls at the interval that the
-    /// server gives. It continues if the server does not answer for a while.
+    /// Waits for the result of a task and answers the questions of the task. The client polls the task at
+    /// the interval that the server requests. Temporary failures of a poll do not end the wait.
     ///
     /// # Errors
     /// See [`McpClientError`]. Also fails if the task has failed or was canceled.
@@ -376,8 +376,9 @@ impl McpClient {
         tasks::wait(self, id, false).await
     }
 
-    /// Subscribes to changes. The modern era uses `subscriptions/listen`. The legacy era uses
-    /// `resources/subscribe`, and its servers always send changes of lists.
+    /// Subscribes to changes of lists and resources. The client sends `subscriptions/listen` in the modern
+    /// era, and `resources/subscribe` in the legacy era. A legacy server reports changes of lists without a
+    /// subscription.
     ///
     /// # Errors
     /// The server refuses the subscription.

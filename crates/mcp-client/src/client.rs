@@ -22,11 +22,12 @@ use super::reading::{Answer, Read, Wanted};
 
 /// A client of an MCP server.
 ///
-/// Clones share the connection. Any number of requests may be in flight, from any task.
+/// Clones of a client share its connection. Any number of tokio tasks may call a client at the same time.
 ///
-/// A connection without HTTP, such as a child process, is tied to the runtime that created the client. When
-/// that runtime ends, calls fail with [`RuntimeEnded`](McpClientError::RuntimeEnded). Over HTTP, each runtime
-/// has its own connections. A subscription receives no changes after its own runtime has ended.
+/// A connection without HTTP, such as the pipes of a child process, belongs to the tokio runtime that
+/// created the client. When that runtime ends, calls fail with
+/// [`RuntimeEnded`](McpClientError::RuntimeEnded). Over HTTP, each runtime opens its own connections. A
+/// subscription receives no changes after the runtime that created the subscription has ended.
 ///
 /// ```
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
@@ -46,9 +47,10 @@ use super::reading::{Answer, Read, Wanted};
 /// ```
 ///
 /// # Eras
-/// By default, the client detects the era of the server at the first call and remembers it.
-/// [`McpClientBuilder::era`](crate::McpClientBuilder::era) overrides this. Each call has the same meaning in
-/// both eras. One [handler](crate::McpClientBuilder::answers) receives all questions of the server.
+/// By default, the client detects the era of the server at the first call and remembers the era.
+/// [`McpClientBuilder::era`](crate::McpClientBuilder::era) can select an era instead. Each method has the
+/// same meaning in both eras. One [handler](crate::McpClientBuilder::answers) answers the questions of the
+/// server in both eras.
 ///
 /// # Cancel safety
 /// Dropping the future of a call cancels the call and notifies the server. A call that exceeds its
@@ -68,23 +70,23 @@ pub(crate) struct CallOptions {
 }
 
 impl McpClient {
-    /// Returns this client with another timeout. The timeout limits the wait for an answer, and the wait
-    /// after each progress report.
+    /// Returns this client with the timeout `timeout` for each call. The timeout runs from the start of the
+    /// call, and again from each progress report.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.options.request_timeouts.timeout = timeout;
         self
     }
 
-    /// Returns this client with a timeout of at most `timeout`.
+    /// Returns this client with its current timeout, or with `timeout` if that is shorter.
     pub fn with_short_timeout(self, timeout: Duration) -> Self {
         let timeout = self.options.request_timeouts.timeout.min(timeout);
         self.with_timeout(timeout)
     }
 
-    /// Returns this client with progress reports enabled. Each report restarts the timeout of the call, up to
-    /// [`timeout_max`](McpClientOptions::timeout_max). `on_progress` must return quickly: the client reads
-    /// nothing while the callback runs.
+    /// Returns this client with progress reports enabled: the server may report the progress of each call.
+    /// Each report restarts the timeout of the call, up to [`timeout_max`](McpClientOptions::timeout_max).
+    /// `on_progress` must return quickly, because the client reads no messages while `on_progress` runs.
     #[must_use]
     pub fn with_progress(
         mut self,
@@ -104,7 +106,7 @@ impl McpClient {
         self
     }
 
-    /// Returns the protocol revision in use.
+    /// Returns the protocol revision that the client and the server use.
     ///
     /// # Errors
     /// The server is unreachable, or supports no revision that this client may use.
@@ -112,19 +114,23 @@ impl McpClient {
         Ok(self.negotiated().await?.revision())
     }
 
-    /// Ends the session and stops a child process. The client closes the input of the child, then signals the
-    /// child, then kills it. Later calls of other clones fail, and subscriptions end. Dropping the last clone
-    /// has the same effect while the runtime lives, except that the session is not ended.
+    /// Ends the session and stops the child process, if any. The client closes the input of the child
+    /// process, then sends SIGTERM, and finally kills the process. Afterwards, calls of other clones fail,
+    /// and subscriptions end.
+    ///
+    /// Dropping the last clone also closes the connection while the tokio runtime is running, but it does
+    /// not end the session.
     pub async fn close(self) {
         self.conversation.close().await;
     }
 
-    /// Closes the client without waiting for the end.
+    /// Closes the client in a background task, without waiting until the server has stopped.
     pub fn close_apart(&self) {
         self.conversation.spawn(self.clone().close());
     }
 
-    /// Requests the same log level as `other`, from the start of the session.
+    /// Copies the log level of `other`. The client sends the level with each modern request, or at the
+    /// start of its next legacy session.
     pub fn log_as(&self, other: &Self) {
         if let Some(level) = other.conversation.log_level() {
             self.conversation.set_log_level(level);
@@ -136,32 +142,34 @@ impl McpClient {
         self.conversation.incoming.closed().is_some()
     }
 
-    /// Returns `true` if the server is connected by a stream, such as a child process. Such a server ends
-    /// with the stream.
+    /// Returns `true` if all messages use one stream of lines, such as the pipes of a child process. The
+    /// server ends when this stream ends.
     pub fn is_on_stream(&self) -> bool {
         self.conversation.binding.is_stream()
     }
 
-    /// Returns the number of times that the server has exited and was restarted, or will be. Each restart
-    /// loses the state of the server.
+    /// Returns the number of times that the client has lost the server: the child process has exited, or
+    /// the stream of HTTP with SSE has ended. Each loss discards the state of the server.
     pub fn losses(&self) -> u64 {
         self.conversation.losses()
     }
 
-    /// Returns this client with `timeout_max` as its timeout, with or without progress.
+    /// Returns this client with `timeout_max` as its timeout, so that calls without progress reports may
+    /// also take that long.
     pub fn with_full_timeout(self) -> Self {
         let timeout = self.options.request_timeouts.timeout_max;
         self.with_timeout(timeout)
     }
 
-    /// Cancels a task without waiting for the end.
+    /// Cancels an MCP task in the background, without waiting for the answer of the server.
     pub fn cancel_task_apart(&self, id: Box<str>) {
         let client = self.clone();
-        // A server that has exited does not run the task either.
+        // Errors are ignored: a server that has exited no longer runs the MCP task.
         self.conversation.runtime.spawn(async move { client.cancel_task(&id).await });
     }
 
-    /// Returns a client with default call options, for requests that the library itself sends.
+    /// Returns a client with the default call options: the configured timeouts, no progress reports and no
+    /// metadata.
     pub(crate) fn of(conversation: &Arc<Conversation>) -> Self {
         let McpClientOptions { timeout, timeout_max, .. } = conversation.options;
         let request_timeouts = RequestTimeouts { timeout, timeout_max };
@@ -169,13 +177,13 @@ impl McpClient {
         Self { conversation: conversation.clone(), options }
     }
 
-    /// Returns the protocol that was negotiated with the server. Negotiates first if necessary, within the
-    /// timeout of one call.
+    /// Returns the protocol that was negotiated with the server. Negotiates the protocol first if
+    /// necessary, within the timeout of one call.
     pub(crate) async fn negotiated(&self) -> Result<Arc<NegotiatedProtocol>, McpClientError> {
         self.conversation.negotiated(self.options.request_timeouts).await
     }
 
-    /// Creates a request without a name.
+    /// Creates a request that names no tool, prompt or resource.
     pub(crate) fn call<P>(&self, method: &'static str, params: P) -> Call<'_, P> {
         Call {
             meta: self.options.meta.as_deref(),
@@ -201,7 +209,7 @@ impl McpClient {
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))
     }
 
-    /// Sends a request and returns its result unparsed.
+    /// Sends a request and returns its result as raw JSON.
     pub(crate) async fn perform_raw<P: Serialize>(
         &self,
         call: &Call<'_, P>,
@@ -210,7 +218,7 @@ impl McpClient {
         self.perform_in(&negotiated, call).await.map(Read::into_raw)
     }
 
-    /// Sends a request under an already negotiated protocol. The result may already be parsed.
+    /// Sends a request with the protocol `negotiated`. The result is either parsed or raw JSON.
     pub(crate) async fn perform_in<R: Wanted, P: Serialize>(
         &self,
         negotiated: &Arc<NegotiatedProtocol>,
@@ -230,12 +238,12 @@ impl McpClient {
         }
     }
 
-    /// Returns the protocol under which a failed request is sent again, once.
+    /// Decides whether the caller may repeat a failed request. Returns the protocol for the repetition, or
+    /// `None` if the caller must not repeat the request. The caller repeats a request at most once.
     ///
-    /// The client repeats a request that the server has not handled, and a request that is safe to repeat. A
-    /// request in an ended session was not handled. The same applies to a request that the server refuses
-    /// until the user has visited some pages. A request to a child process that has died may have been
-    /// handled.
+    /// The client repeats a request if the server has not handled it, or if the server may handle it twice.
+    /// The server does not handle a request in a session that has ended, or a request for which the user
+    /// must first visit web pages. A child process that has exited may have handled its last request.
     pub(crate) async fn again<T>(
         &self,
         negotiated: &Arc<NegotiatedProtocol>,
@@ -263,18 +271,19 @@ impl McpClient {
         }
     }
 
-    /// `true` if a request may be handled more than once. This excludes tool calls, unless the server
-    /// declares the tool idempotent or read-only.
+    /// `true` if the server may handle a request more than once without harm. A tool call qualifies only if
+    /// the server declares the tool idempotent or read-only.
     pub(crate) fn may_be_repeated(&self, method: &str, name: Option<&str>) -> bool {
         match Purpose::of_method(method) {
             Purpose::Read => true,
             Purpose::Act => name.is_some_and(|name| self.conversation.tools.may_be_repeated(name)),
-            // Subscriptions have their own way to resume.
+            // The background task of a subscription sends this request again.
             Purpose::Subscribe => false,
         }
     }
 
-    /// Returns the headers that mirror arguments, if any.
+    /// Returns the `Mcp-Param-*` headers that repeat arguments of a tool call. Empty if the tool or the
+    /// connection uses no such headers.
     pub(crate) fn mirrored(
         &self,
         negotiated: &NegotiatedProtocol,
@@ -287,14 +296,14 @@ impl McpClient {
         self.conversation.tools.mirrored(tool, arguments)
     }
 
-    /// `true` if arguments are mirrored in headers.
+    /// `true` if tool calls repeat arguments in headers, as in the modern era over HTTP.
     pub(crate) fn mirrors(&self, negotiated: &NegotiatedProtocol) -> bool {
         matches!(negotiated, NegotiatedProtocol::Modern(_)) && !self.conversation.binding.has_common_stream()
     }
 }
 
-/// `true` if a failed request may succeed when it is sent again: the session or the connection has ended, or
-/// the user must visit pages first.
+/// `true` if a failed request may succeed when it is sent again: the session or the connection has ended,
+/// or the user must visit web pages first.
 pub(crate) fn may_be_again<T>(outcome: &Result<T, McpClientError>) -> bool {
     match outcome {
         Err(McpClientError::SessionEnded | McpClientError::Closed) => true,
@@ -303,8 +312,8 @@ pub(crate) fn may_be_again<T>(outcome: &Result<T, McpClientError>) -> bool {
     }
 }
 
-/// `true` if the server reports that a header that mirrors an argument is missing, or differs from the header
-/// that the server now expects.
+/// `true` if the server rejected a request because a header is missing or does not match the body of the
+/// request.
 pub(crate) fn is_header_mismatch<T>(outcome: &Result<T, McpClientError>) -> bool {
     matches!(outcome, Err(McpClientError::Server(error)) if error.code == ErrorCode::HEADER_MISMATCH)
 }

@@ -33,53 +33,56 @@ pub(super) struct Conversation {
     pub(super) options: McpClientOptions,
     pub(super) binding: Binding,
     pub(super) incoming: Incoming,
-    /// The runtime that created the client. It also reads and writes the stream.
+    /// The tokio runtime that created the client. The tasks that read and write the stream run in this
+    /// runtime.
     pub(super) runtime: Handle,
-    /// Data from the lists of tools.
     pub(super) tools: KnownTools,
     /// Headers that forwarded tool calls must have.
     pub(super) param_headers: ListedParamHeaders,
     /// Cached results (2026-07-28).
     pub(super) cache: Cache,
-    /// The protocol that was negotiated with the server.
+    /// The protocol that was negotiated with the server, if any.
     negotiated: ArcSwapOption<NegotiatedProtocol>,
     /// The negotiation in progress, if any.
     negotiation: Mutex<Option<Negotiation>>,
     pub(super) resubscription: Resubscription,
     pub(super) subscribing: UriLocks,
-    /// Era of the server, once known. It outlives a session.
+    /// Era of the server, once known. Stays set when a session ends.
     pub(super) era: std::sync::OnceLock<Era>,
     last_id: AtomicI64,
-    /// Number of times that the server has exited and was restarted, or will be.
+    /// Number of times that the child process has exited, or the stream of HTTP with SSE has ended.
     losses: AtomicU64,
-    /// Minimum level of the requested log messages: its index among all levels plus one, or 0 for none.
+    /// Minimum level of the log messages that the client requests. Stored as the index of the level plus
+    /// one, or as 0 if no level is set.
     log_level: AtomicU8,
 }
 
 /// The outcome of a negotiation.
 type Agreed = Result<Arc<NegotiatedProtocol>, McpClientError>;
 
-/// The pending outcome of a negotiation, and the runtime of its task.
+/// A negotiation in progress: the receiver of its outcome, and the runtime of its background task.
 #[derive(Debug)]
 struct Negotiation {
     outcome: watch::Receiver<Option<Agreed>>,
     runtime: runtime::Id,
 }
 
-/// The waiting side of a request.
+/// Options of a caller that waits for the answer to a request.
 pub(super) struct Waiter {
     pub(super) request_timeouts: RequestTimeouts,
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) queue: Option<Arc<Queue>>,
-    /// Receives the questions and messages of this request instead of the client itself.
+    /// Receives the questions and messages of the server for this request. Without a requester, the
+    /// handlers of this client receive them.
     pub(super) requester: Option<Arc<dyn Requester>>,
     /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,
-    /// `true` if the server is notified when the caller stops waiting.
+    /// `true` if the client notifies the server when the caller stops waiting.
     pub(super) cancels: bool,
 }
 
-/// Removes a request from the table when dropped. Cancels the request if the caller stopped waiting early.
+/// Removes a request from the table of requests when dropped. Also cancels the request if the caller
+/// stopped waiting before the answer arrived.
 struct InFlight<'c> {
     conversation: &'c Arc<Conversation>,
     id: i64,
@@ -112,11 +115,11 @@ impl Conversation {
         })
     }
 
-    /// Returns the negotiated protocol. Negotiates first if necessary.
+    /// Returns the negotiated protocol. Negotiates the protocol first if necessary.
     pub(super) async fn negotiated(self: &Arc<Self>, request_timeouts: RequestTimeouts) -> Agreed {
         match self.negotiated.load_full() {
             Some(negotiated) => Ok(negotiated),
-            // Boxed, so that later calls do not carry the state of the negotiation.
+            // Boxed to keep the futures of later calls small.
             None => Box::pin(self.wait_to_agree(request_timeouts)).await,
         }
     }
@@ -132,12 +135,14 @@ impl Conversation {
         request_timeouts.wait(None, || false, || self.binding.waited_until(), agreed).await
     }
 
-    /// Returns the negotiation in progress, or starts one. All waiting callers receive the same outcome. The
-    /// negotiation continues when a caller stops waiting, because the next call would have to start again.
+    /// Returns the receiver of the negotiation in progress, or starts a negotiation. All waiting callers
+    /// receive the same outcome. The negotiation continues when a caller stops waiting, so that the next
+    /// call need not start again.
     fn negotiation(self: &Arc<Self>) -> watch::Receiver<Option<Agreed>> {
         let mut under_way = self.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = self.runtime_of_tasks().id();
-        // A negotiation in another runtime may stall. A closed channel means that its task has ended.
+        // A negotiation in another runtime may stall. A closed channel means that the task of the
+        // negotiation has ended.
         let is_useful = |one: &&Negotiation| one.runtime == runtime && one.outcome.has_changed().is_ok();
         if let Some(negotiation) = under_way.as_ref().filter(is_useful) {
             return negotiation.outcome.clone();
@@ -164,12 +169,12 @@ impl Conversation {
         self.binding.reopen(self).await?;
         let negotiated = Arc::new(NegotiatedProtocol::negotiate(self).await?);
         if let Some(reason) = self.incoming.closed() {
-            // The task that closed the client in the meantime did not know of this session.
+            // Another task closed the client in the meantime, but could not end this new session.
             let _ = negotiated.end(self).await;
             return Err(reason);
         }
         if let Some(other) = self.current() {
-            // Another runtime has negotiated in the meantime.
+            // Another runtime has negotiated the protocol in the meantime.
             let _ = negotiated.end(self).await;
             return Ok(other);
         }
@@ -206,7 +211,7 @@ impl Conversation {
         is_runtime_gone
     }
 
-    /// Discards the negotiated protocol if it is still `negotiated`.
+    /// Discards the current protocol if it is still `negotiated`. The next call then negotiates again.
     pub(super) fn forget(&self, negotiated: &Arc<NegotiatedProtocol>) {
         let current = self.negotiated.load();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, negotiated)) {
@@ -214,22 +219,23 @@ impl Conversation {
         }
     }
 
-    /// Ends the session and stops a child process. No new session begins.
+    /// Ends the session and stops the child process, if any. Later calls fail and start no new session.
     pub(super) async fn close(self: &Arc<Self>) {
         if let Binding::Http(_) = self.binding {
-            // Over HTTP, no other event closes the connection.
+            // Without HTTP, the end of the stream closes `incoming`. Over HTTP, no other code does this.
             self.incoming.close(&McpClientError::Closed);
         }
         if let Some(negotiated) = self.negotiated.swap(None) {
-            // A server that does not receive this request expires the session later.
+            // If this request fails, the session expires later.
             let _ = negotiated.end(self).await;
         }
         self.binding.close().await;
-        // The child may have exited before, and be about to restart.
+        // If the child process exited before this call, the end of its stream did not close `incoming`.
         self.incoming.close(&McpClientError::Closed);
     }
 
-    /// Handles the exit of a server that will be restarted: the negotiated protocol is no longer valid.
+    /// Handles the exit of a child process that the client can restart, or the end of a stream of HTTP with
+    /// SSE. Discards the negotiated protocol and fails the requests in flight.
     pub(super) fn lose(self: &Arc<Self>) {
         self.losses.fetch_add(1, Ordering::AcqRel);
         self.negotiated.store(None);
@@ -240,13 +246,12 @@ impl Conversation {
         }
     }
 
-    /// Returns the number of times that the server has exited.
     pub(crate) fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
     }
 
-    /// Replaces a session that has ended, unless this was noticed before. `field_lines` identifies the
-    /// session.
+    /// Starts a new session after the session with the headers `field_lines` has ended. Does nothing if
+    /// that session is no longer the current one.
     pub(super) fn renew(self: &Arc<Self>, field_lines: &FieldLinesBuf) {
         let is_its = |current: &Arc<NegotiatedProtocol>| current.field_lines().bytes() == field_lines.bytes();
         if let Some(current) = self.current().filter(is_its) {
@@ -259,7 +264,7 @@ impl Conversation {
         self.negotiated.load_full()
     }
 
-    /// `true` if the server may send requests.
+    /// `true` unless the server is known to be modern. Only legacy servers may send requests.
     pub(super) fn is_legacy(&self) -> bool {
         self.era.get() != Some(&Era::Modern)
     }
@@ -282,7 +287,8 @@ impl Conversation {
     /// Sends a request and waits for its answer.
     ///
     /// # Cancel safety
-    /// Dropping the future cancels the request. The server is notified if `waiter.cancels` is set.
+    /// Dropping the future cancels the request. The client then notifies the server if `waiter.cancels` is
+    /// set.
     pub(super) async fn exchange<R: Wanted>(
         self: &Arc<Self>,
         id: i64,
@@ -322,12 +328,12 @@ impl Conversation {
         outcome
     }
 
-    /// Sends a message that has no answer, with the headers of the current session.
+    /// Sends a notification or an answer, with the headers of the current session.
     pub(super) async fn send(self: &Arc<Self>, bytes: Vec<u8>) -> Result<(), McpClientError> {
         self.send_with(bytes, self.field_lines()).await
     }
 
-    /// Sends a message that has no answer, with these headers.
+    /// Sends a notification or an answer, with the headers `field_lines`.
     pub(super) async fn send_with(
         self: &Arc<Self>,
         bytes: Vec<u8>,
@@ -355,13 +361,14 @@ impl Conversation {
         let mut bytes = Vec::new();
         write_notification(&mut bytes, methods::NOTIFICATIONS_CANCELLED, &params);
         let sending = self.binding.try_send(self.outgoing(bytes, self.field_lines()));
-        // A server that does not accept the message in time does not get a second attempt.
+        // If the server does not accept this message in time, the client does not send it again.
         let _ = tokio::time::timeout(self.options.timeout, sending).await;
     }
 }
 
-/// Dropping the future of a call cancels the call, and the specification requires a notification of the
-/// server. The destructor sends it because no other code learns that the future was dropped.
+/// Dropping the future of a call cancels the call, and the specification requires that the client notifies
+/// the server. The destructor sends this notification because no other code learns that the future was
+/// dropped.
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.conversation.incoming.forget(self.id);

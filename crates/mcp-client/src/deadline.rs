@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep_until};
 use super::error::McpClientError;
 use super::requester::Unsent;
 
-/// Receives reports of progress. Returns the message that a bridge makes of one if its client has to read
-/// first.
+/// Receives each progress report of a request. Returns `None`, or a message that the bridge can send to its
+/// client only after the client has read earlier messages. The caller then delivers this message.
 pub type OnProgress = Arc<dyn Fn(ProgressNotificationParams) -> Option<Unsent> + Send + Sync>;
 
-/// The progress of a request.
+/// The callback for the progress reports of a request, and the time of the last report.
 pub struct Progress {
     last: Mutex<Option<Instant>>,
     on_progress: OnProgress,
@@ -25,9 +25,9 @@ pub struct Progress {
 /// Timeouts of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestTimeouts {
-    /// Time from the start, or from the last progress report.
+    /// Maximum time without an answer, from the start of the request or from its last progress report.
     pub(super) timeout: Duration,
-    /// Maximum total time.
+    /// Maximum total time of the request.
     pub(super) timeout_max: Duration,
 }
 
@@ -47,12 +47,12 @@ impl Progress {
 }
 
 impl RequestTimeouts {
-    /// Waits for `answer` until the timeout. Progress and pending questions extend the timeout. The time of a
-    /// login does not count, because logins have their own timeout; `waited_until` returns the end of the
-    /// login.
+    /// Waits for `answer` until the timeout. Progress reports and pending questions of the server extend
+    /// the timeout. The time of a login does not count, because logins have a separate timeout.
+    /// `waited_until` returns the end of the last login.
     ///
     /// # Errors
-    /// The error of `answer`, or `TimedOut`.
+    /// Returns the error of `answer`, or `TimedOut` after the timeout.
     pub(super) async fn wait<T>(
         self,
         progress: Option<&Progress>,
@@ -68,8 +68,8 @@ impl RequestTimeouts {
             tokio::select! {
                 biased;
                 outcome = &mut answer => return outcome,
-                // Unconstrained: a server that sends messages all the time would use up the task budget of
-                // tokio.
+                // A server that sends messages without a pause could use up the task budget of tokio.
+                // Without `unconstrained`, the timer would then never fire.
                 () = unconstrained(&mut sleep) => {}
             }
             let waited_until = waited_until();
@@ -90,13 +90,13 @@ impl RequestTimeouts {
     }
 }
 
-/// Returns the time when `duration` has passed since `instant`. Durations above [`FOR_EVER`] are shortened to
-/// it.
+/// Returns `instant` plus `duration`. Limits `duration` to [`FOR_EVER`], so that the addition cannot
+/// overflow.
 pub(super) fn later(instant: Instant, duration: Duration) -> Instant {
     instant + duration.min(FOR_EVER)
 }
 
-/// A year: longer than any wait, and short enough for clock arithmetic.
+/// One year: longer than any wait, and short enough to be added to a time without an overflow.
 pub(super) const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
 impl fmt::Debug for Progress {

@@ -12,8 +12,8 @@ use super::authorization::OAuthError;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum McpClientError {
-    /// The server sent a message that is too large, and the message has no readable id. It may have been the
-    /// answer to this call.
+    /// The server sent a message that is larger than allowed and has no readable id. The message may have
+    /// been the answer to this call.
     AnswerLost,
     /// The arguments are not a JSON object.
     ArgumentsInvalid,
@@ -33,32 +33,32 @@ pub enum McpClientError {
     MessageInvalid,
     /// A message is larger than [`message_bytes_max`](super::McpClientOptions::message_bytes_max).
     MessageTooLarge,
-    /// A question of the server could not be answered.
+    /// The client could not answer a question of the server.
     QuestionFailed(json_rpc::Error),
     /// The result does not match the schema of the method or the tool. Contains the reason.
     ResultInvalid(Box<str>),
-    /// The runtime that created the client has ended, and with it the stream to the server.
+    /// The tokio runtime that created the client has ended, so the stream to the server has ended too.
     RuntimeEnded,
     /// The server answered with an error.
     Server(json_rpc::Error),
-    /// The legacy session has ended, and so has the session that replaced it.
+    /// The server ended the session (legacy era), and also the session that replaced it.
     SessionEnded,
-    /// The child process could not be started.
+    /// The client could not start the child process.
     Start(io::ErrorKind),
-    /// The server answered with this HTTP status, without a message.
+    /// The server answered with this HTTP status and without a JSON-RPC message.
     Status(StatusCode),
     /// The task was canceled.
     TaskCancelled,
-    /// The answer did not arrive in time.
+    /// The server did not answer before the timeout.
     TimedOut,
     /// The child process exited soon after each start. The client waits before it starts the process again.
     TooManyRestarts,
     /// The server exceeded [`rounds_max`](super::McpClientOptions::rounds_max).
     TooManyRounds,
-    /// The number of servers that serve only one client has reached
-    /// `BridgeOptions::servers_max`.
+    /// The bridge already runs the maximum number of servers that serve only one client (see
+    /// `BridgeOptions::servers_max`).
     TooManyServers,
-    /// The caller has reached its share of the servers that serve only one client (see
+    /// The caller already uses its share of the servers that serve only one client (see
     /// `BridgeOptions::servers_max`).
     TooManyServersOfCaller,
     /// The server supports no revision that this client may use.
@@ -85,12 +85,12 @@ impl McpClientError {
         }
     }
 
-    /// `true` if a bridge has no capacity for another server.
+    /// `true` if a bridge refused the call because it may not start another server.
     pub const fn is_of_capacity(&self) -> bool {
         matches!(self, Self::TooManyServers | Self::TooManyServersOfCaller)
     }
 
-    /// Returns the error of the server with its code, if the server answered with an error.
+    /// Returns the JSON-RPC error from the server, if the server answered with an error.
     pub const fn server_error(&self) -> Option<&json_rpc::Error> {
         match self {
             Self::Server(error) => Some(error),

@@ -1,5 +1,5 @@
-//! Forwarding of requests. The client replaces only the parts that are specific to a connection: the id, the
-//! progress token, and the metadata of the era.
+//! Forwarding of requests from other MCP clients. This client replaces only the parts that depend on the
+//! connection: the request id, the progress token, and the metadata of the protocol era.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,33 +26,35 @@ use super::param_headers::{Listed, Page, ReceivedParamHeaders};
 use super::reading::Answer;
 use super::requester::Requester;
 
-/// A request of another client, to be forwarded.
+/// A request from another MCP client, which this client forwards to its server.
 #[derive(Debug)]
 pub struct ForwardedCall {
-    /// The method.
+    /// The method of the request.
     pub method: Box<str>,
     /// The tool, prompt, resource or task that the request names.
     pub name: Option<Box<str>>,
-    /// The parameters, unparsed.
+    /// The parameters of the request, as raw JSON.
     pub params: Box<RawValue>,
     /// `true` if the `_meta` of the parameters has members.
     pub has_meta: bool,
-    /// The headers that mirror arguments, if the request came over HTTP in the modern era.
+    /// The `Mcp-Param-*` headers of the request, if the request arrived over HTTP in the modern era.
     pub param_headers: Option<ReceivedParamHeaders>,
-    /// Data about the sender that the parameters do not contain. In the legacy era, the sender gave it in the
-    /// handshake.
+    /// Data about a legacy sender, which sent these data in its handshake. A modern sender includes them in
+    /// the parameters of each request.
     pub sender: Option<Sender>,
-    /// The members of the parameters that a further question round adds.
+    /// JSON members to add to the parameters after a round of questions: the answers to the questions, and
+    /// the state that the server returned with the questions.
     pub round: Vec<u8>,
-    /// Receives the questions and messages of this request.
+    /// The client that sent the request. It receives the questions and messages of the server that belong
+    /// to the request.
     pub requester: Option<Arc<dyn Requester>>,
-    /// Receives progress reports.
+    /// Receives the progress reports for the request.
     pub progress: Option<Arc<Progress>>,
-    /// The progress token for reports that continue after the answer to the request. Without it, the request
-    /// id is the token.
+    /// Progress token for a request whose progress reports continue after its answer. If `None`, the client
+    /// uses the request id as the token.
     pub progress_token: Option<Box<str>>,
-    /// `true` if the request refers to state of this server process. Such a request is not repeated after a
-    /// restart.
+    /// `true` if the request refers to state of the current server process. The client does not repeat such
+    /// a request after a restart of the server.
     pub is_of_process: bool,
 }
 
@@ -73,13 +75,14 @@ pub fn reporting(on_progress: OnProgress) -> Arc<Progress> {
 }
 
 impl McpClient {
-    /// Compares the headers `Mcp-Param-*` of a request with its arguments, as the server of the tool must
-    /// (2026-07-28, server validation of headers). A header that is missing is refused too, so the tools have
-    /// to be listed even for a request without such headers, unless none of its arguments can be mirrored.
-    /// Does nothing for a request that did not come over HTTP in the modern era.
+    /// Checks that the headers `Mcp-Param-*` of a request match its arguments, as the specification
+    /// requires (2026-07-28, server validation of headers). A missing header is an error too. Therefore the
+    /// client lists the tools even if the request has no such headers, unless no argument of the request
+    /// could have a header. Does nothing for a request that did not arrive over HTTP in the modern era.
     ///
     /// # Errors
-    /// A header is missing or contradicts its argument, or there is one and the tools cannot be listed.
+    /// Fails if a header is missing or does not match its argument. Also fails if the request has such
+    /// headers, but the client cannot list the tools.
     pub async fn check_param_headers(&self, forwarded_call: &ForwardedCall) -> Result<(), McpClientError> {
         let (Some(received), Some(tool)) = (&forwarded_call.param_headers, &forwarded_call.name) else {
             return Ok(());
@@ -89,7 +92,8 @@ impl McpClient {
             None if received.is_empty() && !forwarded_call.may_be_mirrored() => return Ok(()),
             None => match self.param_headers_of_tools().await {
                 Ok(listed) => listed,
-                // Without a list of tools, clients cannot know that the server requires headers.
+                // Without a list of tools, the sender of the request cannot know that the server requires
+                // headers.
                 Err(error) if received.is_empty() => {
                     note_unlisted(&error);
                     return Ok(());
@@ -113,15 +117,15 @@ impl McpClient {
         }
     }
 
-    /// Returns the last list of tools, unless it is too old. While another call fetches a new list, returns
-    /// even an old one.
+    /// Returns the stored list of tools, unless the list is older than [`LIST_AGE_MAX`]. While another call
+    /// requests a new list, returns the stored list regardless of its age.
     fn known_param_headers(&self) -> Option<Arc<Listed>> {
         let known = &self.conversation.param_headers;
         let listed = known.listed.load_full()?;
         (listed.at.elapsed() < LIST_AGE_MAX || known.listing.try_lock().is_err()).then_some(listed)
     }
 
-    /// Lists the tools. If that fails, returns the last list that there was.
+    /// Lists the tools of the server. If this fails, returns the last list that the server has sent.
     async fn param_headers_of_tools(&self) -> Result<Arc<Listed>, McpClientError> {
         let known = &self.conversation.param_headers;
         let outdated = known.listed.load_full();
@@ -133,7 +137,7 @@ impl McpClient {
         })
     }
 
-    /// Lists the tools, unless another call has done so since `outdated` was listed.
+    /// Lists the tools of the server, unless another call has already replaced the list `outdated`.
     async fn list_param_headers(
         &self,
         outdated: Option<&Arc<Listed>>,
@@ -151,7 +155,7 @@ impl McpClient {
             let invalidations = known.invalidations.load(Ordering::Acquire);
             let tools = self.list(methods::TOOLS_LIST, |page: Page| (page.tools, page.next_cursor)).await;
             let tools = match tools {
-                // A server without a list has announced no headers.
+                // A server without `tools/list` has declared no headers.
                 Err(McpClientError::Server(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => Vec::new(),
                 tools => tools?,
             };
@@ -165,21 +169,21 @@ impl McpClient {
         timeout(self.options.request_timeouts.timeout, listing).await.map_err(|_| McpClientError::TimedOut)?
     }
 
-    /// Forwards a request and returns its result unparsed.
+    /// Forwards a request and returns its result as raw JSON.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the request and notifies the server.
     ///
     /// # Errors
-    /// The same errors as the methods of [`McpClient`] that call the server.
+    /// See [`McpClientError`].
     pub async fn forward(&self, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
         if forwarded_call.param_headers.is_some() {
-            // Boxed, so that requests without such headers do not carry the state of the check.
+            // Boxed to keep the futures of requests without such headers small.
             Box::pin(self.check_param_headers(forwarded_call)).await?;
         }
         let outcome = self.forward_with(forwarded_call, self.mirrored_onward(forwarded_call)?).await;
-        // The server rejected the call because the tool was never listed, or has changed. The tool did not
-        // run.
+        // The server rejected the call before it ran the tool: the client has never listed the tool, or the
+        // tool has changed.
         if is_header_mismatch(&outcome)
             && *forwarded_call.method == *methods::TOOLS_CALL
             && Box::pin(self.list_tools_anew()).await.is_ok()
@@ -240,7 +244,7 @@ impl McpClient {
         Ok(self.conversation.exchange(id, outgoing, waiter).await?.answer.into_raw())
     }
 
-    /// Returns the headers that mirror arguments.
+    /// Returns the `Mcp-Param-*` headers to send to the server.
     fn mirrored_onward(&self, forwarded_call: &ForwardedCall) -> Result<FieldLinesBuf, McpClientError> {
         let tools = &self.conversation.tools;
         let Some(tool) = forwarded_call.name.as_deref().filter(|tool| tools.are_mirrored(tool)) else {
@@ -252,7 +256,8 @@ impl McpClient {
 }
 
 impl ForwardedCall {
-    /// Writes the parameters for a server with `revision`, as request `id`.
+    /// Writes the parameters of the request for a server that uses `revision`. `id` is the new id of the
+    /// request.
     fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NotAnObject> {
         let is_to_be_said = revision.era() == Era::Modern && self.sender.is_some();
         if !self.has_meta && !is_to_be_said && self.round.is_empty() {
@@ -266,7 +271,8 @@ impl ForwardedCall {
                 meta = Some(value);
                 false
             }
-            // The legacy era has no rounds. Members of this name would belong to another client.
+            // The legacy era has no question rounds, so such members from a legacy sender would belong to
+            // the request of another client.
             "inputResponses" | "requestState" => self.round.is_empty() && self.sender.is_none(),
             _ => true,
         })?;
@@ -314,7 +320,7 @@ impl ForwardedCall {
         }
         if members.len() > 1 {
             members.push(b'}');
-            // The bytes are valid UTF-8, because they are assembled from JSON.
+            // The bytes are valid UTF-8, because all parts of them are JSON text.
             append_member(output, "_meta", &String::from_utf8(members).unwrap_or_default());
         }
         Ok(())
@@ -336,8 +342,8 @@ impl Sender {
 const ENVELOPE_BYTES: usize = 256;
 
 impl ForwardedCall {
-    /// Returns `true` if a header may mirror an argument: a string, a number or a boolean that is reachable
-    /// through objects (2026-07-28, `x-mcp-header`).
+    /// Returns `true` if an argument could have a header. Such an argument is a string, a number or a
+    /// boolean, at the top level or inside objects (2026-07-28, `x-mcp-header`).
     fn may_be_mirrored(&self) -> bool {
         fn has_primitive(value: &Value) -> bool {
             match value {
@@ -348,7 +354,7 @@ impl ForwardedCall {
         }
         let params = Params::parse(Some(&self.params)).unwrap_or_default();
         let Some(arguments) = params.arguments else { return false };
-        // Arguments that cannot be parsed may contain anything.
+        // Arguments that cannot be parsed may contain such values.
         serde_json::from_str(arguments.get()).map_or(true, |arguments: Value| has_primitive(&arguments))
     }
 }
@@ -358,14 +364,14 @@ fn note_unlisted(error: &McpClientError) {
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::warn!(
             suppressed,
-            "cannot list the tools of the server to compare headers `Mcp-Param-*`: {error}"
+            "cannot list the tools of the server to check headers `Mcp-Param-*`: {error}"
         );
     }
 }
 
-/// Minimum time between two lists of tools because of headers that do not match. Otherwise a client could
-/// cause a list with each request.
+/// Minimum age of the list of tools before wrong headers make the client list the tools again. Without this
+/// limit, a sender could cause one `tools/list` request with each of its requests.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time after which the tools are listed again, for servers that change them without a notification.
+/// Maximum age of the list of tools. Some servers change their tools without a notification.
 const LIST_AGE_MAX: Duration = Duration::from_mins(5);

@@ -1,4 +1,4 @@
-//! The callbacks for questions and notifications of the server.
+//! Callbacks of the client for questions and notifications that the server sends.
 
 use std::fmt;
 use std::pin::Pin;
@@ -36,44 +36,48 @@ pub enum ServerNotification {
     },
 }
 
-/// The future that answers a question.
+/// Future that resolves to the answer to a question of the server.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<InputResponse, Error>> + Send>>;
 
-/// The callbacks for questions and notifications of the server.
+/// The callbacks that the user of the client has set.
 #[derive(Clone, Default)]
 pub(super) struct Handlers {
     pub(super) answer: Option<Arc<dyn Fn(InputRequest) -> Answering + Send + Sync>>,
     pub(super) notify: Option<Arc<dyn Fn(ServerNotification) + Send + Sync>>,
     pub(super) trace: Option<OnMessage>,
-    /// Answers questions that belong to no request, instead of `answer`.
+    /// Answers the questions of the server that the client cannot assign to a forwarded request. If set,
+    /// `answer` does not receive these questions.
     pub(super) requester: Option<Arc<dyn Requester>>,
-    /// Receives the status of tasks (2025-11-25), instead of `notify`.
+    /// Receives task status notifications (2025-11-25). If set, `notify` does not receive them.
     pub(super) tasks: Option<OnTask>,
-    /// Receives log messages that belong to no party, instead of `notify`.
+    /// Receives log messages that the client cannot assign to one client of a bridge. If set, `notify`
+    /// receives no log messages.
     pub(super) logs: Option<OnLog>,
     /// `true` if several clients of a bridge share this client.
     pub(super) is_shared: bool,
 }
 
-/// Receives each notification about a task. Returns the message for the client of a bridge if it has to read
-/// first.
+/// Receives each notification about a task. Returns `None`, or a message that the bridge can send to its
+/// client only after the client has read earlier messages. The caller then delivers this message.
 pub type OnTask = Arc<dyn Fn(&Notification<'_>) -> Option<Unsent> + Send + Sync>;
 
-/// Receives log messages that belong to no party, and the origin of each.
+/// Receives each log message that the client cannot assign to one client of a bridge, and the origin of the
+/// message.
 pub type OnLog = Arc<dyn Fn(&Notification<'_>, LogOrigin) + Send + Sync>;
 
-/// The origin of a log message that belongs to no party.
+/// The origin of a log message that the client cannot assign to one client of a bridge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogOrigin {
-    /// Arrived outside a response, while no call was in flight.
+    /// The message arrived outside a response, while no call was in flight.
     OutsideOfCalls,
-    /// Arrived outside a response, while calls were in flight. The message may belong to one of them.
+    /// The message arrived outside a response, while calls were in flight. It may belong to one of these
+    /// calls.
     DuringCalls,
-    /// Arrived with the response to a request that the bridge itself sent.
+    /// The message arrived with the response to a request that the bridge itself sent.
     OwnRequest,
 }
 
-/// Receives each message that is sent or received.
+/// Receives each message that the client sends or receives.
 pub(super) type OnMessage = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
 
 /// The direction of a message.
@@ -86,7 +90,8 @@ pub enum Direction {
 }
 
 impl Handlers {
-    /// Answers a question.
+    /// Answers a question of the server with the `answer` callback. Returns an error if this callback is
+    /// not set.
     pub(super) async fn answer(&self, question: InputRequest) -> Result<InputResponse, Error> {
         match &self.answer {
             Some(answer) => answer(question).await,
@@ -94,7 +99,7 @@ impl Handlers {
         }
     }
 
-    /// Passes a message, as it is on the wire, to the `trace` callback.
+    /// Passes the bytes of a message to the `trace` callback.
     pub(super) fn trace(&self, direction: Direction, bytes: &[u8]) {
         if let Some(trace) = &self.trace {
             trace(direction, bytes);
@@ -114,7 +119,7 @@ impl fmt::Debug for Handlers {
     }
 }
 
-/// Converts a request of the server to a question (legacy era).
+/// Converts a request from a legacy server to a question.
 pub(super) fn question(request: &Request<'_>) -> Result<InputRequest, Error> {
     match &*request.method {
         methods::ELICITATION_CREATE => {

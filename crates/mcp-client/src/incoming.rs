@@ -37,15 +37,17 @@ pub(super) struct Incoming {
 #[derive(Default, Debug)]
 struct Table {
     in_flight: HashMap<i64, Waiting, BuildHasherDefault<ById>>,
-    /// The reason why no answer can arrive any more.
+    /// The reason why no more messages can arrive, if the client is closed.
     closed: Option<McpClientError>,
-    /// Legacy subscriptions. They receive all changes that the server announces.
+    /// The queues of the legacy subscriptions. Each queue receives all changes that the server reports.
     queues: Vec<Arc<Queue>>,
-    /// Questions of the server that are being answered.
+    /// The questions of the server that the client is currently answering. Removing an entry stops the
+    /// answer.
     asked: Vec<(RequestId, oneshot::Sender<()>)>,
-    /// On a stream that several clients share: calls without an answer that their clients have canceled, and
-    /// the time until which the server may still work on them. A message of the server that names no request
-    /// may belong to one of these calls, so no other client may receive it.
+    /// Calls that were canceled before their answer arrived. Used only if several clients of a bridge share
+    /// this client. The value is the time until which the server may still work on the call. A message of
+    /// the server that names no request may belong to such a call, so no other client of the bridge may
+    /// receive the message.
     given_up: HashMap<i64, Instant, BuildHasherDefault<ById>>,
 }
 
@@ -60,31 +62,33 @@ impl Table {
     }
 }
 
-/// Hashes request ids. The ids need no protection against collisions, because this client chooses them.
+/// Hasher for request ids. It needs no protection against forced collisions, because this client chooses
+/// the ids.
 #[derive(Default)]
 struct ById(u64);
 
-/// The waiting side of one request.
+/// The entry of a request in flight: the receivers of its answer and of the messages that belong to it.
 #[derive(Default, Debug)]
 pub(super) struct Waiting {
-    /// Receives the answer if it arrives on a stream that all requests share.
+    /// Receives the answer, if all requests share one stream.
     pub(super) answer: Option<oneshot::Sender<Result<Answer, McpClientError>>>,
-    /// `true` if the answer has arrived. Later messages without a request do not belong to this request.
+    /// `true` if the answer has arrived. Later messages that name no request do not belong to this request.
     pub(super) is_answered: bool,
     /// Receives progress reports.
     pub(super) progress: Option<Arc<Progress>>,
-    /// Receives changes, if the request is a subscription.
+    /// Receives the changes, if the request is a subscription.
     pub(super) queue: Option<Arc<Queue>>,
-    /// Receives the questions and messages of this request instead of the client itself.
+    /// Receives the questions and messages of the server for this request. Without a requester, the
+    /// handlers of this client receive them.
     pub(super) requester: Option<Arc<dyn Requester>>,
     /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,
-    /// Dropped with this value, so that a handler that is answering a question learns that the request has
-    /// ended.
+    /// Dropped when the request ends. This stops a handler that is still answering a question of the
+    /// request.
     pub(super) end: Option<watch::Sender<()>>,
 }
 
-/// Counts a question or a request of the server that is being answered. Dropping it decrements the count.
+/// Counts a request of the server while the client answers it. Dropping the guard decrements the count.
 pub(super) struct InputRequestGuard(Arc<AtomicUsize>);
 
 impl Incoming {
@@ -95,7 +99,7 @@ impl Incoming {
     /// Registers `waiting` under the id of its request.
     ///
     /// # Errors
-    /// No message can arrive any more.
+    /// Fails if the client is closed, because no more messages can arrive.
     pub(super) fn expect(&self, id: i64, waiting: Waiting) -> Result<(), McpClientError> {
         let mut table = self.table();
         if let Some(reason) = &table.closed {
@@ -115,7 +119,7 @@ impl Incoming {
         }
     }
 
-    /// Fails all requests in flight and ends all subscriptions, because no message can arrive any more.
+    /// Fails all requests in flight and ends all subscriptions, because no more messages can arrive.
     pub(super) fn close(&self, reason: &McpClientError) {
         self.table().closed.get_or_insert_with(|| reason.clone());
         self.fail_all(reason);
@@ -145,14 +149,14 @@ impl Incoming {
         self.settle(id, Err(reason));
     }
 
-    /// Handles a message that was skipped because it is too large. Fails the request that the message
-    /// answers, or all requests if the id is unknown.
+    /// Handles a message that the client has skipped because it is too large. Fails the request that the
+    /// message answers, or all requests if the id is unknown.
     pub(super) fn handle_skipped(&self, message: &SkippedMessage) {
         match message {
             SkippedMessage::Answer(RequestId::Integer(id)) => {
                 self.settle(*id, Err(McpClientError::MessageTooLarge));
             }
-            // Request ids of this client are numbers.
+            // This client uses only numbers as request ids.
             SkippedMessage::Answer(RequestId::String(_))
             | SkippedMessage::Request(_)
             | SkippedMessage::Other => {
@@ -168,15 +172,15 @@ impl Incoming {
         }
     }
 
-    /// Returns the reason why no answer can arrive any more, if the client is closed.
+    /// Returns the reason why no more messages can arrive, if the client is closed.
     pub(super) fn closed(&self) -> Option<McpClientError> {
         self.table().closed.clone()
     }
 
-    /// Adds a legacy subscription.
+    /// Adds the queue of a legacy subscription.
     ///
     /// # Errors
-    /// No message can arrive any more.
+    /// Fails if the client is closed, because no more messages can arrive.
     pub(super) fn subscribe(&self, queue: &Arc<Queue>) -> Result<(), McpClientError> {
         let mut table = self.table();
         if let Some(reason) = &table.closed {
@@ -190,32 +194,34 @@ impl Incoming {
         self.table().queues.retain(|one| !Arc::ptr_eq(one, queue));
     }
 
-    /// Returns the legacy subscriptions.
+    /// Returns the queues of the legacy subscriptions.
     pub(super) fn queues(&self) -> Vec<Arc<Queue>> {
         self.table().queues.clone()
     }
 
-    /// `true` if a question of the server is being answered.
+    /// `true` while the client answers a question of the server.
     pub(super) fn is_answering_question(&self) -> bool {
         self.questions.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a question that is being answered.
+    /// Counts a question of the server until the returned guard is dropped.
     pub(super) fn question(&self) -> InputRequestGuard {
         InputRequestGuard::new(&self.questions)
     }
 
-    /// Counts a request of the server that is being answered. Returns `None` if too many are.
+    /// Counts a request of the server until the returned guard is dropped. Returns `None` if the client is
+    /// already answering [`RESPONSES_MAX`] requests.
     pub(super) fn respond(&self) -> Option<InputRequestGuard> {
         let is_too_much = self.responses.load(Ordering::Relaxed) >= RESPONSES_MAX;
         (!is_too_much).then(|| InputRequestGuard::new(&self.responses))
     }
 
-    /// Returns a receiver that resolves when the server cancels its question `id`, or has gone.
+    /// Returns a receiver that resolves when the server cancels its question `id`, or when the client is
+    /// dropped.
     pub(super) fn given_up(&self, id: &RequestId) -> oneshot::Receiver<()> {
         let (end, given_up) = oneshot::channel();
         let mut table = self.table();
-        // Remove the questions that have been answered since.
+        // Removes the questions that the client has answered since.
         table.asked.retain(|(_, end)| !end.is_closed());
         table.asked.push((id.clone(), end));
         given_up
@@ -241,7 +247,7 @@ impl Incoming {
         waiting.is_answered = true;
         let (answer, requester) = (waiting.answer.take(), waiting.requester.clone());
         drop(table);
-        // Only the first answer counts.
+        // Only the first answer to a request counts.
         if let (Some(_), Some(requester), Ok(answer)) = (&answer, &requester, &outcome) {
             requester.hear(answer);
         }
@@ -250,8 +256,9 @@ impl Incoming {
         }
     }
 
-    /// Returns the party for a message that arrived with the answer to request `of`, or outside of any
-    /// answer.
+    /// Returns the requester that must receive a message of the server. The message arrived with the answer
+    /// to request `of`, or outside of any answer if `of` is `None`. Returns `None` if no single requester
+    /// is known.
     pub(super) fn requester(&self, of: Option<i64>) -> Option<Arc<dyn Requester>> {
         let mut table = self.table();
         if let Some(id) = of {
@@ -260,8 +267,9 @@ impl Incoming {
         if table.has_given_up() {
             return None;
         }
-        // A subscription receives its messages separately. If one request has no party, no other party may
-        // get the message.
+        // Subscriptions are excluded, because they receive their messages separately. If any of the other
+        // requests has no requester, the message may belong to that request, so no requester may receive
+        // it.
         let requests = table.in_flight.values();
         let requests = requests.filter(|waiting| waiting.queue.is_none() && !waiting.is_answered);
         let mut parties = requests.map(|waiting| waiting.requester.as_ref());
@@ -269,8 +277,8 @@ impl Incoming {
         parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
     }
 
-    /// Resolves when the request `of` has ended. Without `of`, resolves when all requests of the party with
-    /// this key have ended.
+    /// Resolves when request `of` has ended. If `of` is `None`, resolves when all requests of the requester
+    /// with this `key` have ended.
     pub(super) fn forgotten(&self, of: Option<i64>, key: u64) -> impl Future<Output = ()> + Send + use<> {
         let mut table = self.table();
         let waiting = table.in_flight.iter_mut().filter(|(id, waiting)| {
@@ -282,21 +290,22 @@ impl Incoming {
             .collect();
         async move {
             for mut end in ends {
-                // No value is ever sent: the call fails when the sender is dropped.
+                // No value is ever sent: `changed` fails when the sender is dropped.
                 let _ = end.changed().await;
             }
         }
     }
 
-    /// Returns `true` if a message outside of any answer belongs to no call, because no call is in flight.
+    /// Returns `true` if no call is in flight, and the server cannot still work on a canceled call. Then a
+    /// message outside of any answer belongs to no call.
     fn is_outside_of_calls(&self) -> bool {
         let is_call = |one: &Waiting| one.is_forwarded && one.queue.is_none() && !one.is_answered;
         let mut table = self.table();
         !table.has_given_up() && !table.in_flight.values().any(is_call)
     }
 
-    /// Returns the origin of a log message that belongs to no party; `None` if it is for a client that has
-    /// asked for no messages, because it came with the response to that client's request.
+    /// Returns the origin of a log message that has no requester. Returns `None` if the message arrived
+    /// with the response to a forwarded request: the sender of that request has requested no log messages.
     fn origin_of_log(&self, of: Option<i64>) -> Option<LogOrigin> {
         match of {
             None if self.is_outside_of_calls() => Some(LogOrigin::OutsideOfCalls),
@@ -308,7 +317,8 @@ impl Incoming {
         }
     }
 
-    /// Handles a notification. Returns a message that has to be delivered before anything else is read.
+    /// Handles a notification. May return a message, which the caller must deliver before it reads the next
+    /// message of the server.
     pub(super) fn handle_notification(
         &self,
         notification: &Notification<'_>,
@@ -340,7 +350,7 @@ impl Incoming {
         None
     }
 
-    /// Passes any other notification to the subscriptions and to the user of the client.
+    /// Passes any other notification to the subscriptions and to the `notify` callback.
     fn handle_change(&self, notification: &Notification<'_>, cache: &Cache) {
         let Some(told) = handlers::notification(notification) else { return };
         cache.forget(&told);
@@ -367,7 +377,8 @@ impl Incoming {
         progress?.handle(params)
     }
 
-    /// Locks the table. Poisoning is ignored: the code that holds the lock does not panic halfway.
+    /// Locks the table. Ignores poisoning, because the code that holds the lock does not panic in the
+    /// middle of a change.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -403,10 +414,11 @@ impl Drop for InputRequestGuard {
     }
 }
 
-/// Time for which the server may still work on a canceled call. Most servers end a call within this time.
+/// Time after a cancellation during which the server may still work on the call. Most servers end a
+/// canceled call within this time.
 const GIVEN_UP_FOR: Duration = Duration::from_mins(5);
 
-/// Maximum number of remembered canceled calls.
+/// Maximum number of canceled calls that the client remembers.
 const GIVEN_UP_MAX: usize = 10_000;
 
 /// Converts a response to the outcome of its request.
@@ -423,10 +435,12 @@ fn subscription_id(notification: &Notification<'_>) -> Option<i64> {
     params.meta?.get(meta_keys::SUBSCRIPTION_ID)?.as_i64()
 }
 
-/// Maximum number of questions of a server that are answered at the same time. The client refuses more.
+/// Maximum number of questions of a server that the client answers at the same time. The client refuses
+/// further questions.
 pub(super) const QUESTIONS_MAX: usize = 64;
 
-/// Maximum number of requests of a server that are being answered. The client ignores more.
+/// Maximum number of requests of a server that the client answers at the same time. The client ignores
+/// further requests.
 const RESPONSES_MAX: usize = 2 * QUESTIONS_MAX;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Lines and events of a server that should be messages but are not. The client logs them and fails the call
-//! that waits for the answer.
+//! Lines and events from a server that are not valid messages. The client logs these lines, and fails a
+//! call if a line was probably the answer to that call.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use tokio::time::Instant;
 /// The invalid lines of one stream.
 #[derive(Default, Debug)]
 pub(super) struct InvalidLines {
-    /// Number of invalid lines since the last message.
+    /// Number of invalid lines since the last valid message.
     pub(super) in_a_row: usize,
-    /// Start of the period that `logged` counts in.
+    /// Start of the current [`LOG_PERIOD`]. `logged` counts the lines that were logged in this period.
     since: Option<Instant>,
     logged: u32,
     unlogged: u64,
     pub(super) has_byte_order_mark: bool,
 }
 
-/// The probable intention behind an invalid line.
+/// The kind of message that the server probably meant to send with an invalid line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LineIntent {
-    /// The answer to this request.
+    /// The answer to the request with this id.
     Answer(i64),
-    /// A message, or a part of one. It could be the answer to any request.
+    /// A message, or a part of a message, that could be the answer to any request.
     AnyMessage,
-    /// A notification, a request, or text that is no message.
+    /// A notification, a request, or text that is not a message.
     Other,
 }
 
 impl InvalidLines {
-    /// `true` if the server sends so many invalid lines that it speaks another protocol.
+    /// `true` if the server has sent so many invalid lines in a row that it probably uses another protocol.
     pub(super) const fn are_too_many(&self) -> bool {
         self.in_a_row > INVALID_LINES_MAX
     }
@@ -42,7 +42,7 @@ impl InvalidLines {
             self.since = Some(Instant::now());
             self.logged = 0;
             if self.unlogged > 0 {
-                tracing::warn!("{} further invalid lines of the server were not logged", self.unlogged);
+                tracing::warn!("did not log {} further invalid lines from the server", self.unlogged);
                 self.unlogged = 0;
             }
         }
@@ -53,16 +53,16 @@ impl InvalidLines {
         self.logged += 1;
         let (length, shown) = (line.len(), shown(line));
         tracing::warn!(
-            "ignored {length} bytes of the server that are not a JSON-RPC message in UTF-8 on one \
-             line: {shown}"
+            "ignored a line of {length} bytes from the server, because it is not a JSON-RPC message \
+             in UTF-8: {shown}"
         );
     }
 }
 
-/// Guesses the intention behind an invalid line. Programs also print other text, even JSON, which must not
-/// fail a call.
+/// Guesses the kind of message that the server meant to send with an invalid line. Programs also print
+/// other text, even JSON. Such text must not fail a call.
 pub(super) fn meant(line: &[u8]) -> LineIntent {
-    // UTF-16 has a zero byte beside each ASCII character.
+    // UTF-16 text contains a zero byte for each ASCII character.
     let text: Vec<_> = line.iter().copied().filter(|byte| *byte != 0).collect();
     let text = text.trim_ascii();
     let contains = |word: &[u8]| text.windows(word.len()).any(|window| window == word);
@@ -70,24 +70,25 @@ pub(super) fn meant(line: &[u8]) -> LineIntent {
     let is_object = text.starts_with(b"{");
     let has_outcome = is_object && (contains(b"\"result\"") || contains(b"\"error\""));
     match passed(text) {
-        // Request ids of this client are numbers.
+        // This client uses only numbers as request ids.
         SkippedMessage::Answer(RequestId::Integer(id)) if is_object && (has_version || has_outcome) => {
             LineIntent::Answer(id)
         }
         SkippedMessage::Request(_) | SkippedMessage::Other if is_object => LineIntent::Other,
-        // Servers print the requests that they receive, to debug them.
+        // Some servers print the requests that they receive, as debug output.
         _ if (has_version && !contains(b"\"method\"")) || is_header_of_length(text) => LineIntent::AnyMessage,
         _ => LineIntent::Other,
     }
 }
 
-/// `true` for the header of the language server protocol. There, a message does not end with a line feed.
+/// `true` for the header `Content-Length` of the Language Server Protocol, whose messages do not end with a
+/// line feed.
 fn is_header_of_length(line: &[u8]) -> bool {
     let name = line.get(..CONTENT_LENGTH.len());
     name.is_some_and(|name| name.eq_ignore_ascii_case(CONTENT_LENGTH))
 }
 
-/// Returns the beginning of a line, in printable ASCII.
+/// Returns the beginning of a line for the log, in printable ASCII.
 fn shown(line: &[u8]) -> String {
     let shown = line[..line.len().min(SHOWN_BYTES_MAX)].escape_ascii();
     if line.len() > SHOWN_BYTES_MAX { format!("`{shown}` …") } else { format!("`{shown}`") }
@@ -96,7 +97,8 @@ fn shown(line: &[u8]) -> String {
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const CONTENT_LENGTH: &[u8] = b"Content-Length:";
 
-/// Maximum number of invalid lines in a row. A few are normal, because programs print greetings.
+/// Maximum number of invalid lines in a row. A few invalid lines are normal, because programs print text
+/// when they start.
 const INVALID_LINES_MAX: usize = 1000;
 
 /// Maximum number of invalid lines that are logged in one [`LOG_PERIOD`].

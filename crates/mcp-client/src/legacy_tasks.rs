@@ -1,6 +1,6 @@
-//! Tool calls that become tasks in 2025-11-25, as an experimental feature. The client decides whether a call
-//! becomes a task. It fetches the result with a request that waits for the end. Questions of the task arrive
-//! as requests.
+//! Tool calls that become tasks in revision 2025-11-25, where tasks are experimental. The client decides
+//! whether a call becomes a task. To fetch the result, the client sends a request that the server answers
+//! when the task ends. The server sends the questions of a task as separate requests.
 
 use serde::Deserialize;
 use thruway_mcp::json_rpc::Error;
@@ -14,13 +14,13 @@ use super::error::McpClientError;
 use super::reading::Answer;
 use super::task_polls::{CancelOnDrop, Polls, TaskParams, perform};
 
-/// The answer to a call that has become a task.
+/// The answer to a tool call that has become a task.
 #[derive(Deserialize)]
 struct CreateTaskResult {
     task: LegacyTask,
 }
 
-/// The state of a task.
+/// The state of a task, as revision 2025-11-25 defines it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LegacyTask {
@@ -57,14 +57,14 @@ impl From<LegacyTask> for Task {
     }
 }
 
-/// Returns the task, if the call has become a task.
+/// Returns the task in `answer`, or `None` if the tool call has not become a task.
 pub(super) fn created(answer: &Answer) -> Option<Task> {
     let may_be = answer.get().contains("\"task\"") && answer.get().contains("\"taskId\"");
     let created = may_be.then(|| serde_json::from_str(answer.get()).ok())?;
     created.map(|CreateTaskResult { task }| task.into())
 }
 
-/// Returns all tasks of this client that the server knows (2025-11-25). Other revisions have no such list.
+/// Returns all tasks of this client that the server knows. Only revision 2025-11-25 has such a list.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -76,8 +76,8 @@ pub(super) async fn list(client: &McpClient) -> Result<Vec<Task>, McpClientError
         .await
 }
 
-/// `true` if a call of `tool` becomes a task: the tool requires a task, or it permits one and `is_wanted` is
-/// set. Lists the tools first if they are unknown.
+/// Returns `true` if the client must request a task for a call of `tool`: the tool requires a task, or it
+/// permits a task and `is_wanted` is set. Lists the tools first if the client has not listed them yet.
 pub(super) async fn becomes_task(
     client: &McpClient,
     tool: &str,
@@ -88,7 +88,7 @@ pub(super) async fn becomes_task(
         return Ok(false);
     }
     if !conversation.tools.are_listed() {
-        // Boxed, so that calls without tasks do not carry the state of the list.
+        // Boxed to keep the futures of calls without tasks small.
         Box::pin(client.list_tools()).await?;
     }
     Ok(match conversation.tools.task_support(tool) {
@@ -98,8 +98,8 @@ pub(super) async fn becomes_task(
     })
 }
 
-/// Returns the state of a task, with its result if it has ended. The questions of the task are not included,
-/// because only a waiting client receives them.
+/// Returns the state of a task, with the result if the task has ended. The state does not contain the
+/// questions of the task, because the server sends them only to a client that waits for the result.
 pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTask, McpClientError> {
     let Task { status, state: task } = look(client, id).await?;
     Ok(match status {
@@ -109,7 +109,7 @@ pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTas
             DetailedTask::InputRequired(InputRequiredTask { task, input_requests: InputRequests::new() })
         }
         TaskStatus::Completed | TaskStatus::Failed => match result::<JsonObject>(client, id).await {
-            // A failed tool also has a result.
+            // The server may also return a result for a task that has failed.
             Ok(_) if status == TaskStatus::Failed => {
                 let reason = task.status_message.clone();
                 let error = Error::internal(reason.unwrap_or_else(|| "the call has failed".to_owned()));
@@ -122,7 +122,7 @@ pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTas
     })
 }
 
-/// Waits for the result of a task. If `is_given_up`, dropping the future cancels the task.
+/// Waits for the result of a task. If `is_given_up` is set, dropping the future cancels the task.
 pub(super) async fn wait(
     client: &McpClient,
     id: &str,

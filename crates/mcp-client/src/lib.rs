@@ -1,5 +1,6 @@
-//! MCP clients for both eras of the protocol. A client reaches its server over Streamable HTTP, over the
-//! standard input and output of a child process, or in the same process.
+//! MCP clients for the modern and the legacy era of the protocol. A client can use Streamable HTTP, HTTP
+//! with SSE, the standard input and output of a child process, or a Unix domain socket. The server may also
+//! be in the same process.
 //!
 //! The crate `thruway-mcp` parses and writes messages. The crate `thruway-client` implements HTTP.
 #![forbid(unsafe_code)]
@@ -31,7 +32,7 @@ mod param_headers;
 mod schema_cost;
 mod cache;
 
-// the eras
+// protocol eras
 mod eras;
 
 // OAuth
@@ -40,7 +41,7 @@ mod authorization;
 // transports
 mod binding;
 
-/// OAuth 2.1: the client obtains access tokens.
+/// OAuth 2.1 authorization, with which a client obtains access tokens.
 pub mod oauth {
     pub use crate::authorization::{
         IdentityProvider, Locking, LoginFuture, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError,
@@ -48,7 +49,7 @@ pub mod oauth {
     };
 }
 
-/// Requests of other clients, which a gateway forwards unchanged.
+/// Types for a gateway that forwards the requests of other MCP clients.
 pub mod forwarding {
     pub use crate::cache::is_cacheable;
     pub use crate::deadline::{OnProgress, Progress};

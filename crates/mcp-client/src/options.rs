@@ -8,44 +8,48 @@ use thruway_mcp::schema::{ClientCapabilities, Implementation};
 /// Options of a client. The defaults suit most uses.
 #[derive(Clone, Debug)]
 pub struct McpClientOptions {
-    /// Name and version that the client reports to the server. Default: this library.
+    /// Name and version that the client reports to the server. Default: name and version of this library.
     pub client_info: Implementation,
-    /// Kinds of questions that the server may ask. Default: none.
-    /// [`answers`](super::McpClientBuilder::answers) sets them.
+    /// Capabilities that the client declares, such as the kinds of questions that the server may ask.
+    /// Default: none. [`answers`](super::McpClientBuilder::answers) also sets this option.
     pub capabilities: ClientCapabilities,
-    /// Era or revision to use. Default: [`EraChoice::Auto`].
+    /// Protocol era or protocol revision to use. Default: [`EraChoice::Auto`].
     pub era: EraChoice,
-    /// Time to wait for an answer, or after the last progress report. Default: 60 s. The time in which a
-    /// question of the server is being answered does not count.
+    /// Maximum time without an answer, from the start of a call or from its last progress report. Default:
+    /// 60 s. The timeout does not expire while the client answers a question of the server.
     pub timeout: Duration,
     /// Maximum time to wait for an answer, regardless of progress. Default: 1 hour.
     pub timeout_max: Duration,
-    /// Time in which a server on a stream must answer the question about its era. A server that does not
-    /// answer is treated as legacy. Default: 5 s, but at most half of [`timeout`](Self::timeout).
+    /// Time that a server on a stream has to answer the request that detects its era. The client treats a
+    /// server that does not answer in this time as a legacy server. Default: 5 s, but at most half of
+    /// [`timeout`](Self::timeout).
     pub probe_timeout: Duration,
-    /// Maximum size of a message from the server, in bytes. Default: 16 MiB. A larger message fails the call.
+    /// Maximum size of a message from the server, in bytes. Default: 16 MiB. A call fails if its answer is
+    /// larger than this limit.
     pub message_bytes_max: usize,
-    /// Maximum number of question rounds before the server must answer (2026-07-28). Default: 10.
+    /// Maximum number of times that the server may ask questions before it returns the result of a call
+    /// (2026-07-28). Default: 10.
     pub rounds_max: usize,
-    /// Enables the cache of lists and resources, for as long as the server allows (2026-07-28). A
-    /// notification of a change removes the cached result. Default: `true`.
+    /// Enables the cache for lists and resources (2026-07-28). The server sets how long the client may keep
+    /// a result. When the server reports a change, the client removes the cached result. Default: `true`.
     pub keeps_results: bool,
-    /// Time that a child process has to exit after its input is closed, and again after the signal to end.
-    /// Then the client kills the child. Default: 2 s.
+    /// Time that a child process has to exit after the client has closed the input of the process, and
+    /// again after SIGTERM. If the process is still running then, the client kills it. Default: 2 s.
     pub exit_wait: Duration,
 }
 
 /// The protocol era or revision of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum EraChoice {
-    /// Detects the era of the server once, at the first call. Prefers the modern era.
+    /// Detects the era of the server once, at the first call. Uses the modern era if the server supports
+    /// both eras.
     #[default]
     Auto,
     /// Uses the latest modern revision without detection.
     Modern,
     /// Uses the latest legacy revision that the server supports.
     Legacy,
-    /// Uses only this revision. Calls fail if the server does not support it.
+    /// Uses only this revision. Calls fail if the server does not support the revision.
     Revision(Revision),
 }
 

@@ -1,7 +1,8 @@
-//! Headers `Mcp-Param-*` of forwarded calls, which must match the arguments (2026-07-28, Streamable HTTP).
+//! Headers `Mcp-Param-*` of forwarded tool calls. These headers must match the arguments of the call
+//! (2026-07-28, Streamable HTTP).
 //!
-//! The bridge compares them itself. A legacy server, or a server on a stream, never sees the headers. For a
-//! server over HTTP, the client writes new headers from the arguments.
+//! The bridge checks these headers itself, because a legacy server, or a server on a stream, never receives
+//! them. For a modern server over HTTP, the client creates new headers from the arguments.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,7 @@ use thruway_mcp::schema::JsonObject;
 use thruway_message::{FieldLineSpan, FieldLines};
 use tokio::time::Instant;
 
-/// The headers `Mcp-Param-*` of a request that is forwarded.
+/// The headers `Mcp-Param-*` of a forwarded request.
 #[derive(Default, Debug)]
 pub struct ReceivedParamHeaders {
     bytes: Vec<u8>,
@@ -26,7 +27,7 @@ pub struct ReceivedParamHeaders {
 }
 
 impl ReceivedParamHeaders {
-    /// Copies these headers from all headers of the request.
+    /// Copies the headers `Mcp-Param-*` from the headers of a request.
     pub fn of(headers: FieldLines<'_>) -> Self {
         let mut copied = Self::default();
         let mut start = 0;
@@ -59,27 +60,29 @@ impl ReceivedParamHeaders {
     }
 }
 
-/// The last list of tools, for the headers that their arguments require. Empty until the first call that
-/// needs a check.
+/// The last list of tools, with the headers that the arguments of each tool require. Empty until the first
+/// forwarded call that needs a check.
 #[derive(Default, Debug)]
 pub(super) struct ListedParamHeaders {
     pub(super) listed: ArcSwapOption<Listed>,
-    /// The last list, even if invalidated. It is the fallback if the server fails to list its tools.
+    /// The last list of tools, even if it is no longer valid. The client uses this list if the server fails
+    /// to list its tools.
     pub(super) last: ArcSwapOption<Listed>,
-    /// Held while the tools are being listed, so that concurrent calls share one list.
+    /// Held while the client lists the tools, so that concurrent calls share one list.
     pub(super) listing: tokio::sync::Mutex<()>,
-    /// Number of invalidations of the list.
+    /// Number of times that the list of tools became invalid.
     pub(super) invalidations: AtomicU64,
 }
 
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) at: Instant,
-    /// Contains only tools with such headers.
+    /// The declared headers of each tool. Tools without such headers have no entry.
     tools: HashMap<String, Vec<ParamHeader>>,
 }
 
-/// One page of a list of tools. Other members are not parsed, so an invalid one does no harm.
+/// One page of a list of tools. The client does not parse other members, so an invalid member causes no
+/// error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
@@ -90,7 +93,7 @@ pub(super) struct Page {
 }
 
 impl ListedParamHeaders {
-    /// Invalidates the list after a change of the tools or a restart of the server.
+    /// Marks the list of tools as invalid, after the tools have changed or the server has restarted.
     pub(super) fn invalidate(&self) {
         self.invalidations.fetch_add(1, Ordering::AcqRel);
         self.listed.store(None);
@@ -101,7 +104,8 @@ impl Listed {
     pub(super) fn of(tools: Vec<Value>) -> Self {
         let with_headers = tools.into_iter().filter_map(|mut tool| {
             let schema: JsonObject = serde_json::from_value(tool.get_mut("inputSchema")?.take()).ok()?;
-            // Clients omit a tool with an invalid annotation, so no client sends headers for it.
+            // Clients omit a tool with an invalid `x-mcp-header`, so no client sends headers for such a
+            // tool.
             let headers = param_headers::find(&schema).ok().filter(|headers| !headers.is_empty())?;
             Some((tool.get("name")?.as_str()?.to_owned(), headers))
         });
@@ -118,7 +122,7 @@ impl Listed {
         let params = Params::parse(Some(params)).unwrap_or_default();
         let arguments = match params.arguments {
             Some(raw) => serde_json::from_str(raw.get()).map_err(|_| {
-                Error::invalid_params("`arguments` that are mirrored in headers cannot be read")
+                Error::invalid_params("cannot parse `arguments` to compare them with the headers")
             })?,
             None => Value::Null,
         };

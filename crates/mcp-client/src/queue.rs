@@ -1,4 +1,5 @@
-//! The state of subscriptions: undelivered changes, and the locks for subscription requests.
+//! State of subscriptions: the changes that the caller has not fetched yet, and the locks for subscription
+//! requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicBool;
@@ -10,8 +11,8 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 use super::error::McpClientError;
 use super::handlers::ServerNotification;
 
-/// The undelivered changes of a subscription. Each list and each resource occurs once, however often it
-/// changes, so the filter bounds the length.
+/// The changes that the caller of a subscription has not fetched yet. Each list and each resource occurs at
+/// most once, even if it changes repeatedly. Therefore the filter limits the length of the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) filter: SubscriptionFilter,
@@ -22,11 +23,11 @@ pub(super) struct Queue {
 #[derive(Default, Debug)]
 pub(super) struct State {
     pub(super) told: VecDeque<ServerNotification>,
-    /// `true` while the current stream is acknowledged.
+    /// `true` if the server has acknowledged the current stream of the subscription.
     pub(super) is_acknowledged: bool,
-    /// `true` once any stream was acknowledged.
+    /// `true` if the server has acknowledged any stream of the subscription.
     has_stood: bool,
-    /// The reason why the subscription has ended.
+    /// The reason why the subscription has ended, if it has ended.
     pub(super) end: Option<McpClientError>,
 }
 
@@ -35,7 +36,8 @@ impl Queue {
         Self { filter, state: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Adds a notification if the filter includes it.
+    /// Adds a notification if the filter of the subscription includes it. Also handles the acknowledgment
+    /// of the subscription.
     pub(super) fn handle(&self, method: &str, told: &ServerNotification) {
         if method == methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED {
             return self.acknowledge();
@@ -63,7 +65,7 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Returns a notification for every list and resource in the filter.
+    /// Returns one change notification for each list and each resource in the filter.
     pub(super) fn everything(&self) -> impl Iterator<Item = ServerNotification> {
         let filter = &self.filter;
         let lists = [
@@ -84,7 +86,7 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Waits until `take` returns a value.
+    /// Calls `take` at once and after each change, until `take` returns a value.
     pub(super) async fn wait_for<T>(&self, take: impl Fn(&mut State) -> Option<T>) -> T {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -102,7 +104,7 @@ impl Queue {
 }
 
 impl State {
-    /// Returns the outcome of the first attempt to subscribe, or `None` while it is pending.
+    /// Returns the outcome of the first attempt to subscribe, or `None` while the attempt is pending.
     pub(super) fn standing(&self) -> Option<Result<(), McpClientError>> {
         match &self.end {
             _ if self.has_stood => Some(Ok(())),
@@ -132,18 +134,18 @@ fn admits(filter: &SubscriptionFilter, told: &ServerNotification) -> bool {
     }
 }
 
-/// `true` while a task is subscribing again. One task does this, however often a session ends in the
-/// meantime.
+/// `true` while a background task renews the subscriptions. At most one task does this, even if several
+/// sessions end in the meantime.
 #[derive(Default, Debug)]
 pub(super) struct Resubscription(pub(super) AtomicBool);
 
-/// One lock for each resource URI, held during a request to subscribe or to unsubscribe. Over HTTP, these
-/// requests use several connections, so the server could otherwise handle them in another order.
+/// One lock for each resource URI, held during a request to subscribe or to unsubscribe. Without the locks,
+/// the server could handle such requests in the wrong order, because HTTP requests use several connections.
 #[derive(Default, Debug)]
 pub(super) struct UriLocks(Mutex<HashMap<Box<str>, Weak<tokio::sync::Mutex<()>>>>);
 
 impl UriLocks {
-    /// Waits until no other request about `uri` is in progress.
+    /// Waits until no other request to subscribe to `uri`, or to unsubscribe from it, is in flight.
     pub(super) async fn lock(&self, uri: &str) -> OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

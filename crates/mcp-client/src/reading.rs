@@ -1,5 +1,5 @@
-//! Parsing of results on arrival. Results of tools are parsed in the same pass as the message. All other
-//! results stay unparsed until their type is known.
+//! Parsing of results when their message arrives. The client parses the result of a tool call in the same
+//! pass as the message. All other results stay raw JSON until their type is known.
 
 use std::convert::Infallible;
 
@@ -8,7 +8,7 @@ use thruway_mcp::json_rpc::Id;
 use thruway_mcp::modern::read_tool_result;
 use thruway_mcp::schema::CallToolResult;
 
-/// The result of a request, unparsed.
+/// The result of a request, as raw JSON.
 pub type Answer = Box<RawValue>;
 
 /// The result of a request.
@@ -16,18 +16,18 @@ pub type Answer = Box<RawValue>;
 pub(super) enum Read<R> {
     /// A parsed, complete result.
     Complete(R),
-    /// Any result, unparsed.
+    /// Any result, as raw JSON.
     Raw(Answer),
 }
 
-/// A type that results are parsed into on arrival.
+/// A type for results that the client can parse together with their message.
 pub(super) trait Wanted: Sized {
     /// Parses the result if `message` answers request `id` with a complete result. Otherwise returns `None`,
     /// and the caller parses the message in full.
     fn read(message: &[u8], id: i64) -> Option<Self>;
 }
 
-/// Keeps results unparsed.
+/// Leaves all results as raw JSON.
 impl Wanted for Infallible {
     fn read(_: &[u8], _: i64) -> Option<Self> {
         None

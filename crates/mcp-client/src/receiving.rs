@@ -1,4 +1,5 @@
-//! Delivery of messages from the server to requests, handlers and parties, and the answers to its questions.
+//! Delivery of messages from the server to callers, handlers and requesters, and answers to the questions
+//! of the server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,7 +28,7 @@ impl Conversation {
     /// slowly, as long as `budget` allows.
     ///
     /// # Errors
-    /// The bytes are not a valid message.
+    /// Fails if the bytes are not a valid message.
     pub(super) async fn handle_bytes(
         self: &Arc<Self>,
         bytes: &[u8],
@@ -50,23 +51,24 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns the wait budget for a stream that all requests share.
+    /// Returns a full wait budget for one stream of the server.
     pub(super) fn wait_budget(&self) -> WaitBudget {
         WaitBudget::new(self.incoming.handlers.is_shared)
     }
 
-    /// Splits a batch. Only one revision permits batches.
+    /// Splits a JSON-RPC batch into its messages. Only one protocol revision permits batches.
     ///
     /// # Errors
-    /// The bytes are not a batch, or the revision has no batches.
+    /// Fails if the bytes are not a batch, or if the negotiated revision has no batches.
     pub(super) fn batch<'o>(&self, bytes: &'o [u8]) -> Result<Vec<&'o RawValue>, McpClientError> {
         let has_batches = self.current().is_some_and(|negotiated| negotiated.revision().has_batches());
         let batch = if has_batches { split_batch(bytes) } else { None };
         batch.and_then(Result::ok).ok_or(McpClientError::MessageInvalid)
     }
 
-    /// Handles a message that arrived with the answer to request `of`, or outside of any answer. Returns the
-    /// message if a client of a bridge has to read first; the caller then delivers it before it reads on.
+    /// Handles a message that arrived with the answer to request `of`, or outside of any answer if `of` is
+    /// `None`. If a client of a bridge must first read earlier messages, returns the message. The caller
+    /// must deliver the returned message before it reads the next message.
     pub(super) fn handle_message(self: &Arc<Self>, message: &Message<'_>, of: Option<i64>) -> Option<Unsent> {
         match message {
             Message::Response(response) => self.incoming.deliver(response),
@@ -81,10 +83,10 @@ impl Conversation {
         None
     }
 
-    /// Handles a line or an event that should be a message. Logs an invalid line, and fails the calls that it
-    /// may have answered. Skips a byte order mark (RFC 8259 §8.1).
+    /// Handles a line or an event that should be a message. Logs an invalid line, and fails the calls that
+    /// the line was probably meant to answer. Skips a byte order mark (RFC 8259 §8.1).
     ///
-    /// Waits for the reader of a message as long as `budget` allows.
+    /// Waits for a client of a bridge that reads slowly, as long as `budget` allows.
     pub(super) async fn handle_line(
         self: &Arc<Self>,
         line: &[u8],
@@ -94,7 +96,7 @@ impl Conversation {
         let message = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         if message.len() < line.len() && !std::mem::replace(&mut invalid.has_byte_order_mark, true) {
             tracing::warn!(
-                "the server sends byte order marks, which JSON-RPC does not allow; they are skipped"
+                "the server sends byte order marks, which JSON-RPC does not allow; the client skips them"
             );
         }
         if message.trim_ascii().is_empty() {
@@ -112,12 +114,14 @@ impl Conversation {
         }
     }
 
-    /// Answers a request of the server. The modern era has no such requests.
+    /// Answers a request that the server has sent. Ignores the request in the modern era, which has no
+    /// requests from servers.
     pub(super) fn handle_request(self: &Arc<Self>, request: &Request<'_>, of: Option<i64>) {
         if !self.is_legacy() {
             return;
         }
-        // Limits the pending answers to a server that sends requests but does not read the answers.
+        // This limits the number of pending answers if a server sends requests but does not read the
+        // answers.
         let Some(responding) = self.incoming.respond() else { return };
         let id = request.id.to_owned();
         if request.method == methods::PING {
@@ -131,13 +135,15 @@ impl Conversation {
         let answering = self.answering(request, of);
         let questioned = self.incoming.question();
         let given_up = self.incoming.given_up(&id);
-        // The handler may never answer. A weak reference keeps it from holding the connection open.
+        // The handler may never answer. The reference is weak, so that such a handler does not keep the
+        // connection open.
         let conversation = Arc::downgrade(self);
         self.spawn(async move {
             let answered = match answering {
                 Ok(answering) => tokio::select! {
                     answered = answering => answered,
-                    // Dropping the future notifies the handler. The server expects no answer.
+                    // The server has canceled its question and expects no answer. Returning drops the
+                    // future of the handler.
                     _ = given_up => return,
                 },
                 Err(error) => Err(error),
@@ -150,8 +156,8 @@ impl Conversation {
         });
     }
 
-    /// Refuses a request of the server that is too large to read. Without an answer, the server would wait
-    /// for its timeout.
+    /// Refuses a request of the server that is too large to read. Without this answer, the server would
+    /// wait until its own timeout.
     pub(super) fn refuse_too_large(self: &Arc<Self>, id: RequestId) {
         let Some(responding) = self.incoming.respond().filter(|_| self.is_legacy()) else { return };
         let conversation = self.clone();
@@ -163,8 +169,9 @@ impl Conversation {
         });
     }
 
-    /// Returns the future that answers a question. The party of the request answers, or the default party for
-    /// questions outside of any request, or the handler of the client.
+    /// Returns the future that answers a question of the server. The requester to which the question
+    /// belongs answers. If this requester is unknown, the default requester answers. Without a default
+    /// requester, the handler of the client answers.
     fn answering(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -181,7 +188,7 @@ impl Conversation {
             return Ok(Box::pin(async move {
                 tokio::select! {
                     answered = asking => answered,
-                    () = forgotten => Err(Error::internal("the request of this question has ended")),
+                    () = forgotten => Err(Error::internal("the request that caused this question has ended")),
                 }
             }));
         }
@@ -192,7 +199,7 @@ impl Conversation {
         let conversation = self.clone();
         Ok(Box::pin(async move {
             let answer = conversation.incoming.handlers.answer(question).await?;
-            to_raw_value(&answer).map_err(|_| Error::internal("the answer cannot be written"))
+            to_raw_value(&answer).map_err(|_| Error::internal("cannot serialize the answer"))
         }))
     }
 
@@ -205,12 +212,12 @@ impl Conversation {
             }),
             Err(error) => write_error(&mut bytes, Some(&id.into()), &error),
         }
-        // If the send fails, the server is gone or its request times out.
+        // If the send fails, the server has gone, or its request times out.
         let _ = self.send(bytes).await;
     }
 
-    /// Asks the user to visit the pages that `error` names, one after another. Returns `true` if `error`
-    /// names pages and the user accepted all of them.
+    /// Asks the user to visit the web pages that `error` names, one after another. Returns `true` if
+    /// `error` names web pages and the user accepted all of them.
     pub(super) async fn has_visited(&self, error: &Error) -> bool {
         let Some(pages) = required_pages(error) else { return false };
         for page in pages {
@@ -224,21 +231,22 @@ impl Conversation {
     }
 }
 
-/// Returns `{}`.
+/// Returns the empty JSON object `{}`.
 ///
 /// # Panics
-/// Never: the text is valid JSON.
+/// Never panics, because the text is valid JSON.
 pub fn empty_object() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an object")
 }
 
-/// The data of the error.
+/// The data of a `URLElicitationRequiredError`.
 #[derive(Deserialize)]
 struct Required {
     elicitations: Vec<ElicitRequestURLParams>,
 }
 
-/// Returns the pages that `error` names, if it is a `URLElicitationRequiredError` (2025-11-25).
+/// Returns the web pages that `error` names. Returns `None` if `error` is not a
+/// `URLElicitationRequiredError` (2025-11-25).
 pub fn required_pages(error: &Error) -> Option<Vec<ElicitRequestURLParams>> {
     if error.code != ErrorCode::URL_ELICITATION_REQUIRED {
         return None;
@@ -247,5 +255,5 @@ pub fn required_pages(error: &Error) -> Option<Vec<ElicitRequestURLParams>> {
     (1..=PAGES_MAX).contains(&elicitations.len()).then_some(elicitations)
 }
 
-/// Maximum number of pages that a server may require for one request.
+/// Maximum number of web pages that the user must visit for one request.
 const PAGES_MAX: usize = 16;

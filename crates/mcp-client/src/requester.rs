@@ -1,5 +1,5 @@
-//! The client on whose behalf a request is sent, when one connection serves many clients, and the messages
-//! that wait for it.
+//! Requesters: the original clients of forwarded requests, when several clients of a bridge share one
+//! connection. This module also defines messages that wait until a requester has read earlier messages.
 
 use std::fmt;
 use std::future::Future;
@@ -12,25 +12,26 @@ use tokio::time::Instant;
 
 use super::reading::Answer;
 
-/// The answer to a question, unparsed.
+/// The answer to a question of the server, as raw JSON.
 pub type RawAnswer = Result<Box<RawValue>, Error>;
 
-/// The original client of a forwarded request. It receives the questions and messages that belong to the
-/// request.
+/// The original client of a forwarded request. It receives the questions and messages of the server that
+/// belong to the request.
 pub trait Requester: Send + Sync {
-    /// Returns the identity of the party. A message that names no request goes to a party only if that party
-    /// has sent all requests in flight.
+    /// Returns a number that identifies the requester. A message of the server that names no request goes
+    /// to a requester only if all requests in flight come from this requester.
     fn key(&self) -> u64;
 
-    /// Answers a question.
+    /// Answers a question of the server.
     fn ask(&self, method: &str, params: Option<&RawValue>)
     -> Pin<Box<dyn Future<Output = RawAnswer> + Send>>;
 
-    /// Forwards a log message. Returns it if the client has to read first; the caller then delivers it before
-    /// it reads on.
+    /// Forwards a log message of the server to the requester. If the requester must first read earlier
+    /// messages, returns the log message. The caller must deliver the returned message before it reads the
+    /// next message of the server.
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent>;
 
-    /// Returns `true` if the client of this request is the one that has to read first.
+    /// Returns `true` if `unsent` waits for this requester.
     fn is_reader_of(&self, _unsent: &Unsent) -> bool {
         false
     }
@@ -39,8 +40,8 @@ pub trait Requester: Send + Sync {
     /// (2025-11-25, SEP-1699). Must return quickly.
     fn disconnect(&self, _retry: Duration) {}
 
-    /// Called with the answer to a request on a shared stream, before later messages are handled. Must return
-    /// quickly.
+    /// Called with the answer to a request on a shared stream, before the client handles later messages.
+    /// Must return quickly.
     fn hear(&self, _answer: &Answer) {}
 }
 
@@ -50,28 +51,31 @@ impl fmt::Debug for dyn Requester {
     }
 }
 
-/// A message for a client that has to read other messages first. The reader of the server's stream waits for
-/// the delivery and reads nothing in the meantime.
+/// A message for a requester that must first read earlier messages. The task that reads the stream of the
+/// server waits for the delivery, and reads nothing in the meantime.
 pub trait UnsentMessage: fmt::Debug + Send + Sync {
-    /// Returns a number that identifies the request of the client that has to read.
+    /// Returns a number that identifies the request whose client must first read earlier messages.
     fn reader(&self) -> usize;
 
-    /// Waits until the client has read enough, or its request has ended.
+    /// Waits until the client has read enough messages, and delivers the message. Drops the message if the
+    /// request of the client ends first.
     fn deliver(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Waits for at most `limit`, then drops the message.
+    /// Delivers the message like [`deliver`](Self::deliver), but waits for at most `limit`. Then drops the
+    /// message.
     fn deliver_within(self: Box<Self>, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// A message that is lost unless it is delivered.
+/// A message that is lost unless the caller delivers it.
 pub type Unsent = Box<dyn UnsentMessage>;
 
-/// Limits the time that the reader of a stream waits for slow clients.
+/// Time budget for waits for slow clients. During such a wait, the task that reads the stream of the server
+/// reads nothing.
 ///
-/// A stream that serves one client waits without limit, because only that client is affected. The wait counts
-/// toward the timeouts of the calls on the stream. A stream that serves several clients waits at most
-/// [`WAIT_MAX`] at once, and a tenth of the time in the long run. A slow client thus delays the others only
-/// briefly.
+/// On a stream that serves one client, the task waits without limit, because only that client is affected.
+/// The wait counts toward the timeouts of the calls on the stream. On a stream that serves several clients,
+/// the task waits at most [`WAIT_MAX`] at once, and at most a tenth of the time in the long run. Therefore
+/// a slow client delays the other clients only briefly.
 #[derive(Debug)]
 pub struct WaitBudget {
     is_shared: bool,
@@ -85,7 +89,7 @@ impl WaitBudget {
         Self { is_shared, left: WAIT_MAX, updated: Instant::now() }
     }
 
-    /// Delivers a message, or drops it when the budget is used up.
+    /// Delivers a message, or drops the message when the budget is used up.
     pub async fn deliver(&mut self, unsent: Unsent) {
         if !self.is_shared {
             return unsent.deliver().await;
@@ -98,8 +102,8 @@ impl WaitBudget {
     }
 }
 
-/// Longest delay that a slow client causes for the other clients of its server.
+/// Maximum duration of one wait for a slow client, on a stream that several clients share.
 pub const WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// The budget regains one tenth of the elapsed time.
+/// Divisor for refilling the budget: the budget regains one tenth of the elapsed time.
 const REFILL_DIVISOR: u32 = 10;

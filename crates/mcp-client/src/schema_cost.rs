@@ -1,5 +1,5 @@
-//! Upper bounds for the cost of checking a result against a schema from a server. A schema of a few lines can
-//! require more evaluations, or a deeper stack, than available.
+//! Upper bounds for the cost of checking a result against a schema from a server. Even a short schema can
+//! require an unlimited number of evaluations, or more stack than the thread has.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,19 @@ use thruway_mcp::schema::JsonObject;
 /// An upper bound for the evaluation cost of a schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SchemaCost {
-    /// Number of schema evaluations, without recursion.
+    /// Number of schema evaluations for one value. Excludes recursion.
     evaluations: u64,
     /// Number of places where the schema refers to itself for a nested value.
     recursions: u64,
 }
 
-/// The state of the walk through a schema.
+/// The state while this module visits all parts of a schema.
 struct WalkState<'s> {
     root: &'s Value,
-    /// The references that are being followed, and the depth in the instance at which each one started.
+    /// The references that this module is currently following. Each entry also contains the depth in the
+    /// checked value at which the reference was found.
     open: Vec<(&'s str, usize)>,
-    /// Current depth in the instance.
+    /// Current depth in the checked value.
     depth: usize,
     /// Current depth in the schema.
     nesting: usize,
@@ -35,7 +36,8 @@ impl SchemaCost {
     const RECURSION: Self = Self { evaluations: 0, recursions: 1 };
     const TOO_MUCH: Self = Self { evaluations: u64::MAX, recursions: u64::MAX };
 
-    /// Returns the cost of a schema. Supports only references within the schema, the usual kind.
+    /// Returns the cost of a schema. Supports only references to parts of the same schema. Any other
+    /// reference makes the cost unlimited.
     pub(crate) fn of(schema: &JsonObject) -> Self {
         let mut root = schema.clone();
         root.shift_remove("$id");
@@ -44,7 +46,7 @@ impl SchemaCost {
             .cost(&root)
     }
 
-    /// `true` if the cost has no bound.
+    /// `true` if the cost has no upper bound.
     pub(super) fn is_endless(self) -> bool {
         self == Self::TOO_MUCH
     }
@@ -82,7 +84,7 @@ impl<'s> WalkState<'s> {
     fn cost_of(&mut self, keyword: &str, value: &'s Value) -> SchemaCost {
         match keyword {
             "$ref" | "$dynamicRef" => self.follow(value),
-            // References below a nested `$id` resolve against another base.
+            // Below a nested `$id`, references have another base URI.
             "$id" => SchemaCost::TOO_MUCH,
             "allOf" | "anyOf" | "oneOf" | "dependencies" | "dependentSchemas" => self.all(value),
             "if" | "then" | "else" | "not" => self.cost(value),
@@ -112,7 +114,7 @@ impl<'s> WalkState<'s> {
         }
     }
 
-    /// Evaluates `cost` one level deeper in the instance.
+    /// Calls `cost` with the depth in the checked value increased by one.
     fn below(&mut self, cost: impl FnOnce(&mut Self) -> SchemaCost) -> SchemaCost {
         self.depth += 1;
         let cost = cost(self);
@@ -126,7 +128,7 @@ impl<'s> WalkState<'s> {
             return *known;
         }
         if let Some((_, depth)) = self.open.iter().find(|(open, _)| *open == reference) {
-            // A second visit of the same value would recurse without end.
+            // The schema refers to itself for the same value, so the evaluation would never end.
             return if *depth == self.depth { SchemaCost::TOO_MUCH } else { SchemaCost::RECURSION };
         }
         let pointer = reference.strip_prefix('#').filter(|pointer| self.is_plain(pointer));
@@ -135,14 +137,15 @@ impl<'s> WalkState<'s> {
         self.open.push((reference, self.depth));
         let cost = self.cost(target);
         self.open.pop();
-        // The cost of a recursive reference depends on its starting point, so it is not cached.
+        // The cost of a recursive reference depends on the reference at which the recursion starts, so the
+        // cost is not cached.
         if cost.recursions == 0 {
             self.known.insert(reference, cost);
         }
         cost
     }
 
-    /// `true` if all implementations resolve `pointer` to the same schema. That requires a pointer without
+    /// `true` if all implementations resolve `pointer` to the same schema. This requires a pointer without
     /// percent encoding and without an `$id` on its path.
     fn is_plain(&self, pointer: &str) -> bool {
         let has_id =
@@ -164,13 +167,13 @@ fn size(instance: &Value) -> (u64, u32) {
     }
 }
 
-/// Maximum number of schema evaluations for one result. Takes a few seconds.
+/// Maximum number of schema evaluations for one result. This number of evaluations takes a few seconds.
 const EVALUATIONS_MAX: u64 = 300_000_000;
 
 /// Maximum depth of nested schemas, including references.
 const NESTING_MAX: usize = 200;
 
-/// Maximum number of visited schemas. A schema counts again for each reference.
+/// Maximum number of visited schemas. A schema counts once for each reference to it.
 const STEPS_MAX: u32 = 100_000;
 
 #[cfg(test)]

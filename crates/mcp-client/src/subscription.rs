@@ -20,10 +20,11 @@ use super::error::McpClientError;
 use super::handlers::ServerNotification;
 use super::queue::Queue;
 
-/// A subscription to changes. Dropping it unsubscribes.
+/// A subscription to changes. Dropping the subscription unsubscribes.
 ///
-/// If the stream breaks, the client opens it again. Then it reports everything in the filter as changed, also
-/// to [`on_notification`](super::McpClientBuilder::on_notification), because changes may have been missed.
+/// If the stream of changes breaks, the client opens it again. The client then reports every list and
+/// resource in the filter as changed, because it may have missed changes.
+/// [`on_notification`](super::McpClientBuilder::on_notification) receives these reports too.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), thruway_mcp_client::McpClientError> {
@@ -45,8 +46,9 @@ pub struct Subscription {
     driving: Option<AbortHandle>,
 }
 
-/// Subscribes to changes. The modern era uses `subscriptions/listen`. The legacy era uses
-/// `resources/subscribe`, and its servers always send changes of lists.
+/// Subscribes to changes of lists and resources. The client sends `subscriptions/listen` in the modern era,
+/// and `resources/subscribe` in the legacy era. A legacy server reports changes of lists without a
+/// subscription.
 ///
 /// # Errors
 /// The server refuses the subscription.
@@ -76,7 +78,7 @@ pub(super) async fn listen(
     Ok(subscription)
 }
 
-/// Keeps a subscription open.
+/// Keeps a subscription of the modern era open: opens its stream again whenever the stream ends.
 async fn drive(client: McpClient, queue: Arc<Queue>) {
     let mut pause = PAUSE;
     let mut was_acknowledged = false;
@@ -96,7 +98,7 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         };
         let is_acknowledged = std::mem::take(&mut queue.state().is_acknowledged);
         if was_acknowledged && is_acknowledged && !is_told {
-            // The stream ended right after its acknowledgment.
+            // The stream ended right after the server acknowledged it.
             client.conversation.report_everything_changed(&queue);
         }
         was_acknowledged |= is_acknowledged;
@@ -129,7 +131,7 @@ impl Subscription {
         next.await
     }
 
-    /// Returns the reason why the subscription has ended.
+    /// Returns the reason why the subscription has ended, or `None` while it is active.
     pub fn end(&self) -> Option<McpClientError> {
         self.queue.state().end.clone()
     }
@@ -151,7 +153,7 @@ impl Drop for Subscription {
     }
 }
 
-/// Opens a subscription and waits until it ends.
+/// Sends `subscriptions/listen` and waits until the stream of changes ends.
 async fn listen_once(client: &McpClient, queue: &Arc<Queue>) -> Result<(), McpClientError> {
     let negotiated = client.negotiated().await?;
     let params = SubscriptionsListenRequestParams { notifications: queue.filter.clone(), meta: None };
@@ -170,8 +172,9 @@ fn can_resume(client: &McpClient, error: &McpClientError) -> bool {
     error.is_temporary() && !client.is_closed() && (!binding.has_common_stream() || binding.can_reopen())
 }
 
-/// Cancels the subscriptions to resources that no other queue includes. New subscriptions to such a resource
-/// wait until the server has answered, or [`UNSUBSCRIBE_WAIT`] has passed.
+/// Unsubscribes from the resources that no other subscription of this client includes. A new subscription
+/// to such a resource waits until the server has answered `resources/unsubscribe`, or until
+/// [`UNSUBSCRIBE_WAIT`] has passed.
 async fn unsubscribe(client: McpClient, uris: Vec<String>) {
     let client = client.with_short_timeout(UNSUBSCRIBE_WAIT);
     let conversation = &client.conversation;
@@ -186,13 +189,14 @@ async fn unsubscribe(client: McpClient, uris: Vec<String>) {
             continue;
         }
         let params = SubscribeRequestParams { uri, meta: None };
-        // A server that is gone sends no changes either.
+        // Errors are ignored: a server that is unreachable cannot report changes either.
         let _ = client.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_UNSUBSCRIBE, params).await;
     }
 }
 
 impl Conversation {
-    /// Reports everything in the filter of `queue` as changed, because changes may have been missed.
+    /// Reports every list and resource in the filter of `queue` as changed, because the client may have
+    /// missed changes.
     pub(super) fn report_everything_changed(&self, queue: &Queue) {
         for told in queue.everything() {
             self.cache.forget(&told);
@@ -201,25 +205,27 @@ impl Conversation {
         }
     }
 
-    /// Starts a new session and renews the subscriptions in it. Changes in between are unknown.
+    /// Starts a background task that opens a new session and renews the subscriptions, unless such a task
+    /// is already running. The client cannot know which changes happened between the two sessions.
     pub(super) fn resubscribe(self: &Arc<Self>) {
         if !self.resubscription.0.swap(true, Ordering::AcqRel) {
             self.spawn(resubscribe(Arc::downgrade(self)));
         }
     }
 
-    /// `true` if the subscriptions are complete in the session `negotiated`, so that this task can end.
+    /// Returns `true` if the calling background task can end: `negotiated` is still the current session, or
+    /// another task renews the subscriptions.
     fn is_resubscribed(&self, negotiated: &Arc<NegotiatedProtocol>) -> bool {
         let stands = || self.current().is_some_and(|current| Arc::ptr_eq(&current, negotiated));
         self.resubscription.0.store(false, Ordering::Release);
-        // Sessions that ended before the store relied on this task. If another task has started since, this
-        // one ends.
+        // If the session ended before the flag was cleared, no other task was started, so this task must
+        // continue. If another task was started afterwards, this task ends.
         stands() || self.resubscription.0.swap(true, Ordering::AcqRel)
     }
 }
 
-/// Renews the subscriptions, with growing pauses, until this succeeds, fails permanently, or no subscription
-/// is left.
+/// Renews the subscriptions. Tries again, with growing pauses, until the renewal succeeds or fails
+/// permanently, or until no subscription is left.
 async fn resubscribe(conversation: Weak<Conversation>) {
     let mut pause = PAUSE;
     while let Some(alive) = conversation.upgrade() {
@@ -244,13 +250,13 @@ async fn resubscribe(conversation: Weak<Conversation>) {
     }
 }
 
-/// Renews all subscriptions and returns their session.
+/// Renews all subscriptions and returns the session in which they are now active.
 async fn subscribe_again(client: &McpClient) -> Result<Arc<NegotiatedProtocol>, McpClientError> {
     let negotiated = client.negotiated().await?;
     let incoming = &client.conversation.incoming;
     for queue in incoming.queues() {
         match subscribe(client, &queue).await {
-            // The server may refuse a renewal, as it may refuse a first subscription.
+            // The server refused to renew this subscription, so the subscription ends.
             Err(error @ McpClientError::Server(_)) => {
                 incoming.unsubscribe(&queue);
                 queue.end(error);
@@ -281,6 +287,7 @@ impl fmt::Debug for Subscription {
 /// Maximum time for which new subscriptions wait for a server that does not answer `resources/unsubscribe`.
 const UNSUBSCRIBE_WAIT: Duration = Duration::from_secs(10);
 
-/// Time to wait before a subscription is opened again. Doubles up to [`PAUSE_MAX`].
+/// First pause before the client opens a subscription again. The pause doubles after each attempt, up to
+/// [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);

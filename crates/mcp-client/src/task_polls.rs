@@ -1,4 +1,4 @@
-//! Requests about tasks, and the pace of the client that waits for a task.
+//! Requests about MCP tasks, and the polling intervals of a client that waits for an MCP task.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::deadline::later;
 use super::eras::Call;
 use super::error::McpClientError;
 
-/// Sends a request about a task.
+/// Sends a request about the MCP task `id`.
 pub(super) async fn perform<R: DeserializeOwned, P: Serialize>(
     client: &McpClient,
     method: &'static str,
@@ -28,13 +28,13 @@ pub(super) struct TaskParams<'a> {
     pub(super) task_id: &'a str,
 }
 
-/// The polling loop for a task, with its time limit.
+/// The state of a loop that polls an MCP task until a time limit.
 pub(super) struct Polls<'a> {
     client: &'a McpClient,
     latest: Instant,
     /// Polling interval that the server requests.
     pace: Duration,
-    /// Additional delay after failures. It grows with each failure.
+    /// Minimum delay before the next poll after a failure. Doubles with each failure, up to [`PAUSE_MAX`].
     rest: Duration,
     /// The error of the last poll, if it failed.
     failure: Option<McpClientError>,
@@ -46,16 +46,16 @@ impl<'a> Polls<'a> {
         Self { client, latest, pace: Duration::ZERO, rest: Duration::ZERO, failure: None }
     }
 
-    /// Applies the polling interval of a task in progress, and resets the delay after failures.
+    /// Uses the polling interval that the server requests in `task`, and resets the delay after failures.
     pub(super) fn paces(&mut self, task: &WorkingTask) {
         self.pace = task.poll_interval_ms.map_or(PAUSE, Duration::from_millis).clamp(PAUSE_MIN, PAUSE_MAX);
         (self.rest, self.failure) = (Duration::ZERO, None);
     }
 
-    /// Accepts a temporary failure of a poll and increases the delay.
+    /// Ignores a temporary failure of a poll and increases the delay before the next poll.
     ///
     /// # Errors
-    /// The error is permanent, or the client is closed.
+    /// Fails if the error is permanent, or if the client is closed.
     pub(super) fn forgive(&mut self, error: McpClientError) -> Result<(), McpClientError> {
         if !error.is_temporary() || self.client.is_closed() {
             return Err(error);
@@ -65,10 +65,11 @@ impl<'a> Polls<'a> {
         Ok(())
     }
 
-    /// Waits until the next poll.
+    /// Waits until it is time for the next poll.
     ///
     /// # Errors
-    /// The time limit is reached. Returns the error of the last poll, if it failed, or `TimedOut`.
+    /// Fails after the time limit: returns the error of the last poll, or `TimedOut` if the last poll
+    /// succeeded.
     pub(super) async fn pause(&mut self) -> Result<(), McpClientError> {
         sleep(self.pace.max(self.rest)).await;
         if Instant::now() < self.latest {
@@ -78,23 +79,23 @@ impl<'a> Polls<'a> {
     }
 }
 
-/// Cancels a task when dropped.
+/// Cancels the MCP task `id` when dropped.
 pub(super) struct CancelOnDrop<'a> {
     pub(super) client: &'a McpClient,
     pub(super) id: Option<&'a str>,
 }
 
 impl Drop for CancelOnDrop<'_> {
-    /// The destructor cancels the task because no other code learns that the caller stopped waiting.
+    /// The destructor cancels the MCP task because no other code learns that the caller stopped waiting.
     fn drop(&mut self) {
         let Some(id) = self.id.map(str::to_owned) else { return };
         let client = self.client.clone();
-        // A server that has exited does not run the task either.
+        // Errors are ignored: a server that has exited no longer runs the MCP task.
         self.client.conversation.spawn(async move { client.cancel_task(&id).await });
     }
 }
 
-/// Polling interval if the server requests none.
+/// Polling interval if the server does not request an interval.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! Tool calls that become tasks: the extension `io.modelcontextprotocol/tasks` to 2026-07-28, and the parts
-//! in common with the tasks of 2025-11-25.
+//! Tool calls that become tasks. This module implements the extension `io.modelcontextprotocol/tasks` of
+//! revision 2026-07-28, and the parts that revision 2025-11-25 shares with this extension.
 
 use std::collections::BTreeSet;
 
@@ -67,8 +67,8 @@ pub(super) async fn get(client: &McpClient, id: &str) -> Result<DetailedTask, Mc
     Ok(result.task)
 }
 
-/// Answers questions of a task, each under the name of its question (2026-07-28). In earlier revisions, a
-/// task asks like any other request.
+/// Answers questions of a task (2026-07-28). The key of each answer is the name of its question. In earlier
+/// revisions, the server sends the questions of a task as separate requests.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -81,7 +81,7 @@ pub(super) async fn update(
     task_polls::perform::<serde::de::IgnoredAny, _>(client, methods::TASKS_UPDATE, id, params).await.map(drop)
 }
 
-/// Cancels a task. The task may complete nevertheless.
+/// Asks the server to cancel a task. The task may still complete.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -90,7 +90,7 @@ pub(super) async fn cancel(client: &McpClient, id: &str) -> Result<(), McpClient
     task_polls::perform::<serde::de::IgnoredAny, _>(client, methods::TASKS_CANCEL, id, params).await.map(drop)
 }
 
-/// Waits for the result of a task. If `is_given_up`, dropping the future cancels the task.
+/// Waits for the result of a task. If `is_given_up` is set, dropping the future cancels the task.
 pub(super) async fn wait(
     client: &McpClient,
     id: &str,
@@ -126,7 +126,7 @@ pub(super) async fn wait(
     }
 }
 
-/// Returns the state of a task after answering its questions.
+/// Requests the state of a task, answers the questions in the state, and returns the state.
 async fn look(client: &McpClient, id: &str, answers: &mut Answers) -> Result<DetailedTask, McpClientError> {
     let task = get(client, id).await?;
     if let DetailedTask::InputRequired(asking) = &task {
@@ -135,7 +135,7 @@ async fn look(client: &McpClient, id: &str, answers: &mut Answers) -> Result<Det
     Ok(task)
 }
 
-/// Answers the new questions of a task. A task never uses a name for two questions.
+/// Answers the new questions of a task. A task never uses the same name for two questions.
 async fn answer(
     client: &McpClient,
     id: &str,
@@ -151,7 +151,8 @@ async fn answer(
             answers.untold.insert(name.clone(), answer.map_err(McpClientError::QuestionFailed)?);
         }
     }
-    // The server has the answer to a question that it no longer asks, although the update may have failed.
+    // If the server no longer asks a question, it has received the answer, even if the update request
+    // failed.
     answers.untold.retain(|name, _| questions.contains_key(name));
     if !answers.untold.is_empty() {
         update(client, id, answers.untold.clone()).await?;
@@ -164,7 +165,7 @@ async fn answer(
 #[derive(Default)]
 struct Answers {
     asked: BTreeSet<String>,
-    /// Answers that the server has not confirmed.
+    /// Answers that the server has not confirmed yet.
     untold: InputResponses,
 }
 

@@ -1,5 +1,5 @@
-//! Data from the lists of tools: arguments that are mirrored in headers (2026-07-28, Streamable HTTP), output
-//! schemas, and whether a call may be repeated.
+//! Data from the lists of tools: the arguments that tool calls repeat in headers (2026-07-28, Streamable
+//! HTTP), the output schemas, and the tools that the client may call twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,34 +18,33 @@ use thruway_net::{Admitted, LogLimit};
 use super::error::McpClientError;
 use super::schema_cost::SchemaCost;
 
-/// Data about tools. A tool without relevant data has no entry.
+/// Data about the tools of the server. A tool without relevant data has no entry.
 #[derive(Default, Debug)]
 pub(super) struct KnownTools {
     tools: Mutex<HashMap<String, Arc<KnownTool>>>,
     are_listed: AtomicBool,
 }
 
-/// Data about one tool.
 #[derive(Debug)]
 struct KnownTool {
     headers: Vec<ParamHeader>,
     output: Option<OutputSchema>,
     may_be_repeated: bool,
-    /// Support for calls as tasks (2025-11-25).
+    /// Declares whether calls of the tool may, must or cannot become tasks (2025-11-25).
     task_support: TaskSupport,
 }
 
-/// The output schema of a tool. It is compiled when the first result arrives.
+/// The output schema of a tool. The client compiles the schema when the first result of the tool arrives.
 #[derive(Debug)]
 struct OutputSchema {
     schema: JsonObject,
-    /// `None` if the schema is unusable or too expensive.
+    /// `None` if the schema is invalid, or if the cost of a check has no upper bound.
     compiled: OnceLock<Option<(CompiledSchema, SchemaCost)>>,
 }
 
 impl KnownTools {
-    /// Replaces the data with that of `tools`, the complete list. If arguments `are_mirrored`, removes tools
-    /// with invalid header declarations from the list.
+    /// Replaces the stored data with the data of `tools`, the complete list of tools. If `are_mirrored` is
+    /// set, removes tools with an invalid `x-mcp-header` from `tools`.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>, are_mirrored: bool) {
         self.are_listed.store(true, Ordering::Relaxed);
         let mut known = HashMap::new();
@@ -73,15 +72,15 @@ impl KnownTools {
                 }
             }
         });
-        // Tools that are no longer listed are removed. Otherwise a server with changing names would fill the
-        // memory.
+        // Removes the data of tools that the server no longer lists. Otherwise a server that keeps renaming
+        // its tools would fill the memory.
         *self.known() = known;
     }
 
-    /// Returns the headers of a call of `tool` that mirror its arguments.
+    /// Returns the `Mcp-Param-*` headers for a call of `tool` with `arguments`.
     ///
     /// # Errors
-    /// A header value cannot be sent.
+    /// Fails if a header cannot contain the value of an argument.
     pub(super) fn mirrored(&self, tool: &str, arguments: &RawValue) -> Result<FieldLinesBuf, McpClientError> {
         let mut field_lines = FieldLinesBuf::new();
         let Some(tool) = self.find(tool).filter(|tool| !tool.headers.is_empty()) else {
@@ -98,17 +97,17 @@ impl KnownTools {
         Ok(field_lines)
     }
 
-    /// `true` if arguments of `tool` are mirrored.
+    /// `true` if calls of `tool` repeat arguments in headers.
     pub(super) fn are_mirrored(&self, tool: &str) -> bool {
         self.find(tool).is_some_and(|tool| !tool.headers.is_empty())
     }
 
-    /// `true` if the tools have been listed.
+    /// `true` if the client has listed the tools of the server.
     pub(super) fn are_listed(&self) -> bool {
         self.are_listed.load(Ordering::Relaxed)
     }
 
-    /// Returns the support of `tool` for calls as tasks (2025-11-25).
+    /// Returns whether calls of `tool` may, must or cannot become tasks (2025-11-25).
     pub(super) fn task_support(&self, tool: &str) -> TaskSupport {
         self.find(tool).map_or(TaskSupport::Forbidden, |tool| tool.task_support)
     }
@@ -118,10 +117,11 @@ impl KnownTools {
         self.find(tool).is_some_and(|tool| tool.may_be_repeated)
     }
 
-    /// Checks a result of `tool` against the output schema, if known.
+    /// Checks a result of `tool` against the output schema of the tool. Skips the check if the schema is
+    /// unknown or unusable, or if the check would take too long.
     ///
     /// # Errors
-    /// The result does not match the schema.
+    /// Fails if the result does not match the schema.
     pub(super) fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), McpClientError> {
         if result.is_error == Some(true) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Adds tokens to requests, and obtains another token when the server refuses one.
+//! Adds access tokens to requests, and obtains another token when the server refuses the current token.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,66 +27,66 @@ use super::token_record::{RenewalLock, TokenRecord};
 use super::url::{HostScope, HttpUrl};
 use super::{Grant, OAuth};
 
-/// The authorization of a client at one URL.
+/// Adds access tokens to the requests to one server, and obtains these tokens.
 pub(crate) struct Authorizer {
     server_url: Box<str>,
     token_record: TokenRecord,
-    /// `None` if tokens must not be sent to this URL.
+    /// `None` if the client must not send tokens to `server_url`.
     server: Option<HttpUrl>,
     oauth: OAuth,
     fetch: Fetch,
     sent_credentials: ArcSwap<SentCredentials>,
-    /// Held while a token is being obtained, so that concurrent requests share one token.
+    /// Held while the client obtains a token, so that concurrent requests share one token.
     turn: Mutex<Known>,
-    /// Held during a renewal, which continues if its caller stops waiting.
+    /// Held during a renewal of the token. The renewal continues even if its caller stops waiting.
     renewing: Arc<Mutex<()>>,
     logins: Logins,
 }
 
-/// The credentials of a request. A refused request compares them with the current ones to detect a newer
-/// token.
+/// The credentials of a request. If the server refuses the request, the client compares these credentials
+/// with the current credentials to detect a newer token.
 #[derive(Debug)]
 pub(crate) struct SentCredentials {
     token: Option<Arc<Token>>,
-    /// `true` if the token has expired and cannot be renewed. The client no longer sends it.
+    /// `true` if the token has expired and cannot be renewed. The client no longer sends the token.
     is_over: bool,
-    /// The reason why no other token is available.
+    /// The error of the last attempt to obtain another token, if that attempt failed.
     failure: Option<OAuthError>,
 }
 
-/// A token in use.
+/// An access token, its key, and its state.
 struct Token {
     stored: StoredToken,
     key: Option<Arc<DpopKey>>,
     /// The nonce that the server requires in the next proof (RFC 9449 §9).
     nonce: StdMutex<Option<String>>,
-    /// `true` if the token was just obtained with a grant, so that another request for a token would not
-    /// help.
+    /// `true` if the client has just obtained the token with a grant. If the server refuses such a token,
+    /// another token would not help.
     is_fresh: bool,
     /// `true` if the server has accepted the token.
     is_accepted: AtomicBool,
 }
 
-/// Number of times that a request was repeated.
+/// Number of times that the client repeated a request, for each reason.
 #[derive(Default, Debug)]
 pub(crate) struct Attempts {
     tokens: u32,
     nonces: u32,
 }
 
-/// The reason for which a server refused a request.
+/// The reason why a server refused a request.
 #[derive(Debug)]
 pub(crate) enum RefusalReason {
-    /// The proof must contain the nonce of the response.
+    /// The proof of possession (DPoP) must contain the nonce from the response.
     Nonce,
-    /// The server requires a token, or another token.
+    /// The server requires a token, or a token other than the token in the request.
     Token(Challenge),
     /// The server requires more scopes.
     Scopes(Challenge),
 }
 
 impl Authorizer {
-    /// Returns the authorizer of the clients of the server at this URL.
+    /// Returns the authorizer that all clients of the server at `server_url` share.
     pub(crate) fn of(oauth: OAuth, server_url: &str) -> Arc<Self> {
         let all = oauth.authorizers.clone();
         all.get_or_create(server_url, || Self::new(oauth, server_url))
@@ -115,7 +115,8 @@ impl Authorizer {
         }
     }
 
-    /// Returns the last time at which a login was in progress. This time does not count toward timeouts.
+    /// Returns the end of the last login, or the current time during a login. The time of a login does not
+    /// count toward timeouts.
     pub(crate) fn waited_until(&self) -> Option<Instant> {
         self.logins.last()
     }
@@ -147,8 +148,8 @@ impl Authorizer {
         Ok(request.field("Authorization", format!("DPoP {access_token}")).field("DPoP", proof))
     }
 
-    /// Obtains the credentials that a refused request with `used` lacked, so that the caller can repeat the
-    /// request.
+    /// Obtains new credentials after the server refused a request with the credentials `used`. The caller
+    /// then repeats the request.
     pub(crate) async fn satisfy(
         self: &Arc<Self>,
         used: &Arc<SentCredentials>,
@@ -164,14 +165,16 @@ impl Authorizer {
         if is_nonce { Ok(()) } else { self.replace(used, demand).await }
     }
 
-    /// Waits for exclusive access to the known parties. A renewal without a waiting caller finishes first.
+    /// Waits until no other request obtains a token, and locks the cached data about authorization servers.
+    /// Also waits for a renewal whose caller has stopped waiting.
     async fn lock_renewal(&self) -> MutexGuard<'_, Known> {
         let known = self.turn.lock().await;
         drop(self.renewing.lock().await);
         known
     }
 
-    /// Obtains a token that may satisfy the server, unless another request has tried since.
+    /// Obtains a token that the server may accept. If another request has already tried this, returns the
+    /// outcome of that attempt.
     async fn replace(
         self: &Arc<Self>,
         used: &Arc<SentCredentials>,
@@ -204,7 +207,7 @@ impl Authorizer {
         let last = used.token.as_deref();
         let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
         let server = self.server.as_ref().ok_or_else(insecure)?;
-        // The server would refuse an equal token again.
+        // A new token would be equivalent to the last token, so the server would refuse it too.
         if !demand.may_be_satisfied(used.sent()) {
             return Err(demand.refusal());
         }
@@ -215,15 +218,16 @@ impl Authorizer {
         let can_refresh = !used.is_over && last_issuer == Some(oauth_context.metadata.issuer.as_str());
         if let (RefusalReason::Token(_), Some(last), true) = (demand, &used.token, can_refresh) {
             let renewed = self.refresh(known, last, oauth_context.metadata.clone(), turn).await;
-            // A temporary failure of the renewal is no reason for a login.
+            // After a temporary failure of the renewal, the client does not start a login.
             if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
             }
         } else {
-            // A login takes too long to hold the lock.
+            // A login takes too long to hold the lock of the token store.
             drop(turn);
         }
-        // Without a lock in the store, another process may have obtained a token in the meantime.
+        // If the token store does not support locks, another process may have obtained a token in the
+        // meantime.
         if self.take_news() && self.has_what_is_wanted(demand) {
             return Ok(());
         }
@@ -233,7 +237,8 @@ impl Authorizer {
         Ok(())
     }
 
-    /// Loads the token that another client or process has stored since. Returns `true` if there is one.
+    /// Loads a token that another client or process has stored since the last access. Returns `true` if the
+    /// store had such a token.
     fn take_news(&self) -> bool {
         let news = self.server.as_ref().and_then(|_| self.token_record.news());
         let news = news
@@ -242,7 +247,7 @@ impl Authorizer {
         news.map(|token| self.put(token)).is_some()
     }
 
-    /// `true` if the current token may satisfy the server, which has not seen it yet.
+    /// `true` if the current token may satisfy `demand`. The server has not seen this token yet.
     fn has_what_is_wanted(&self, demand: &RefusalReason) -> bool {
         let sent_credentials = self.sent_credentials.load();
         sent_credentials.sent().is_some_and(|token| match demand {
@@ -251,7 +256,8 @@ impl Authorizer {
         })
     }
 
-    /// Requests a token. If the server no longer knows the client, the client registers again.
+    /// Requests a token with the configured grant. If the authorization server no longer knows the client,
+    /// the client registers again.
     async fn apply(
         &self,
         known: &mut Known,
@@ -275,12 +281,13 @@ impl Authorizer {
                 Ok(response) => return Ok((response, client)),
                 Err(error) => {
                     let is_unknown = is_client_unknown(&error);
-                    // An authorization server may show an unknown client an error page and never redirect
-                    // back.
+                    // If the authorization server does not know the client, it may show an error page
+                    // instead of a redirect to the client.
                     if is_unknown || error == OAuthError::LoginTimedOut {
                         known.forget(issuer);
                     }
-                    // The server would refuse a client that has just registered again.
+                    // The authorization server refused a client that has just registered, so another
+                    // registration would not help.
                     if !is_unknown || before.as_deref() != Some(&*client.id) {
                         return Err(error);
                     }
@@ -289,8 +296,9 @@ impl Authorizer {
         }
     }
 
-    /// Returns the scopes to request: those that the server demands now or in general, the previous ones, and
-    /// the configured ones.
+    /// Returns the scopes to request: the scopes of the last token, the scopes that the server demands, and
+    /// the configured scopes. If neither the challenge nor the configuration contains scopes, requests the
+    /// scopes in the metadata of the server.
     fn scopes(&self, challenge: &Challenge, oauth_context: &OAuthContext, last: Option<&Token>) -> Scopes {
         let wanted = &self.oauth.scopes;
         let general = oauth_context.resource.scopes_supported.as_ref().filter(|_| wanted.is_empty());
@@ -305,8 +313,8 @@ impl Authorizer {
         scopes
     }
 
-    /// Renews a token that expires soon. If this fails permanently, requests are sent without a token, and
-    /// the server responds with its demand.
+    /// Renews a token that expires soon. If the renewal fails permanently, the client sends requests
+    /// without a token, and the server responds with a challenge.
     pub(crate) async fn renew(
         self: &Arc<Self>,
         sent_credentials: &Arc<SentCredentials>,
@@ -326,13 +334,14 @@ impl Authorizer {
                 return Err(OAuthError::TokenInvalid);
             }
             let issuer = &token.stored.issuer;
-            // The metadata may be missing only if the issuer is its own origin, as in revision 2025-03-26.
+            // The metadata may be missing only if the issuer is an origin without a path, as in revision
+            // 2025-03-26.
             let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
             self.refresh(&mut known, &token, metadata, turn).await
         };
-        // After a temporary failure, the token stays in use until it expires. Without a lock in the store,
-        // another process may have renewed the token.
+        // After a temporary failure, the client uses the token until it expires. If the token store does
+        // not support locks, another process may have renewed the token.
         if renewed.await.is_err_and(|error| error.is_refusal()) && !self.take_news() {
             let token = Some(token.clone());
             self.sent_credentials.store(Arc::new(SentCredentials { token, is_over: true, failure: None }));
@@ -340,12 +349,12 @@ impl Authorizer {
         self.sent_credentials.load_full()
     }
 
-    /// Exchanges the refresh token for another token (RFC 6749 §6). Only the issuer receives the refresh
-    /// token.
+    /// Exchanges the refresh token for a new access token (RFC 6749 §6). The client sends the refresh token
+    /// only to its issuer.
     ///
-    /// Most refresh tokens are valid for one use, and the response contains the next one. Therefore the
-    /// renewal runs in its own task and finishes even if the caller stops waiting. It holds `turn` until the
-    /// new token is stored.
+    /// Most refresh tokens are valid for one use, and the response contains the next refresh token.
+    /// Therefore the renewal runs in a separate tokio task and finishes even if the caller stops waiting.
+    /// The task holds the lock `turn` until it has stored the new token.
     async fn refresh(
         self: &Arc<Self>,
         known: &mut Known,
@@ -404,17 +413,18 @@ impl Authorizer {
 }
 
 impl SentCredentials {
-    /// `true` if the token should be renewed before it is sent.
+    /// `true` if the client should renew the token before it sends the next request.
     pub(crate) fn ends_soon(&self) -> bool {
         !self.is_over && self.token.as_ref().is_some_and(|token| token.ends_soon())
     }
 
-    /// Returns the demand in a response, or `None` if the server accepted the credentials.
+    /// Returns the reason why the server refused the request, or `None` if the server accepted the
+    /// credentials.
     pub(crate) fn demand(&self, response: &Response) -> Option<RefusalReason> {
         demand(self.sent(), response)
     }
 
-    /// Returns the token for requests.
+    /// Returns the token to send with requests, or `None` if no token is usable.
     fn sent(&self) -> Option<&Token> {
         self.token.as_deref().filter(|_| !self.is_over)
     }
@@ -452,7 +462,7 @@ impl RefusalReason {
         }
     }
 
-    /// `true` if another token may satisfy the server, given the last token.
+    /// `true` if the server may accept a new token after it refused the token `last`.
     fn may_be_satisfied(&self, last: Option<&Token>) -> bool {
         let Some(last) = last else { return true };
         match self {
@@ -501,7 +511,7 @@ impl Token {
             expires_at: expires_at(&response),
             scopes: granted(Scopes::parse(&before.scopes), &response).to_string(),
             access_token: response.access_token,
-            // A response without a refresh token leaves the previous one valid.
+            // If the response has no refresh token, the previous refresh token remains valid.
             refresh_token: response.refresh_token.or_else(|| before.refresh_token.clone()),
             ..before.clone()
         };
@@ -544,7 +554,7 @@ impl Token {
 }
 
 fn expires_at(response: &TokenResponse) -> Option<u64> {
-    // Zero is treated as unknown.
+    // A lifetime of zero counts as unknown.
     let seconds = response.expires_in().filter(|seconds| *seconds > 0);
     seconds.map(|seconds| unix_time().saturating_add(seconds))
 }
@@ -565,10 +575,11 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Maximum number of times that a request obtains another token.
+/// Maximum number of times that the client obtains another token for one request.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A token that expires within this time is renewed, because it could expire in transit.
+/// Remaining lifetime in seconds below which the client renews a token, because the token could expire
+/// before it reaches the server.
 const SOON_SECONDS: u64 = 10;
 
 #[cfg(test)]

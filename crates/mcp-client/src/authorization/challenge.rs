@@ -4,7 +4,7 @@ use thruway_message::FieldLines;
 
 use super::scopes::Scopes;
 
-/// The supported parts of a challenge.
+/// The parts of a challenge that the client uses.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Challenge {
     /// `true` if the token must be bound to a key (RFC 9449 §7.1).
@@ -15,8 +15,8 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// Returns the challenge in the header section of a response. If the server offers several, prefers
-    /// tokens bound to a key.
+    /// Returns the challenge in the header section of a response. If the server offers several challenges,
+    /// prefers a challenge for tokens that are bound to a key (DPoP).
     pub(crate) fn of(fields: FieldLines<'_>) -> Self {
         let values = fields.all("www-authenticate").filter_map(|value| value.as_str());
         let mut challenges: Vec<_> = values.flat_map(parse).collect();
@@ -29,7 +29,7 @@ impl Challenge {
     }
 
     fn add(&mut self, name: &str, value: String) {
-        // The first of several equal parameters counts.
+        // If a parameter occurs several times, the first value counts.
         match name.to_ascii_lowercase().as_str() {
             "error" => _ = self.error.get_or_insert(value),
             "scope" => _ = self.scopes.get_or_insert_with(|| Scopes::parse(&value)),
@@ -39,7 +39,7 @@ impl Challenge {
     }
 }
 
-/// Parses the challenges with a supported scheme. Skips malformed parts.
+/// Parses the challenges with the scheme `Bearer` or `DPoP`. Skips other schemes and malformed parts.
 fn parse(value: &str) -> Vec<Challenge> {
     let mut challenges: Vec<Challenge> = Vec::new();
     let mut is_understood = false;

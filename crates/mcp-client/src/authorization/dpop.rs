@@ -15,7 +15,7 @@ use super::error::OAuthError;
 use super::random::{random_text, unix_time};
 use super::url::HttpUrl;
 
-/// A key for bound tokens.
+/// The key of a client, to which an authorization server binds tokens.
 pub(super) struct DpopKey {
     pkcs8: Vec<u8>,
     signing: EncodingKey,
@@ -42,7 +42,7 @@ impl DpopKey {
         Self::of_pkcs8(der.map_err(|_| OAuthError::KeyInvalid)?.as_ref().to_vec())
     }
 
-    /// Restores a stored key.
+    /// Restores a key from the text that [`to_text`](Self::to_text) returned.
     pub(super) fn restore(text: &str) -> Result<Self, OAuthError> {
         Self::of_pkcs8(URL_SAFE_NO_PAD.decode(text).map_err(|_| OAuthError::KeyInvalid)?)
     }

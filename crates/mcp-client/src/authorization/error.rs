@@ -1,16 +1,16 @@
-//! The errors of authorization.
+//! The errors of OAuth authorization.
 
 use std::{fmt, io};
 
 use thruway_client::ClientError;
 use thruway_message::StatusCode;
 
-/// The reason why the client has no token, or no token that the server accepts. Text from a server is escaped
-/// and limited in length.
+/// The reason why the client has no token, or no token that the server accepts. Text that a server sent is
+/// escaped and limited in length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// The source of assertions has failed.
+    /// The callback that provides an assertion or an ID token failed.
     AssertionUnavailable(io::ErrorKind),
     /// The client is not registered, and the authorization server does not permit registration.
     ClientNotRegistered,
@@ -20,14 +20,14 @@ pub enum OAuthError {
     GrantNotSupported(&'static str),
     /// The client does not send secrets to this URL, because it is neither `https` nor on this machine.
     InsecureUrl(Box<str>),
-    /// The server names this issuer, but the client is registered with another one.
+    /// The server names this issuer, but the client is registered with another issuer.
     IssuerForeign(Box<str>),
-    /// The metadata of an authorization server names another issuer (RFC 8414 §3.3).
+    /// The metadata of the authorization server with this issuer URL names another issuer (RFC 8414 §3.3).
     IssuerMismatch(Box<str>),
     /// The client has a secret, and [`RegisteredClient::of_issuer`](super::RegisteredClient::of_issuer) was
     /// not called. Contains the issuer that the server names.
     IssuerRequired(Box<str>),
-    /// The key is invalid or unsupported.
+    /// The private key is invalid, or its algorithm is unsupported.
     KeyInvalid,
     /// The login failed. Contains the error of the user agent.
     LoginFailed(io::ErrorKind),
@@ -35,10 +35,10 @@ pub enum OAuthError {
     LoginTimedOut,
     /// The authorization server does not declare support for PKCE with `S256`.
     PkceNotSupported,
-    /// The redirect from the authorization server lacks a parameter, or repeats one.
+    /// The redirect from the authorization server lacks a parameter, or repeats a parameter.
     RedirectInvalid,
     /// The answer to a login came from another authorization server (RFC 9207), or arrived at the redirect
-    /// URI of another one (RFC 9700 §4.4.2.2).
+    /// URI of another authorization server (RFC 9700 §4.4.2.2).
     RedirectIssuerMismatch,
     /// The redirect from the authorization server belongs to another login.
     RedirectStateMismatch,
@@ -46,27 +46,28 @@ pub enum OAuthError {
     Refused {
         /// The error code (RFC 6749 §4.1.2.1 and §5.2).
         error: Box<str>,
-        /// A description for people.
+        /// A description for humans, if the authorization server sent one.
         description: Option<Box<str>>,
     },
-    /// The metadata of the server describes this other server (RFC 9728 §3.3).
+    /// The metadata of the server describes another server, which has this URL (RFC 9728 §3.3).
     ResourceMismatch(Box<str>),
     /// The server demands scopes that were already requested, or demands other scopes repeatedly.
     ScopeInsufficient,
     /// The server names no authorization server.
     ServerUnknown,
-    /// The URL of an authorization server, or of metadata, answered with this status.
+    /// A request to this URL of an authorization server or a metadata document failed with this HTTP
+    /// status.
     Status(Box<str>, StatusCode),
     /// The authorization server issued an unusable token.
     TokenInvalid,
-    /// The server refused a token that was just issued.
+    /// The server refused a token that the authorization server had just issued.
     TokenRejected,
-    /// The issued token is not bound to the key (RFC 9449 §5).
+    /// The authorization server issued a token that is not bound to the key of the client (RFC 9449 §5).
     TokenUnbound,
-    /// The URL did not respond.
+    /// A request to this URL failed without a complete response.
     Unreachable(Box<str>, ClientError),
-    /// A server named this URL on this machine, or in a private network, but the server itself is elsewhere
-    /// (RFC 9728 §7.7).
+    /// A server named this URL, which is on this machine or in a private network. The server itself is
+    /// farther away, so the client does not send requests to this URL (RFC 9728 §7.7).
     UrlTooNear(Box<str>),
 }
 
@@ -80,8 +81,8 @@ impl OAuthError {
         }
     }
 
-    /// `true` if the token endpoint refused the request or issued no usable token. `false` if it was
-    /// unavailable.
+    /// `true` if the token endpoint refused the request or issued no usable token. `false` if the token
+    /// endpoint was unavailable.
     pub(crate) const fn is_refusal(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::TokenInvalid | Self::TokenUnbound => true,
@@ -90,13 +91,14 @@ impl OAuthError {
         }
     }
 
-    /// Creates the error for a refusal. The text of the server is escaped and shortened.
+    /// Creates the error for a refusal by an authorization server. Escapes and shortens the text of that
+    /// server.
     pub(super) fn refused(error: &str, description: Option<&str>) -> Self {
         Self::Refused { error: quoted(error), description: description.map(quoted) }
     }
 }
 
-/// Escapes text of a server and limits its length.
+/// Escapes text that a server sent, and limits its length.
 pub(super) fn quoted(text: &str) -> Box<str> {
     let end = text.floor_char_boundary(QUOTED_BYTES_MAX);
     text[..end].escape_debug().to_string().into()
@@ -123,7 +125,7 @@ impl fmt::Display for OAuthError {
             }
             Self::IssuerForeign(issuer) => write!(
                 f,
-                "the server names the issuer `{issuer}`, but the client is registered with another one"
+                "the server names the issuer `{issuer}`, but the client is registered with another issuer"
             ),
             Self::IssuerMismatch(issuer) => {
                 write!(f, "the metadata of the authorization server `{issuer}` names another issuer")
@@ -135,12 +137,12 @@ impl fmt::Display for OAuthError {
             ),
             Self::KeyInvalid => f.write_str("the private key is invalid, or its algorithm is unsupported"),
             Self::LoginFailed(kind) => write!(f, "the login failed: {kind}"),
-            Self::LoginTimedOut => f.write_str("the login did not complete in time; call again to repeat it"),
+            Self::LoginTimedOut => f.write_str("the login did not complete in time; call again to log in"),
             Self::PkceNotSupported => {
                 f.write_str("the authorization server does not support PKCE with `S256`")
             }
             Self::RedirectInvalid => {
-                f.write_str("the redirect of the authorization server lacks a parameter, or repeats one")
+                f.write_str("the redirect of the authorization server lacks or repeats a parameter")
             }
             Self::RedirectIssuerMismatch => {
                 f.write_str("the answer to the login came from another authorization server")
@@ -163,7 +165,7 @@ impl fmt::Display for OAuthError {
             }
             Self::Status(url, status) => write!(f, "`{url}` answered with status {status}"),
             Self::TokenInvalid => f.write_str("the authorization server issued an unusable token"),
-            Self::TokenRejected => f.write_str("the server rejected a token that was just issued for it"),
+            Self::TokenRejected => f.write_str("the server rejected a token that had just been issued"),
             Self::TokenUnbound => {
                 f.write_str("the authorization server issued a token that is not bound to the client's key")
             }

@@ -1,5 +1,5 @@
-//! Requests to servers that are not trusted yet. Each response is limited in time and size, and redirects
-//! never leave the origin.
+//! Requests to servers that the client does not trust yet. The client limits the time and size of each
+//! response, and follows redirects only within the origin.
 
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use super::url::{HostScope, HttpUrl};
 #[derive(Debug)]
 pub(super) struct Fetch {
     client: Client,
-    /// Distance of the MCP server. URLs that it names must not be nearer.
+    /// Network distance of the MCP server from this machine. URLs that the MCP server names must not be
+    /// nearer.
     server: HostScope,
 }
 
-/// A complete response.
+/// A response and its complete body.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -33,13 +34,14 @@ impl Fetch {
         Self { client, server }
     }
 
-    /// Returns a copy for URLs that the user has configured. Such URLs may be on this machine.
+    /// Returns a copy of this value for URLs that the user has configured. Such URLs may be on this
+    /// machine.
     pub(super) fn for_configured_urls(&self) -> Self {
         Self::new(self.client.clone(), HostScope::Machine)
     }
 
-    /// Parses a URL that a server has named, and checks that the client may send requests and secrets to it
-    /// (RFC 9728 §7.7).
+    /// Parses a URL that a server has named, and checks that the client may send requests and secrets to
+    /// this URL (RFC 9728 §7.7).
     pub(super) fn admit(&self, url: &str) -> Result<HttpUrl, OAuthError> {
         let url = HttpUrl::parse(url).ok_or_else(|| OAuthError::DocumentInvalid(quoted(url)))?;
         if url.reach() < self.server {
@@ -51,12 +53,12 @@ impl Fetch {
         }
     }
 
-    /// Fetches the document at `url`. Returns `None` if it does not exist.
+    /// Fetches the document at `url`. Returns `None` if the server has no such document (status 4xx).
     pub(super) async fn document<T: DeserializeOwned>(&self, url: &HttpUrl) -> Result<Option<T>, OAuthError> {
         let response = self.follow(url).await?;
         match response.status() {
             StatusCode::OK => {}
-            // These statuses are temporary.
+            // These statuses indicate a temporary failure.
             status if matches!(status.as_u16(), 408 | 429) => {
                 return Err(OAuthError::Status(quoted(url.as_str()), status));
             }
@@ -68,7 +70,7 @@ impl Fetch {
         document.map(Some).map_err(|_| OAuthError::DocumentInvalid(quoted(url.as_str())))
     }
 
-    /// Follows redirects within the origin.
+    /// Sends a GET request to `url`, and follows redirects within the origin of `url`.
     async fn follow(&self, url: &HttpUrl) -> Result<Response, OAuthError> {
         let mut url = url.clone();
         for _ in 0..=REDIRECTS_MAX {
@@ -85,7 +87,7 @@ impl Fetch {
         Err(OAuthError::DocumentInvalid(quoted(url.as_str())))
     }
 
-    /// Sends a request that may contain secrets, without redirects, and reads the response.
+    /// Sends a POST request that may contain secrets, and reads the response. Does not follow redirects.
     pub(super) async fn post(
         &self,
         url: &HttpUrl,
@@ -112,7 +114,8 @@ async fn collect(url: &HttpUrl, response: Response) -> Result<Bytes, OAuthError>
     content.map_err(|error| OAuthError::Unreachable(quoted(url.as_str()), error))
 }
 
-/// Maximum size of a response, in bytes. Metadata has a few hundred bytes, and tokens have a few thousand.
+/// Maximum size of a response, in bytes. Metadata documents have a few hundred bytes, and responses with
+/// tokens have a few thousand bytes.
 const DOCUMENT_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum number of redirects within an origin, for example to the path with a trailing slash.

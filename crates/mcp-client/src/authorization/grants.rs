@@ -27,7 +27,7 @@ pub(super) struct TokenRequest<'a> {
 }
 
 impl TokenRequest<'_> {
-    /// Obtains a token.
+    /// Obtains a token with the configured grant.
     pub(super) async fn apply(&self) -> Result<TokenResponse, OAuthError> {
         let form = match &self.oauth.grant {
             Grant::Login(user_agent) => self.log_in(&**user_agent).await?,
@@ -47,7 +47,7 @@ impl TokenRequest<'_> {
         self.redeem(form).await
     }
 
-    /// Exchanges a grant for a token.
+    /// Sends the grant in `form` to the token endpoint and returns the token.
     async fn redeem(&self, mut form: Form) -> Result<TokenResponse, OAuthError> {
         let OAuthContext { resource, metadata, key } = self.oauth_context;
         form.push(("resource", resource.identifier.clone()));
@@ -59,7 +59,7 @@ impl TokenRequest<'_> {
         Ok(response)
     }
 
-    /// Lets a person log in.
+    /// Lets a person log in. Returns the authorization code as a grant.
     async fn log_in(&self, user_agent: &dyn UserAgent) -> Result<Form, OAuthError> {
         let metadata = &self.oauth_context.metadata;
         metadata.demand_pkce()?;
@@ -125,7 +125,7 @@ impl TokenRequest<'_> {
     }
 }
 
-/// `true` if the server has reported that it does not know the client.
+/// `true` if the authorization server has reported that it does not know the client.
 pub(super) fn is_client_unknown(error: &OAuthError) -> bool {
     match error {
         OAuthError::Refused { error, .. } => matches!(&**error, "invalid_client" | "unauthorized_client"),

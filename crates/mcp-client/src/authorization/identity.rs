@@ -30,7 +30,7 @@ pub(super) enum Secret {
     Key(Arc<PrivateKey>),
 }
 
-/// A private key. The authorization server knows its public key.
+/// The private key of a client. The authorization server knows the matching public key.
 pub struct PrivateKey {
     algorithm: Algorithm,
     key: EncodingKey,
@@ -43,35 +43,38 @@ impl RegisteredClient {
         Self { id: id.into(), secret: Secret::None, issuer: None }
     }
 
-    /// Returns a client with a secret. The client sends the secret in the header or in the form, as the
-    /// metadata of the authorization server demands.
+    /// Returns a client with a secret. The metadata of the authorization server determines whether the
+    /// client sends the secret in the header `Authorization` or in the form.
     ///
-    /// Name the authorization server with [`of_issuer`](Self::of_issuer). Otherwise the client requests no
+    /// Set the authorization server with [`of_issuer`](Self::of_issuer). Otherwise the client requests no
     /// token, and calls fail with [`OAuthError::IssuerRequired`].
     pub fn with_secret(id: impl Into<String>, secret: impl Into<String>) -> Self {
         Self { secret: Secret::Text(secret.into()), ..Self::public(id) }
     }
 
-    /// Returns a client that signs an assertion about itself (`private_key_jwt`).
+    /// Returns a client that proves its identity with an assertion that it signs (`private_key_jwt`).
     pub fn with_private_key(id: impl Into<String>, key: PrivateKey) -> Self {
         Self { secret: Secret::Key(Arc::new(key)), ..Self::public(id) }
     }
 
-    /// Sets the issuer of this client. The client identifies itself to no other issuer.
+    /// Sets the issuer with which this client is registered. The issuer is the URL of an authorization
+    /// server. The client identifies itself to no other issuer.
     ///
-    /// A client with a secret must set the issuer. Otherwise the server could name its own issuer, which
-    /// would receive the secret. The default for other clients is the first issuer that the server names. Set
-    /// the issuer as well if you do not trust the server. Otherwise the server could name its own issuer and
-    /// receive an authorization code from another issuer that does not identify itself in its answers (RFC
-    /// 9207).
+    /// A client with a secret must set the issuer. Otherwise a malicious MCP server could name an issuer of
+    /// its own, which would receive the secret. For other clients, the default is the first issuer that the
+    /// MCP server names.
+    ///
+    /// Also set the issuer for other clients if you do not trust the MCP server. Otherwise a malicious MCP
+    /// server could name an issuer of its own, and receive an authorization code from another issuer. This
+    /// attack works if the other issuer does not identify itself in its answers (RFC 9207).
     #[must_use]
     pub fn of_issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
         self
     }
 
-    /// Returns `true` if the client has a secret but no issuer. The secret must then not be sent to any
-    /// server that the MCP server names.
+    /// Returns `true` if the client has a secret but no issuer. The client must then not send the secret to
+    /// an authorization server that the MCP server names.
     pub(super) const fn needs_issuer(&self) -> bool {
         matches!(self.secret, Secret::Text(_)) && self.issuer.is_none()
     }
@@ -81,7 +84,7 @@ impl PrivateKey {
     /// Parses a private key in PEM (PKCS #8), for `ES256`, `ES384` or `EdDSA`.
     ///
     /// # Errors
-    /// The text is not a key for `algorithm`, or the algorithm is unsupported.
+    /// Fails if `pem` is not a key for `algorithm`, or if the algorithm is unsupported.
     pub fn from_pem(algorithm: &str, pem: &str) -> Result<Self, OAuthError> {
         let (algorithm, key) = match algorithm {
             "ES256" => (Algorithm::ES256, EncodingKey::from_ec_pem(pem.as_bytes())),
@@ -149,10 +152,11 @@ impl Method {
 }
 
 impl Identity {
-    /// Creates an identity. Without a `chosen` method, the metadata of the server determines the method.
+    /// Creates an identity. If `chosen` is `None`, the metadata of the authorization server determines the
+    /// authentication method.
     pub(super) fn new(id: String, secret: Secret, chosen: Option<Method>, metadata: &ServerMetadata) -> Self {
         let supported = metadata.token_endpoint_auth_methods_supported.as_deref();
-        // RFC 8414 §2 defines the default.
+        // RFC 8414 §2 defines `client_secret_basic` as the default.
         let supports = |method: Method| match supported {
             None => method == Method::ClientSecretBasic,
             Some(supported) => supported.iter().any(|name| name == method.as_str()),
@@ -181,7 +185,7 @@ impl Identity {
             form.push(("client_assertion", key.assertion(&self.id, issuer)?));
             return Ok(None);
         }
-        // Some servers require the parameter even if the header has the id.
+        // Some servers require the parameter `client_id` even if the header contains the id.
         form.push(("client_id", self.id.clone()));
         match (&self.secret, self.method) {
             (Secret::Text(secret), Method::ClientSecretBasic) => return Ok(Some(basic(&self.id, secret))),
@@ -192,7 +196,8 @@ impl Identity {
     }
 }
 
-/// Returns the value for HTTP Basic. Both parts are form-encoded first (RFC 6749 §2.3.1).
+/// Returns the value of the header `Authorization` for HTTP Basic. The id and the secret are form-encoded
+/// first (RFC 6749 §2.3.1).
 fn basic(id: &str, secret: &str) -> String {
     let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     format!("Basic {}", STANDARD.encode(format!("{}:{}", encode(id), encode(secret))))
@@ -200,7 +205,7 @@ fn basic(id: &str, secret: &str) -> String {
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Lifetime of an assertion. The client uses each assertion once and at once.
+/// Lifetime of an assertion in seconds. The client uses each assertion only once, right after creating it.
 const ASSERTION_SECONDS: u64 = 60;
 
 impl PartialEq for Secret {

@@ -15,7 +15,7 @@ use super::server::ServerMetadata;
 use super::token::Form;
 use super::url::HttpUrl;
 
-/// The future of a login.
+/// Future that resolves to the URL of the redirect at the end of a login.
 pub type LoginFuture<'a> = Pin<Box<dyn Future<Output = io::Result<String>> + Send + 'a>>;
 
 /// Lets a person log in, for example in a browser.
@@ -26,14 +26,17 @@ pub trait UserAgent: Send + Sync + 'static {
     /// The user agent cannot receive redirects.
     fn redirect_uri(&self) -> io::Result<String>;
 
-    /// Returns the redirect URI that a client registers with `issuer`. Used if the client registers itself
-    /// and the issuer does not identify itself in its answers (RFC 9207). Default:
+    /// Returns the redirect URI that a client registers with `issuer`. The client calls this method if it
+    /// registers itself, and if the issuer does not identify itself in its answers (RFC 9207). Default:
     /// [`redirect_uri`](Self::redirect_uri).
     ///
-    /// One URI per issuer separates the answers of different issuers (RFC 9700 §4.4.2.2). Otherwise, an
-    /// issuer could make the client send it the code of another issuer. If the two functions return different
-    /// URIs, the client accepts only answers at the redirect URI of their login. The URL that
-    /// [`log_in`](Self::log_in) returns must then be absolute or start with its path.
+    /// With a separate URI for each issuer, the client can tell the answers of different issuers apart (RFC
+    /// 9700 §4.4.2.2). Otherwise, a malicious issuer could receive the authorization code of another issuer
+    /// from the client.
+    ///
+    /// If this method and [`redirect_uri`](Self::redirect_uri) return different URIs, the client accepts an
+    /// answer only at the redirect URI of its login. Then [`log_in`](Self::log_in) must return an absolute
+    /// URL, or a URL that starts with the path of the redirect URI.
     ///
     /// # Errors
     /// The user agent cannot receive redirects.
@@ -45,21 +48,21 @@ pub trait UserAgent: Send + Sync + 'static {
     /// Opens `url` and returns the URL of the redirect, unchanged. The caller validates that URL.
     ///
     /// # Errors
-    /// The person cannot log in, or refuses to.
+    /// The person cannot log in, or refuses to log in.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait for the login.
     fn log_in<'a>(&'a self, url: &'a str) -> LoginFuture<'a>;
 }
 
-/// A login request. It is kept until the answer arrives.
+/// The state of a login until the answer of the authorization server arrives.
 pub(super) struct LoginRequest {
-    /// The URL to open.
+    /// The URL that the person opens.
     pub(super) url: String,
     verifier: String,
     state: String,
     redirect_uri: String,
-    /// `true` if other issuers have other redirect URIs.
+    /// `true` if each issuer has a separate redirect URI.
     is_uri_of_issuer: bool,
 }
 
@@ -87,7 +90,8 @@ impl LoginRequest {
             form.push(("scope", &scope));
         }
         if scopes.contains(OFFLINE_ACCESS) {
-            // OpenID Connect Core 1.0 §11: the server ignores the scope without this parameter.
+            // OpenID Connect Core 1.0 §11: the server ignores the scope `offline_access` without this
+            // parameter.
             form.push(("prompt", "consent"));
         }
         let separator = if endpoint.as_str().contains('?') { '&' } else { '?' };
@@ -96,7 +100,8 @@ impl LoginRequest {
         Self { url, verifier, state, redirect_uri: redirect_uri.to_owned(), is_uri_of_issuer: false }
     }
 
-    /// Restricts answers to the redirect URI of this login, if the user agent has one URI per issuer.
+    /// Restricts answers to the redirect URI of this login, if the user agent has a separate redirect URI
+    /// for each issuer.
     pub(super) fn at_uri_of_issuer(self, user_agent: &dyn UserAgent, issuer: &str) -> Self {
         let is_uri_of_issuer = match (user_agent.redirect_uri_for(issuer), user_agent.redirect_uri()) {
             (Ok(own), Ok(shared)) => own != shared,
@@ -105,8 +110,8 @@ impl LoginRequest {
         Self { is_uri_of_issuer, ..self }
     }
 
-    /// Returns the code in the redirect as a grant. Checks the origin of the answer before it uses any part
-    /// of it, even an error.
+    /// Returns the authorization code in the URL `redirect` as a grant. Checks that the answer comes from
+    /// the right issuer before it uses any part of the answer, even an error.
     pub(super) fn grant(self, redirect: &str, metadata: &ServerMetadata) -> Result<Form, OAuthError> {
         let answer = RedirectAnswer::parse(redirect)?;
         if answer.state.as_deref() != Some(&self.state) {
@@ -126,8 +131,8 @@ impl LoginRequest {
         ])
     }
 
-    /// `true` if the answer arrived at the redirect URI of this login, or if issuers share one (RFC 9700
-    /// §4.4.2.2).
+    /// `true` if the answer arrived at the redirect URI of this login, or if all issuers share one redirect
+    /// URI (RFC 9700 §4.4.2.2).
     fn is_at_redirect_uri(&self, redirect: &str) -> bool {
         let place = redirect.split(['?', '#']).next().unwrap_or_default();
         let is_path = || HttpUrl::parse(&self.redirect_uri).is_some_and(|uri| uri.path() == place);
@@ -167,8 +172,9 @@ impl RedirectAnswer {
         Ok(answer)
     }
 
-    /// `true` if the answer may come from this issuer (RFC 9207 §2.4). `false` if it names another issuer, or
-    /// none although the issuer declares that it always identifies itself. Issuers are compared byte by byte.
+    /// `true` if the answer may come from the issuer in `metadata` (RFC 9207 §2.4). `false` if the answer
+    /// names another issuer. Also `false` if the answer names no issuer, but the metadata declare that the
+    /// issuer always identifies itself. The comparison of issuers is byte by byte.
     fn is_from(&self, metadata: &ServerMetadata) -> bool {
         match &self.issuer {
             Some(issuer) => *issuer == metadata.issuer,
@@ -177,7 +183,8 @@ impl RedirectAnswer {
     }
 }
 
-/// The scope of refresh tokens, which remain valid while the person is absent.
+/// The scope that requests a refresh token. With a refresh token, the client can renew a token while the
+/// person is absent.
 pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
 pub(super) const AUTHORIZATION_CODE: &str = "authorization_code";

@@ -1,4 +1,4 @@
-//! Times of logins, which do not count toward timeouts.
+//! The times of logins, which do not count toward timeouts, and the map of authorizers.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
 
-/// The number of logins in progress, and the end of the last one.
+/// The number of logins in progress, and the end of the last login.
 #[derive(Default)]
 pub(super) struct Logins(Mutex<State>);
 
@@ -16,7 +16,7 @@ struct State {
     end: Option<Instant>,
 }
 
-/// A login in progress. Dropping it ends the login.
+/// A login in progress. Dropping this value marks the end of the login.
 pub(super) struct Login<'a>(&'a Logins);
 
 impl Logins {
@@ -44,7 +44,7 @@ impl Drop for Login<'_> {
     }
 }
 
-/// The authorizers of one [`OAuth`](super::OAuth), by the URL of their server. The values are untyped,
+/// The authorizers of one [`OAuth`](super::OAuth), by the URL of the server. The values are untyped,
 /// because an authorizer itself contains this map.
 #[derive(Clone, Default)]
 pub(super) struct Authorizers(Arc<Mutex<ByServerUrl>>);
@@ -52,7 +52,7 @@ pub(super) struct Authorizers(Arc<Mutex<ByServerUrl>>);
 type ByServerUrl = HashMap<Box<str>, Weak<dyn Any + Send + Sync>>;
 
 impl Authorizers {
-    /// Returns the authorizer for `server_url`. Creates it with `make` if necessary.
+    /// Returns the authorizer for `server_url`. Creates the authorizer with `make` if necessary.
     pub(super) fn get_or_create<A: Any + Send + Sync>(
         &self,
         server_url: &str,

@@ -1,4 +1,5 @@
-//! Login from a terminal: the browser is redirected to a port of this machine (RFC 8252 §7.3).
+//! Login from a terminal: the authorization server redirects the browser to a port of this machine (RFC
+//! 8252 §7.3).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, TcpListener as StdTcpListener};
@@ -19,32 +20,34 @@ use super::login::{LoginFuture, UserAgent};
 pub struct LoopbackRedirect {
     open: Box<dyn Fn(&str) + Send + Sync>,
     port: u16,
-    /// Bound at first use.
+    /// The listening socket, bound at first use.
     listener: Mutex<Option<StdTcpListener>>,
     logins: Arc<Logins>,
 }
 
-/// The logins that wait at the port, and its connections.
+/// The logins that wait for a redirect at the port, and the connections of the port.
 #[derive(Default)]
 struct Logins(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Receivers of redirects, by the `state` of their logins. `None` after the redirect has arrived. Each
-    /// login accepts connections, and any of them may accept the connection of another login's browser.
+    /// The senders that pass a redirect to its login, by the `state` of the login. `None` after the
+    /// redirect has arrived. All logins accept connections at the same port, so a login may accept the
+    /// connection of a browser that belongs to another login.
     receivers: HashMap<String, Option<oneshot::Sender<String>>>,
     /// Connections, from the oldest to the newest.
     connections: VecDeque<AbortHandle>,
 }
 
-/// A login that waits for the redirect with its `state`. Dropping it ends the wait.
+/// A login that waits for the redirect with its `state`. Dropping the login ends the wait.
 struct Login {
     logins: Arc<Logins>,
     state: String,
 }
 
 impl LoopbackRedirect {
-    /// Creates a user agent. It calls `open` with the URL of each login, to print it or to start a browser.
+    /// Creates a user agent that calls `open` with the URL of each login. `open` can print the URL or start
+    /// a browser.
     pub fn new(open: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { open: Box::new(open), port: 0, listener: Mutex::new(None), logins: Arc::default() }
     }
@@ -100,17 +103,18 @@ async fn accept(listener: &TcpListener, logins: &Arc<Logins>) -> io::Error {
                 let serving = tokio::spawn(timeout(CONNECTION_TIME, serve(stream, logins.clone())));
                 logins.keep(serving.abort_handle());
             }
-            // The peer closed the connection before the accept.
+            // The peer closed the connection before this process accepted it.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => return error,
         }
     }
 }
 
-/// Answers one request. Passes a redirect to the login that waits for it.
+/// Answers one HTTP request. If the request is a redirect, passes it to the login that waits for this
+/// redirect.
 async fn serve(mut stream: TcpStream, logins: Arc<Logins>) {
-    // Reads the whole head. Closing a socket with unread bytes resets the connection, and the answer may be
-    // lost.
+    // Reads the whole head of the request. Closing a socket with unread bytes resets the connection, and
+    // the answer may be lost.
     let mut head = Vec::with_capacity(REQUEST_BYTES_MAX);
     while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") && head.len() < REQUEST_BYTES_MAX {
         if !stream.read_buf(&mut head).await.is_ok_and(|read| read > 0) {
@@ -130,7 +134,7 @@ async fn serve(mut stream: TcpStream, logins: Arc<Logins>) {
     // The login is complete even if the browser does not read the answer.
     let _ = stream.write_all(answer.as_bytes()).await;
     let _ = stream.shutdown().await;
-    // The end of the last login closes all connections, so the answer is sent first.
+    // The end of the last login closes all connections, so this function sends the answer first.
     if let (Some(login), Some(redirect)) = (login, redirect) {
         let _ = login.send(redirect);
     }
@@ -144,12 +148,14 @@ impl Logins {
         (Login { logins: self.clone(), state }, receiver)
     }
 
-    /// Returns the receiver of the redirect with this `state`, once.
+    /// Takes the sender for the redirect with this `state`. Returns `None` if no login waits for this
+    /// redirect.
     fn take(&self, state: &str) -> Option<oneshot::Sender<String>> {
         self.state().receivers.get_mut(state)?.take()
     }
 
-    /// Adds a connection. Closes the oldest one if there are too many.
+    /// Adds a connection. Closes the oldest connection if the port already has [`CONNECTIONS_MAX`]
+    /// connections.
     fn keep(&self, connection: AbortHandle) {
         let mut state = self.state();
         let connections = &mut state.connections;
@@ -177,7 +183,8 @@ impl Drop for Login {
     }
 }
 
-/// Returns the target of a redirect: `GET /callback?… HTTP/1.1`, or a path below `/callback`.
+/// Returns the request target if the request is a redirect: a GET request for `/callback` with a query, or
+/// for a path below `/callback`.
 fn redirect_of(head: &[u8]) -> Option<String> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let target = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?.strip_suffix(" HTTP/1.1")?;
@@ -193,8 +200,9 @@ fn state_of(url: &str) -> Option<String> {
 
 const PATH: &str = "/callback";
 
-/// Maximum number of connections. Browsers open connections in advance, and any local program can open some.
-/// A browser sends its request at once, so its connection does not become the oldest one.
+/// Maximum number of connections. Browsers open connections in advance, and any local program can open
+/// connections. A browser sends the redirect at once, so its connection ends before it becomes the oldest
+/// connection.
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 const REQUEST_BYTES_MAX: usize = 16 << 10;

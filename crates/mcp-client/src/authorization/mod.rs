@@ -1,7 +1,8 @@
-//! Authorization of clients: OAuth 2.1 as the MCP specification requires it, with its extensions.
+//! Authorization of clients: OAuth 2.1 as the MCP specification requires it, with the extensions of the
+//! specification.
 //!
-//! This module is independent of MCP messages. It repeats a request that a server refused for lack of a
-//! token.
+//! This module does not depend on MCP messages. When a server refuses an HTTP request, the module obtains a
+//! token, so that the client can repeat the request.
 
 // configuration
 mod login;
@@ -17,7 +18,7 @@ mod fetch;
 mod resource;
 mod server;
 
-// steps to a token
+// obtaining a token
 mod scopes;
 mod random;
 mod dpop;
@@ -52,13 +53,15 @@ pub(super) use authorizer::{Attempts, Authorizer};
 
 /// Configures the authorization of a client: its identity, the login, and the storage of tokens.
 ///
-/// The client discovers the authorization servers from the metadata of the server, as the specification
-/// requires. It sends a token only to the origin of its own URL. It renews tokens before they expire, and
-/// requests another token if the server demands more scopes. Each request obtains at most three tokens. If
-/// the server refuses a fresh token, the call fails.
+/// The client discovers the authorization servers from the metadata of the MCP server, as the specification
+/// requires. The client sends a token only to the origin of the MCP server. The client renews tokens before
+/// they expire, and requests another token if the MCP server demands more scopes. The client obtains at
+/// most three tokens for one request. If the MCP server refuses a token that was just issued, the call
+/// fails.
 ///
-/// Dropping the future of a call ends a login but not a renewal. The client binds tokens to a key (DPoP) if
-/// the server requires this. Clients with clones of the same value share their token.
+/// Dropping the future of a call ends the login of the call, but not a renewal of the token. The client
+/// binds tokens to a key (DPoP) if the MCP server requires this. If several clients use clones of the same
+/// `OAuth` value, the clients of one MCP server share a token.
 ///
 /// ```
 /// use thruway_mcp_client::McpClient;
@@ -83,12 +86,12 @@ pub struct OAuth {
     authorizers: Authorizers,
 }
 
-/// The grant that tokens are obtained with.
+/// The OAuth grant with which the client obtains tokens.
 #[derive(Clone)]
 enum Grant {
     /// A person logs in.
     Login(Arc<dyn UserAgent>),
-    /// The client authenticates itself.
+    /// The client obtains a token with its own credentials.
     ClientCredentials,
     /// A third party asserts the identity of the client (RFC 7523 §2.1).
     Assertion(Source),
@@ -97,8 +100,9 @@ enum Grant {
 }
 
 impl Grant {
-    /// Returns the key in the store for the server at this URL. The key depends on the grant, so that one
-    /// grant never uses the token of another. It is appended as a fragment, which server URLs do not have.
+    /// Returns the key of the token store for the server at this URL. The key contains the grant, so that
+    /// one grant never uses the token of another grant. The grant is the fragment of the key, because
+    /// server URLs do not have a fragment.
     fn store_key(&self, server_url: &str) -> String {
         match self {
             Self::Login(_) => server_url.to_owned(),
@@ -109,12 +113,12 @@ impl Grant {
     }
 }
 
-/// Creates an assertion for an issuer.
+/// Callback that returns an assertion for an issuer.
 type Source = Arc<dyn Fn(String) -> Asserting + Send + Sync>;
 type Asserting = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
 
-/// The identity provider of an enterprise. It decides which person may use which server (enterprise-managed
-/// authorization).
+/// The identity provider of an enterprise. The provider decides which person may use which MCP server
+/// (enterprise-managed authorization).
 #[derive(Clone)]
 pub struct IdentityProvider {
     token_endpoint: String,
@@ -123,9 +127,9 @@ pub struct IdentityProvider {
 }
 
 impl IdentityProvider {
-    /// Returns the identity provider with this token endpoint. It knows `client`, which needs no issuer,
-    /// because only this endpoint receives its secret. `id_token` returns the ID token that the provider
-    /// issued at the login of the person.
+    /// Creates an identity provider with this token endpoint. `client` is registered with the provider.
+    /// `client` needs no issuer, because only this endpoint receives the secret of `client`. `id_token`
+    /// returns the ID token that the provider issued at the login of the person.
     pub fn new<F>(
         token_endpoint: impl Into<String>,
         client: RegisteredClient,
@@ -140,19 +144,20 @@ impl IdentityProvider {
 }
 
 impl OAuth {
-    /// A person logs in with `user_agent`.
+    /// Configures a login: a person logs in with `user_agent`.
     pub fn login(user_agent: impl UserAgent) -> Self {
         Self::new(Grant::Login(Arc::new(user_agent)), None)
     }
 
-    /// The client authenticates itself (client credentials). A client with a secret needs
-    /// [`of_issuer`](RegisteredClient::of_issuer).
+    /// Configures the client credentials grant: the client authenticates with its own credentials. A client
+    /// with a secret needs [`of_issuer`](RegisteredClient::of_issuer).
     pub fn client_credentials(client: RegisteredClient) -> Self {
         Self::new(Grant::ClientCredentials, Some(client))
     }
 
-    /// The client is a workload, and its platform asserts its identity. `assertion` receives an issuer and
-    /// returns a token of the platform for it (RFC 7523, workload identity federation).
+    /// Configures a client that is a workload. The platform of the workload confirms the identity of the
+    /// client. `assertion` receives an issuer and returns a token of the platform for this issuer (RFC
+    /// 7523, workload identity federation).
     pub fn workload<F>(
         client: RegisteredClient,
         assertion: impl Fn(String) -> F + Send + Sync + 'static,
@@ -164,8 +169,9 @@ impl OAuth {
         Self::new(Grant::Assertion(source), Some(client))
     }
 
-    /// A person has logged in to an identity provider, which asserts this to the authorization server that
-    /// knows `client`.
+    /// Configures enterprise-managed authorization. A person has logged in to the identity provider
+    /// `provider`, which confirms this to the authorization server. `client` is registered with the
+    /// authorization server.
     pub fn enterprise(client: RegisteredClient, provider: IdentityProvider) -> Self {
         Self::new(Grant::Enterprise(provider), Some(client))
     }
@@ -178,7 +184,8 @@ impl OAuth {
             name: "thruway".to_owned(),
             scopes: Scopes::default(),
             store: Arc::new(MemoryTokenStore::default()),
-            // Clients in several runtimes may use it, and a connection belongs to one runtime.
+            // Keeps no idle connections, because a connection belongs to one tokio runtime, and clients in
+            // several runtimes may use this HTTP client.
             http: Client::with_config(ClientConfig {
                 pool: PoolConfig { idle_max: 0, ..PoolConfig::default() },
                 ..ClientConfig::default()
@@ -188,34 +195,35 @@ impl OAuth {
         }
     }
 
-    /// Returns the configuration for a change. It shares no tokens with clients of the previous
+    /// Returns a copy of the configuration that shares no tokens with clients of the previous
     /// configuration.
     fn changed(self) -> Self {
         Self { authorizers: Authorizers::default(), ..self }
     }
 
-    /// Sets the registered client. Default: the client registers itself if the authorization server permits
-    /// this. A client with a secret needs [`of_issuer`](RegisteredClient::of_issuer).
+    /// Sets the client that is registered with the authorization server. Default: the client registers
+    /// itself, if the authorization server permits registration. A client with a secret needs
+    /// [`of_issuer`](RegisteredClient::of_issuer).
     #[must_use]
     pub fn client(self, client: RegisteredClient) -> Self {
         Self { client: Some(client), ..self.changed() }
     }
 
-    /// Sets the `https` URL of the document that describes the client. Authorization servers with support for
-    /// it use the URL as the client id (client id metadata document).
+    /// Sets the `https` URL of the document that describes the client. Authorization servers that support
+    /// client id metadata documents use this URL as the client id.
     #[must_use]
     pub fn metadata_document(self, url: impl Into<String>) -> Self {
         Self { metadata_document: Some(url.into()), ..self.changed() }
     }
 
-    /// Sets the name for the registration of the client. Default: the name of this library.
+    /// Sets the name with which the client registers itself. Default: the name of this library.
     #[must_use]
     pub fn client_name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self.changed() }
     }
 
-    /// Requests these scopes in addition to the scopes that the server demands. If scopes are set here, the
-    /// general scopes in the metadata of the server are not requested.
+    /// Requests these scopes in addition to the scopes that the server demands. If you set scopes here, the
+    /// client does not request the scopes that the metadata of the server lists.
     #[must_use]
     pub fn scopes<'s>(self, scopes: impl IntoIterator<Item = &'s str>) -> Self {
         Self { scopes: Scopes::of(scopes), ..self.changed() }

@@ -1,4 +1,4 @@
-//! Discovery of the parties to a token: the client, its authorization server, and the server.
+//! Discovery of the authorization server of an MCP server, and registration of the client with it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use super::store::{StoredClient, StoredToken};
 use super::url::HttpUrl;
 use super::{Grant, OAuth};
 
-/// The server, its authorization server, and the key of bound tokens.
+/// The metadata of an MCP server and of its authorization server, and the key if tokens must be bound to a
+/// key.
 pub(super) struct OAuthContext {
     pub(super) resource: ProtectedResource,
     pub(super) metadata: ServerMetadata,
@@ -26,7 +27,8 @@ pub(super) struct OAuthContext {
 /// Cached data about authorization servers.
 #[derive(Default, Debug)]
 pub(super) struct Known {
-    /// Clients that registered themselves, by issuer. Issuers must not receive each other's client data.
+    /// The registrations of this client, by issuer. An issuer must not receive the client data of another
+    /// issuer.
     clients: HashMap<String, StoredClient>,
     /// The issuer of the configured client.
     issuer: Option<String>,
@@ -47,7 +49,8 @@ impl Known {
         known
     }
 
-    /// Returns the client id that the issuer has registered.
+    /// Returns the client id that `issuer` assigned to this client, if the client has registered with
+    /// `issuer`.
     pub(super) fn registered(&self, issuer: &str) -> Option<String> {
         self.clients.get(issuer).map(|client| client.id.clone())
     }
@@ -57,8 +60,8 @@ impl Known {
         self.clients.remove(issuer);
     }
 
-    /// Chooses one of the issuers that the server names. A client that is registered with one issuer does not
-    /// use others.
+    /// Chooses one of the issuers that the MCP server names. A client that is registered with one issuer
+    /// does not use other issuers.
     fn choose(&mut self, named: &[String], oauth: &OAuth, last: Option<&str>) -> Result<String, OAuthError> {
         let is_named = |issuer: &&str| named.iter().any(|one| one == issuer);
         let first = || named.first().map(String::as_str).ok_or(OAuthError::ServerUnknown);
@@ -117,7 +120,8 @@ impl Known {
         let is_bound = oauth_context.key.is_some();
         let registered = register(fetch, metadata, &oauth.name, &own_uri, scopes, is_bound).await;
         let (client, chosen) = match registered {
-            // The server may accept only registered redirect URIs.
+            // The authorization server may accept only certain redirect URIs, so the client tries the
+            // shared redirect URI.
             Err(error) if own_uri != redirect_uri && !error.is_passing() => {
                 register(fetch, metadata, &oauth.name, &redirect_uri, scopes, is_bound).await?
             }
@@ -132,7 +136,7 @@ impl Known {
 }
 
 impl OAuthContext {
-    /// Discovers the authorization server of the server at `server`.
+    /// Discovers the authorization server of the MCP server at `server`.
     pub(super) async fn discover(
         fetch: &Fetch,
         server: &HttpUrl,
@@ -154,7 +158,7 @@ impl OAuthContext {
     }
 }
 
-/// Returns the client identity of a stored token.
+/// Returns the identity of the client that obtained a stored token.
 pub(super) fn identity_of(token: &StoredToken, oauth: &OAuth, metadata: &ServerMetadata) -> Identity {
     match oauth.client.as_ref().filter(|client| client.id == token.client.id) {
         Some(client) => Identity::new(client.id.clone(), client.secret.clone(), None, metadata),
@@ -167,7 +171,8 @@ fn identity(client: &StoredClient) -> Identity {
     Identity { id: client.id.clone(), secret, method: client.method }
 }
 
-/// Returns the client for storage. Secrets of configured clients are not stored.
+/// Returns the data to store about a client that did not register itself. The token store must not contain
+/// the secret of a configured client.
 fn stored(identity: &Identity, redirect_uri: Option<String>) -> StoredClient {
     StoredClient {
         id: identity.id.clone(),

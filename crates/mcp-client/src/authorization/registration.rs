@@ -39,7 +39,8 @@ pub(super) async fn register(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": wanted_method(metadata).as_str(),
-        // OpenID Connect Dynamic Client Registration 1.0 §2: the default would be `web`.
+        // OpenID Connect Dynamic Client Registration 1.0 §2: without this member, the authorization server
+        // assumes `web`.
         "application_type": application_type(redirect_uri),
     });
     if !scopes.is_empty() {
@@ -51,7 +52,7 @@ pub(super) async fn register(
     }
     let answer = fetch.post(&url, "application/json", document.to_string(), &[]).await?;
     if !answer.status.is_success() {
-        // An endpoint that does not exist has not refused the client.
+        // If the client only assumed this endpoint, the error may mean that the endpoint does not exist.
         return Err(if metadata.is_assumed { OAuthError::ServerUnknown } else { refusal(&url, &answer) });
     }
     let registered: Registered = serde_json::from_slice(&answer.content)
@@ -68,17 +69,17 @@ pub(super) async fn register(
 }
 
 /// Returns the authentication method to register. A client on a user's machine uses no secret unless the
-/// server requires one.
+/// authorization server requires a secret.
 fn wanted_method(metadata: &ServerMetadata) -> Method {
     let supported = metadata.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
     let supports = |method: &Method| supported.iter().any(|name| name == method.as_str());
     let wanted = [Method::None, Method::ClientSecretBasic, Method::ClientSecretPost];
-    // A server without this metadata may still register a client without a secret.
+    // An authorization server without this metadata may still register a client without a secret.
     wanted.into_iter().find(supports).unwrap_or(Method::None)
 }
 
-/// Returns the application type. A redirect to this machine, or to an application scheme, belongs to a native
-/// application.
+/// Returns the application type. The application is native if the redirect URI is on this machine, or uses
+/// the URI scheme of an application.
 fn application_type(redirect_uri: &str) -> &'static str {
     let is_web = HttpUrl::parse(redirect_uri).is_some_and(|uri| uri.reach() > HostScope::Machine);
     if is_web { "web" } else { "native" }

@@ -14,11 +14,11 @@ use super::url::HttpUrl;
 pub(super) struct ProtectedResource {
     /// The resource identifier in token requests (RFC 8707).
     pub(super) identifier: String,
-    /// The issuers of its tokens. Contains at least one.
+    /// The issuers of tokens for the server. Contains at least one issuer.
     pub(super) authorization_servers: Vec<String>,
     pub(super) scopes_supported: Option<Scopes>,
     pub(super) wants_dpop: bool,
-    /// `true` if the server has no metadata.
+    /// `true` if the server has no metadata document.
     pub(super) is_silent: bool,
 }
 
@@ -35,8 +35,9 @@ struct Document {
 }
 
 impl ProtectedResource {
-    /// Discovers the server at `server`. Tries the URL in `challenge`, then the path of the server, then its
-    /// root. A server without metadata is treated as one of 2025-03-26.
+    /// Fetches the metadata of the MCP server at `server`. Uses the URL in `challenge`, if any. Otherwise
+    /// tries the well-known URL for the path of the server, and then the well-known URL of the origin.
+    /// Treats a server without metadata as a server of revision 2025-03-26.
     pub(super) async fn discover(
         fetch: &Fetch,
         server: &HttpUrl,
@@ -58,10 +59,10 @@ impl ProtectedResource {
 
     /// Checks that the document describes this server (RFC 9728 §3.3).
     ///
-    /// The resource must be the URL of the server, or a parent of it. A parent counts only if its own
-    /// well-known URL, or that of the host, led to the document. At a longer well-known URL, another tenant
-    /// of the same host may have written the document. The URL of the server without its query counts as a
-    /// parent, because the query may select a tenant.
+    /// The resource in the document must be the URL of the server, or a parent of this URL. A parent is
+    /// valid only if the document came from the well-known URL of the parent or of the host. At a longer
+    /// well-known URL, another tenant of the same host may have written the document. The URL of the server
+    /// without its query counts as a parent, because the query may select a tenant.
     fn validate(document: Document, found_at: &HttpUrl, server: &HttpUrl) -> Result<Self, OAuthError> {
         let is_found_at = |resource: &HttpUrl| {
             let places = [resource.well_known(NAME), server.well_known_of_origin(NAME)];
@@ -86,7 +87,8 @@ impl ProtectedResource {
         })
     }
 
-    /// Returns the resource for a server of 2025-03-26, which has no metadata and issues its own tokens.
+    /// Returns the data for a server of revision 2025-03-26 without metadata. Such a server issues its
+    /// tokens itself.
     fn of_its_own(server: &HttpUrl) -> Self {
         Self {
             identifier: server.without_query(),
@@ -98,7 +100,7 @@ impl ProtectedResource {
     }
 }
 
-/// Returns the URLs of the document, in the order to try.
+/// Returns the possible URLs of the metadata document, in the order in which the client tries them.
 fn places(server: &HttpUrl) -> Vec<HttpUrl> {
     let mut places = vec![server.well_known(NAME), server.well_known_of_origin(NAME)];
     places.dedup();

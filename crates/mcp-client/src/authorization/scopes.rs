@@ -7,7 +7,8 @@ use std::fmt;
 pub(super) struct Scopes(Vec<String>);
 
 impl Scopes {
-    /// Parses a list separated by spaces. Omits invalid scopes, and scopes beyond the maximum.
+    /// Parses a list of scopes separated by spaces. Omits invalid scopes, and scopes beyond the maximum
+    /// number.
     pub(super) fn parse(text: &str) -> Self {
         Self::of(text.split(' '))
     }
@@ -51,7 +52,7 @@ impl fmt::Display for Scopes {
     }
 }
 
-/// Maximum number of scopes. It limits a server that keeps demanding other scopes.
+/// Maximum number of scopes. Limits the size of the set if a server repeatedly demands other scopes.
 const SCOPES_MAX: usize = 64;
 const SCOPE_BYTES_MAX: usize = 256;
 

@@ -6,7 +6,7 @@ use super::error::{OAuthError, quoted};
 use super::fetch::Fetch;
 use super::url::HttpUrl;
 
-/// The used parts of the metadata of an authorization server (RFC 8414 §2).
+/// The metadata of an authorization server (RFC 8414 §2). Contains only the parts that the client uses.
 #[derive(Clone, Deserialize, Default, Debug)]
 #[serde(default)]
 pub(super) struct ServerMetadata {
@@ -25,18 +25,19 @@ pub(super) struct ServerMetadata {
     #[serde(deserialize_with = "null_as_default")]
     pub(super) client_id_metadata_document_supported: bool,
     pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// `true` if the server has no metadata document.
+    /// `true` if the server has no metadata document, so that the client assumes these values.
     #[serde(skip)]
     pub(super) is_assumed: bool,
 }
 
 impl ServerMetadata {
-    /// Discovers the authorization server `issuer`. The metadata may be missing if `is_old`.
+    /// Fetches the metadata of the authorization server `issuer`. If `is_old` is set, the metadata may be
+    /// missing.
     pub(super) async fn discover(fetch: &Fetch, issuer: &str, is_old: bool) -> Result<Self, OAuthError> {
         let url = fetch.admit(issuer)?;
         for place in places(&url) {
             let Some(metadata) = fetch.document::<Self>(&place).await? else { continue };
-            // The comparison is byte by byte (RFC 8414 §3.3).
+            // The comparison of the issuers is byte by byte (RFC 8414 §3.3).
             if metadata.issuer != issuer {
                 return Err(OAuthError::IssuerMismatch(quoted(issuer)));
             }
@@ -49,8 +50,8 @@ impl ServerMetadata {
         }
     }
 
-    /// Returns the metadata for an authorization server of 2025-03-26 without a document. Its endpoints have
-    /// fixed paths.
+    /// Returns the metadata to assume for an authorization server of revision 2025-03-26 without a metadata
+    /// document. The endpoints of such a server have fixed paths.
     fn without_document(issuer: &HttpUrl) -> Self {
         let at = |path| Some(issuer.at(path).to_string());
         Self {
@@ -58,7 +59,7 @@ impl ServerMetadata {
             authorization_endpoint: at("/authorize"),
             token_endpoint: at("/token"),
             registration_endpoint: at("/register"),
-            // Revision 2025-03-26 requires PKCE of all servers.
+            // Revision 2025-03-26 requires all servers to support PKCE.
             code_challenge_methods_supported: vec![S256.to_owned()],
             is_assumed: true,
             ..Self::default()
@@ -77,13 +78,14 @@ impl ServerMetadata {
         fetch.admit(url.ok_or_else(|| OAuthError::DocumentInvalid(quoted(&self.issuer)))?)
     }
 
-    /// Fails unless the server declares support for PKCE.
+    /// Fails unless the authorization server declares support for PKCE with `S256`.
     pub(super) fn demand_pkce(&self) -> Result<(), OAuthError> {
         let is_supported = self.code_challenge_methods_supported.iter().any(|method| method == S256);
         is_supported.then_some(()).ok_or(OAuthError::PkceNotSupported)
     }
 
-    /// Fails if the server lists its grants without this one. A server without a list may support any grant.
+    /// Fails if the authorization server lists its supported grants, but `grant` is not in the list. A
+    /// server without a list may support any grant.
     pub(super) fn demand_grant(&self, grant: &'static str) -> Result<(), OAuthError> {
         match &self.grant_types_supported {
             Some(grants) if grants.iter().all(|one| one != grant) => {
@@ -93,7 +95,8 @@ impl ServerMetadata {
         }
     }
 
-    /// `true` if the server can bind a token to a key of this client. `None` if the metadata do not say.
+    /// `true` if the authorization server can bind a token to a key of this client. `None` if the metadata
+    /// do not contain this information.
     pub(super) fn supports_dpop(&self) -> Option<bool> {
         let algorithms = self.dpop_signing_alg_values_supported.as_ref()?;
         Some(algorithms.iter().any(|algorithm| algorithm == "ES256"))
@@ -107,8 +110,8 @@ pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + D
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Returns the URLs of the document, in the order to try (2026-07-28, authorization server metadata
-/// discovery).
+/// Returns the possible URLs of the metadata document, in the order in which the client tries them
+/// (2026-07-28, authorization server metadata discovery).
 fn places(issuer: &HttpUrl) -> Vec<HttpUrl> {
     let mut places =
         vec![issuer.well_known(OAUTH), issuer.well_known(OPENID), issuer.well_known_below(OPENID)];

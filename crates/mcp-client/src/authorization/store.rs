@@ -9,38 +9,41 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::{Method, RegisteredClient};
 
-/// Stores tokens. Tokens are as sensitive as passwords, so an implementation that writes them to a file must
-/// protect that file.
+/// A store for tokens. Tokens are as sensitive as passwords, so an implementation that writes them to a
+/// file must protect that file.
 ///
 /// `load` and `save` run while a request waits, so they should be fast. Before the client requests another
-/// token, it loads the stored one, because another process that shares the store may have obtained a newer
-/// token.
+/// token, it loads the stored token, because another process that shares the store may have obtained a
+/// newer token.
 pub trait TokenStore: Send + Sync + 'static {
     /// Returns the token under this key. The key is the URL of the server, with the grant as its fragment
     /// unless the grant is a login.
     fn load(&self, key: &str) -> Option<StoredToken>;
 
-    /// Stores a token under this key and replaces the previous one.
+    /// Stores a token under this key and replaces the previous token.
     fn save(&self, key: &str, token: &StoredToken);
 
-    /// Locks the token under this key against renewal by other clients of the store. Waits for the lock, and
-    /// holds it until the returned value is dropped. Most refresh tokens are valid for one renewal, and some
-    /// servers treat a second use as theft. The client may drop the future. Default: does not lock.
+    /// Prevents other clients of the store from renewing the token under this key. Waits for the lock, and
+    /// holds the lock until the caller drops the returned value. The client may drop the future before it
+    /// resolves. By default, this method does not lock anything.
+    ///
+    /// The lock is necessary because most refresh tokens are valid for one renewal, and some servers treat
+    /// a second use as theft.
     fn lock<'a>(&'a self, key: &'a str) -> Locking<'a> {
         let _ = key;
         Box::pin(async { Box::new(()) as TokenLock })
     }
 }
 
-/// A lock on a token. Dropping it releases the lock.
+/// A lock on a token. Dropping this value releases the lock.
 pub type TokenLock = Box<dyn Send>;
 
-/// The future of a [`TokenLock`].
+/// Future that resolves to a [`TokenLock`].
 pub type Locking<'a> = Pin<Box<dyn Future<Output = TokenLock> + Send + 'a>>;
 
 /// A stored token with its client, its server, and the data for its renewal.
 ///
-/// Serialize and deserialize it with serde. Its fields are private to this library.
+/// To write a token to a file and read it again, use serde. The fields are private to this library.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredToken {
     /// The issuer of the token.
@@ -59,7 +62,7 @@ pub struct StoredToken {
     pub(super) client: StoredClient,
 }
 
-/// The client that a token was issued to.
+/// The client to which an authorization server issued a token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StoredClient {
     pub(super) id: String,
@@ -83,11 +86,12 @@ impl StoredToken {
         self.expires_at
     }
 
-    /// Returns `true` if the token belongs to `client`, or if no client is configured.
+    /// Returns `true` if the configured client `client` may use the token. Without a configured client, any
+    /// token is usable.
     ///
-    /// The client does not use a token of another client. It also does not use a token of another issuer, or
-    /// any token if `client` must name an issuer and does not. A renewal would send the secret of the client
-    /// to the issuer of the token.
+    /// The client does not use the token of another client or of another issuer. A client with a secret but
+    /// without an issuer uses no stored token, because a renewal would send the secret to the issuer of the
+    /// token.
     pub(super) fn is_for(&self, client: Option<&RegisteredClient>) -> bool {
         client.is_none_or(|client| {
             let is_of_issuer = client.issuer.as_ref().is_none_or(|issuer| *issuer == self.issuer);

@@ -12,7 +12,7 @@ use super::identity::Identity;
 use super::server::ServerMetadata;
 use super::url::HttpUrl;
 
-/// The form parameters of a request.
+/// The form parameters of a token request.
 pub(super) type Form = Vec<(&'static str, String)>;
 
 /// An issued token (RFC 6749 §5.1).
@@ -45,12 +45,12 @@ impl TokenResponse {
         self.token_type.eq_ignore_ascii_case("dpop")
     }
 
-    /// Returns the lifetime in seconds. Some servers write a string.
+    /// Returns the lifetime of the token in seconds, if known. Some servers send the number as a string.
     pub(super) fn expires_in(&self) -> Option<u64> {
         self.expires_in.as_u64().or_else(|| self.expires_in.as_str()?.parse().ok())
     }
 
-    /// Checks that the token can be sent in a header (RFC 6750 §2.1).
+    /// Checks that the type of the token is known, and that a header can contain the token (RFC 6750 §2.1).
     pub(super) fn validate(self, has_key: bool) -> Result<Self, OAuthError> {
         let token = &self.access_token;
         let is_clean = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -107,7 +107,7 @@ async fn ask(
     fetch.post(url, FORM, content, &fields).await
 }
 
-/// Converts an error response of a server to an error.
+/// Converts the error response of an authorization server to an [`OAuthError`].
 pub(super) fn refusal(url: &HttpUrl, answer: &Answer) -> OAuthError {
     let status = OAuthError::Status(quoted(url.as_str()), answer.status);
     // A server with a temporary failure may use the error format of a refusal.

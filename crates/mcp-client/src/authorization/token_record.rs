@@ -1,4 +1,4 @@
-//! The stored token of a server. Other clients and processes may share it.
+//! The stored token of a server. Other clients and processes may share the token.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,14 +10,15 @@ use super::store::{StoredToken, TokenLock, TokenStore};
 /// The stored token of one server.
 pub(super) struct TokenRecord {
     store: Arc<dyn TokenStore>,
-    /// The key in the store.
+    /// The key of the token in the store.
     key: String,
-    /// The token at the last access. If the store failed to save our token, it still has an older one. The
-    /// refresh token of that one may be used up, so it does not count as new.
+    /// The stored token at the last access. If the store failed to save a token of this client, the store
+    /// still contains an older token. The refresh token of the older token may be used up, so the older
+    /// token does not count as new.
     seen: Mutex<Option<StoredToken>>,
 }
 
-/// Keeps other clients from renewing the token, if the store supports locks.
+/// Prevents other clients from renewing the token, if the store supports locks.
 pub(super) struct RenewalLock {
     _lock: Option<TokenLock>,
 }
@@ -27,9 +28,9 @@ impl TokenRecord {
         Self { store, key, seen: Mutex::default() }
     }
 
-    /// Waits until no other client renews the token.
+    /// Waits until no other client renews the token, or until [`TURN_WAIT`] has passed.
     pub(super) async fn lock_renewal(&self) -> RenewalLock {
-        // A client that holds the lock for longer has probably crashed.
+        // A client that holds the lock for longer than [`TURN_WAIT`] has probably crashed.
         RenewalLock { _lock: timeout(TURN_WAIT, self.store.lock(&self.key)).await.ok() }
     }
 
@@ -56,6 +57,6 @@ impl TokenRecord {
     }
 }
 
-/// Maximum time to wait for the lock. A renewal requests up to three documents and two tokens, each for at
-/// most 20 s.
+/// Maximum time to wait for the lock. A renewal sends up to three requests for documents and two requests
+/// for tokens. Each of these requests takes at most 20 s.
 const TURN_WAIT: Duration = Duration::from_secs(100);

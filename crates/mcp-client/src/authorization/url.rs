@@ -7,20 +7,21 @@ use std::ops::Deref;
 use thruway_client::Url;
 use thruway_net::{carried_by, is_public};
 
-/// `true` for dot segments. Other programs might resolve a URL that contains one differently.
+/// `true` if `segment` is `.` or `..`, even if percent-encoded. Other programs might resolve a URL with
+/// such a segment differently.
 fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
-/// The URL of a server in OAuth, which may serve as its identifier. The rules are stricter than those of
-/// [`Url`].
+/// The URL of an MCP server or an authorization server. This URL may be the identifier of the server, so
+/// the rules are stricter than the rules of [`Url`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct HttpUrl(Url);
 
 impl HttpUrl {
-    /// Parses a URL. Returns `None` for fragments, which server identifiers do not have (RFC 8414 §2, RFC
-    /// 9728 §1.2), for dot segments, and for characters that RFC 3986 forbids. Other programs might parse
-    /// such a URL differently.
+    /// Parses a URL. Returns `None` if the URL has a fragment, because server identifiers do not have a
+    /// fragment (RFC 8414 §2, RFC 9728 §1.2). Also returns `None` if the URL contains dot segments, or
+    /// characters that RFC 3986 forbids. Other programs might parse such a URL differently.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let is_clean = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte));
         if !is_clean || text.len() > URL_BYTES_MAX {
@@ -35,14 +36,15 @@ impl HttpUrl {
         format!("{}{}", self.origin(), self.path())
     }
 
-    /// `true` if no third party can read the traffic: the URL is `https`, or on this machine. Some names of
-    /// this machine do not count; [`reach`](Self::reach) recognizes them.
+    /// `true` if no third party can read the traffic: the URL is `https`, or its host is this machine.
+    /// Recognizes only some names of this machine; [`reach`](Self::reach) recognizes more names.
     pub(super) fn is_private(&self) -> bool {
         self.is_protected()
     }
 
-    /// Returns the distance of the host, judged by its name alone: the shortest distance that any resolver
-    /// could yield. Names that a DNS server resolves count as [`HostScope::Internet`].
+    /// Returns the network distance of the host. Considers only the name of the host, and returns the
+    /// shortest distance that any resolver could find for this name. Names that a DNS server resolves count
+    /// as [`HostScope::Internet`].
     pub(super) fn reach(&self) -> HostScope {
         let host = self.host();
         if let Some(address) = self.address() {
@@ -52,11 +54,11 @@ impl HttpUrl {
         if let Ok(address) = name.parse() {
             return HostScope::of(IpAddr::V4(address));
         }
-        // RFC 6761 §6.3.
+        // RFC 6761 §6.3 assigns these names to this machine.
         let is_localhost = name == "localhost" || name.ends_with(".localhost");
-        // Some resolvers take `127.1`, `2130706433` and `0177.0.0.1` for 127.0.0.1.
+        // Some resolvers interpret `127.1`, `2130706433` and `0177.0.0.1` as 127.0.0.1.
         let is_ipv4 = name.rsplit('.').next().is_some_and(is_number);
-        // A literal of an unknown version (RFC 3986 §3.2.2), or encoded characters.
+        // An IP literal of an unknown version (RFC 3986 §3.2.2), or a name with percent-encoded characters.
         let is_unclear = name.contains(['[', '%']);
         if is_localhost || is_ipv4 || is_unclear { HostScope::Machine } else { HostScope::Internet }
     }
@@ -66,39 +68,43 @@ impl HttpUrl {
         self.has_origin_of(other) && self.target() == other.target()
     }
 
-    /// `true` if `other` is this URL or, if this URL has no query, a URL below its path with any query.
+    /// `true` if `other` is this URL. If this URL has no query, `other` may also have a longer path and any
+    /// query.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let path = self.path().trim_end_matches('/');
         let below = other.path().strip_prefix(path);
         let is_below = below.is_some_and(|rest| match self.query() {
             None => rest.is_empty() || rest.starts_with('/'),
-            // A query may select a tenant: RFC 9728 §1.2 and §3.3 make it part of the identifier.
+            // A query may select a tenant: RFC 9728 §1.2 and §3.3 make the query a part of the identifier.
             query => matches!(rest, "" | "/") && other.query() == query,
         });
         self.has_origin_of(other) && is_below
     }
 
-    /// Resolves a `Location` header against this URL, if it is a URL or an absolute path.
+    /// Resolves the value of a `Location` header against this URL. Returns `None` unless the value is a URL
+    /// or an absolute path.
     pub(super) fn join(&self, location: &str) -> Option<Self> {
         self.0.join(location).ok().and_then(|url| Self::parse(url.as_str()))
     }
 
-    /// Returns the well-known URL at the root for the path of this URL (RFC 8414 §3.1, RFC 9728 §3.1).
+    /// Returns the well-known URL in which the path of this URL follows the well-known prefix (RFC 8414
+    /// §3.1, RFC 9728 §3.1).
     pub(super) fn well_known(&self, name: &str) -> Self {
         self.at(&format!("/.well-known/{name}{}", self.path().trim_end_matches('/')))
     }
 
-    /// Returns the well-known URL at the root for the whole origin.
+    /// Returns the well-known URL for the origin of this URL, without the path.
     pub(super) fn well_known_of_origin(&self, name: &str) -> Self {
         self.at(&format!("/.well-known/{name}"))
     }
 
-    /// Returns the well-known URL below the path of this URL (OpenID Connect Discovery 1.0 §4).
+    /// Returns the well-known URL in which the well-known prefix follows the path of this URL (OpenID
+    /// Connect Discovery 1.0 §4).
     pub(super) fn well_known_below(&self, name: &str) -> Self {
         self.at(&format!("{}/.well-known/{name}", self.path().trim_end_matches('/')))
     }
 
-    /// Returns the URL with the same origin and another path.
+    /// Returns the URL with the same origin and the path `path`.
     pub(super) fn at(&self, path: &str) -> Self {
         Self(self.with_target(path).expect("the path consists of parts of valid URLs"))
     }
@@ -112,9 +118,9 @@ impl Deref for HttpUrl {
     }
 }
 
-/// Distance of a host from this machine. A server must not name URLs that are nearer than the server itself.
-/// Otherwise the server could make the client send requests that a firewall blocks for the server (RFC 9728
-/// §7.7).
+/// Network distance of a host from this machine. A server must not name URLs that are nearer than the
+/// server itself. Otherwise the server could make the client send requests that a firewall blocks for the
+/// server (RFC 9728 §7.7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum HostScope {
     /// This machine.
@@ -126,11 +132,12 @@ pub(super) enum HostScope {
 }
 
 impl HostScope {
-    /// Returns the distance of an address, or of an embedded IPv4 address if that is nearer.
+    /// Returns the distance of an address. If the address contains an IPv4 address that is nearer, returns
+    /// the distance of the IPv4 address.
     fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
         let own = match address {
-            // The kernel connects to this machine for 0.0.0.0.
+            // A connection to 0.0.0.0 reaches this machine.
             _ if address.is_loopback() || address.is_unspecified() => Self::Machine,
             _ if is_public(address) => Self::Internet,
             _ => Self::Network,

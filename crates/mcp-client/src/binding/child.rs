@@ -1,5 +1,5 @@
-//! Child processes. The client stops a child as the specification requires: it closes the input, then sends
-//! SIGTERM, then kills the child.
+//! Child processes. The client stops a child process as the specification requires: it closes the input of
+//! the process, then sends SIGTERM, and finally kills the process.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -17,8 +17,8 @@ use super::super::error::McpClientError;
 use super::transport::{Child, OnStderr, Origin, StreamIo};
 
 impl Origin {
-    /// Starts `command`. Its standard error goes to `on_stderr`, if set, or to the target that the command
-    /// names.
+    /// Starts the child process `command`. Its standard error goes to `on_stderr`. Without `on_stderr`, the
+    /// `stderr` setting of `command` applies.
     pub(crate) fn start(
         mut command: Command,
         on_stderr: Option<OnStderr>,
@@ -35,8 +35,8 @@ impl Origin {
         Ok((origin, ends))
     }
 
-    /// Restarts a child process that has died: at once the first time, then after growing pauses. Stops after
-    /// [`RESTARTS_MAX`] restarts.
+    /// Restarts a child process that has exited. The first restart is immediate, and further restarts
+    /// follow after growing pauses. Fails after [`RESTARTS_MAX`] restarts in a row.
     pub(super) async fn start_again(&mut self) -> Result<StreamIo, McpClientError> {
         if self.started.elapsed() > LIFE_LONG {
             self.restarts = 0;
@@ -69,8 +69,9 @@ impl Origin {
 }
 
 impl Child {
-    /// Waits until the child has exited. The input is closed when `writing` ends. From then on, the child has
-    /// `exit_wait` before SIGTERM, and again before it is killed.
+    /// Waits until the child process has exited. The input of the process is closed when `writing` ends. If
+    /// the process is still running after `exit_wait`, the client sends SIGTERM. After another `exit_wait`,
+    /// the client kills the process.
     pub(super) async fn wait_for_exit(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
         tokio::select! {
             _ = self.process.wait() => return,
@@ -80,7 +81,7 @@ impl Child {
             return;
         }
         if let Some(pid) = self.process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-            // The process id is not reused before `wait` has returned.
+            // The operating system does not reuse the process id before `wait` has returned.
             let _ = kill_process(pid, Signal::TERM);
         }
         if timeout(exit_wait, self.process.wait()).await.is_err() {
@@ -89,14 +90,15 @@ impl Child {
     }
 }
 
-/// Reads the standard error to its end, even if it contains no lines, so that the child never blocks on it.
+/// Passes the lines of the standard error to `on_stderr`. Reads to the end, even if the output contains no
+/// line feeds, so that the child process never blocks while it writes.
 async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
     let mut lines = Lines::with_bytes_max(STDERR_LINE_BYTES_MAX);
     while stderr.read_buf(lines.room()).await.is_ok_and(|read| read > 0) {
         while let Some(line) = lines.next_line() {
             match line {
                 Line::Whole(line) => on_stderr(&String::from_utf8_lossy(line)),
-                Line::TooLong => on_stderr("(a line that is too long)"),
+                Line::TooLong => on_stderr("(omitted a line that is too long)"),
                 Line::SkippedMessage(_) => {}
             }
         }
@@ -106,15 +108,15 @@ async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
     }
 }
 
-/// Maximum length of a line of the standard error, in bytes. Longer lines are not passed on.
+/// Maximum length of a line of the standard error, in bytes. The client omits longer lines.
 const STDERR_LINE_BYTES_MAX: usize = 64 << 10;
 
-/// Lifetime after which the restart counter is reset.
+/// Lifetime of a child process after which the client resets the restart counter.
 const LIFE_LONG: Duration = Duration::from_mins(1);
 
-/// Maximum number of restarts in a row of a child that dies early.
+/// Maximum number of restarts in a row. Counts the restarts of processes that exit within [`LIFE_LONG`].
 const RESTARTS_MAX: u32 = 5;
 
-/// Base of the pause before a restart. The second restart waits twice as long, and each later one twice as
-/// long as the previous one.
+/// Base of the pauses before restarts. The second restart waits for twice this time, and each later restart
+/// waits twice as long as the restart before.
 const PAUSE: Duration = Duration::from_millis(50);

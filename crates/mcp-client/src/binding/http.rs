@@ -1,5 +1,5 @@
-//! Streamable HTTP: each message is a POST request. The response is the answer, or an event stream that ends
-//! with the answer.
+//! Streamable HTTP: each message is a POST request. The response contains the answer, or an event stream
+//! that ends with the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,14 +29,15 @@ impl Http {
         fields: Vec<(String, String)>,
         oauth: Option<OAuth>,
     ) -> Self {
-        // Servers never see the fragment of a URL.
+        // A request does not contain the fragment of a URL.
         let url = url.split_once('#').map_or(url, |(before, _)| before);
         let authorizer = oauth.map(|oauth| Authorizer::of(oauth, url));
         let endpoint = Endpoint::new(url, &fields);
         Self { client, url: url.into(), fields, endpoint, stream: ArcSwapOption::empty(), authorizer }
     }
 
-    /// Returns the last time at which a login was in progress. This time does not count toward timeouts.
+    /// Returns the end of the last login, or the current time during a login. The time of a login does not
+    /// count toward timeouts.
     pub(super) fn waited_until(&self) -> Option<Instant> {
         self.authorizer.as_ref().and_then(|authorizer| authorizer.waited_until())
     }
@@ -62,14 +63,14 @@ impl Http {
         Ok(Received { answer, session_id })
     }
 
-    /// Sends a message that has no answer.
+    /// Sends a notification or an answer.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<(), McpClientError> {
         let response = self.post(&mut outgoing).await?;
         let status = response.status();
         if !status.is_success() {
             return Err(McpClientError::Status(status));
         }
-        // Reads the body, so that the connection can be reused.
+        // Reads the body, so that the client can reuse the connection.
         let _ = response.collect(REFUSAL_BYTES_MAX).await;
         Ok(())
     }
@@ -86,13 +87,13 @@ impl Http {
                 request,
             )?;
         }
-        // Other statuses are ignored. Servers may refuse the request (405), or may have ended the session
-        // before (404). Ending a session is no reason for a login (401).
+        // The status is ignored. The server may refuse the request (405), or may have ended the session
+        // already (404). The client does not start a login (401) just to end a session.
         request.send().await?;
         Ok(())
     }
 
-    /// Reads messages of the server outside of responses.
+    /// Starts a task that reads the messages that the server sends outside of responses.
     pub(super) fn listen(
         self: &Arc<Self>,
         conversation: &Arc<Conversation>,
@@ -118,7 +119,8 @@ impl Http {
         self.send_request(Method::Post, &self.url, request).await
     }
 
-    /// Sends a request to `url`, and again after each demand for another token.
+    /// Sends a request to `url`. If the server demands another token, obtains a token and sends the request
+    /// again.
     pub(super) async fn send_request<'c>(
         &'c self,
         method: Method<'static>,
@@ -131,7 +133,7 @@ impl Http {
         }
     }
 
-    /// Requests an event stream, starting after the event `last_event_id`.
+    /// Requests an event stream. If `last_event_id` is not empty, the stream continues after that event.
     pub(super) async fn get(
         &self,
         field_lines: &FieldLinesBuf,
@@ -155,7 +157,7 @@ impl Http {
         self.endpoint.as_ref().map_err(|error| error.clone().into())
     }
 
-    /// Returns another URL on the same server as a destination for messages.
+    /// Returns a destination for messages at another URL of the same server.
     pub(super) fn destination(&self, url: &str) -> Result<Destination, ClientError> {
         destination(url, &self.fields)?.field("Content-Type", "application/json")
     }
@@ -173,14 +175,15 @@ impl Endpoint {
     }
 }
 
-/// Returns a destination that adds `fields` to each request.
+/// Returns the destination at `url`, which adds the headers `fields` to each request.
 fn destination(url: &str, fields: &[(String, String)]) -> Result<Destination, ClientError> {
     fields
         .iter()
         .try_fold(Destination::parse(url)?, |destination, (name, value)| destination.field(name, value))
 }
 
-/// Sends a request with the current token, and again after each demand for another token.
+/// Sends a request with the current token. If the server demands another token, obtains a token and sends
+/// the request again.
 async fn send_signed<'c>(
     authorizer: &Arc<Authorizer>,
     method: Method<'static>,
@@ -196,13 +199,13 @@ async fn send_signed<'c>(
         let response = authorizer.sign(&sent_credentials, method.as_str(), url, request())?.send().await?;
         let Some(demand) = sent_credentials.demand(&response) else { return Ok(response) };
         drop(response);
-        // Boxed, so that accepted requests do not carry the state of the authorization.
+        // Boxed to keep the futures of accepted requests small.
         Box::pin(authorizer.satisfy(&sent_credentials, &demand, &mut attempts)).await?;
         sent_credentials = authorizer.sent_credentials();
     }
 }
 
-/// Returns the answer to request `id`, if the body of `response` contains it.
+/// Returns the answer to request `id`, if the body of `response` contains this answer.
 async fn answer<R: Wanted>(
     conversation: &Arc<Conversation>,
     id: i64,
@@ -220,7 +223,8 @@ async fn answer<R: Wanted>(
     }
     let answer = match json_rpc::parse(&content) {
         Ok(Message::Response(response)) if response.id == Some(Id::Integer(id)) => outcome(&response),
-        // The server could not read the id of the request, or rejected the request before reading it.
+        // An answer without an id: the server could not read the id of the request, or rejected the request
+        // before it read the id.
         Ok(Message::Response(response))
             if response.id.is_none() && !is_end_of_session(status, outgoing) && !is_passing(status) =>
         {
@@ -234,8 +238,9 @@ async fn answer<R: Wanted>(
     answer.map(Read::Raw)
 }
 
-/// Collects the body of a response that is one message and not a stream. A first line that is a complete
-/// message shows that the server sends JSON lines, and their end may never come.
+/// Reads the body of a response that should contain one message. If the first line is a complete
+/// notification or request, the server sends JSON lines. Then this function fails, because the body may
+/// never end.
 async fn collect_message(mut response: Response, bytes_max: usize) -> Result<Bytes, McpClientError> {
     let mut content = BytesMut::new();
     let mut is_first_line = true;
@@ -270,8 +275,8 @@ fn is_end_of_session(status: StatusCode, outgoing: &Outgoing) -> bool {
     outgoing.has_session && status == StatusCode::NOT_FOUND
 }
 
-/// `true` if the status indicates a temporary failure of the server or a proxy. This excludes 500, because
-/// its body may be about the request.
+/// `true` if the status indicates a temporary failure of the server or a proxy. Excludes status 500,
+/// because the body of such a response may describe why the request failed.
 fn is_passing(status: StatusCode) -> bool {
     matches!(
         status,
@@ -283,15 +288,15 @@ fn is_passing(status: StatusCode) -> bool {
     )
 }
 
-/// The call has its own deadline.
+/// A timeout that never expires, for HTTP requests whose call has a separate timeout.
 const FOR_EVER: Duration = Duration::MAX;
 
-/// Time without any data, even a comment, after which a subscription stream is considered dead and is
-/// reopened.
+/// Time without any data, even a comment, after which the client considers the stream of a subscription
+/// dead. The client then opens the stream again.
 const SUBSCRIPTION_SILENCE: Duration = Duration::from_mins(5);
 
 /// Time limit for the request that ends a session.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Maximum number of body bytes to read from a response that is not used.
+/// Maximum number of body bytes to read from a response whose body the client does not use.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;

@@ -1,5 +1,5 @@
 //! Event streams: the stream that ends with an answer, and the legacy stream for messages outside of
-//! responses. Both can be resumed if their events have ids.
+//! responses. The client can resume both kinds of stream if their events have ids.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,7 +21,8 @@ use super::super::requester::WaitBudget;
 use super::transport::{Http, Outgoing};
 
 impl Http {
-    /// Returns the answer to request `id`, from the events of `response` or of the streams that continue it.
+    /// Reads the events of `response` and returns the answer to request `id`. If the stream breaks, resumes
+    /// the stream if possible.
     pub(super) async fn answer_in_events(
         &self,
         conversation: &Arc<Conversation>,
@@ -33,7 +34,8 @@ impl Http {
         let mut last_event_id = String::new();
         let mut budget = conversation.wait_budget();
         loop {
-            // Yields on a stream that never pauses, so that other tasks run and timeouts apply.
+            // Yields regularly on a stream that never pauses, so that other tasks can run and timeouts can
+            // expire.
             consume_budget().await;
             let reason = match events.next().await {
                 Some(Ok(event)) if event.data.is_empty() => continue,
@@ -63,7 +65,7 @@ impl Http {
         }
     }
 
-    /// Opens a stream that continues a broken one.
+    /// Opens a stream that continues a broken stream after the event `last_event_id`.
     async fn resume(
         &self,
         conversation: &Arc<Conversation>,
@@ -74,7 +76,9 @@ impl Http {
         Ok(events_of(conversation, response))
     }
 
-    /// Reads messages outside of responses, until the server ends this or refuses the stream.
+    /// Reads messages outside of responses, and opens the stream again when the stream breaks. Returns when
+    /// the server refuses the stream or ends the session, after a permanent error, or when the client is
+    /// dropped.
     pub(super) async fn listen_on(self: Arc<Self>, weak: Weak<Conversation>, field_lines: FieldLinesBuf) {
         let mut last_event_id = String::new();
         let mut pause = PAUSE;
@@ -103,7 +107,7 @@ impl Http {
                 }
                 // A server that is temporarily unavailable has not refused the stream.
                 Err(error) if !was_open && may_come(&error) => drop(conversation),
-                // Servers without such a stream may return any error status.
+                // A server that does not offer this stream may return any error status.
                 Err(McpClientError::Status(_)) if !was_open => return,
                 Err(McpClientError::Status(StatusCode::NOT_FOUND)) => {
                     return conversation.renew(&field_lines);
@@ -129,19 +133,19 @@ impl Http {
 }
 
 impl Http {
-    /// Ends a session that is unusable although the server has not reported its end. All revisions with
-    /// sessions report the end with 404. A client should end a session that it no longer needs (2025-11-25,
-    /// session management).
+    /// Ends a session that no longer works, although the server has not reported its end. In all revisions
+    /// with sessions, a server reports the end of a session with 404. A client should end a session that it
+    /// no longer needs (2025-11-25, session management).
     async fn leave(&self, field_lines: &FieldLinesBuf) {
         if field_lines.field("Mcp-Session-Id").is_some() {
-            // An error means that the session is already over.
+            // Errors are ignored, because they mean that the server has already ended the session.
             let _ = self.end_session(field_lines.clone()).await;
         }
     }
 }
 
-/// `true` if a server may open such a stream after this error. A server that returns 501 does not support the
-/// method.
+/// `true` if a server that answered with this error may later open an event stream for the client. A server
+/// that returns 501 does not support the method GET.
 fn may_come(error: &McpClientError) -> bool {
     error.is_temporary() && *error != McpClientError::Status(StatusCode::NOT_IMPLEMENTED)
 }
@@ -165,7 +169,7 @@ async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
         consume_budget().await;
         let Some(conversation) = conversation.upgrade() else { return };
         match event {
-            // An event without data has no message: it only carries an id.
+            // An event without data contains no message, only an event id.
             Ok(event) => {
                 conversation.handle_line(event.data.as_bytes(), &mut invalid_events, &mut budget).await;
             }
@@ -196,7 +200,7 @@ async fn take(
     }
 }
 
-/// Handles a batch. Returns the answer to request `id` if the batch contains it.
+/// Handles a batch. Returns the answer to request `id` if the batch contains this answer.
 pub(super) async fn take_batch(
     conversation: &Arc<Conversation>,
     id: i64,
@@ -226,9 +230,10 @@ async fn take_one(
         },
         message => {
             if let Some(unsent) = conversation.handle_message(message, Some(id)) {
-                // The client of this request may read as slowly as it likes: it delays only its own call. The
-                // timeout of the call ends the wait. The server may also send messages for other clients
-                // here; these must not delay the call.
+                // If the slow reader is the client that sent this request, the wait has no limit, because
+                // the client delays only its own call. The timeout of the call ends the wait. The server
+                // may also send messages for other clients on this stream. The wait for those clients is
+                // limited, because they must not delay this call.
                 let requester = conversation.incoming.requester(Some(id));
                 if requester.is_some_and(|requester| requester.is_reader_of(&unsent)) {
                     unsent.deliver().await;
@@ -241,7 +246,8 @@ async fn take_one(
     }
 }
 
-/// Returns the pause before a stream is reopened: the `retry` value of the stream, within bounds.
+/// Returns the pause before the client reopens a stream: the `retry` value of the stream, limited to
+/// [`PAUSE_MIN`] and [`PAUSE_MAX`].
 fn pause(events: &Events) -> Duration {
     events.retry().unwrap_or(PAUSE).clamp(PAUSE_MIN, PAUSE_MAX)
 }
@@ -255,7 +261,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 pub(super) enum Kind {
     Json,
     Events,
-    /// One message per line. No revision permits this.
+    /// One message per line. No revision of the protocol permits this format.
     JsonLines,
     Other,
 }
@@ -279,7 +285,7 @@ pub(super) fn framing_invalid() -> McpClientError {
     McpClientError::FramingInvalid
 }
 
-/// Media types in use for JSON lines.
+/// Media types that servers use for JSON lines.
 const JSON_LINES: [&str; 5] = [
     "application/x-ndjson",
     "application/ndjson",

@@ -44,7 +44,7 @@ impl Http {
         Ok(true)
     }
 
-    /// Sends a request. The answer arrives on the stream and then in `answer`.
+    /// Sends a request. The task that reads the stream passes the answer to `answer`.
     pub(super) async fn exchange_on<R>(
         &self,
         stream: &OpenStream,
@@ -68,7 +68,7 @@ impl Http {
         };
         let response = self.send_request(Method::Post, &stream.url, request).await?;
         let status = response.status();
-        // Reads the body, so that the connection can be reused.
+        // Reads the body, so that the client can reuse the connection.
         let _ = response.collect(ACKNOWLEDGEMENT_BYTES_MAX).await;
         if status.is_success() { Ok(()) } else { Err(McpClientError::Status(status)) }
     }
@@ -103,8 +103,8 @@ async fn read(http: Weak<Http>, conversation: Weak<Conversation>, mut events: Ev
     }
 }
 
-/// Returns the URL for messages. Rejects other origins, so that messages and credentials go only to this
-/// server.
+/// Returns the URL for messages of the client. Rejects a URL with another origin, so that the client sends
+/// messages and credentials only to this server.
 fn message_url(url: &str, endpoint: &str) -> Option<String> {
     let url = Url::for_request(url).ok()?;
     let endpoint = url.join(endpoint).ok().filter(|endpoint| endpoint.has_origin_of(&url))?;

@@ -1,4 +1,4 @@
-//! Transports. A binding frames and delivers messages and does not interpret them.
+//! Transports. A binding sends and receives messages, and does not interpret them.
 
 mod stream;
 mod child;
@@ -21,12 +21,12 @@ use super::reading::{Answer, Read, Wanted};
 pub(super) use transport::{Binding, Http, OnStderr, Origin, Outgoing, Purpose, Received, Stream, StreamIo};
 
 impl Binding {
-    /// Returns `true` for a stream to one server process.
+    /// Returns `true` if the transport is a stream of lines and not HTTP.
     pub(super) const fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
 
-    /// `true` if answers to all requests arrive on one stream.
+    /// `true` if the answers to all requests arrive on one stream that the requests share.
     pub(super) fn has_common_stream(&self) -> bool {
         match self {
             Self::Http(http) => http.stream.load().is_some(),
@@ -34,8 +34,8 @@ impl Binding {
         }
     }
 
-    /// Opens the shared stream of a server with HTTP with SSE (2024-11-05). Returns `false` if the server has
-    /// no such stream.
+    /// Opens the shared stream of a server that uses HTTP with SSE (2024-11-05). Returns `false` if the
+    /// server has no such stream.
     pub(super) async fn open_stream(&self, conversation: &Arc<Conversation>) -> Result<bool, McpClientError> {
         match self {
             Self::Http(http) => http.open_stream(conversation).await,
@@ -43,7 +43,8 @@ impl Binding {
         }
     }
 
-    /// Returns the last time at which a login was in progress. This time does not count toward timeouts.
+    /// Returns the end of the last login, or the current time during a login. The time of a login does not
+    /// count toward timeouts.
     pub(super) fn waited_until(&self) -> Option<Instant> {
         match self {
             Self::Http(http) => http.waited_until(),
@@ -52,7 +53,7 @@ impl Binding {
     }
 
     /// Sends a request and waits for its answer. On a shared stream, the answer arrives in `answer`, which
-    /// must be set.
+    /// must then be `Some`.
     pub(super) async fn exchange<R: Wanted>(
         &self,
         conversation: &Arc<Conversation>,
@@ -74,7 +75,7 @@ impl Binding {
         }
     }
 
-    /// `true` if the server is restarted after its stream has ended.
+    /// `true` if the client can restart the server after the stream has ended.
     pub(super) const fn can_reopen(&self) -> bool {
         match self {
             Self::Http(_) => false,
@@ -90,7 +91,7 @@ impl Binding {
         }
     }
 
-    /// Sends a message that has no answer.
+    /// Sends a notification or an answer.
     pub(super) async fn send(&self, outgoing: Outgoing) -> Result<(), McpClientError> {
         match self {
             Self::Http(http) => match http.stream.load_full() {
@@ -101,16 +102,18 @@ impl Binding {
         }
     }
 
-    /// Sends an optional message. Drops the message if the server does not read.
+    /// Sends a message that the server can do without. A stream drops the message if the server does not
+    /// read and the queue is full.
     pub(super) async fn try_send(&self, outgoing: Outgoing) {
         match self {
-            // Errors are ignored, because the message is optional.
+            // Errors are ignored, because the server can do without the message.
             Self::Http(_) => drop(self.send(outgoing).await),
             Self::Stream(stream) => stream.try_send(outgoing.bytes),
         }
     }
 
-    /// Reads messages outside of responses, if they have their own stream.
+    /// Starts a task that reads messages outside of responses, if such messages arrive on a separate
+    /// stream.
     pub(super) fn listen(
         &self,
         conversation: &Arc<Conversation>,
@@ -122,7 +125,7 @@ impl Binding {
         }
     }
 
-    /// Ends a session.
+    /// Ends the session with the headers `field_lines`. Only HTTP has such sessions.
     pub(super) async fn end_session(&self, field_lines: FieldLinesBuf) -> Result<(), McpClientError> {
         match self {
             Self::Http(http) => http.end_session(field_lines).await,

@@ -16,7 +16,8 @@ use super::super::error::McpClientError;
 use super::super::invalid_lines::InvalidLines;
 use super::transport::{Input, Link, Origin, Output, Stream, StreamIo};
 
-/// A stream before its tasks run. They start when the conversation exists.
+/// A stream whose tasks have not started yet. The tasks need the [`Conversation`], which is created after
+/// the stream.
 pub(crate) struct UnstartedStream {
     ends: StreamIo,
     messages: mpsc::Receiver<Vec<u8>>,
@@ -33,20 +34,20 @@ impl Stream {
 
     pub(super) async fn send(&self, bytes: Vec<u8>) -> Result<(), McpClientError> {
         let link = self.link.load_full();
-        // Requests that wait at the time of a loss are failed. A request sent after the loss would never be
-        // answered.
+        // When the stream ends, the requests in flight fail. A request that is sent later would never get
+        // an answer, so it fails here.
         if link.is_lost.load(Ordering::Acquire) {
             return Err(McpClientError::Closed);
         }
         link.outbox.send(bytes).await.map_err(|_| McpClientError::Closed)
     }
 
-    /// Sends an optional message if the queue has capacity.
+    /// Queues a message, or drops it if the queue is full.
     pub(super) fn try_send(&self, bytes: Vec<u8>) {
         let _is_taken = self.link.load().outbox.try_send(bytes);
     }
 
-    /// `true` if the server is restarted after its stream has ended.
+    /// `true` if the client can restart the server after the stream has ended.
     pub(super) const fn can_reopen(&self) -> bool {
         self.origin.is_some()
     }
@@ -75,7 +76,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Closes the output and waits until the stream has ended.
+    /// Closes the writing side of the stream and waits until the stream has ended.
     pub(super) async fn close(&self) {
         let link = self.link.load_full();
         link.closing.send_replace(true);
@@ -101,7 +102,8 @@ impl Link {
 }
 
 impl UnstartedStream {
-    /// Starts to read and write, until `conversation` is dropped.
+    /// Starts the tasks that read and write the stream. They run until the stream ends or `conversation` is
+    /// dropped.
     pub(crate) fn start(self, conversation: &Arc<Conversation>) {
         let bytes_max = conversation.options.message_bytes_max;
         let StreamIo { input, output, child, exit_wait } = self.ends;
@@ -116,12 +118,13 @@ impl UnstartedStream {
             } else {
                 tokio::select! {
                     _ = &mut reading => {}
-                    // A closing message and a dropped sender mean the same.
+                    // The result is ignored, because a dropped sender also means that the stream must
+                    // close.
                     _ = closing.changed() => drop(writing.await),
                 }
             }
-            // Reads the remaining output to its end. A process that keeps the pipe open cannot prolong this
-            // beyond `exit_wait`.
+            // Reads the remaining messages of the server. Stops after `exit_wait`, because another process
+            // may keep the pipe open.
             if !reading.is_finished() && tokio::time::timeout(exit_wait, &mut reading).await.is_err() {
                 reading.abort();
             }
@@ -131,7 +134,7 @@ impl UnstartedStream {
     }
 }
 
-/// References to the near side of the stream, for the tasks of the stream.
+/// Weak references to the conversation and the link, for the tasks of the stream.
 #[derive(Clone)]
 struct StreamHandles {
     conversation: Weak<Conversation>,
@@ -139,8 +142,8 @@ struct StreamHandles {
 }
 
 impl StreamHandles {
-    /// Handles the end of the stream: fails the requests in flight. If the server can be restarted, the next
-    /// request restarts it.
+    /// Handles the end of the stream: fails the requests in flight. If the client can restart the server,
+    /// the next request does so.
     fn lose(&self) {
         static LIMIT: LogLimit = LogLimit::new();
         let Some(conversation) = self.conversation.upgrade() else { return };
@@ -170,7 +173,7 @@ async fn read(near: StreamHandles, mut input: Input, bytes_max: usize) {
         let Some(conversation) = near.conversation.upgrade() else { return };
         while let Some(line) = lines.next_line() {
             match line {
-                // The id is known only at the end of the line.
+                // The client learns the id of the message only at the end of the line.
                 Line::TooLong => {}
                 Line::SkippedMessage(SkippedMessage::Request(id)) => conversation.refuse_too_large(id),
                 Line::SkippedMessage(passed) => conversation.incoming.handle_skipped(&passed),
@@ -182,7 +185,7 @@ async fn read(near: StreamHandles, mut input: Input, bytes_max: usize) {
         }
     }
     if let (Some(conversation), Some(Line::Whole(line))) = (near.conversation.upgrade(), lines.rest()) {
-        // A line that was cut off is not a message.
+        // Errors are ignored, because the last line may be incomplete.
         let _ = conversation.handle_bytes(line, &mut budget).await;
     }
     near.lose();
@@ -194,7 +197,8 @@ async fn receive(input: &mut Input, bytes: &mut Vec<u8>) -> io::Result<usize> {
     input.read_buf(bytes).await
 }
 
-/// Writes messages until the queue is closed. After closing, writes the rest for at most `exit_wait`.
+/// Writes the queued messages until the stream is closed. Then writes the remaining messages for at most
+/// `exit_wait`.
 async fn write(
     mut output: Output,
     messages: mpsc::Receiver<Vec<u8>>,
@@ -203,7 +207,7 @@ async fn write(
 ) {
     let writing = write_all(&mut output, messages, closing.clone());
     let request_timeouts = async {
-        // A closing message and a dropped sender mean the same.
+        // The result is ignored, because a dropped sender also means that the stream must close.
         let _ = closing.changed().await;
         tokio::time::sleep(exit_wait).await;
     };
@@ -211,7 +215,7 @@ async fn write(
         () = writing => {}
         () = request_timeouts => {}
     }
-    // A pipe is closed when it is dropped.
+    // Errors are ignored, because dropping a pipe closes it too.
     let _ = output.shutdown().await;
 }
 
@@ -251,5 +255,5 @@ fn append_line(bytes: &mut Vec<u8>, message: &[u8]) {
 /// Maximum number of queued messages. Callers wait while the queue is full.
 const MESSAGES_MAX: usize = 64;
 
-/// Target size of one write, in bytes. A larger buffer is released.
+/// Target size of one write, in bytes. After a larger write, the buffer shrinks to this size.
 const BATCH_BYTES: usize = 64 << 10;

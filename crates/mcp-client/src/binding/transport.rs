@@ -1,4 +1,4 @@
-//! The state of the transports, and messages in transit.
+//! Types for the state of the transports, and for the messages that they send and receive.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ pub(crate) enum Binding {
     Stream(Box<Stream>),
 }
 
-/// A message to be sent.
+/// A message that the client is about to send.
 #[derive(Default, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) bytes: Vec<u8>,
-    /// Its headers, if the transport has headers.
+    /// The headers of the message. Only HTTP sends them.
     pub(crate) field_lines: FieldLinesBuf,
     pub(crate) purpose: Purpose,
-    /// `true` if another request can fetch the answer after its stream breaks.
+    /// `true` if the client can fetch the answer with another request after the event stream breaks.
     pub(crate) is_resumable: bool,
     /// `true` if the message belongs to a session, which may have ended.
     pub(crate) has_session: bool,
 }
 
-/// The purpose of a message. It determines whether the message may be sent twice.
+/// The purpose of a message, which determines whether the client may send the message twice.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Purpose {
-    /// May change state, so it is sent once.
+    /// The message may change state, so the client sends it only once.
     #[default]
     Act,
-    /// Changes no state, so it may be sent twice.
+    /// The message changes no state, so the client may send it twice.
     Read,
-    /// Changes no state, and may stay open without limit.
+    /// The message opens a subscription. It changes no state, and its response may stay open without limit.
     Subscribe,
 }
 
@@ -79,7 +79,7 @@ impl Purpose {
 #[derive(Debug)]
 pub(crate) struct Received<R> {
     pub(crate) answer: Read<R>,
-    /// The id of the session that the answer has started.
+    /// The id of the new session, if the answer starts a session.
     pub(crate) session_id: Option<String>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Http {
     pub(super) url: Box<str>,
     /// Additional headers of every request.
     pub(super) fields: Vec<(String, String)>,
-    /// The destinations of requests. An invalid URL fails the first request.
+    /// The destinations of requests, or the error for an invalid URL. The first request returns this error.
     pub(super) endpoint: Result<Endpoint, ClientError>,
     /// The shared stream of a server that supports only HTTP with SSE.
     pub(super) stream: ArcSwapOption<OpenStream>,
@@ -120,34 +120,34 @@ impl Drop for OpenStream {
     }
 }
 
-/// The near end of a stream. A restarted server gets a new link.
+/// The client side of a stream transport. After a restart of the server, the client replaces `link`.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(super) link: ArcSwap<Link>,
-    /// Restarts the server, if possible.
+    /// Starts the server again after it has exited. `None` if the client did not start the server.
     pub(super) origin: Option<Mutex<Origin>>,
 }
 
-/// The near end of one stream.
+/// The client side of one stream to the server.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Messages to be written.
+    /// The queue of messages to write.
     pub(super) outbox: mpsc::Sender<Vec<u8>>,
     /// Notifies the writer that no more messages follow. Dropping the sender has the same effect.
     pub(super) closing: watch::Sender<bool>,
-    /// Closed when all tasks of the stream have ended.
+    /// This channel closes when all tasks of the stream have ended.
     pub(super) over: watch::Receiver<()>,
     /// `true` if no more messages can arrive from the server.
     pub(super) is_lost: AtomicBool,
 }
 
-/// Messages of the server.
+/// Reader for the messages of the server.
 pub(crate) type Input = Box<dyn AsyncRead + Send + Unpin>;
 
-/// Messages of the client.
+/// Writer for the messages of the client.
 pub(crate) type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Both directions of a stream, before anything is sent.
+/// A new stream: its reader, its writer, and its child process, if any.
 pub(crate) struct StreamIo {
     pub(crate) input: Input,
     pub(crate) output: Output,
@@ -158,7 +158,7 @@ pub(crate) struct StreamIo {
 /// Receives each line that a child process writes to its standard error.
 pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A child process. Dropping it kills the process.
+/// A child process. Dropping this value kills the process.
 pub(crate) struct Child {
     pub(super) process: tokio::process::Child,
 }
@@ -169,7 +169,7 @@ pub(crate) struct Origin {
     pub(super) on_stderr: Option<OnStderr>,
     pub(super) exit_wait: Duration,
     pub(super) started: Instant,
-    /// Number of restarts in a row after a short life.
+    /// Number of restarts in a row. Each restarted process exited soon after its start.
     pub(super) restarts: u32,
 }
 

@@ -1,4 +1,5 @@
-//! The legacy era: a handshake and a session, in which the server may send requests.
+//! The legacy era. The client starts a session with a handshake. In the session, the server may also send
+//! requests to the client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +21,7 @@ use super::super::error::McpClientError;
 use super::super::reading::{Read, Wanted};
 use super::negotiated::{Call, Legacy, Listening, version_line};
 
-/// Parameters with metadata.
+/// Request parameters with the member `_meta`.
 #[derive(Serialize)]
 struct WithMeta<'a, P> {
     #[serde(rename = "_meta")]
@@ -30,8 +31,8 @@ struct WithMeta<'a, P> {
 }
 
 impl Legacy {
-    /// Begins a session with the revision `requested`. The server may choose another legacy revision, unless
-    /// `is_pinned`.
+    /// Begins a session with the revision `requested`. The server may choose another legacy revision,
+    /// unless `is_pinned` is set.
     pub(super) async fn initialize(
         conversation: &Arc<Conversation>,
         requested: Revision,
@@ -48,7 +49,7 @@ impl Legacy {
         let mut bytes = Vec::new();
         write_request(&mut bytes, &Id::Integer(id), methods::INITIALIZE, &params);
         let request_timeouts = RequestTimeouts { timeout: options.timeout, timeout_max: options.timeout };
-        // The specification forbids cancellation of `initialize`.
+        // The specification forbids the client to cancel `initialize`.
         let waiter = Waiter {
             request_timeouts,
             progress: None,
@@ -81,8 +82,8 @@ impl Legacy {
         Ok(legacy)
     }
 
-    /// Sets the log level of the previous session again. Errors are ignored: the server then uses its own
-    /// level.
+    /// Sends the log level of the previous session to the server. Ignores errors: the server then uses its
+    /// default level.
     async fn log_again(
         &self,
         conversation: &Arc<Conversation>,
@@ -102,7 +103,8 @@ impl Legacy {
         conversation.send_with(bytes, self.field_lines.clone()).await
     }
 
-    /// Sends a request. Questions of the server are answered where they arrive.
+    /// Sends a request and returns its result. Questions of the server arrive as separate requests, and
+    /// other code answers them.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
@@ -129,7 +131,7 @@ impl Legacy {
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
     }
 
-    /// Adds the headers and properties of this session to a serialized request.
+    /// Creates the outgoing message for a serialized request, with the headers of this session.
     pub(super) fn outgoing(&self, bytes: Vec<u8>, method: &str) -> Outgoing {
         Outgoing {
             bytes,
@@ -154,8 +156,8 @@ impl Legacy {
         }
     }
 
-    /// Starts the event stream for messages outside of responses (HTTP only), if there is a handler or a
-    /// subscription.
+    /// Opens the event stream for messages outside of responses (HTTP only), if the client has a handler or
+    /// a subscription.
     pub(super) fn begin(&self, conversation: &Arc<Conversation>) {
         let handlers = &conversation.incoming.handlers;
         let is_wanted = handlers.answer.is_some()

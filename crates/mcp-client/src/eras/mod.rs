@@ -1,4 +1,4 @@
-//! The eras of the protocol: negotiation, and requests in each era.
+//! The modern and the legacy era of the protocol: negotiation of the era, and requests in each era.
 
 mod negotiation;
 mod modern;
@@ -23,7 +23,7 @@ pub use negotiation::is_refusal_of_era;
 pub(super) use thruway_mcp::Era;
 
 impl NegotiatedProtocol {
-    /// Sends a request and answers the questions that precede its result.
+    /// Sends a request, answers the questions that the server asks first, and returns the result.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
@@ -35,11 +35,11 @@ impl NegotiatedProtocol {
         }
     }
 
-    /// Adds headers and properties to a serialized request. `mirrored` are the headers that mirror its
-    /// arguments.
+    /// Creates the outgoing message for a serialized request. `mirrored` contains the headers that repeat
+    /// arguments of the request.
     ///
     /// # Errors
-    /// The method cannot be sent in a header.
+    /// Fails if a header cannot contain the method.
     pub(super) fn outgoing(
         &self,
         bytes: Vec<u8>,
@@ -65,14 +65,15 @@ impl NegotiatedProtocol {
         }
     }
 
-    /// Starts to receive messages outside of responses, if there is a handler or a subscription.
+    /// In the legacy era, starts to receive messages outside of responses, if the client has a handler or a
+    /// subscription.
     pub(super) fn begin(&self, conversation: &Arc<Conversation>) {
         if let Self::Legacy(legacy) = self {
             legacy.begin(conversation);
         }
     }
 
-    /// Ends the session.
+    /// Ends the session of the legacy era. Does nothing in the modern era, which has no sessions.
     pub(super) async fn end(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         match self {
             Self::Modern(_) => Ok(()),

@@ -1,4 +1,5 @@
-//! The modern era: every request is self-contained, and the server asks questions in an interim result.
+//! The modern era. Every request is self-contained. To ask questions, the server answers a request with an
+//! interim result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ impl Modern {
         Ok(Self { revision, field_lines, writer, discovered: OnceCell::new() })
     }
 
-    /// Sends a request, and again after each round of questions, until the server answers.
+    /// Sends a request. After each round of questions, sends the request again with the answers, until the
+    /// server returns the final result.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,
@@ -49,7 +51,8 @@ impl Modern {
             };
             match result_type(&answer) {
                 Ok(ResultType::Complete) => {
-                    // A result after questions depends on the answers, so it is not cached.
+                    // A result after questions depends on the answers, so the client does not cache the
+                    // result.
                     if let Some(key) = key.filter(|_| round == Round::default()) {
                         conversation.cache.keep(key, &answer);
                     }
@@ -63,7 +66,7 @@ impl Modern {
                     round = Box::pin(self::answer(conversation, &answer)).await?;
                 }
                 _ => {
-                    return Err(McpClientError::result_invalid(&"its `resultType` is not allowed here"));
+                    return Err(McpClientError::result_invalid(&"the `resultType` is not allowed here"));
                 }
             }
         }
@@ -93,14 +96,15 @@ impl Modern {
             queue: call.queue.clone(),
             requester: None,
             is_forwarded: false,
-            // Over HTTP, closing the response cancels the request. A server that does not know
-            // `server/discover` gets no cancellation.
+            // Over HTTP, closing the response cancels the request without a message. The client does not
+            // cancel `server/discover`, because a legacy server does not know this method.
             cancels: conversation.binding.has_common_stream() && call.method != methods::SERVER_DISCOVER,
         };
         Ok(conversation.exchange(id, outgoing, waiter).await?.answer)
     }
 
-    /// Adds headers to a serialized request. `mirrored` are the headers that mirror its arguments.
+    /// Creates the outgoing message for a serialized request. `mirrored` contains the headers that repeat
+    /// arguments of the request.
     pub(super) fn outgoing(
         &self,
         bytes: Vec<u8>,
@@ -115,7 +119,8 @@ impl Modern {
         Ok(Outgoing { bytes, field_lines, purpose: Purpose::of_method(method), ..Outgoing::default() })
     }
 
-    /// Returns the name, version and capabilities of the server. Asks the server once.
+    /// Returns the name, version and capabilities of the server. Asks the server at the first call and
+    /// stores the answer.
     pub(super) async fn discover(
         &self,
         conversation: &Arc<Conversation>,
@@ -135,12 +140,12 @@ pub fn may_ask(method: &str) -> bool {
     matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ)
 }
 
-/// Answers the questions of the server.
+/// Answers the questions in an interim result of the server. Returns the data for the next round.
 async fn answer(conversation: &Conversation, questions: &Answer) -> Result<Round, McpClientError> {
     let questions: InputRequiredResult =
         serde_json::from_str(questions.get()).map_err(|error| McpClientError::result_invalid(&error))?;
     if questions.input_requests.is_none() && questions.request_state.is_none() {
-        return Err(McpClientError::result_invalid(&"it asks for input but contains no question"));
+        return Err(McpClientError::result_invalid(&"the result requests input but contains no question"));
     }
     let input_responses = match questions.input_requests {
         None => None,

@@ -1,4 +1,4 @@
-//! The negotiated protocol of each era, and requests of any era.
+//! The negotiated protocol of each era, and the request type that both eras share.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,21 +21,21 @@ pub(crate) enum NegotiatedProtocol {
     Legacy(Legacy),
 }
 
-/// Returns the header with the revision. Servers that do not know the header ignore it.
+/// Returns the header that contains the protocol revision. Servers that do not know the header ignore it.
 pub(super) fn version_line(revision: Revision) -> Result<FieldLinesBuf, McpClientError> {
     let mut field_lines = FieldLinesBuf::new();
     field_lines.append("MCP-Protocol-Version", revision.as_str()).map_err(ClientError::FieldInvalid)?;
     Ok(field_lines)
 }
 
-/// A request of any era.
+/// A request, in the form that both eras share.
 pub(crate) struct Call<'c, P> {
     pub(crate) method: &'static str,
     /// The parameters without `_meta`.
     pub(crate) params: P,
     /// The tool, prompt or resource that the request names.
     pub(crate) name: Option<&'c str>,
-    /// The headers that mirror its arguments.
+    /// The headers that repeat arguments of the request.
     pub(crate) mirrored: FieldLinesBuf,
     pub(crate) meta: Option<&'c MetaObject>,
     pub(crate) request_timeouts: RequestTimeouts,
@@ -44,7 +44,7 @@ pub(crate) struct Call<'c, P> {
 }
 
 impl<P> Call<'_, P> {
-    /// Creates a request without a name and without metadata.
+    /// Creates a request that names no tool, prompt or resource, and that has no metadata.
     pub(crate) const fn new(method: &'static str, params: P, request_timeouts: RequestTimeouts) -> Self {
         Self {
             method,
@@ -71,8 +71,8 @@ impl NegotiatedProtocol {
         }
     }
 
-    /// `true` if the client may turn calls into tasks. In 2025-11-25, the client decides this. In later
-    /// revisions, the server does.
+    /// `true` if the client may request tasks for tool calls, as in revision 2025-11-25. In later
+    /// revisions, the server decides which calls become tasks.
     pub(crate) const fn allows_task_calls(&self) -> bool {
         match self {
             Self::Modern(_) => false,
@@ -80,7 +80,7 @@ impl NegotiatedProtocol {
         }
     }
 
-    /// Returns the headers of a message that is not a request.
+    /// Returns the headers for notifications and answers.
     pub(crate) const fn field_lines(&self) -> &FieldLinesBuf {
         match self {
             Self::Modern(modern) => &modern.field_lines,
@@ -89,11 +89,11 @@ impl NegotiatedProtocol {
     }
 }
 
-/// The protocol of a modern server.
+/// The state of the protocol with a modern server.
 #[derive(Debug)]
 pub(crate) struct Modern {
     pub(super) revision: Revision,
-    /// The headers of a message that is not a request.
+    /// The headers for notifications and answers.
     pub(super) field_lines: FieldLinesBuf,
     pub(super) writer: RequestWriter,
     pub(super) discovered: OnceCell<DiscoverResult>,
@@ -108,13 +108,13 @@ pub(crate) struct Legacy {
     pub(super) has_session: bool,
     /// The headers of every message in this session.
     pub(super) field_lines: FieldLinesBuf,
-    /// `true` if tools may be called as tasks (2025-11-25).
+    /// `true` if the client may request tasks for tool calls (2025-11-25).
     pub(super) has_tasks: bool,
     /// The task that reads messages outside of responses (HTTP only).
     pub(super) listening: Mutex<Option<Listening>>,
 }
 
-/// Aborts the task when dropped.
+/// When dropped, aborts the task that reads messages outside of responses.
 #[derive(Debug)]
 pub(super) struct Listening(pub(super) AbortHandle);
 

@@ -22,7 +22,7 @@ impl NegotiatedProtocol {
             }
             EraChoice::Revision(revision) => legacy(conversation, revision, true).await,
             EraChoice::Legacy => legacy(conversation, Revision::LATEST_LEGACY, false).await,
-            // A client that has lost its session knows the era of the server.
+            // A client that has lost its session already knows the era of the server.
             EraChoice::Auto if conversation.era.get() == Some(&Era::Legacy) => {
                 legacy(conversation, Revision::LATEST_LEGACY, false).await
             }
@@ -47,18 +47,18 @@ async fn legacy(
     outcome.map(NegotiatedProtocol::Legacy)
 }
 
-/// Asks the server for its capabilities with a modern request.
+/// Detects the era of the server: sends the modern request `server/discover` and evaluates the answer.
 async fn probe(conversation: &Arc<Conversation>) -> Result<NegotiatedProtocol, McpClientError> {
     let modern = Modern::new(conversation, Revision::LATEST)?;
     let options = &conversation.options;
     let is_stream = conversation.binding.has_common_stream();
-    // Leaves time for the legacy handshake if the server does not answer.
+    // On a stream, keeps time for the legacy handshake in case the server does not answer.
     let timeout = if is_stream { options.probe_timeout.min(options.timeout / 2) } else { options.timeout };
     let request_timeouts = RequestTimeouts { timeout, timeout_max: timeout };
     let outcome = modern.discover(conversation, request_timeouts).await;
     let was_silent = matches!(outcome, Err(McpClientError::Closed | McpClientError::TimedOut));
     let decision = match outcome {
-        // A legacy server may exit on an unknown request.
+        // A legacy server may exit when it receives an unknown request.
         Err(McpClientError::Closed) if conversation.binding.can_reopen() => {
             conversation.binding.reopen(conversation).await?;
             Decision::Legacy(Revision::LATEST_LEGACY)
@@ -70,7 +70,8 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<NegotiatedProtocol, M
         Decision::Legacy(revision) => revision,
     };
     match legacy(conversation, revision, false).await {
-        // A server that starts slowly has read the first request by now, and treats the connection as modern.
+        // A modern server that starts slowly has read `server/discover` by now, so this server refuses the
+        // legacy handshake.
         Err(McpClientError::Server(error))
             if was_silent && error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
         {
@@ -84,7 +85,7 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<NegotiatedProtocol, M
     }
 }
 
-/// The protocol to use after the probe.
+/// The era to use, as the probe has shown.
 #[derive(PartialEq, Eq, Debug)]
 enum Decision {
     Modern,
@@ -92,7 +93,7 @@ enum Decision {
 }
 
 /// Chooses the era from the answer to the probe. Any answer that is not modern indicates a legacy server
-/// (2026-07-28, versioning). Failures that are independent of the era are returned as errors.
+/// (2026-07-28, versioning). Returns an error for a failure that does not depend on the era.
 fn decide(
     outcome: Result<&DiscoverResult, McpClientError>,
     is_stream: bool,
@@ -115,8 +116,8 @@ fn decide(
     }
 }
 
-/// Returns `true` if a server that does not support an era may answer with this status. Missing credentials
-/// and overload are independent of the era.
+/// Returns `true` if this HTTP status may mean that the server does not support the era of the request.
+/// Statuses for missing credentials or overload do not depend on the era.
 pub const fn is_refusal_of_era(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 401 | 403 | 407 | 408 | 429)
 }
