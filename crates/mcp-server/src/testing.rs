@@ -2,7 +2,7 @@
 
 use thruway_message::{FieldLineSpan, FieldLines};
 
-/// Returns field lines as if they had been parsed. Their bytes and positions are stored in `bytes` and
+/// Returns field lines as a parser would return them. Stores their bytes in `bytes`, and their positions in
 /// `spans`.
 pub(crate) fn field_lines<'a>(
     lines: &[(&str, &str)],
