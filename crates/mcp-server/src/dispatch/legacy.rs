@@ -47,7 +47,8 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
         meta: None,
     };
     let lists = [Change::Tools, Change::Prompts, Change::Resources];
-    let subscription = core.changes.subscribe(lists).ok_or_else(|| Error::internal("cannot subscribe to list changes"))?;
+    let subscription =
+        core.changes.subscribe(lists).ok_or_else(|| Error::internal("cannot subscribe to list changes"))?;
     let session = Session::new(revision, &params, subscription);
     Ok(match state {
         Some(state) => (session.with_backend(state), result),
