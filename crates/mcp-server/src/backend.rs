@@ -97,16 +97,16 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// `logging/setLevel`, and rejects all other methods with an error.
     ///
     /// The core counts the bytes of a request until the request is answered. If the limit on these bytes is
-    /// reached, the core answers with an error instead. It then drops the [`Exchange`] in [`Reply::Later`]
-    /// without polling it. So the backend must start its work in the future of the exchange, not in this
+    /// reached, the core answers with an error. It drops the [`Exchange`] of [`Reply::Later`] without
+    /// polling the exchange. So the backend must start its work in the future of the exchange, not in this
     /// method.
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Answers a request of the modern era. Returns `None` if the backend does not know the method.
     ///
-    /// The backend must check the headers `Mcp-Param-*`. It must also count the bytes of the request with
-    /// [`ServerCore::hold_bytes_of`]. The core does not count them, because work for a request may continue
-    /// after its answer.
+    /// The backend must check the headers `Mcp-Param-*`. The backend must also count the bytes of the
+    /// request with [`ServerCore::hold_bytes_of`]. The core does not count these bytes, because work for a
+    /// request may continue after its answer.
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Starts a subscription to the notifications in `wanted`.

@@ -93,8 +93,8 @@ impl Connection {
                 at_once.push(answer);
             }
         }
-        // A handler may have finished already. Then its answer is in the channel, and it has no sender
-        // anymore.
+        // A handler may have finished already. Its answer is then in the channel, although the handler has
+        // dropped its sender.
         let is_waiting = sender.strong_count() > 1 || !later_answers.is_empty();
         drop(sender);
         if is_waiting {
@@ -289,6 +289,6 @@ impl Drop for CancelAtEnd {
 const MESSAGES_MAX: usize = 64;
 
 /// Maximum number of requests in progress on one connection, including subscriptions. The server rejects
-/// further requests. It must not stop reading, because handlers may wait for answers of the client, which
-/// arrive on the same connection.
+/// further requests. The server must not stop reading, because handlers may wait for answers of the client,
+/// which arrive on the same connection.
 const IN_FLIGHT_MAX: usize = 20_000;

@@ -7,7 +7,7 @@ use crate::handlers::IntoAnswer;
 
 pub use {schemars, serde};
 
-/// Returns `answer` unchanged. The compiler checks that the type can be the answer of a tool.
+/// Returns `answer` unchanged. The compiler checks that the type of `answer` can be the answer of a tool.
 pub fn answer<T: IntoAnswer<CallToolResult>>(answer: T) -> T {
     answer
 }

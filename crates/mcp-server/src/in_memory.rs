@@ -38,7 +38,7 @@ pub struct LocalClient {
     output: BufReader<ReadHalf<DuplexStream>>,
     /// The received part of the current line.
     line: Vec<u8>,
-    /// Messages that arrived before the answer to a request. `receive` returns them.
+    /// Messages that arrived before the answer to a request, and that `receive` returns later.
     aside: VecDeque<Value>,
     last_id: i64,
     is_modern: bool,
@@ -46,8 +46,8 @@ pub struct LocalClient {
     answer: Option<Box<Answer>>,
 }
 
-/// Function that answers questions of the server. It gets the method and the parameters, and returns the
-/// result.
+/// Function that answers questions of the server. The function gets the method and the parameters, and
+/// returns the result.
 type Answer = dyn FnMut(&str, &Value) -> Value + Send;
 
 impl LocalClient {
@@ -108,7 +108,8 @@ impl LocalClient {
     /// [`with_answers`](Self::with_answers) was called.
     ///
     /// In the modern era, the client adds the required members of `_meta`. If the server asks a question
-    /// and the client has no answers, this method returns the result with the question.
+    /// and [`with_answers`](Self::with_answers) was not called, this method returns the result with the
+    /// question.
     ///
     /// # Errors
     ///
@@ -151,8 +152,8 @@ impl LocalClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Sends any message. Waits while the server does not read. The server stops reading if the client has
-    /// not [received](Self::receive) many of its messages.
+    /// Sends any message. Waits while the server does not read. The server stops reading if it has sent
+    /// many messages that the client has not [received](Self::receive).
     pub async fn send(&mut self, message: &Value) {
         self.send_bytes(format!("{message}\n").as_bytes()).await;
     }

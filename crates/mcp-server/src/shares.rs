@@ -45,10 +45,10 @@ pub enum LimitReached {
 /// Checks that a caller may take `amount` more of a limit. The caller already holds `held`, all callers
 /// together hold `total`, and the limit is `max`.
 ///
-/// A caller may hold as much as it leaves free for others. If it is the only caller, it may hold half of
-/// the limit. If two callers take as much as they can, each of them gets a third. So a part of the limit is
-/// always left for the next caller. A caller that holds nothing may take everything that is free. Programs
-/// on this machine may always take everything that is free.
+/// A caller may hold at most half of the amount that no other caller holds. So a single caller may hold
+/// half of the limit. If two callers take as much as they can, each of them gets a third. So a part of the
+/// limit is always left for the next caller. A caller that holds nothing may take everything that is free.
+/// Programs on this machine may always take everything that is free.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ impl Shares {
     ///
     /// # Errors
     ///
-    /// Returns an error if the limit or [the holder's share](check_share) of it is reached.
+    /// Returns an error if the limit, or [the holder's share](check_share) of this limit, is reached.
     pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Share, LimitReached> {
         let mut held = self.held();
         check_share(holder, held.of(holder), held.total, amount, self.max)?;
@@ -147,7 +147,7 @@ impl Share {
     ///
     /// # Errors
     ///
-    /// Returns an error if the limit or [the holder's share](check_share) of it is reached.
+    /// Returns an error if the limit, or [the holder's share](check_share) of this limit, is reached.
     pub fn give_to(&mut self, holder: &Holder) -> Result<(), LimitReached> {
         if self.holder.is_none() {
             let mut held = self.shares.held();
@@ -168,7 +168,7 @@ impl Drop for Share {
     }
 }
 
-/// The key under which limits count sessions, requests and tasks: a caller with a token, an address or a
+/// The key for counting sessions, requests and tasks against limits: a caller with a token, an address or a
 /// network.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {

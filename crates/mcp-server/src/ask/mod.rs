@@ -19,8 +19,8 @@ pub(crate) use rounds::{Rounds, input_required};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A request of the server to the client. In the legacy era, it is a separate message. In the modern era,
-/// it is part of a result.
+/// A request of the server to the client. The server sends the request as a separate message in the legacy
+/// era, and as part of a result in the modern era.
 #[derive(Clone, Debug, Serialize)]
 pub struct Question {
     /// The method, such as `elicitation/create`.

@@ -19,7 +19,7 @@ pub struct PendingRequests(Mutex<Inner>);
 struct Inner {
     last_id: i64,
     waiting: HashMap<i64, oneshot::Sender<Result<Value, Error>>>,
-    /// `true` after the session has ended, because no more answers can arrive.
+    /// `true` after the end of the session, when no more answers can arrive.
     is_closed: bool,
 }
 

@@ -46,8 +46,8 @@ impl State {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestBinding([u8; 32]);
 
-/// The data of a request from which its [`RequestBinding`] is computed. The binding is computed only if the
-/// request needs a state.
+/// The parts of a request from which the server computes the [`RequestBinding`]. The binding is computed
+/// only if the request needs a state.
 #[derive(Clone, Debug)]
 pub struct BoundRequest {
     caller: Option<String>,
@@ -58,7 +58,7 @@ pub struct BoundRequest {
 }
 
 impl BoundRequest {
-    /// Returns the data of the request with this caller, method and parameters.
+    /// Returns the parts of a request with this caller, method and parameters.
     pub fn new(caller: &Caller, method: &str, params: &Params<'_>) -> Self {
         Self {
             caller: caller.principal(),
@@ -78,10 +78,10 @@ impl BoundRequest {
         self.arguments.len()
     }
 
-    /// Returns the binding of the request, which seals and opens its `requestState`.
+    /// Returns the binding with which the server seals and opens the `requestState` of this request.
     pub fn binding(&self) -> RequestBinding {
-        // The arguments are valid JSON, but the parser rejects deep nesting. In this case, the digest uses
-        // their text.
+        // The parser rejects deeply nested arguments, although they are valid JSON. The digest then uses
+        // the text of the arguments.
         let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
         RequestBinding::new(self.caller.as_deref(), [&self.method, &self.name, &self.uri], &arguments)
     }
@@ -89,8 +89,8 @@ impl BoundRequest {
 
 impl RequestBinding {
     /// Returns the binding of a request. `request` contains the method, the name and the URI. The order of
-    /// object members in `arguments` does not matter, because a client may change it when it repeats the
-    /// call.
+    /// object members in `arguments` does not matter, because a client may change the order when it repeats
+    /// the call.
     pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
         let mut digest = Sha256::new();
         for part in [caller.unwrap_or_default()].into_iter().chain(request) {

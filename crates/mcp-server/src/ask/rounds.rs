@@ -36,7 +36,7 @@ impl Rounds {
     /// # Errors
     ///
     /// Returns an error if the state is not valid for this request, or if the answers are malformed or too
-    /// many.
+    /// numerous.
     pub(crate) fn resume(
         params: &Params<'_>,
         key: &StateKey,
@@ -97,8 +97,8 @@ impl Rounds {
     }
 }
 
-/// Returns the result that asks the client. It contains the questions, and the state that the client must
-/// return with its answers.
+/// Returns the result that contains the handler's questions, and the state that the client must return with
+/// its answers.
 ///
 /// # Errors
 ///

@@ -34,7 +34,7 @@ impl Caller {
         self.identity().map(|identity| identity.principal())
     }
 
-    /// Returns the key under which limits count the sessions, requests and tasks of this caller.
+    /// Returns the key for counting the sessions, requests and tasks of this caller against limits.
     pub fn holder(&self) -> Holder {
         match self {
             Self::Local => Holder::Unknown,
@@ -52,8 +52,8 @@ impl Caller {
         }
     }
 
-    /// Turns `response` into the rejection of a caller that lacks some of `scopes`: a 403, with a challenge
-    /// if the caller has a token.
+    /// Turns `response` into a 403 response for a caller that lacks some of `scopes`. Adds a challenge if
+    /// the caller has a token.
     pub(crate) fn forbid(&self, response: WholeResponse, scopes: &[String]) -> WholeResponse {
         match self {
             Self::Local | Self::Anonymous(_) => response.with_status(StatusCode::FORBIDDEN),

@@ -37,7 +37,7 @@ pub struct JwtVerifier {
 }
 
 /// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4). [`JwtVerifier`] applies these rules. Use
-/// them directly in a verifier that gets its keys from another source.
+/// the rules directly in a verifier that gets its keys from another source.
 #[derive(Clone, Debug)]
 pub struct AccessTokenRules(JwtRules);
 
@@ -65,8 +65,8 @@ impl JwtVerifier {
 
     /// Accepts only tokens with the type `at+jwt` (RFC 9068 §4). By default, the verifier also accepts the
     /// types `JWT` and `JOSE` and tokens without a type, because many issuers do not mark access tokens.
-    /// Call this method if your issuer marks them with `at+jwt`. The verifier then rejects all tokens that
-    /// the issuer makes for other purposes.
+    /// Call this method if your issuer gives access tokens the type `at+jwt`. The verifier then rejects all
+    /// tokens that the issuer makes for other purposes.
     #[must_use]
     pub fn at_jwt_only(self) -> Self {
         Self { rules: self.rules.at_jwt_only(), ..self }
@@ -124,7 +124,7 @@ fn identity(claims: JsonObject) -> Option<Identity> {
 }
 
 /// Returns the scopes in the claim `scope`, which are separated by spaces (RFC 9068 §2.2.3). Some issuers
-/// use an array instead, or the claim `scp`.
+/// use an array or the claim `scp` instead.
 fn scopes(claims: &JsonObject) -> Vec<String> {
     match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),

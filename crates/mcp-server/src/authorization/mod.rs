@@ -100,8 +100,9 @@ impl Identity {
 pub struct InvalidToken;
 
 impl Authorization {
-    /// Returns access rules for the endpoint at `resource`, which is its complete URL as clients use it.
-    /// `verifier` checks the tokens. `authorization_servers` are the issuers of the tokens, at least one.
+    /// Returns access rules for the endpoint with the URL `resource`. This must be the complete URL as
+    /// clients use it. `verifier` checks the tokens. `authorization_servers` must contain at least one
+    /// issuer of tokens.
     ///
     /// # Panics
     ///
@@ -142,8 +143,8 @@ impl Authorization {
         self
     }
 
-    /// Returns the path at which clients request the metadata. This is the well-known path of RFC 9728
-    /// §3.1, followed by the path of the endpoint.
+    /// Returns the path at which clients request the metadata. The path consists of the well-known path of
+    /// RFC 9728 §3.1 and the path of the endpoint.
     pub fn metadata_path(&self) -> String {
         let resource = self.shared.resource.as_deref();
         let path = resource.and_then(path_of).unwrap_or_default().trim_end_matches('/');

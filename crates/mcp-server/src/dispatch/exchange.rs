@@ -27,7 +27,8 @@ enum Source {
 /// A running handler, and the messages that it sends before its answer.
 struct Handling {
     answer: Option<Pin<Box<dyn Future<Output = Answered> + Send>>>,
-    /// The answer of the finished handler. It waits here until all earlier messages are taken.
+    /// The answer of the finished handler. The answer waits in this field until all earlier messages are
+    /// taken.
     answered: Option<Answered>,
     messages: Option<mpsc::Receiver<InterimMessage>>,
 }
@@ -36,7 +37,7 @@ struct Handling {
 pub(super) type Answered = (Vec<u8>, Status);
 
 impl Exchange {
-    /// Returns an exchange that runs the future `answer` and passes on `messages`. The answer follows after
+    /// Returns an exchange that runs the future `answer` and forwards `messages`. The answer follows after
     /// all messages.
     pub fn new(
         answer: impl Future<Output = Answered> + Send + 'static,
@@ -128,10 +129,10 @@ impl Handling {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         self.poll_answer(cx);
         if let Some(messages) = &mut self.messages {
-            // When the answer is ready, all earlier messages are in the channel. `try_recv` takes them even
-            // if the task has used up its tokio budget. In this case, `poll_recv` would return `Pending`. A
-            // clone of the handler's context may keep the channel open, so the code does not wait for the
-            // end of the channel.
+            // When the answer is ready, all earlier messages are in the channel. `try_recv` takes these
+            // messages even if the task has used up its tokio budget, while `poll_recv` would return
+            // `Pending`. A clone of the handler's context may keep the channel open, so the code does not
+            // wait for the end of the channel.
             let said = match &self.answered {
                 Some(_) => messages.try_recv().ok(),
                 None => ready!(messages.poll_recv(cx)),

@@ -56,7 +56,8 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     })
 }
 
-/// Checks the headers of a POST that repeat parts of its request, if the POST has such headers.
+/// Checks that the headers of a POST match its request, if the POST has headers that repeat parts of the
+/// request.
 ///
 /// # Errors
 ///
@@ -78,8 +79,9 @@ pub(crate) fn check_headers(
     server.backend.check_legacy_param_headers(headers, params)
 }
 
-/// Checks the headers of a POST that repeat parts of its body. The body may be any message or a batch. The
-/// check ignores errors in the body itself, because the server reports them when it handles the body.
+/// Checks that the headers of a POST match its body, if the POST has headers that repeat parts of the body.
+/// The body may be any message or a batch. The check ignores errors in the body itself, because the server
+/// reports them when it handles the body.
 ///
 /// # Errors
 ///

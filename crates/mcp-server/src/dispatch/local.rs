@@ -184,7 +184,7 @@ fn check_param_headers(
     modern::check_param_headers(headers, tool.param_headers(), &arguments(params)?)
 }
 
-/// Returns the client's answers from earlier rounds. For methods with handlers that cannot ask the client,
+/// Returns the client's answers from earlier rounds. If the handlers of the method cannot ask the client,
 /// returns no answers.
 fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     let ModernRequest { core, request, params, caller, .. } = *incoming;
@@ -196,9 +196,9 @@ fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     Rounds::resume(params, &core.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
 }
 
-/// Returns the arguments as a JSON value, to compare them with headers. Rejects arguments that are nested
-/// too deeply or contain too large numbers. A handler's input type might ignore such members, but the
-/// server could not check their headers.
+/// Returns the arguments as a JSON value, to compare them with headers. Rejects arguments with too deep
+/// nesting or too large numbers. A handler's input type might ignore these parts of the arguments, but the
+/// server could not compare them with headers.
 fn arguments(params: &Params<'_>) -> Result<Value, Error> {
     let Some(raw) = params.arguments else { return Ok(Value::Null) };
     let unreadable = |_| {

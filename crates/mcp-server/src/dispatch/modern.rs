@@ -17,8 +17,8 @@ use crate::authorization::Caller;
 use crate::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
 use crate::server::{Change, McpServer, ServerCore, Subscription};
 
-/// Answers a request of the modern era. `headers` are the headers of the HTTP request. They are `None` if
-/// the transport is not Streamable HTTP.
+/// Answers a request of the modern era. `headers` are the headers of the HTTP request, or `None` if the
+/// transport is not Streamable HTTP.
 pub(crate) fn handle_request(
     server: &McpServer,
     request: &Request<'_>,
@@ -73,8 +73,8 @@ struct ListenParams {
     notifications: WantedNotifications,
 }
 
-/// Opens a subscription. Its first message lists the accepted notifications. The subscription lasts until
-/// the client cancels it or disconnects, or until the server drains.
+/// Opens a subscription. The first message of the subscription lists the accepted notifications. The
+/// subscription lasts until the client cancels it or disconnects, or until the server drains.
 fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Reply {
     let ModernRequest { core, request, params, .. } = *incoming;
     let wanted = match read_wanted(request, params) {

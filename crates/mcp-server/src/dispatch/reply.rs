@@ -25,8 +25,8 @@ impl Reply {
         Self::Now(Status::of(error))
     }
 
-    /// Counts the bytes of a request until it is answered. If the limit is reached, rejects the request:
-    /// appends an error to `output`.
+    /// Counts the bytes of a request until it is answered. If the limit is reached, appends an error to
+    /// `output` instead.
     pub(super) fn counted(
         self,
         core: &ServerCore,

@@ -65,7 +65,7 @@ impl CloseMessage {
     }
 }
 
-/// Returns the `_meta` object that names the subscription of a message.
+/// Returns the `_meta` object with the id of the subscription.
 fn subscription_meta(id: &RequestId) -> MetaObject {
     MetaObject::from_iter([(meta_keys::SUBSCRIPTION_ID.to_owned(), json!(id))])
 }
@@ -123,8 +123,8 @@ impl SubscriptionSources {
         task_notification(&tasks.core, &task, &subscription_meta(&self.id))
     }
 
-    /// Returns the next log message. Returns `None` if its parameters are not an object. Waits forever if
-    /// the client wants no log messages.
+    /// Returns the next log message. Returns `None` if the parameters of the message are not an object.
+    /// Waits forever if the client wants no log messages.
     ///
     /// # Cancel safety
     ///

@@ -55,8 +55,8 @@ impl Answering {
         }
     }
 
-    /// Returns `true` if the client supports these tasks. Clients of the legacy era do not support them,
-    /// because the tasks of revision 2025-11-25 are different.
+    /// Returns `true` if the client supports the tasks of SEP-2663. Clients of the legacy era do not
+    /// support these tasks, because the tasks of revision 2025-11-25 are different.
     fn knows_tasks(&self, call: &Call<'_>) -> Result<bool, Error> {
         match self {
             Self::Modern { .. } => Ok(call.client_capabilities()?.has_tasks()),

@@ -30,9 +30,9 @@ pub trait IntoAnswer<O> {
     fn into_answer(self) -> Result<O, HandlerError>;
 }
 
-/// A tool result with structured content. It contains `T` as JSON. For clients that do not support
-/// structured content, it also contains the same JSON as text. The schema of `T` becomes the output schema
-/// of the tool.
+/// A tool result with structured content. The result contains `T` as JSON. For clients that do not support
+/// structured content, the result also contains the same JSON as text. The schema of `T` becomes the output
+/// schema of the tool.
 ///
 /// ```
 /// use schemars::JsonSchema;

@@ -103,8 +103,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the arguments as JSON text that the client sent. The server has not checked them against a
-    /// schema.
+    /// Returns the arguments as JSON text, exactly as the client sent them. The server has not checked the
+    /// arguments against a schema.
     pub fn arguments(&self) -> Option<&str> {
         self.params.arguments.map(RawValue::get)
     }

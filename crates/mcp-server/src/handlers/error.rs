@@ -11,9 +11,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The error that a handler returns instead of an answer.
 #[derive(Debug)]
 pub enum HandlerError {
-    /// The operation failed. The text tells the caller the reason. For a tool, the text becomes a result
-    /// with `isError`, so that a model can correct its next call. For other requests, the text becomes an
-    /// internal error of the protocol.
+    /// The operation failed. The text describes the reason for the caller. For a tool, the text becomes a
+    /// result with `isError`, so that a model can correct its next call. For other requests, the text
+    /// becomes an internal error of the protocol.
     Failed(String),
     /// A protocol error, which the server sends unchanged.
     Protocol(Error),

@@ -21,8 +21,8 @@ use super::{Call, Context, HandlerError, IntoAnswer};
 /// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | the same, with the input |
 ///
 /// A closure must name the types of its arguments. A function that answers at once costs the least. A
-/// function that waits must be `async`. Otherwise, it blocks all other requests of its worker. The type
-/// parameter `Marker` only distinguishes the five forms.
+/// function that waits must be `async`. Otherwise, the function blocks all other requests of its worker.
+/// The type parameter `Marker` only distinguishes the five forms of functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler with input `{I}` and answer `{O}`",
     note = "a handler takes no parameters, its input, or its input and `&Call`; an \
@@ -38,11 +38,11 @@ pub trait Handler<I, O, Marker>: Send + Sync + 'static {
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O>;
 }
 
-/// The input type of handlers without arguments. It ignores all arguments of a call.
+/// The input type of handlers without arguments. This type ignores all arguments of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
 pub struct NoInput {}
 
-/// The schema has no description, because models would read it as part of the tool.
+/// The schema has no description, because models would read the description as part of the tool.
 impl JsonSchema for NoInput {
     fn inline_schema() -> bool {
         true

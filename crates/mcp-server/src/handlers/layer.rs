@@ -16,15 +16,15 @@ use super::{Call, HandlerError, Later, Outcome};
 /// handler. Layers can log, measure, reject calls and change results.
 ///
 /// A layer sees the calls of existing tools and prompts, the completions for existing items, and all reads
-/// of resources. Before that, the server checks the [scopes](crate::McpServer::require_scopes) of the
-/// caller. In the modern era, a handler that asks its client runs again when the answers arrive, and the
-/// layer runs again too.
+/// of resources. The server checks the [scopes](crate::McpServer::require_scopes) of the caller before it
+/// runs the layer. In the modern era, a handler that asks its client runs again when the answers arrive,
+/// and the layer runs again too.
 ///
-/// Code before [`Next::run`] must not block. A layer that has to wait does so in the future of
+/// Code before [`Next::run`] must not block. A layer that has to wait must wait in the future of
 /// [`Outcome::Later`]. An `async` handler begins when this future polls the outcome of [`Next::run`].
 ///
-/// A tool that fails or gets invalid arguments has a result with `is_error`. A layer sees such a result as
-/// `Ok`.
+/// If a tool fails or gets invalid arguments, its result has `is_error`. A layer sees the result of a
+/// failed tool as `Ok`.
 ///
 /// ```
 /// use thruway_mcp_server::{Call, McpServer, Next, ServerResult, schema::Tool};
@@ -77,8 +77,8 @@ impl Next<'_> {
     }
 }
 
-/// The result of a handler. The variants are the results in the schema's `ServerResult` that handlers
-/// produce.
+/// The result of a handler. The variants correspond to the results of handlers in the schema's
+/// `ServerResult`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerResult {
@@ -175,8 +175,8 @@ impl Layered for CallToolResult {
         if let ServerResult::CallTool(result) = result { Some(result) } else { None }
     }
 
-    /// Converts the error of a layer to a tool result, so that the model sees it like an error of the
-    /// handler.
+    /// Converts the error of a layer to a tool result, as for an error of the handler. So the model sees
+    /// the error.
     fn refused(error: HandlerError) -> Result<Self, HandlerError> {
         error.into_tool_result()
     }

@@ -2,7 +2,7 @@
 //! server sends all its messages as events. The first event contains the path of a second endpoint, to
 //! which the client sends its messages with POST.
 //!
-//! The module `connection` handles these messages, as on every other connection.
+//! The module `connection` handles these messages like the messages of any other connection.
 
 mod streams;
 
@@ -33,9 +33,9 @@ use streams::{OpenStream, Received, Refused, Sender, Streams};
 /// A stream is also a session, so the session ends when the stream ends. Other callers cannot use the
 /// stream.
 ///
-/// While a client does not read its stream, its messages wait in a queue. The queue holds at most 256
-/// messages with 1 MiB of data in total, or one larger message. If the queue is full, the server answers
-/// further messages with status 429. Waiting messages also count as requests in progress
+/// While a client does not read its stream, the messages from this client wait in a queue. The queue holds
+/// at most 256 messages with 1 MiB of data in total, or one larger message. If the queue is full, the
+/// server answers further messages with status 429. Waiting messages also count as requests in progress
 /// ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
 #[derive(Clone, Debug)]
 pub struct SseEndpoints {
@@ -59,7 +59,8 @@ struct MessageEndpoint(SseEndpoints);
 impl McpEndpoint {
     /// Returns the endpoints for clients of revision 2024-11-05, with the access rules of this endpoint.
     /// `message_path` is the path of the handler [`messages`](SseEndpoints::messages) as clients see it.
-    /// The first event of each stream contains this path, and clients send their messages to it.
+    /// The first event of each stream contains this path, so that clients can send their messages to the
+    /// path.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;

@@ -70,7 +70,7 @@ impl Streams {
     ///
     /// # Errors
     ///
-    /// Returns an error if all callers together, or this caller, have too many streams.
+    /// Returns an error if the server or this caller has too many open streams.
     pub(super) fn open(self: &Arc<Self>, caller: &Caller) -> Result<OpenStream, NoCapacity> {
         let (owner, holder) = (caller.principal(), caller.holder());
         let id = unguessable_id();
@@ -119,7 +119,8 @@ impl Sender {
 
 impl Received {
     /// Returns the message and its caller, and frees the capacity of the queue. Also stops counting the
-    /// bytes of the message, because the server counts the requests in it when it handles them.
+    /// bytes of the message, because the server counts the requests of the message again when it handles
+    /// these requests.
     pub(super) fn into_message(self) -> (Caller, Bytes) {
         (self.caller, self.message)
     }

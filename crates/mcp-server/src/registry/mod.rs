@@ -1,4 +1,5 @@
-//! The registry of the tools, resources and prompts of a server. It can change while the server runs.
+//! The registry of the tools, resources and prompts of a server. The registry can change while the server
+//! runs.
 
 mod list;
 mod resources;
@@ -31,6 +32,6 @@ pub(crate) struct Registry {
     pub(crate) templates: List<TemplateEntry>,
     pub(crate) prompts: List<PromptEntry>,
     pub(crate) completions: Vec<Arc<CompletionHandler>>,
-    /// The layers around all handlers. The last layer gets a call first.
+    /// The layers around all handlers. Each call goes to the last layer first.
     pub(crate) layers: Vec<Arc<dyn Layer>>,
 }

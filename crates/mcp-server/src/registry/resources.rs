@@ -16,7 +16,7 @@ pub enum ResourceAnswer {
     Text(String),
     /// Binary data.
     Blob(Vec<u8>),
-    /// Complete contents with URIs and media types. The server adds nothing.
+    /// Complete contents with URIs and media types. The server adds nothing to these contents.
     Contents(ReadResourceResult),
 }
 

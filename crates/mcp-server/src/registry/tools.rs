@@ -19,16 +19,16 @@ use crate::handlers::{Call, Handler, HandlerError, Outcome};
 use crate::json_schema;
 use crate::tasks::TaskSupport;
 
-/// Function that calls the handler of a tool. Its first argument is the JSON text of the arguments as the
-/// client sent it.
+/// Function that calls the handler of a tool. The first argument of the function is the JSON text of the
+/// tool's arguments.
 pub(crate) type ToolHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<CallToolResult> + Send + Sync>;
 
 /// A tool and its handler.
 pub(crate) struct ToolEntry {
     definition: Tool,
     handler: ToolHandler,
-    /// The schema against which the server checks the arguments. `None` if reading the arguments as the
-    /// handler's input type checks everything.
+    /// The schema against which the server checks the arguments. `None` if no separate check is necessary,
+    /// because serde checks everything when it reads the arguments.
     input: Option<CompiledSchema>,
     /// The schema against which the server checks structured content. `None` if the schema comes from the
     /// type of the content.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A change of the server. A subscription reports changes of lists before changes of resources, because it
-/// reports them in the order of this type.
+/// A change of the server. A subscription reports its changes in the order of this type: changes of lists
+/// before changes of resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
     /// The list of tools has changed.
@@ -50,8 +50,9 @@ struct Subscriber<C> {
 struct State<C> {
     wanted: BTreeSet<C>,
     noted: BTreeSet<C>,
-    /// Number of wanted changes with names, and the total length of these names in bytes.
+    /// Number of wanted changes that have a name.
     named: usize,
+    /// Total length of the names of the wanted changes, in bytes.
     bytes: usize,
 }
 
@@ -68,8 +69,8 @@ impl<C> Default for Changes<C> {
 }
 
 impl<C: ChangeKey> Changes<C> {
-    /// Starts a subscription to the changes in `wanted`. Returns `None` if they exceed the limits for one
-    /// subscription.
+    /// Starts a subscription to the changes in `wanted`. Returns `None` if the changes exceed the limits
+    /// for one subscription.
     pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = C>) -> Option<Subscription<C>> {
         let mut state = State { wanted: BTreeSet::new(), noted: BTreeSet::new(), named: 0, bytes: 0 };
         if !wanted.into_iter().all(|change| state.add(change)) {
@@ -139,7 +140,7 @@ impl<C: ChangeKey> Subscription<C> {
         self.subscriber.lock().add(change)
     }
 
-    /// Removes `change` from the subscription. Returns `true` if the subscription contained it.
+    /// Removes `change` from the subscription. Returns `true` if the subscription contained this change.
     pub fn remove(&self, change: &C) -> bool {
         let mut state = self.subscriber.lock();
         state.noted.remove(change);
@@ -178,7 +179,7 @@ impl ChangeKey for Change {
     }
 }
 
-/// The id of a task is the name in a subscription to tasks.
+/// In a subscription to tasks, the name of a change is the id of the task.
 impl ChangeKey for Arc<str> {
     fn name(&self) -> Option<&str> {
         Some(self)

@@ -1,4 +1,4 @@
-//! MCP servers: their construction, their tools, resources and prompts, and changes at run time.
+//! MCP servers: construction, registration of tools, resources and prompts, and changes at run time.
 
 mod changes;
 mod server_core;
@@ -30,9 +30,9 @@ pub use server_core::ServerCore;
 
 /// An MCP server. Clones refer to the same server.
 ///
-/// Methods that are named after the added item ([`tool`](Self::tool), [`resource`](Self::resource)) are for
-/// building a server. They panic if the item is invalid. Methods that begin with `add_` or `remove_` are
-/// for running servers. They notify the subscribed clients.
+/// Some methods have the name of the item that they add, such as [`tool`](Self::tool) and
+/// [`resource`](Self::resource). These methods are for building a server, and panic if the item is invalid.
+/// Methods that begin with `add_` or `remove_` are for running servers, and notify the subscribed clients.
 ///
 /// ```
 /// use thruway_mcp_server::McpServer;
@@ -50,7 +50,7 @@ pub struct McpServer {
     pub(crate) core: Arc<ServerCore>,
     /// The backend that answers requests.
     pub(crate) backend: Arc<dyn Backend>,
-    /// The handlers of this process. They answer requests unless the application provides another backend.
+    /// The handlers of this process, which answer requests unless the application provides another backend.
     local: Arc<LocalBackend>,
 }
 
@@ -60,7 +60,7 @@ impl McpServer {
         Self::with_options(Implementation::new(name, version), McpServerOptions::default())
     }
 
-    /// Returns a server with the description `info` and with options.
+    /// Returns a server with the description `info` and with these options.
     ///
     /// # Panics
     ///
@@ -124,15 +124,15 @@ impl McpServer {
     /// disconnect, and fetch the result later. The handler of such a tool differs from the handler of any
     /// other [tool](Self::tool) in four points:
     /// - Questions that the handler asks with its [`Context`](crate::Context) do not interrupt the handler.
-    ///   It does not run again after an answer.
+    ///   The handler does not run again after an answer.
     /// - The handler's progress reports become the message of the task. The server does not send the
     ///   handler's log messages.
     /// - The server drops the handler when the client cancels the task or the [time
     ///   limit](McpServerOptions::tasks) passes, not when the client disconnects.
     /// - If the handler is not `async`, the server answers at once, without a task.
     ///
-    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). For clients without this extension,
-    /// `support` decides between a call without a task and an error.
+    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). If a client does not support this
+    /// extension, `support` decides if the tool runs without a task or the call gets an error.
     ///
     /// ```
     /// use thruway_mcp_server::{Context, McpServer, TaskSupport, schema::Tool};
@@ -345,7 +345,7 @@ impl McpServer {
         self.take_out(&Change::Prompts, |registry| registry.prompts.remove(name))
     }
 
-    /// Notifies all clients that subscribed to the resource at `uri` that its content has changed.
+    /// Notifies all clients with a subscription to the resource at `uri` about a change of its content.
     pub fn resource_updated(&self, uri: &str) {
         self.core.announce(&Change::Resource(uri.into()));
     }

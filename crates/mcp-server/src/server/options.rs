@@ -49,15 +49,16 @@ pub struct McpServerOptions {
     /// Maximum number of sessions over HTTP. Default: 10,000.
     ///
     /// Each session needs up to 2 KiB of memory for its state, and up to 64 KiB for the client's
-    /// description of itself. It also stores events that its client may request again. These events need up
-    /// to 64 KiB, and more within [`in_flight_bytes_max`](Self::in_flight_bytes_max).
+    /// description of itself. A session also stores events that its client may request again. The events
+    /// need up to 64 KiB, and may need more if [`in_flight_bytes_max`](Self::in_flight_bytes_max) allows
+    /// it.
     ///
     /// If the maximum is reached, a new session evicts another session. The server first evicts sessions
-    /// without any message after `initialize`, and then the idle session with the oldest last use. It never
-    /// evicts a session in use. If all sessions are in use, `initialize` gets status 503 with
+    /// without any message after `initialize`, and then the idle session with the oldest last use. The
+    /// server never evicts a session in use. If all sessions are in use, `initialize` gets status 503 with
     /// `Retry-After`.
     ///
-    /// Streams of [`SseEndpoints`](crate::SseEndpoints) have the same limits, but count separately. Such a
+    /// Streams of [`SseEndpoints`](crate::SseEndpoints) have the same limits, but count separately. An open
     /// stream is always in use.
     pub sessions_max: usize,
     /// Maximum number of sessions of one caller with a token (see
@@ -75,8 +76,8 @@ pub struct McpServerOptions {
     /// Behind a gateway, all clients appear to have the gateway's address, so this maximum applies to all
     /// of them together. Configure the gateway as a trusted proxy
     /// ([`trusted_proxies`](thruway_server::Config::trusted_proxies)), or set this option to
-    /// `sessions_max`. The maximum does not apply to Unix sockets. It also does not apply to a [tower
-    /// service](crate::McpEndpoint::tower_service) that does not know the addresses of its clients.
+    /// `sessions_max`. The maximum does not apply to Unix sockets. The maximum also does not apply to a
+    /// [tower service](crate::McpEndpoint::tower_service) that does not know the addresses of its clients.
     pub sessions_per_address_max: usize,
     /// Maximum size of a client's message in bytes, over every transport. Default: 4 MiB. Increase the
     /// value for tools with large arguments, such as files. Each connection can make the server buffer this
@@ -95,8 +96,8 @@ pub struct McpServerOptions {
     ///
     /// Requests smaller than 4 KiB do not count.
     ///
-    /// A caller may use as many bytes as it leaves free for others. If it is the only caller, it may use
-    /// half of the bytes. A caller is a token, an address or a network, as for the limits on sessions (see
+    /// A caller may use at most half of the bytes that no other caller uses. So a single caller may use
+    /// half of all bytes. A caller is a token, an address or a network, as for the limits on sessions (see
     /// [`sessions_per_address_max`](Self::sessions_per_address_max)). Programs on the same machine may use
     /// all bytes.
     ///

@@ -29,7 +29,7 @@ impl RequestBytes {
     ///
     /// # Errors
     ///
-    /// Returns an error if the limit or the caller's share of it is reached.
+    /// Returns an error if the limit, or the caller's share of this limit, is reached.
     pub(crate) fn hold(
         &self,
         caller: &Caller,
@@ -45,7 +45,7 @@ impl RequestBytes {
     ///
     /// # Errors
     ///
-    /// Returns an error if the limit or the holder's share of it is reached.
+    /// Returns an error if the limit, or the holder's share of this limit, is reached.
     pub(crate) fn hold_bytes(&self, holder: &Holder, bytes: usize) -> Result<Option<Share>, Error> {
         if bytes < COUNTED_FROM {
             return Ok(None);
@@ -72,7 +72,6 @@ impl RequestBytes {
     }
 }
 
-/// Minimum size of a request that counts, in bytes. For smaller requests, the limits on the number of
-/// requests are enough. The reason is that handling such a request needs about as much memory as its
-/// parameters.
+/// Minimum size of a request that counts, in bytes. Handling a smaller request needs about as much memory
+/// as its parameters. So the limits on the number of requests are enough for smaller requests.
 const COUNTED_FROM: usize = 4 << 10;

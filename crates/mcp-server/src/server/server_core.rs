@@ -26,8 +26,8 @@ pub struct ServerCore {
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
     pub(crate) request_bytes: RequestBytes,
-    /// The limit on the bytes of events that sessions store. It is separate from the limit on requests, so
-    /// stored events never cause the rejection of a request.
+    /// The limit on the bytes of events that sessions store. This limit is separate from the limit on
+    /// requests, so stored events never cause the rejection of a request.
     pub(crate) event_bytes: Arc<Shares>,
     pub(crate) tasks: Tasks,
 }
@@ -50,8 +50,8 @@ impl ServerCore {
         }
     }
 
-    /// Returns the writer for results of the modern era. It adds the name and version of the server to each
-    /// result.
+    /// Returns the writer for results of the modern era. The writer adds the name and version of the server
+    /// to each result.
     pub const fn results(&self) -> &ResultWriter {
         &self.results
     }

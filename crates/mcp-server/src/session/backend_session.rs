@@ -84,7 +84,7 @@ impl OutOfBandMessages {
         let mut messages = self.queue().messages.lock().await;
         loop {
             match messages.recv().await {
-                // A message to disconnect is only for streams that clients can resume.
+                // `Disconnect` is only for streams that clients can resume, so this queue ignores it.
                 Some(said) => {
                     if let Some(message) = said.into_message() {
                         return message;

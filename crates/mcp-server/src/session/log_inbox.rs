@@ -20,8 +20,8 @@ pub struct LogInbox {
 
 #[derive(Default, Debug)]
 struct State {
-    /// The parameters of the log notifications, each on one line. All clients share the same memory for
-    /// them.
+    /// The parameters of the log notifications, each on one line. All clients share the memory of these
+    /// texts.
     messages: VecDeque<Arc<RawValue>>,
     bytes: usize,
 }

@@ -41,7 +41,7 @@ pub struct Session {
     /// The unique name of the caller that owns the session, if callers are authenticated. Other callers
     /// cannot use the session.
     owner: Option<String>,
-    /// The key under which limits count the session and its memory.
+    /// The key for counting the session and its memory against limits.
     holder: Holder,
     /// The client's name and version as JSON text. The text is not larger than the client's message, but
     /// parsed values could be many times as large.
@@ -68,7 +68,7 @@ pub struct Session {
     is_confirmed: AtomicBool,
     is_ended: AtomicBool,
     ended: Notify,
-    /// State of the backend, if the backend stores any.
+    /// The state that the backend stores in this session, if any.
     backend: Option<Box<dyn BackendSession>>,
 }
 
@@ -171,7 +171,7 @@ impl Session {
         self
     }
 
-    /// Returns the key under which limits count the session and its memory.
+    /// Returns the key for counting the session and its memory against limits.
     pub const fn holder(&self) -> &Holder {
         &self.holder
     }
@@ -206,7 +206,7 @@ impl Session {
         self.log_level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Ends the session. Cancels its requests, and fails all questions to the client.
+    /// Ends the session. Cancels all requests of the session, and fails all questions to the client.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
         self.ended.notify_waiters();
@@ -258,7 +258,7 @@ impl Drop for InUse {
     }
 }
 
-/// Writes plain data as JSON text. This cannot fail.
+/// Writes plain data as JSON text. Writing plain data cannot fail.
 fn to_json(data: &impl Serialize) -> Box<str> {
     serde_json::to_string(data).unwrap_or_default().into()
 }

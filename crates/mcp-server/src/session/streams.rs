@@ -87,8 +87,8 @@ struct State {
     taken: u64,
     /// Number of messages that were discarded before a reader took them.
     dropped: u64,
-    /// The reader of the latest connection. Only this reader counts, because the client opens a new
-    /// connection if the previous connection broke.
+    /// The reader of the client's latest connection. Senders do not wait for older readers, because a
+    /// client opens a new connection after the previous connection broke.
     reader: Option<Pace>,
     last_reader: u64,
 }
@@ -100,8 +100,7 @@ struct Pace {
     last: u64,
 }
 
-/// The position of one connection of the client in a stream. While a reader exists, a full stream waits for
-/// it.
+/// A reader of a stream, for one connection of the client. A full stream waits for its current reader.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     stream: Arc<EventStream>,
@@ -109,7 +108,7 @@ pub(crate) struct StreamReader {
     last: u64,
 }
 
-/// Identifies an event of a session by the number of its stream and its own number.
+/// Identifies an event of a session: the number of the stream, and the number of the event in this stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EventId {
     pub(crate) stream: u64,
@@ -117,12 +116,12 @@ pub(crate) struct EventId {
 }
 
 impl Streams {
-    /// Returns an empty set of streams. Counts the messages that they drop in `dropped`.
+    /// Returns an empty set of streams that counts dropped messages in `dropped`.
     pub(crate) fn with_dropped_count(dropped: Arc<DroppedMessages>) -> Self {
         Self { dropped: Some(dropped), ..Self::default() }
     }
 
-    /// Limits the events that the session stores. They count against `shares`, on behalf of `holder`.
+    /// Limits the events that the session stores. The events count against `shares`, on behalf of `holder`.
     pub(super) fn limit(&mut self, shares: Arc<Shares>, holder: Holder) {
         self.limit = Some(Arc::new(EventBytes { shares, holder }));
     }
@@ -170,7 +169,7 @@ impl EventBytes {
     ///
     /// # Errors
     ///
-    /// Returns an error if the limit or the caller's share of it is reached.
+    /// Returns an error if the limit, or the caller's share of this limit, is reached.
     fn take(&self, bytes: usize) -> Result<Option<Share>, LimitReached> {
         if bytes == 0 { Ok(None) } else { self.shares.take(&self.holder, bytes).map(Some) }
     }
@@ -182,8 +181,8 @@ impl EventStream {
         EventId { stream: self.number, event }
     }
 
-    /// Returns a reader of the events after the event with the number `after`. It replaces the current
-    /// reader.
+    /// Returns a reader of the events after the event with the number `after`. The new reader replaces the
+    /// current reader.
     pub(crate) fn read_after(self: &Arc<Self>, after: u64) -> StreamReader {
         let mut state = self.lock();
         state.last_reader += 1;
@@ -197,8 +196,8 @@ impl EventStream {
     /// Adds an event.
     ///
     /// Waits while the event would displace an event that the current reader has not read. The wait lasts
-    /// at most `wait_left`, and reduces `wait_left` by its duration. So a slow reader cannot block a
-    /// handler forever.
+    /// at most `wait_left`. Afterwards, `wait_left` is reduced by the duration of the wait. So a slow
+    /// reader cannot block a handler forever.
     pub(crate) async fn send(&self, kind: EventKind, wait_left: &mut Duration) {
         let end = Instant::now() + *wait_left;
         loop {
@@ -211,8 +210,8 @@ impl EventStream {
         self.push(kind);
     }
 
-    /// Returns `true` if an event of `bytes` bytes would displace no event that the current reader has not
-    /// read.
+    /// Returns `true` if the stream has capacity for an event of `bytes` bytes. It has no capacity if the
+    /// event would displace an event that the current reader has not read.
     fn has_capacity(&self, bytes: usize) -> bool {
         let state = self.lock();
         let Some(pace) = &state.reader else { return true };
@@ -228,8 +227,8 @@ impl EventStream {
     }
 
     /// Adds an event without waiting. If the stream or its session stores too many bytes, discards the
-    /// oldest events of this stream. If all sessions store too many bytes, makes it impossible to resume
-    /// this stream.
+    /// oldest events of this stream. If all sessions together store too many bytes, no client can resume
+    /// this stream anymore.
     pub(crate) fn push(&self, kind: EventKind) {
         let mut state = self.lock();
         state.last += 1;

@@ -71,7 +71,7 @@ struct EvictionOrder {
 }
 
 /// The session with the smallest key is evicted first. Unconfirmed sessions come before confirmed sessions.
-/// Among them, the session with the oldest last use comes first.
+/// In both groups, the session with the oldest last use comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct EvictionKey {
     is_confirmed: bool,
@@ -184,8 +184,8 @@ impl Table {
         if self.slots.len() < limits.max || self.evict(None, Evictable::Unconfirmed, now) {
             return true;
         }
-        // A holder that has its share of the sessions evicts one of its own sessions first. Otherwise, a
-        // flood below the quota would evict the idle sessions of all other holders.
+        // A holder that has its share of the sessions evicts one of its own sessions first. Otherwise, many
+        // new sessions of one holder would evict the idle sessions of all other holders.
         let has_its_share = held * self.holders.len() >= limits.max;
         has_its_share && self.evict(Some(holder), Evictable::Idle, now)
             || self.evict(None, Evictable::Idle, now)
@@ -305,8 +305,8 @@ impl Slot {
 /// Time between two searches for expired sessions, in nanoseconds.
 const SWEEP_PERIOD: u64 = 1_000_000_000;
 
-/// Time for which evictions fail without a search after a search found all sessions in use, in nanoseconds.
-/// A search visits every session, and locks the table meanwhile.
+/// Time without a new search after a search has found all sessions in use, in nanoseconds. Evictions fail
+/// during this time. A search visits every session, and locks the table meanwhile.
 const EXHAUSTED_PERIOD: u64 = 100_000_000;
 
 #[cfg(test)]

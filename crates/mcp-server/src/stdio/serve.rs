@@ -83,8 +83,8 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
     match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => {}
         Line::Whole(line) => connection.handle_message(&Caller::Local, line, answers),
-        // The parser reports the line again at its end. It then knows the request id that the client needs
-        // in the error.
+        // The parser reports this line again at the end of the line. Only then does the parser know the
+        // request id for the error.
         Line::TooLong => {}
         Line::SkippedMessage(passed) => refuse_too_large(&passed, bytes_max, answers),
     }

@@ -220,14 +220,14 @@ const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// Seconds after which a rejected client should try again. The time is not shorter because sessions and
-/// streams often last long.
+/// Seconds after which a rejected client should try again. Sessions and streams often last long, so a quick
+/// retry would rarely succeed.
 const RETRY_AFTER_SECONDS: &str = "10";
 
 /// Time without an event after which the server sends a keep-alive comment on a stream.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// A request to the endpoint without its body, and the caller.
+/// The metadata and the caller of a request to the endpoint, without the request body.
 pub(super) struct Incoming<'a> {
     pub(super) server: &'a McpServer,
     pub(super) method: Method<'a>,

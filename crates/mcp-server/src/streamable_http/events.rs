@@ -6,7 +6,7 @@ use crate::dispatch::{CloseMessage, Exchange, Outgoing, change_notification};
 use crate::http_response::event;
 use crate::session::{EventId, EventKind, InUse, StreamReader};
 
-/// The events of one answer. They are produced on demand, when the client reads the stream.
+/// The events of one answer, which are produced on demand.
 pub(super) enum Events {
     /// The answer to a request of the modern era. If the client disconnects, the server cancels the
     /// request.
@@ -14,7 +14,7 @@ pub(super) enum Events {
         /// A message that is available already.
         first: Option<Outgoing>,
         exchange: Exchange,
-        /// The final result of a subscription. Otherwise, a subscription has no end.
+        /// The final result of a subscription, which the server sends when it drains.
         close_message: Option<CloseMessage>,
     },
     /// The remaining events of a stream that the client can resume.
@@ -78,8 +78,8 @@ impl Events {
         if let Self::Exchange { close_message, .. } = self { close_message.take() } else { None }
     }
 
-    /// Returns `true` if the events have an end. Returns `false` if they continue until the client
-    /// disconnects, the session ends or the server drains.
+    /// Returns `true` if the stream of events is finite. Returns `false` if the events continue until the
+    /// client disconnects, the session ends or the server drains.
     pub(super) const fn is_finite(&self) -> bool {
         match self {
             Self::Exchange { close_message, .. } => close_message.is_none(),

@@ -1,6 +1,6 @@
 //! Protection against DNS rebinding. In such an attack, a web page in a browser sends requests to a server
-//! on the user's machine. The page uses a name that resolves to this machine. But it cannot forge the
-//! headers `Host` and `Origin`.
+//! on the user's machine. The page uses a host name that resolves to this machine. But the page cannot
+//! forge the headers `Host` and `Origin`.
 
 use thruway_message::{Authority, FieldLines};
 

@@ -69,7 +69,7 @@ impl McpEndpoint {
         self
     }
 
-    /// Requires from every caller a token that satisfies `authorization`.
+    /// Requires a token from every caller. `authorization` verifies the tokens.
     #[must_use]
     pub fn authorize(mut self, authorization: Authorization) -> Self {
         Arc::make_mut(&mut self.endpoint).authorization = Some(authorization);
@@ -109,7 +109,8 @@ impl Handler for McpEndpoint {
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server, method, fields, caller };
             let answer = handle(&incoming, &content);
-            // The handler has copied the data that it needs. It may take long, so the body is freed here.
+            // The handler has copied the data that it needs and may run for a long time, so the body is
+            // freed here.
             drop(content);
             match answer {
                 Answer::Now(answered) => answered.into(),
@@ -163,7 +164,7 @@ impl Endpoint {
     }
 }
 
-/// Answers a request to the endpoint. `content` is its body.
+/// Answers a request to the endpoint. `content` is the body of the request.
 fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     match incoming.method {
         Method::Post => post::handle(incoming, content),

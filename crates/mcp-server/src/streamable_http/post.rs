@@ -54,7 +54,7 @@ fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
 
 /// Returns the tool call in `content`, if the header `Mcp-Method` announces a tool call. Tool calls are the
 /// most frequent messages, so this function parses them in one pass. Returns `None` if the backend needs
-/// the original text of the parameters, because this function does not keep it.
+/// the original text of the parameters, because this function does not keep this text.
 fn call_of_tool<'a>(incoming: &Incoming<'_>, content: &'a [u8]) -> Option<(Request<'a>, Params<'a>)> {
     let method = incoming.fields.field("mcp-method")?;
     if method != methods::TOOLS_CALL || incoming.server.backend.needs_params_text() {

@@ -36,7 +36,7 @@ enum Source {
     Events(EventBody),
 }
 
-/// The body of an event stream. It sends a keep-alive comment after a time without events.
+/// The body of an event stream. The body contains a keep-alive comment after a time without events.
 struct EventBody {
     /// The next event and the events after it. `None` at the end of the stream.
     next: Option<NextEvent>,
@@ -118,7 +118,7 @@ where
     let content = collect(body, server.core.options.message_bytes_max).await?;
     let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
     let answer = handle(&incoming, &content);
-    // The handler has copied the data that it needs, and may take long.
+    // The handler has copied the data that it needs and may run for a long time, so the body is freed here.
     drop(content);
     match answer {
         Answer::Now(answered) => Ok(answered),

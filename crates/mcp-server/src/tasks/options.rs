@@ -73,8 +73,8 @@ pub struct TaskOptions {
     /// Maximum number of tasks, including tasks that have ended. Default: 1000. If the maximum is reached,
     /// calls that would become tasks get an error. The server does not remove a task early.
     ///
-    /// A caller on another machine may have as many tasks as it leaves free for others. If it is the only
-    /// caller, it may have half of the tasks.
+    /// A caller on another machine may have at most half of the tasks that no other caller has. So a single
+    /// caller may have half of the maximum.
     pub tasks_max: usize,
     /// Maximum number of tasks of one caller, if the endpoint [requires
     /// tokens](crate::McpEndpoint::authorize). Default: 100.

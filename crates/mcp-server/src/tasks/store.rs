@@ -46,7 +46,7 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// Returns an error if all callers together, or this caller, have too many tasks.
+    /// Returns an error if the server or this caller has too many tasks.
     ///
     /// # Panics
     ///
