@@ -25,7 +25,7 @@ impl RequestBytes {
     }
 
     /// Counts the parameters of a request of `caller` until the returned share is dropped. Returns `None`
-    /// for a small request, which does not count.
+    /// for a small request, which does not count against the limit.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl RequestBytes {
     }
 
     /// Counts `bytes` bytes of `holder` until the returned share is dropped. Returns `None` for a small
-    /// number of bytes, which does not count.
+    /// number of bytes, which does not count against the limit.
     ///
     /// # Errors
     ///

@@ -73,7 +73,7 @@ impl ServerCore {
     }
 
     /// Counts the bytes of a request until the returned share is dropped. Returns `None` for a small
-    /// request, which does not count.
+    /// request, which does not count against the limit.
     ///
     /// # Errors
     ///

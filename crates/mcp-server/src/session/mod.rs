@@ -130,8 +130,8 @@ impl Session {
         self.logs.push(params)
     }
 
-    /// Returns the queue for messages of the backend that do not belong to a request. Returns `None` if the
-    /// session has no state of a backend.
+    /// Returns the queue for messages of the backend that do not belong to a request. Returns `None` if no
+    /// backend has stored state in the session.
     pub fn out_of_band(&self) -> Option<&OutOfBandMessages> {
         self.out_of_band.as_ref()
     }

@@ -43,7 +43,8 @@ struct Table {
     slots: HashMap<Arc<str>, Arc<Slot>>,
     /// The eviction order of all sessions.
     order: EvictionOrder,
-    /// The eviction orders of the sessions of each holder. No order in the map is empty.
+    /// The eviction orders of the sessions of each holder. Each order in the map contains at least one
+    /// session.
     holders: HashMap<Holder, EvictionOrder>,
     /// The number in the newest eviction key.
     last_number: u64,
@@ -184,8 +185,8 @@ impl Table {
         if self.slots.len() < limits.max || self.evict(None, Evictable::Unconfirmed, now) {
             return true;
         }
-        // A holder that has its share of the sessions evicts one of its own sessions first. Otherwise, many
-        // new sessions of one holder would evict the idle sessions of all other holders.
+        // A holder with at least its share of all sessions evicts one of its own sessions first. Otherwise,
+        // many new sessions of one holder would evict the idle sessions of all other holders.
         let has_its_share = held * self.holders.len() >= limits.max;
         has_its_share && self.evict(Some(holder), Evictable::Idle, now)
             || self.evict(None, Evictable::Idle, now)
