@@ -2,8 +2,8 @@
 
 use thruway_message::{FieldLineSpan, FieldLines};
 
-/// Returns field lines as a parser would return them. Stores their bytes in `bytes`, and their positions in
-/// `spans`.
+/// Returns field lines as a parser would return them. Stores the bytes of the lines in `bytes`, and the
+/// positions of names and values in `spans`.
 pub(crate) fn field_lines<'a>(
     lines: &[(&str, &str)],
     bytes: &'a mut Vec<u8>,

@@ -114,8 +114,8 @@ impl<'a> Call<'a> {
         serde_json::from_str(self.params.meta.other(name)?.get()).ok()
     }
 
-    /// Returns the client's name and version. The client may send any values, so do not use them for
-    /// security decisions.
+    /// Returns the client's name and version. A client can send any name and version, so do not use them
+    /// for security decisions.
     pub fn client_info(&self) -> Option<Implementation> {
         match self.client {
             ClientSide::Modern(_) => serde_json::from_str(self.params.meta.client_info?.get()).ok(),
@@ -235,8 +235,8 @@ impl Context {
         serde_json::from_str(value).ok()
     }
 
-    /// Returns the client's name and version. The client may send any values, so do not use them for
-    /// security decisions.
+    /// Returns the client's name and version. A client can send any name and version, so do not use them
+    /// for security decisions.
     pub fn client_info(&self) -> Option<&Implementation> {
         self.0.client_info.as_ref()
     }

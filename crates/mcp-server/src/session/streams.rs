@@ -210,8 +210,8 @@ impl EventStream {
         self.push(kind);
     }
 
-    /// Returns `true` if the stream has capacity for an event of `bytes` bytes. It has no capacity if the
-    /// event would displace an event that the current reader has not read.
+    /// Returns `true` if the stream has capacity for an event of `bytes` bytes. The stream has no capacity
+    /// if the event would displace an event that the current reader has not read.
     fn has_capacity(&self, bytes: usize) -> bool {
         let state = self.lock();
         let Some(pace) = &state.reader else { return true };
