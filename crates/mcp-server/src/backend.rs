@@ -1,8 +1,8 @@
-//! The interface between the core of a server and the code that answers its requests.
+//! The interface between the core of a server and the backend that answers its requests.
 //!
 //! The core reads messages, checks headers, keeps sessions and subscriptions, counts the bytes of requests
-//! and sends answers. It gets each answer from one [`Backend`]. The handlers of this process are the default
-//! backend. A gateway provides its own, and creates its server with
+//! and sends answers. The [`Backend`] produces the answers. The default backend calls the handlers of this
+//! process. A gateway implements its own backend, and creates its server with
 //! [`McpServer::with_backend`](crate::McpServer::with_backend).
 
 use std::any::Any;
@@ -26,11 +26,11 @@ pub use crate::server::{Change, ChangeKey, ServerCore, Subscription};
 pub use crate::session::{BackendSession, DroppedMessages, LogInbox, OutOfBandMessages, Session};
 pub use crate::shares::{Holder, LimitReached, Share, Shares, check_share};
 
-/// Answers the requests of the clients of one server, in both eras.
+/// Answers the requests of all clients of one server, in both eras of the protocol.
 ///
-/// The core answers `initialize`, `server/discover` and `subscriptions/listen` with the values that the
-/// backend returns. All other requests go to [`handle_legacy`](Self::handle_legacy) and
-/// [`handle_modern`](Self::handle_modern). The core answers `ping` of the legacy era if the backend does not.
+/// The core answers `initialize`, `server/discover` and `subscriptions/listen` with values that the backend
+/// returns. All other requests go to [`handle_legacy`](Self::handle_legacy) and
+/// [`handle_modern`](Self::handle_modern).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -78,40 +78,46 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Returns the capabilities of the server for clients that use `revision`.
     fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities;
 
-    /// Begins a session of the legacy era. The capabilities are part of the answer to `initialize`.
+    /// Begins a session of the legacy era. The returned capabilities are part of the answer to
+    /// `initialize`.
     fn begin_session(&self, core: &ServerCore, revision: Revision) -> NewSession {
         NewSession { capabilities: self.capabilities(core, revision), state: None }
     }
 
-    /// Checks the headers `Mcp-Param-*` of a tool call of the legacy era against its arguments.
+    /// Compares the headers `Mcp-Param-*` of a tool call of the legacy era with the arguments of the call.
     ///
     /// # Errors
-    /// A header and its argument differ.
+    ///
+    /// Returns an error if a header differs from the argument that it repeats.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, params: &Params<'_>) -> Result<(), Error>;
 
     /// Answers a request of the legacy era.
     ///
-    /// If it returns `None`, the core answers: it handles `ping` and `logging/setLevel`, and rejects any
-    /// other method with an error. The core counts the bytes of the request until the request is answered. If
-    /// the limit is reached, the core drops the [`Exchange`] of a [`Reply::Later`] before its first poll and
-    /// answers with an error. So the backend must start its work in the exchange's future, not in this
+    /// If this method returns `None`, the core handles the request. The core answers `ping` and
+    /// `logging/setLevel`, and rejects all other methods with an error.
+    ///
+    /// The core counts the bytes of a request until the request is answered. If the limit on these bytes is
+    /// reached, the core answers with an error. It drops the [`Exchange`] of [`Reply::Later`] without
+    /// polling the exchange. So the backend must start its work in the future of the exchange, not in this
     /// method.
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
-    /// Answers a request of the modern era, or returns `None` if the method is unknown.
+    /// Answers a request of the modern era. Returns `None` if the backend does not know the method.
     ///
-    /// The backend checks the headers `Mcp-Param-*`. It also counts the bytes of the request
-    /// ([`ServerCore::hold_bytes_of`]), because work for the request may continue after its answer.
+    /// The backend must check the headers `Mcp-Param-*`. The backend must also count the bytes of the
+    /// request with [`ServerCore::hold_bytes_of`]. The core does not count these bytes, because work for a
+    /// request may continue after its answer.
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
-    /// Starts a subscription to the notifications that the client wants.
+    /// Starts a subscription to the notifications in `wanted`.
     ///
     /// # Errors
-    /// The parameters of the request are invalid for this backend.
+    ///
+    /// Returns an error if the parameters of the request are invalid for this backend.
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error>;
 
-    /// Returns `true` if the backend needs the parameters of a tool call as the client wrote them. Otherwise
-    /// the core parses them once and does not keep the text.
+    /// Returns `true` if the backend needs the parameters of tool calls as JSON text. Otherwise, the core
+    /// parses the parameters once and does not keep the text. Default: `false`.
     fn needs_params_text(&self) -> bool {
         false
     }
@@ -122,15 +128,15 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 pub struct LegacyRequest<'a> {
     /// The server that received the request.
     pub core: &'a Arc<ServerCore>,
-    /// The session; `None` for a stateless server.
+    /// The session of the client, if the client has a session.
     pub session: Option<&'a Arc<Session>>,
-    /// The revision of the session.
+    /// The protocol revision that the client uses.
     pub revision: Revision,
-    /// The message.
+    /// The request message.
     pub request: &'a Request<'a>,
-    /// Its parameters.
+    /// The parameters of the request.
     pub params: &'a Params<'a>,
-    /// The sender.
+    /// The sender of the request.
     pub caller: &'a Caller,
 }
 
@@ -139,58 +145,60 @@ pub struct LegacyRequest<'a> {
 pub struct ModernRequest<'a> {
     /// The server that received the request.
     pub core: &'a Arc<ServerCore>,
-    /// The revision that the request names.
+    /// The protocol revision that the request names.
     pub revision: Revision,
-    /// The message.
+    /// The request message.
     pub request: &'a Request<'a>,
-    /// Its parameters.
+    /// The parameters of the request.
     pub params: &'a Params<'a>,
-    /// The headers of the HTTP request; `None` over other transports.
+    /// The headers of the HTTP request. `None` if the transport is not Streamable HTTP.
     pub headers: Option<FieldLines<'a>>,
-    /// The sender.
+    /// The sender of the request.
     pub caller: &'a Caller,
 }
 
 /// The values that a backend provides for a new session.
 #[derive(Debug)]
 pub struct NewSession {
-    /// Capabilities for the answer to `initialize`.
+    /// The capabilities in the answer to `initialize`.
     pub capabilities: ServerCapabilities,
-    /// State that the session keeps for the backend. A session with state has a stream for messages that
-    /// belong to no request of the client.
+    /// State of the backend that the session stores. With such a state, the session can send messages of
+    /// the backend that do not belong to a request of the client.
     pub state: Option<Box<dyn BackendSession>>,
 }
 
 /// The notifications that a client subscribes to (parameters of `subscriptions/listen`).
 #[derive(Clone, Default, Deserialize, Serialize)]
 pub struct WantedNotifications {
-    /// Changes of lists and resources.
+    /// Notifications about changes of lists and resources.
     #[serde(flatten)]
     pub filter: SubscriptionFilter,
-    /// Changes of tasks.
+    /// Notifications about changes of tasks.
     #[serde(flatten)]
     pub tasks: TaskSubscriptionNotifications,
 }
 
-/// The start of a subscription.
+/// The outcome of a request for a subscription.
 pub enum Listening {
-    /// The subscription has started.
+    /// The backend has started the subscription.
     Now(Accepted),
-    /// The subscription starts when the future is ready. An error is the answer to the request.
+    /// The backend starts the subscription when the future completes. If the future returns an error, the
+    /// server sends the error as the answer to the request.
     Later(Pin<Box<dyn Future<Output = Result<Accepted, Error>> + Send>>),
 }
 
 /// The part of a subscription that the backend accepts.
 #[derive(Default)]
 pub struct Accepted {
-    /// The notifications that the client will get. The first message of the subscription lists them.
+    /// The notifications that the client will get. The first message of the subscription lists them for the
+    /// client.
     pub wanted: WantedNotifications,
-    /// Resource URIs that the client requested and that the backend does not watch.
+    /// URIs of resources that the client wants to subscribe to, but that the backend does not watch.
     pub refused_uris: Vec<String>,
-    /// Log messages that belong to no request.
+    /// The queue of log messages that do not belong to a request.
     pub logs: Option<Arc<LogInbox>>,
-    /// A value that the core drops when the subscription ends.
+    /// Any value that the core must keep until the subscription ends.
     pub kept: Option<Box<dyn Any + Send + Sync>>,
-    /// A subscription to the tasks of this server.
+    /// A subscription to changes of tasks of this server.
     pub tasks: Option<Subscription<Arc<str>>>,
 }

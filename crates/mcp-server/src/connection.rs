@@ -1,7 +1,7 @@
-//! A client on its own connection. Messages arrive one after another, and the answers use the same
-//! connection.
+//! The connection of one client. Messages of the client arrive one after another, and the server sends its
+//! answers over the same connection.
 //!
-//! Transports read the messages and write the answers. This module does no I/O.
+//! This module does no I/O, because the transports read the messages and write the answers.
 
 use std::sync::Arc;
 
@@ -17,47 +17,48 @@ use crate::dispatch::{Exchange, Outgoing, Reply, change_notification, legacy, mo
 use crate::server::McpServer;
 use crate::session::{InFlight, Session};
 
-/// The state of one client.
+/// The state of one connection.
 pub(crate) struct Connection {
     server: McpServer,
-    /// The session. `initialize` begins it and makes the client one of the legacy era.
+    /// The session of the legacy era, which `initialize` begins.
     session: Option<LocalSession>,
     in_flight: InFlight,
-    /// Messages of requests that take longer, and of the session.
+    /// Queue of the messages to the client that are not immediate answers.
     outbox: mpsc::Sender<Vec<u8>>,
 }
 
-/// A session that ends with its connection.
+/// A session that ends when its connection ends.
 struct LocalSession {
     session: Arc<Session>,
-    /// The background task that sends messages outside of the client's requests.
+    /// The background task that sends the messages of the session that do not belong to a request.
     telling: AbortHandle,
 }
 
-/// Cancels all requests in progress when it is dropped, however the connection ended.
+/// Cancels all requests in progress on a connection when this guard is dropped.
 pub(crate) struct CancelAtEnd(InFlight);
 
 impl Connection {
-    /// Returns a connection of `server`, and the receiver for all messages that are not immediate answers.
+    /// Returns a connection of `server`, and the receiver of all messages to the client that are not
+    /// immediate answers.
     pub(crate) fn new(server: McpServer) -> (Self, mpsc::Receiver<Vec<u8>>) {
         let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
         (Self { server, session: None, in_flight: InFlight::default(), outbox }, messages)
     }
 
-    /// Returns a guard that cancels all requests in progress when it is dropped, even after the connection
-    /// was dropped.
+    /// Returns a guard that cancels all requests in progress when the guard is dropped. The guard works
+    /// even after the connection was dropped.
     pub(crate) fn cancel_at_end(&self) -> CancelAtEnd {
         CancelAtEnd(self.in_flight.clone())
     }
 
-    /// Handles the end of input. Cancels the subscriptions, which have no answer, and fails all questions to
-    /// the client.
+    /// Handles the end of the client's input. Cancels the subscriptions, because they never end otherwise.
+    /// Also ends the session, so that all questions to the client fail.
     pub(crate) fn finish(self) {
         self.in_flight.cancel_subscriptions();
     }
 
-    /// Handles a message of `caller`, or a batch of messages. Appends one message to `answers`, or none if
-    /// there is no immediate answer.
+    /// Handles a message of `caller`, or a batch of messages. Appends the immediate answer to `answers`, if
+    /// there is an immediate answer.
     pub(crate) fn handle_message(&mut self, caller: &Caller, message: &[u8], answers: &mut Vec<u8>) {
         match json_rpc::split_batch(message) {
             None => self.handle_one(caller, message, None, answers),
@@ -92,7 +93,8 @@ impl Connection {
                 at_once.push(answer);
             }
         }
-        // A handler may have finished already.
+        // A handler may have finished already. Its answer is then in the channel, although the handler has
+        // dropped its sender.
         let is_waiting = sender.strong_count() > 1 || !later_answers.is_empty();
         drop(sender);
         if is_waiting {
@@ -102,8 +104,8 @@ impl Connection {
         }
     }
 
-    /// Handles one message. Appends the answer if it is immediate; a later answer goes to `batch` if the
-    /// message is part of a batch.
+    /// Handles one message. Appends the answer to `answers` if it is available immediately. If the message
+    /// is part of a batch, sends a later answer to `batch`.
     fn handle_one(
         &mut self,
         caller: &Caller,
@@ -170,7 +172,7 @@ impl Connection {
         self.session = Some(LocalSession { session, telling });
     }
 
-    /// Spawns a task for a request, so that other requests can be handled meanwhile.
+    /// Spawns a task that completes a request, so that the connection can handle other requests meanwhile.
     fn spawn(
         &self,
         mut exchange: Exchange,
@@ -187,7 +189,7 @@ impl Connection {
         }
         let is_subscription = request.method == methods::SUBSCRIPTIONS_LISTEN;
         if is_subscription && batch.is_some() {
-            // A subscription never ends, and neither would its batch.
+            // A subscription never ends, so the answer to its batch would never be complete.
             let error = Error::new(ErrorCode::INVALID_REQUEST, "a subscription cannot be part of a batch");
             return write_error(answers, Some(&request.id), &error);
         }
@@ -228,7 +230,8 @@ impl Connection {
     }
 }
 
-/// Sends notifications and backend messages of a session to its client until the connection ends.
+/// Sends the change notifications and the backend messages of a session to the client until the connection
+/// ends.
 async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     loop {
         let message = tokio::select! {
@@ -242,11 +245,11 @@ async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     }
 }
 
-/// Receives the answers to the requests of one batch.
+/// Sends the answers to the requests of one batch to [`complete_batch`].
 type BatchSender = mpsc::UnboundedSender<Vec<u8>>;
 
-/// Sends the answers to a batch as one array after all its requests have ended (JSON-RPC 2.0 §6, which
-/// revision 2025-03-26 refers to). Canceled requests have no answer.
+/// Waits until all requests of a batch have ended, and sends their answers as one array (JSON-RPC 2.0 §6,
+/// to which revision 2025-03-26 refers). Canceled requests have no answer.
 async fn complete_batch(
     mut answers: Vec<Vec<u8>>,
     mut later_answers: mpsc::UnboundedReceiver<Vec<u8>>,
@@ -261,7 +264,7 @@ async fn complete_batch(
     }
 }
 
-/// Joins messages into a batch.
+/// Joins messages into one JSON array.
 pub(crate) fn as_array(messages: &[Vec<u8>]) -> Vec<u8> {
     let mut array = b"[".to_vec();
     array.extend_from_slice(&messages.join(&b','));
@@ -282,10 +285,10 @@ impl Drop for CancelAtEnd {
     }
 }
 
-/// Maximum number of messages that wait to be written. When the queue is full, handlers wait.
+/// Maximum number of messages that wait to be sent to the client. If the queue is full, handlers wait.
 const MESSAGES_MAX: usize = 64;
 
-/// Maximum number of requests in progress, including subscriptions. The server rejects requests beyond it. It
-/// must not stop reading instead: handlers may wait for answers of the client, which arrive on the same
-/// connection.
+/// Maximum number of requests in progress on one connection, including subscriptions. The server rejects
+/// further requests. The server must not stop reading, because handlers may wait for answers of the client,
+/// which arrive on the same connection.
 const IN_FLIGHT_MAX: usize = 20_000;

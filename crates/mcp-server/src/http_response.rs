@@ -1,10 +1,10 @@
-//! HTTP responses that do not depend on an HTTP engine.
+//! HTTP responses, independent of the HTTP engine that sends them.
 
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Admitted, LogLimit, PooledBuffer};
 use thruway_server::{Content, Event, Response, StatusCode};
 
-/// A response with its whole body in memory.
+/// An HTTP response with its whole body in memory.
 #[derive(Debug)]
 pub(crate) struct WholeResponse {
     pub(crate) status: StatusCode,
@@ -12,7 +12,7 @@ pub(crate) struct WholeResponse {
     pub(crate) content: BodyBytes,
 }
 
-/// Bytes in one of several kinds of buffers.
+/// The body of a response, in one of several kinds of buffers.
 #[derive(Debug)]
 pub(crate) enum BodyBytes {
     None,
@@ -26,13 +26,13 @@ impl WholeResponse {
         Self { status, field_lines: FieldLinesBuf::new(), content: BodyBytes::None }
     }
 
-    /// Replaces the status.
+    /// Replaces the status of the response.
     pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// Adds a field line. An invalid field line is a bug of the program: the response becomes 500 without a
-    /// body.
+    /// Adds a field line. An invalid field line is a bug of this program, so the response becomes a 500
+    /// without a body.
     pub(crate) fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.field_lines.append(name, value) {
             Ok(()) => self,
@@ -63,7 +63,7 @@ impl From<WholeResponse> for Response {
     }
 }
 
-/// Returns a message as an event. Messages are JSON, so they are UTF-8.
+/// Returns `message` as a server-sent event. Messages are JSON and therefore UTF-8.
 pub(crate) fn event(message: &[u8]) -> Event {
     Event::data(&String::from_utf8_lossy(message)).with_type("message")
 }

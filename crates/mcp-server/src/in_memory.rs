@@ -1,6 +1,7 @@
-//! A client in the same process, for tests of servers without a port.
+//! A client in the same process as the server. Tests use it to call a server without a network port.
 //!
-//! Messages pass through the server exactly as over standard input and output. Only the pipe is in memory.
+//! Messages pass through the server exactly as over standard input and output, except that the pipe is in
+//! memory.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,10 +13,11 @@ use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, methods};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
-/// A client of a server in the same process, for tests. It also sends invalid messages if the test wants
-/// that.
+/// A client of a server in the same process, for tests. A test can also send invalid messages with this
+/// client.
 ///
-/// It uses the modern era until [`initialize`](Self::initialize) begins a session of the legacy era.
+/// The client uses the modern era until [`initialize`](Self::initialize) begins a session of the legacy
+/// era.
 ///
 /// ```
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Greet { name: String }
@@ -34,9 +36,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 pub struct LocalClient {
     input: WriteHalf<DuplexStream>,
     output: BufReader<ReadHalf<DuplexStream>>,
-    /// The received part of a line.
+    /// The received part of the current line.
     line: Vec<u8>,
-    /// Messages that arrived before the expected answer.
+    /// Messages that arrived before the answer to a request, and that `receive` returns later.
     aside: VecDeque<Value>,
     last_id: i64,
     is_modern: bool,
@@ -44,11 +46,12 @@ pub struct LocalClient {
     answer: Option<Box<Answer>>,
 }
 
-/// Answers a question of the server: returns the result for a method and its parameters.
+/// Function that answers questions of the server. The function gets the method and the parameters, and
+/// returns the result.
 type Answer = dyn FnMut(&str, &Value) -> Value + Send;
 
 impl LocalClient {
-    /// Returns the client at one end of a pipe. The server uses the other end.
+    /// Returns a client that uses one end of a pipe. The server uses the other end.
     pub(crate) fn on_pipe(pipe: DuplexStream) -> Self {
         let (output, input) = tokio::io::split(pipe);
         Self {
@@ -63,28 +66,31 @@ impl LocalClient {
         }
     }
 
-    /// Declares capabilities. Default: none.
+    /// Declares the capabilities of the client. By default, the client declares no capabilities.
     ///
     /// # Panics
-    /// Never: capabilities are plain data.
+    ///
+    /// Never panics in practice, because capabilities can always be written as JSON.
     #[must_use]
     pub fn with_capabilities(mut self, capabilities: &ClientCapabilities) -> Self {
-        self.capabilities = serde_json::to_value(capabilities).expect("plain data can be written");
+        self.capabilities = serde_json::to_value(capabilities).expect("capabilities can be written as JSON");
         self
     }
 
-    /// Answers questions of the server during a [`request`](Self::request), in either era. `answer` returns
-    /// the result for a method (`elicitation/create`, …) and its parameters.
+    /// Sets the function that answers questions of the server during a [`request`](Self::request), in
+    /// either era. `answer` gets a method (`elicitation/create`, …) and its parameters, and returns the
+    /// result.
     #[must_use]
     pub fn with_answers(mut self, answer: impl FnMut(&str, &Value) -> Value + Send + 'static) -> Self {
         self.answer = Some(Box::new(answer));
         self
     }
 
-    /// Begins a session of the legacy era and returns the result of `initialize`.
+    /// Begins a session of the legacy era, and returns the result of `initialize`.
     ///
     /// # Errors
-    /// The server answers with an error.
+    ///
+    /// Returns an error if the server answers with an error.
     pub async fn initialize(&mut self, revision: Revision) -> Result<Value, Error> {
         self.is_modern = false;
         let params = json!({
@@ -97,15 +103,18 @@ impl LocalClient {
         Ok(result)
     }
 
-    /// Sends a request and returns its result. Other messages that arrive meanwhile are kept for
-    /// [`receive`](Self::receive). This includes requests of the server, unless the client has
-    /// [answers](Self::with_answers).
+    /// Sends a request and returns its result. Other messages that arrive before the answer wait for
+    /// [`receive`](Self::receive). These messages include requests of the server, unless
+    /// [`with_answers`](Self::with_answers) was called.
     ///
-    /// In the modern era, this adds the required members of `_meta`. Without answers, it returns a result
-    /// that asks for input unchanged.
+    /// In the modern era, the client adds the required members of `_meta`. If the server asks a question
+    /// and [`with_answers`](Self::with_answers) was not called, this method returns the result with the
+    /// question.
     ///
     /// # Errors
-    /// The server answers with an error. If the server closes the connection, the error is an internal error.
+    ///
+    /// Returns an error if the server answers with an error. If the server closes the connection, returns
+    /// an internal error.
     pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, Error> {
         let mut params = self.complete(params);
         loop {
@@ -143,31 +152,33 @@ impl LocalClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Sends any message. Waits while the server does not read. The server stops reading while many of its
-    /// messages have not been [received](Self::receive).
+    /// Sends any message. Waits while the server does not read. The server stops reading if it has sent
+    /// many messages that the client has not [received](Self::receive).
     pub async fn send(&mut self, message: &Value) {
         self.send_bytes(format!("{message}\n").as_bytes()).await;
     }
 
     /// Sends any bytes.
     pub async fn send_bytes(&mut self, bytes: &[u8]) {
-        // If the server has closed the connection, the next receive reports it.
+        // If the server has closed the connection, the next call of `receive` reports this.
         let _ = self.input.write_all(bytes).await;
     }
 
-    /// Ends the input. The server still answers earlier requests.
+    /// Closes the input of the server. The server still answers earlier requests.
     pub async fn finish(&mut self) {
         let _ = self.input.shutdown().await;
     }
 
-    /// Returns the next message that was not the answer to a [`request`](Self::request). Returns `None` when
-    /// the server has closed the connection.
+    /// Returns the next message that is not the answer to a [`request`](Self::request). Returns `None`
+    /// after the server has closed the connection.
     ///
     /// # Panics
-    /// The server sent a message that is not JSON.
+    ///
+    /// Panics if the server sent a message that is not JSON.
     ///
     /// # Cancel safety
-    /// No message is lost.
+    ///
+    /// Dropping the future loses no message.
     pub async fn receive(&mut self) -> Option<Value> {
         match self.aside.pop_front() {
             Some(message) => Some(message),
@@ -181,12 +192,12 @@ impl LocalClient {
         if !read.is_ok_and(|read| read > 0) && self.line.is_empty() {
             return None;
         }
-        let message = serde_json::from_slice(&self.line).expect("the server should send JSON");
+        let message = serde_json::from_slice(&self.line).expect("the server must send JSON");
         self.line.clear();
         Some(message)
     }
 
-    /// Adds the members that every request of the modern era needs.
+    /// Adds the members of `_meta` that every request of the modern era needs.
     fn complete(&self, mut params: Value) -> Value {
         if params.is_null() {
             params = json!({});
@@ -206,7 +217,7 @@ impl LocalClient {
     }
 }
 
-/// Adds the answers to the parameters of the next round.
+/// Adds the answers to the server's questions to the parameters of the repeated request.
 fn bring(params: &mut Value, questions: &Value, answer: &mut Answer) {
     let mut responses = Map::new();
     for (key, question) in questions["inputRequests"].as_object().into_iter().flatten() {

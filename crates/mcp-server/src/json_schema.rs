@@ -13,7 +13,8 @@ pub(crate) fn of<T: JsonSchema + ?Sized>() -> JsonObject {
     schema
 }
 
-/// Removes formats such as `uint32`. Only Rust types define them, and some clients reject them.
+/// Removes number formats such as `uint32` from a schema. Only Rust types define these formats, and some
+/// clients reject them.
 fn forget_formats_of_numbers(schema: &mut JsonObject) {
     let is_of_number =
         |format: &Value| format.as_str().is_some_and(|format| NUMBER_FORMATS.contains(&format));
@@ -37,7 +38,7 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     match Value::from(schema) {
         Value::Object(object) => object,
-        // `true` accepts all values, and `false` accepts none.
+        // The schema `true` accepts all values, and the schema `false` rejects all values.
         other => JsonObject::from_iter([(
             String::from(if other == true { "allOf" } else { "not" }),
             match other {
@@ -48,12 +49,12 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     }
 }
 
-/// Returns the schema of `T` as arguments, which is always an object. Also returns `true` if the schema has
-/// constraints that reading the arguments as `T` does not check.
+/// Returns a schema for arguments of type `T`. If the schema has no type, adds the type `object`. The
+/// second value is `true` if the schema has constraints that serde does not check when it reads `T`.
 pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     let mut schema = generated::<T>();
-    // This check needs the formats of numbers: they distinguish ranges that a developer wrote from ranges of
-    // types.
+    // This check needs the formats of numbers. These formats distinguish a range that a developer wrote
+    // from the range of an integer type.
     let says_more = says_more_than_its_type(&schema);
     forget_formats_of_numbers(&mut schema);
     schema.entry("type").or_insert_with(|| "object".into());
@@ -61,8 +62,9 @@ pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     (schema, says_more)
 }
 
-/// Gives each argument that is mirrored in a header one primitive type, as the annotation requires. An
-/// `Option` argument keeps its meaning, because it is not in `required`.
+/// Gives a single primitive type to each argument that a header mirrors, because the annotation of the
+/// header requires such a type. An argument of type `Option` stays optional, because it is not in
+/// `required`.
 fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -81,7 +83,7 @@ fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
 
 fn says_more_than_its_type(schema: &JsonObject) -> bool {
     schema.iter().any(|(keyword, value)| match keyword.as_str() {
-        // serde checks these keywords, or they constrain nothing.
+        // serde checks these keywords, or the keywords constrain nothing.
         "$schema"
         | "title"
         | "description"
@@ -110,7 +112,7 @@ fn says_more_than_its_type(schema: &JsonObject) -> bool {
     })
 }
 
-/// Returns `true` if the range in the schema is only the range of the integer type that `format` names.
+/// Returns `true` if the range in the schema is exactly the range of the integer type that `format` names.
 fn is_range_of_integer_type(schema: &JsonObject) -> bool {
     let number = |keyword| schema.get(keyword).and_then(Value::as_i64);
     let range = (number("minimum"), number("maximum"));
@@ -124,7 +126,7 @@ fn is_range_of_integer_type(schema: &JsonObject) -> bool {
     }
 }
 
-/// Formats that schemars uses for Rust's number types.
+/// The formats that schemars writes for Rust's number types.
 const NUMBER_FORMATS: [&str; 14] = [
     "double", "float", "int", "int128", "int16", "int32", "int64", "int8", "uint", "uint128", "uint16",
     "uint32", "uint64", "uint8",

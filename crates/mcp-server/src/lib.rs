@@ -1,23 +1,24 @@
-//! MCP servers: tools, resources and prompts, over stdio and Streamable HTTP. A server supports both eras of
-//! the protocol: the legacy era with sessions (up to 2025-11-25), and the modern era with independent
-//! requests (from 2026-07-28 on).
+//! MCP servers that offer tools, resources and prompts over stdio and Streamable HTTP. A server supports
+//! both eras of the protocol. The legacy era (revisions up to 2025-11-25) has sessions. In the modern era
+//! (from revision 2026-07-28 on), each request is independent.
 //!
-//! `thruway-mcp` reads and writes messages, and `thruway-server` provides HTTP. This crate has no client: a
-//! gateway that sends requests to other servers provides a [backend](crate::backend::Backend).
+//! The crate `thruway-mcp` parses and writes messages, and `thruway-server` provides the HTTP server. This
+//! crate contains no MCP client. A gateway that forwards requests to other MCP servers implements a
+//! [backend](crate::backend::Backend).
 #![forbid(unsafe_code)]
 
-// the API for the code of users
+// the API that applications use
 mod handlers;
 mod json_schema;
 #[doc(hidden)]
 pub mod expansion;
 
-// the contents of a server
+// servers, and the items that they offer
 mod registry;
 mod server;
 pub mod backend;
 
-// the path from a message to its answer
+// handling of messages
 mod dispatch;
 mod ask;
 mod session;
@@ -54,9 +55,9 @@ pub use tasks::{TaskOptions, TaskSupport};
 pub use thruway_mcp::{Revision, json_rpc, schema};
 pub use thruway_net::ClientAddr;
 
-/// Turns a function into a tool. The documentation of the function becomes the description of the tool, and
-/// its parameters become the arguments. `thruway_mcp_sdk::tool` is the same attribute, with the documentation
-/// of all its options.
+/// Turns a function into a tool. The doc comment of the function becomes the description of the tool, and
+/// the function's parameters become the tool's arguments. The documentation of `thruway_mcp_sdk::tool`,
+/// which is the same attribute, describes all options.
 ///
 /// ```
 /// use thruway_mcp_server::{McpServer, tool};

@@ -1,4 +1,4 @@
-//! Limits that all callers of a server share. No single caller can use up a limit.
+//! Limits that all callers of a server share. A single caller cannot use up a limit.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A limit on a number of slots or bytes, and the amount that each caller holds.
+/// A limit on a number of slots or bytes, and the amount that each caller uses.
 #[derive(Debug)]
 pub struct Shares {
     max: usize,
@@ -16,42 +16,43 @@ pub struct Shares {
 
 #[derive(Default, Debug)]
 struct Held {
-    /// The total amount taken, including kept shares.
+    /// The total amount of all shares, including reserved shares.
     taken: usize,
-    /// The amount that callers hold.
+    /// The total amount of the shares that callers hold.
     total: usize,
-    /// The amount of each caller that holds any.
+    /// The amount that each caller holds. A caller without a share is not in the map.
     by_holder: HashMap<Holder, usize>,
 }
 
-/// A part of a limit. Dropping it gives the part back.
+/// A part of a limit that is in use. Dropping the share returns its amount to the limit.
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Shares>,
-    /// The caller that holds the share, or `None` if it is kept for the next caller.
+    /// The caller that holds the share. `None` if the share is reserved for the next caller.
     holder: Option<Holder>,
     amount: usize,
 }
 
-/// The reason for the rejection of a caller.
+/// The reason why a caller cannot take an amount of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitReached {
     /// All callers together have reached the limit.
     Full,
-    /// The caller holds its maximum.
+    /// The caller has reached its share of the limit.
     HolderHasShare,
 }
 
-/// Checks that a caller that holds `held` may take `amount` more of a limit, of which callers hold `total` of
-/// `max`.
+/// Checks that a caller may take `amount` more of a limit. The caller already holds `held`, all callers
+/// together hold `total`, and the limit is `max`.
 ///
-/// A caller may hold as much as it leaves free for others. This is half of the limit if it is the only one,
-/// and a third if two callers take all that they can. A caller that holds nothing may take everything that is
-/// free. So something is left for the next caller. Programs on this machine have no share: they may always
-/// take everything that is free.
+/// A caller may hold at most half of the amount that no other caller holds. So a single caller may hold
+/// half of the limit. If two callers take as much as they can, each of them gets a third. So a part of the
+/// limit is always left for the next caller. A caller that holds nothing may take everything that is free.
+/// Programs on this machine may always take everything that is free.
 ///
 /// # Errors
-/// The caller must not take the amount.
+///
+/// Returns an error if the caller must not take the amount.
 pub fn check_share(
     holder: &Holder,
     held: usize,
@@ -69,15 +70,16 @@ pub fn check_share(
 }
 
 impl Shares {
-    /// Returns a limit of `max`, with nothing taken.
+    /// Returns a limit of `max`, of which no caller has taken anything.
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max, held: Mutex::default(), released: Notify::new() })
     }
 
-    /// Takes `amount` for `holder`.
+    /// Takes `amount` of the limit for `holder`.
     ///
     /// # Errors
-    /// The limit or [the holder's share](check_share) of it is reached.
+    ///
+    /// Returns an error if the limit, or [the holder's share](check_share) of this limit, is reached.
     pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Share, LimitReached> {
         let mut held = self.held();
         check_share(holder, held.of(holder), held.total, amount, self.max)?;
@@ -87,12 +89,12 @@ impl Shares {
         Ok(Share { shares: self.clone(), holder: Some(holder.clone()), amount })
     }
 
-    /// Returns the amount that `holder` holds.
+    /// Returns the amount of the limit that `holder` holds.
     pub fn held_by(&self, holder: &Holder) -> usize {
         self.held().of(holder)
     }
 
-    /// Waits until a share is released.
+    /// Waits until the next share is released.
     pub async fn released(&self) {
         self.released.notified().await;
     }
@@ -127,22 +129,25 @@ impl Held {
 }
 
 impl Share {
-    /// Returns the caller that holds the share, or `None` if it is kept for the next caller.
+    /// Returns the caller that holds the share. Returns `None` if the share is reserved for the next
+    /// caller.
     pub const fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// Keeps the share for the next caller. Until then it counts against the limit, but against no caller.
+    /// Reserves the share for the next caller. A reserved share counts against the limit, but not against a
+    /// caller.
     pub fn keep(&mut self) {
         if let Some(holder) = self.holder.take() {
             self.shares.held().remove(&holder, self.amount);
         }
     }
 
-    /// Gives a kept share to `holder`.
+    /// Gives a reserved share to `holder`. Has no effect if a caller already holds the share.
     ///
     /// # Errors
-    /// The holder already holds its maximum.
+    ///
+    /// Returns an error if the limit, or [the holder's share](check_share) of this limit, is reached.
     pub fn give_to(&mut self, holder: &Holder) -> Result<(), LimitReached> {
         if self.holder.is_none() {
             let mut held = self.shares.held();
@@ -163,20 +168,22 @@ impl Drop for Share {
     }
 }
 
-/// The party that a session, a request or a task counts against.
+/// The key for counting sessions, requests and tasks against limits: a caller with a token, an address or a
+/// network.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {
     /// A caller with a verified token.
     Principal(String),
-    /// An IPv4 address, or the first address of an IPv6 network of 64 bits: one client can use all addresses
-    /// of such a network.
+    /// An IPv4 address, or the first address of an IPv6 network of 64 bits. One client can use all
+    /// addresses of such a network.
     Address(IpAddr),
-    /// A process on this machine, or a client without a known address. Has no quota.
+    /// A process on this machine, or a client without a known address. Limits per caller do not apply to
+    /// such a client.
     Unknown,
 }
 
 impl Holder {
-    /// Returns the holder for `principal`, or for a client at `address` without a token.
+    /// Returns the key for `principal`. Without a principal, returns the key for a client at `address`.
     pub fn new(principal: Option<String>, address: Option<IpAddr>) -> Self {
         match (principal, address.map(|address| address.to_canonical())) {
             (Some(principal), _) => Self::Principal(principal),
@@ -189,20 +196,21 @@ impl Holder {
         }
     }
 
-    /// Returns `true` if the holder is limited to a share of each common limit (see
-    /// [`check_share`](crate::shares::check_share)). Programs on this machine are not limited: the server
-    /// cannot distinguish them, so a share would not protect one from another.
+    /// Returns `true` if the holder may use only a share of each limit (see
+    /// [`check_share`](crate::shares::check_share)). Programs on this machine may use the whole limit. The
+    /// server cannot distinguish such programs, so a share would not protect one program from another.
     pub(crate) const fn has_share(&self) -> bool {
         match self {
             Self::Principal(_) => true,
-            // The network of the IPv6 loopback address is `::`.
+            // `Holder::new` keeps only the network part of an IPv6 address. So the loopback address `::1`
+            // becomes `::`.
             Self::Address(address) => !address.is_loopback() && !address.is_unspecified(),
             Self::Unknown => false,
         }
     }
 }
 
-/// The network part of an IPv6 address.
+/// Mask for the network part of an IPv6 address.
 const IPV6_NETWORK: u128 = !0 << 64;
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use thruway_message::{FieldLineSpan, FieldLines};
 
-/// Returns field lines as if they had been parsed. Their bytes and positions are stored in `bytes` and
-/// `spans`.
+/// Returns field lines as a parser would return them. Stores the bytes of the lines in `bytes`, and the
+/// positions of names and values in `spans`.
 pub(crate) fn field_lines<'a>(
     lines: &[(&str, &str)],
     bytes: &'a mut Vec<u8>,

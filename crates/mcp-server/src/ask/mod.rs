@@ -1,11 +1,12 @@
-//! Questions to the client, with one API for both eras.
+//! Questions of a handler to the client. Handlers use the same API in both eras of the protocol.
 //!
-//! A handler asks with `await`. In the legacy era, the server sends a request to the client and waits for its
+//! In the legacy era, the server sends each question to the client as a request, and waits for the
 //! response.
 //!
-//! In the modern era, the call ends with the questions as its result. The client repeats the call with the
-//! answers, and the handler runs again from its start. This time, it finds the answers. Code before the
-//! questions runs again each time.
+//! In the modern era, the server ends the call with a result that contains the questions. The client
+//! repeats the call with its answers, and the server runs the handler again from the start. In this run,
+//! the handler gets the answers immediately. The code before the questions therefore runs again in each
+//! round.
 
 mod pending_requests;
 mod request_state;
@@ -18,11 +19,12 @@ pub(crate) use rounds::{Rounds, input_required};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A request of the server to the client, embedded in a result or sent as a message.
+/// A request of the server to the client. The server sends the request as a separate message in the legacy
+/// era, and as part of a result in the modern era.
 #[derive(Clone, Debug, Serialize)]
 pub struct Question {
     /// The method, such as `elicitation/create`.
     pub method: &'static str,
-    /// Its parameters, an object.
+    /// The parameters of the request, which are a JSON object.
     pub params: Value,
 }

@@ -1,4 +1,4 @@
-//! Requests of the server to the client: the legacy way to ask.
+//! Requests of the server to the client that wait for a response (legacy era).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Question;
 use crate::dispatch::InterimMessage;
 
-/// The requests of one session that its client has not answered yet.
+/// The requests of the server that the client of one session has not answered yet.
 #[derive(Debug, Default)]
 pub struct PendingRequests(Mutex<Inner>);
 
@@ -19,13 +19,13 @@ pub struct PendingRequests(Mutex<Inner>);
 struct Inner {
     last_id: i64,
     waiting: HashMap<i64, oneshot::Sender<Result<Value, Error>>>,
-    /// `true` if no more answers can arrive.
+    /// `true` after the end of the session, when no more answers can arrive.
     is_closed: bool,
 }
 
 impl PendingRequests {
-    /// Delivers a response of the client to the code that waits for it. Ignores a response to a canceled or
-    /// unknown request.
+    /// Delivers a response of the client to the handler that waits for it. Ignores the response if the
+    /// request was canceled or is unknown.
     pub(crate) fn handle_response(&self, response: &Response<'_>) {
         let Some(Id::Integer(id)) = response.id else { return };
         let Some(waiting) = self.lock().waiting.remove(&id) else { return };
@@ -34,11 +34,12 @@ impl PendingRequests {
                 .map_err(|_| Error::internal("the client's result is nested too deeply")),
             Err(error) => Err(error.clone()),
         };
-        // The code that asked may have been dropped.
+        // Sending fails if the handler that asked was dropped.
         let _ = waiting.send(outcome);
     }
 
-    /// Returns `false` if `message` is a question and no handler waits for its answer.
+    /// Returns `false` if `message` is a request of the server and no handler waits for the response.
+    /// Returns `true` for all other messages.
     pub(crate) fn is_waiting_for(&self, message: &[u8]) -> bool {
         match json_rpc::parse(message) {
             Ok(Message::Request(Request { id: Id::Integer(id), .. })) => {
@@ -48,21 +49,25 @@ impl PendingRequests {
         }
     }
 
-    /// Marks the client as disconnected. All waiting and later questions fail.
+    /// Fails all questions that wait for an answer, and all later questions. The session calls this method
+    /// when it ends.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.is_closed = true;
         inner.waiting.clear();
     }
 
-    /// Asks the client on the stream of the current request, and waits for the answer.
+    /// Sends a question to the client through `outbox`, the message queue of the current request. Waits for
+    /// the answer.
     ///
     /// # Errors
-    /// The client answers with an error, or has disconnected.
+    ///
+    /// Returns an error if the client answers with an error or has disconnected.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the server notifies the client of the cancellation and ignores a later
-    /// answer.
+    ///
+    /// If the future is dropped after it has sent the question, the server notifies the client of the
+    /// cancellation. The server then ignores a later answer to the question.
     pub async fn ask<'a>(
         &'a self,
         question: &Question,
@@ -95,16 +100,16 @@ impl PendingRequests {
     }
 }
 
-/// Removes a request when its answer is no longer wanted.
+/// Removes a pending request when this guard is dropped.
 struct RemoveOnDrop<'a> {
     pending: &'a PendingRequests,
     id: i64,
-    /// The queue that the request was sent to.
+    /// The queue to which the request was sent. `None` if the request was not sent yet.
     outbox: Option<&'a mpsc::Sender<InterimMessage>>,
 }
 
-/// The specification requires a notification for a canceled request. `Drop` sends it, because no other code
-/// observes the cancellation.
+/// Notifies the client if the request has no answer yet, as the specification requires for canceled
+/// requests. `Drop` sends the notification because no other code observes the cancellation.
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         let is_unanswered = self.pending.lock().waiting.remove(&self.id).is_some();
@@ -116,7 +121,7 @@ impl Drop for RemoveOnDrop<'_> {
         };
         let mut message = Vec::new();
         write_notification(&mut message, methods::NOTIFICATIONS_CANCELLED, &params);
-        // A client that does not read may miss the notification.
+        // If the queue is full because the client does not read, the notification is lost.
         let _ = outbox.try_send(InterimMessage::Message(message));
     }
 }

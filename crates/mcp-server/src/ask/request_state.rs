@@ -1,6 +1,6 @@
-//! State that a client keeps for the server between two rounds of a request. Clients are not trusted: the
-//! server accepts a returned state only if it made the state itself, for the same request of the same caller,
-//! within the last hour.
+//! State of a request that the client stores for the server between two rounds. A client could forge a
+//! state or use it for another request. So the server authenticates each state, binds it to one request of
+//! one caller, and lets it expire after one hour.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -18,12 +18,12 @@ use thruway_net::{Clock, random_bytes};
 
 use crate::authorization::Caller;
 
-/// The state of a request after its earlier rounds.
+/// The answers to the questions of a request in earlier rounds, and the number of these rounds.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub struct State {
     pub(crate) answers: BTreeMap<String, Box<RawValue>>,
     pub(crate) round: u32,
-    /// Behind a bridge: the state that the upstream server returned.
+    /// The state that the upstream server of a bridge returned. `None` in servers that are not bridges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relayed: Option<String>,
     /// Expiry time, in seconds since the Unix epoch.
@@ -35,18 +35,19 @@ impl State {
         Self { answers, round, relayed: None, expires: 0 }
     }
 
-    /// Returns a state that wraps the state of a server behind a bridge.
+    /// Returns a state that contains `state`, which the upstream server of a bridge returned.
     pub fn relayed(state: String) -> Self {
         Self { relayed: Some(state), ..Self::default() }
     }
 }
 
-/// Identifies the request that a state belongs to: a digest of the caller, the method, the target and the
-/// arguments.
+/// Identifies the request that a state belongs to. The value is a digest of the caller, the method, the
+/// name, the URI and the arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestBinding([u8; 32]);
 
-/// A copy of the request that a state is bound to. The digest is computed only if the request needs a state.
+/// The parts of a request from which the server computes the [`RequestBinding`]. The binding is computed
+/// only if the request needs a state.
 #[derive(Clone, Debug)]
 pub struct BoundRequest {
     caller: Option<String>,
@@ -57,7 +58,7 @@ pub struct BoundRequest {
 }
 
 impl BoundRequest {
-    /// Returns the request of `caller` with these parameters.
+    /// Returns the parts of a request with this caller, method and parameters.
     pub fn new(caller: &Caller, method: &str, params: &Params<'_>) -> Self {
         Self {
             caller: caller.principal(),
@@ -68,7 +69,7 @@ impl BoundRequest {
         }
     }
 
-    /// Returns the method.
+    /// Returns the method of the request.
     pub fn method(&self) -> &str {
         &self.method
     }
@@ -77,17 +78,19 @@ impl BoundRequest {
         self.arguments.len()
     }
 
-    /// Returns the binding of a `requestState` for this request.
+    /// Returns the binding with which the server seals and opens the `requestState` of this request.
     pub fn binding(&self) -> RequestBinding {
-        // The arguments are valid JSON, but may be nested too deeply to be parsed as a value.
+        // The parser rejects deeply nested arguments, although they are valid JSON. The digest then uses
+        // the text of the arguments.
         let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
         RequestBinding::new(self.caller.as_deref(), [&self.method, &self.name, &self.uri], &arguments)
     }
 }
 
 impl RequestBinding {
-    /// Returns the binding of a request: its method, name and URI. `arguments` are compared as values,
-    /// because a client may write their members in another order when it repeats the call.
+    /// Returns the binding of a request. `request` contains the method, the name and the URI. The order of
+    /// object members in `arguments` does not matter, because a client may change the order when it repeats
+    /// the call.
     pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
         let mut digest = Sha256::new();
         for part in [caller.unwrap_or_default()].into_iter().chain(request) {
@@ -100,7 +103,7 @@ impl RequestBinding {
     }
 }
 
-/// Adds a value to a digest. Equal values have equal digests, independent of the order of members.
+/// Adds a JSON value to a digest. The order of object members does not affect the digest.
 fn update_with(digest: &mut Sha256, value: &Value) {
     match value {
         Value::Object(object) => {
@@ -128,7 +131,7 @@ fn update_with(digest: &mut Sha256, value: &Value) {
     }
 }
 
-/// The key that authenticates states. Servers behind one load balancer need the same key.
+/// The key that authenticates request states. All servers behind one load balancer need the same key.
 #[derive(Clone)]
 pub struct StateKey([u8; 32]);
 
@@ -140,15 +143,18 @@ impl StateKey {
     /// Returns a random key.
     ///
     /// # Panics
-    /// See [`random_bytes`].
+    ///
+    /// Panics if the operating system provides no random bytes.
     pub(crate) fn random() -> Self {
         Self(random_bytes())
     }
 
-    /// Returns `base64(state).base64(mac)`.
+    /// Sets the expiry time of a state and seals the state for `binding`. Returns
+    /// `base64(state).base64(mac)`.
     ///
     /// # Errors
-    /// The state cannot be written as JSON.
+    ///
+    /// Returns an error if the state cannot be written as JSON.
     pub fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
         let bytes = serde_json::to_vec(&state)
@@ -157,10 +163,11 @@ impl StateKey {
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(bytes), URL_SAFE_NO_PAD.encode(mac)))
     }
 
-    /// Opens a sealed state that a client returned.
+    /// Verifies and decodes a sealed state that a client returned.
     ///
     /// # Errors
-    /// The state was not sealed with this key or not for `binding`, or it has expired.
+    ///
+    /// Returns an error if the state was not sealed with this key for `binding`, or if it has expired.
     pub fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");
         let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
@@ -174,14 +181,16 @@ impl StateKey {
         Ok(state)
     }
 
-    /// Seals a text without an expiry time: `base64(text).base64(mac)`. The method in `binding` must not be
-    /// the method of any request, so that the text is no valid [`State`].
+    /// Seals a text that does not expire. Returns `base64(text).base64(mac)`. The method in `binding` must
+    /// differ from the methods of all requests. Otherwise, a client could present the sealed text as a
+    /// [`State`].
     pub fn seal_text(&self, text: &str, binding: &RequestBinding) -> String {
         let mac = self.mac(text.as_bytes(), binding).finalize().into_bytes();
         format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(mac))
     }
 
-    /// Opens a text that [`seal_text`](Self::seal_text) sealed for the same binding.
+    /// Returns the text if [`seal_text`](Self::seal_text) sealed it with this key for `binding`. Otherwise
+    /// returns `None`.
     pub fn open_text(&self, sealed: &str, binding: &RequestBinding) -> Option<String> {
         let (text, mac) = sealed.split_once('.')?;
         let text = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -191,7 +200,7 @@ impl StateKey {
     }
 
     fn mac(&self, bytes: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key may have any length");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC accepts keys of any length");
         mac.update(&binding.0);
         mac.update(bytes);
         mac
@@ -203,7 +212,7 @@ fn now() -> u64 {
     since_epoch.unwrap_or_default().as_secs()
 }
 
-/// Lifetime of a state. A client must answer within it.
+/// Lifetime of a request state. The client must answer the questions within this time.
 const LIFETIME: Duration = Duration::from_hours(1);
 
 impl std::fmt::Debug for StateKey {

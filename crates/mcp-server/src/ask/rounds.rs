@@ -1,4 +1,4 @@
-//! Multi round-trip requests: the modern way to ask the client.
+//! Questions in multi round-trip requests (modern era).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,26 +13,30 @@ use thruway_mcp::params::Params;
 use super::Question;
 use super::request_state::{BoundRequest, State, StateKey};
 
-/// The questions of one request and their answers so far.
+/// The questions of one request, and the answers that the client has sent so far.
 #[derive(Default, Debug)]
 pub(crate) struct Rounds(Mutex<Inner>);
 
 #[derive(Default, Debug)]
 struct Inner {
-    /// The answers as JSON. Parsed values could need many times as much memory.
+    /// The answers as JSON text, because parsed values could need many times as much memory.
     answers: BTreeMap<String, Box<RawValue>>,
-    /// The questions of the current round.
+    /// The questions that the handler has asked in the current round.
     asked: BTreeMap<String, Question>,
     round: u32,
-    /// Wakes the task that drives the handler when a task spawned by the handler asks a question.
+    /// Waker of the task that polls the handler. `poll_answer` wakes this task, because the question may
+    /// come from another task that the handler spawned.
     driver: Option<Waker>,
 }
 
 impl Rounds {
-    /// Reads the answers and the state from a request.
+    /// Reads the answers (`inputResponses`) and the state (`requestState`) from the parameters of a
+    /// request.
     ///
     /// # Errors
-    /// The request state was not made by this server for this request, or the answers are malformed.
+    ///
+    /// Returns an error if the state is not valid for this request, or if the answers are malformed or too
+    /// numerous.
     pub(crate) fn resume(
         params: &Params<'_>,
         key: &StateKey,
@@ -54,8 +58,8 @@ impl Rounds {
         Ok(Self(Mutex::new(Inner { answers, round, ..Inner::default() })))
     }
 
-    /// Returns the answer to the question `key`. If there is none, or it has the wrong type, adds the
-    /// question to the current round.
+    /// Returns the answer to the question `key`. If the client has not answered the question, or if the
+    /// answer has the wrong type, adds the question to the current round.
     pub(crate) fn poll_answer<R: DeserializeOwned>(&self, key: &str, question: &Question) -> Poll<R> {
         let mut inner = self.lock();
         if let Some(answer) = inner.answers.get(key)
@@ -70,7 +74,8 @@ impl Rounds {
         Poll::Pending
     }
 
-    /// Ready if the handler has asked questions. Call it when the handler cannot make progress otherwise.
+    /// Returns `Ready` if the handler has asked questions in this round. Call this method after the handler
+    /// has returned `Pending`.
     pub(crate) fn poll_questions(&self, cx: &Context<'_>) -> Poll<()> {
         let mut inner = self.lock();
         if !inner.asked.is_empty() {
@@ -80,7 +85,8 @@ impl Rounds {
         Poll::Pending
     }
 
-    /// Returns `true` if this request continues earlier rounds.
+    /// Returns `true` if the request continues earlier rounds: it contains answers, or the state of a
+    /// round.
     pub(crate) fn is_resumed(&self) -> bool {
         let inner = self.lock();
         inner.round > 0 || !inner.answers.is_empty()
@@ -91,11 +97,12 @@ impl Rounds {
     }
 }
 
-/// Returns the result that asks the client: the questions, and the state that the client returns with its
-/// answers.
+/// Returns the result that contains the handler's questions, and the state that the client must return with
+/// its answers.
 ///
 /// # Errors
-/// The handler has asked in too many rounds.
+///
+/// Returns an error if the handler has asked the client in too many rounds.
 pub(crate) fn input_required(
     rounds: &Rounds,
     key: &StateKey,
@@ -114,8 +121,8 @@ pub(crate) fn input_required(
     Ok(json!({"inputRequests": requests, "requestState": key.seal(state, &request.binding())?}))
 }
 
-/// Maximum number of answers that a request may collect.
+/// Maximum number of answers of the client in all rounds of a request.
 const ANSWERS_MAX: usize = 100;
 
-/// Maximum number of rounds in which a handler may ask.
+/// Maximum number of rounds in which a handler may ask the client.
 const ROUNDS_MAX: u32 = 32;

@@ -1,4 +1,4 @@
-//! The callers of a server.
+//! The caller of a request: its identity and its permissions.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use super::{Authorization, Identity};
 use crate::http_response::WholeResponse;
 use crate::shares::Holder;
 
-/// The caller that sent a message.
+/// The sender of a message.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// The process that started this server, or a client of its Unix socket. It has all permissions.
+    /// The process that started this server, or a client of its Unix socket. Such a caller has all
+    /// permissions.
     Local,
-    /// A client of an endpoint without authorization, with the client's address if it is known.
+    /// A client of an endpoint that requires no tokens, with the client's address if it is known.
     Anonymous(Option<IpAddr>),
     /// The holder of a token that the endpoint has verified.
     Identified(Arc<Identity>, Authorization),
@@ -28,12 +29,12 @@ impl Caller {
         }
     }
 
-    /// Returns the caller's unique name, if the caller has a token.
+    /// Returns the unique name of the caller, if the caller has a token.
     pub fn principal(&self) -> Option<String> {
         self.identity().map(|identity| identity.principal())
     }
 
-    /// Returns the party that the caller's share of a limit counts against.
+    /// Returns the key for counting the sessions, requests and tasks of this caller against limits.
     pub fn holder(&self) -> Holder {
         match self {
             Self::Local => Holder::Unknown,
@@ -51,7 +52,8 @@ impl Caller {
         }
     }
 
-    /// Turns `response` into a rejection because of missing `scopes`.
+    /// Turns `response` into a 403 response for a caller that lacks some of `scopes`. Adds a challenge if
+    /// the caller has a token.
     pub(crate) fn forbid(&self, response: WholeResponse, scopes: &[String]) -> WholeResponse {
         match self {
             Self::Local | Self::Anonymous(_) => response.with_status(StatusCode::FORBIDDEN),

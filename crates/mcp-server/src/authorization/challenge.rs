@@ -6,11 +6,11 @@ use thruway_server::StatusCode;
 
 use crate::http_response::WholeResponse;
 
-/// A rejection that names the required credentials.
+/// A challenge for a rejected client, which describes the required credentials.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Challenge {
     error: Option<&'static str>,
-    /// The URL of the metadata, if there is any.
+    /// The URL of the endpoint's metadata, if the endpoint has metadata.
     metadata: Option<String>,
     scopes: String,
 }
@@ -34,7 +34,7 @@ impl Challenge {
         self.onto(WholeResponse::new(status))
     }
 
-    /// Adds the challenge to `response`.
+    /// Adds the challenge to `response` as a header.
     pub(crate) fn onto(self, response: WholeResponse) -> WholeResponse {
         let scopes = (!self.scopes.is_empty()).then_some(&*self.scopes);
         let parameters =

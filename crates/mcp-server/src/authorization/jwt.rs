@@ -12,17 +12,20 @@ use thruway_net::Clock;
 
 use super::{Identity, InvalidToken, VerifyToken};
 
-/// Accepts JSON Web Tokens of one issuer for one audience, signed with one of a set of keys. Clones share the
-/// keys.
+/// Verifies JSON Web Tokens of one issuer for one audience. A token must be signed with one of the issuer's
+/// keys. Clones share the keys.
 ///
-/// Rejects tokens with critical header parameters (`crit`). Rejects tokens that are bound to a key (`cnf`, as
-/// for DPoP), because the sender does not prove possession of that key. Rejects recognizable ID tokens, and
-/// tokens of types other than `JWT`, `JOSE` and `at+jwt` (`typ`).
+/// The verifier rejects these tokens:
+/// - Tokens with critical header parameters (`crit`).
+/// - Tokens that are bound to a key (`cnf`, as for DPoP), because the verifier does not check that the
+///   sender possesses this key.
+/// - Tokens that are recognizable as ID tokens.
+/// - Tokens with a type (`typ`) other than `JWT`, `JOSE` and `at+jwt`.
 ///
 /// ```
 /// use thruway_mcp_server::{InvalidKeys, JwtVerifier};
 ///
-/// // The key set of the issuer: `{"keys": [...]}`. Secrets in it are ignored, because anyone could sign with them.
+/// // The key set of the issuer. The verifier ignores symmetric keys, because anyone could sign with them.
 /// let keys = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#;
 /// let verifier = JwtVerifier::new("https://login.example", "https://mcp.example/mcp", keys);
 /// assert!(matches!(verifier, Err(InvalidKeys)));
@@ -33,21 +36,24 @@ pub struct JwtVerifier {
     keys: Arc<ArcSwap<JwtKeys>>,
 }
 
-/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4). They are the rules of [`JwtVerifier`], for
-/// verifiers with another source of keys.
+/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4). [`JwtVerifier`] applies these rules. Use
+/// the rules directly in a verifier that gets its keys from another source.
 #[derive(Clone, Debug)]
 pub struct AccessTokenRules(JwtRules);
 
-/// A text is not a JSON Web Key Set, or no key in it can verify a signature.
+/// The error for a text that is not a JSON Web Key Set, or that has no key for the verification of
+/// signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidKeys;
 
 impl JwtVerifier {
-    /// Returns a verifier for tokens of `issuer` for `audience`, the URL of the endpoint. `keys` is the
-    /// issuer's JSON Web Key Set. Ignores secrets, encryption keys, and RSA keys with fewer than 2048 bits.
+    /// Returns a verifier for tokens that `issuer` issues for `audience`, the URL of the endpoint. `keys`
+    /// is the issuer's JSON Web Key Set. The verifier ignores symmetric keys, encryption keys, and RSA keys
+    /// with fewer than 2048 bits.
     ///
     /// # Errors
-    /// The text is no key set, or contains no usable key.
+    ///
+    /// Returns an error if `keys` is not a key set, or contains no usable key.
     pub fn new(
         issuer: impl Into<String>,
         audience: impl Into<String>,
@@ -57,19 +63,21 @@ impl JwtVerifier {
         Ok(Self { rules: AccessTokenRules::new(issuer, audience), keys })
     }
 
-    /// Accepts only tokens with the type `at+jwt` (RFC 9068 §4). Default: also accepts the type `JWT` and
-    /// tokens without a type, because many issuers do not state the type of access tokens. Use this function
-    /// if your issuer states it: it excludes all tokens that the issuer makes for other purposes.
+    /// Accepts only tokens with the type `at+jwt` (RFC 9068 §4). By default, the verifier also accepts the
+    /// types `JWT` and `JOSE` and tokens without a type, because many issuers do not mark access tokens.
+    /// Call this method if your issuer gives access tokens the type `at+jwt`. The verifier then rejects all
+    /// tokens that the issuer makes for other purposes.
     #[must_use]
     pub fn at_jwt_only(self) -> Self {
         Self { rules: self.rules.at_jwt_only(), ..self }
     }
 
-    /// Replaces the keys. Call it when the issuer changes its keys. A set without usable keys removes all
-    /// keys, so that every token is rejected. Concurrent verifications do not wait.
+    /// Replaces the keys. Call this method when the issuer changes its keys. If the new set has no usable
+    /// keys, the verifier rejects every token. Concurrent verifications do not wait for the replacement.
     ///
     /// # Errors
-    /// The text is no key set. The previous keys remain in use.
+    ///
+    /// Returns an error if `keys` is not a key set. The verifier then continues to use the previous keys.
     pub fn replace_keys(&self, keys: &str) -> Result<(), InvalidKeys> {
         self.keys.store(Arc::new(JwtKeys::from_issuer(keys)?));
         Ok(())
@@ -77,7 +85,7 @@ impl JwtVerifier {
 }
 
 impl AccessTokenRules {
-    /// Returns rules for tokens of `issuer` for `audience`, the URL of the endpoint.
+    /// Returns rules for tokens that `issuer` issues for `audience`, the URL of the endpoint.
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>) -> Self {
         let (issuer, audience) = (Some(issuer.into()), vec![audience.into()]);
         Self(JwtRules { issuer, audience, allow_id_tokens: false, ..JwtRules::default() })
@@ -89,10 +97,12 @@ impl AccessTokenRules {
         Self(JwtRules { types: vec!["at+jwt".to_owned()], ..self.0 })
     }
 
-    /// Returns the caller that the claims of `token` describe.
+    /// Verifies `token` with `keys`, and returns the caller that its claims describe.
     ///
     /// # Errors
-    /// The token is invalid, or names an unknown key ([`JwtError::UnknownKey`]).
+    ///
+    /// Returns an error if the token is invalid, or if it names a key that is not in `keys`
+    /// ([`JwtError::UnknownKey`]).
     pub fn verify(&self, token: &str, keys: &JwtKeys) -> Result<Identity, JwtError> {
         let now = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
         let claims = self.0.verify(token.as_bytes(), keys, now.unwrap_or(Duration::ZERO))?;
@@ -106,15 +116,15 @@ impl VerifyToken for JwtVerifier {
     }
 }
 
-/// Returns the caller that the claims describe. Returns `None` without a subject, because the subject
-/// identifies the caller.
+/// Returns the caller that the claims describe. Returns `None` if the issuer or the subject is missing,
+/// because they identify the caller.
 fn identity(claims: JsonObject) -> Option<Identity> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
     Some(Identity { issuer: text("iss")?, subject: text("sub")?, scopes: scopes(&claims), claims })
 }
 
-/// Returns the items of `scope`, a list with spaces (RFC 9068 §2.2.3). Some issuers use an array, or the name
-/// `scp`.
+/// Returns the scopes in the claim `scope`, which are separated by spaces (RFC 9068 §2.2.3). Some issuers
+/// use an array or the claim `scp` instead.
 fn scopes(claims: &JsonObject) -> Vec<String> {
     match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),

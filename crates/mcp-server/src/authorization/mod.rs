@@ -1,5 +1,5 @@
-//! Authorization over HTTP: the server as a resource server of OAuth 2.1. It issues no tokens and forwards
-//! none.
+//! Authorization over HTTP. The server is a resource server of OAuth 2.1: it verifies access tokens, but
+//! does not issue or forward them.
 
 mod jwt;
 mod caller;
@@ -21,7 +21,8 @@ pub use jwt::{AccessTokenRules, InvalidKeys, JwtVerifier};
 pub use caller::Caller;
 pub(crate) use challenge::Challenge;
 
-/// The access rules of an endpoint: it requires a token that was issued for it (RFC 6750, RFC 9728).
+/// Access rules of an endpoint. Every request needs a token that was issued for this endpoint (RFC 6750,
+/// RFC 9728).
 ///
 /// Mount [`metadata`](Self::metadata) at [`metadata_path`](Self::metadata_path), so that clients can find the
 /// authorization server.
@@ -50,20 +51,21 @@ pub struct Authorization {
 
 #[derive(Clone)]
 struct Shared {
-    /// The URL of the endpoint, or `None` if no authorization server issues tokens for it.
+    /// The URL of the endpoint. `None` if no authorization server issues tokens for the endpoint.
     resource: Option<String>,
     authorization_servers: Vec<String>,
     scopes: Vec<String>,
     verifier: Arc<dyn VerifyToken>,
 }
 
-/// Verifies tokens.
+/// Verifies access tokens.
 pub trait VerifyToken: Send + Sync + 'static {
-    /// Returns the caller that `token` was issued to. Checks that the token is for this server and has not
-    /// expired.
+    /// Returns the caller that `token` was issued to. An implementation must check that the token was
+    /// issued for this server and has not expired.
     ///
     /// # Errors
-    /// The token is invalid, not for this server, or expired.
+    ///
+    /// Returns an error if the token is invalid, expired, or issued for another server.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken>;
 }
 
@@ -72,9 +74,9 @@ pub trait VerifyToken: Send + Sync + 'static {
 pub struct Identity {
     /// The issuer of the token.
     pub issuer: String,
-    /// The issuer's identifier of the caller.
+    /// Identifier of the caller, which is unique within the issuer.
     pub subject: String,
-    /// The permissions of the caller.
+    /// The scopes (permissions) that the token grants.
     pub scopes: Vec<String>,
     /// All claims of the token.
     pub claims: JsonObject,
@@ -86,37 +88,41 @@ impl Identity {
         self.scopes.iter().any(|given| given == scope)
     }
 
-    /// Returns the caller's unique name. Subjects are unique only together with their issuer.
+    /// Returns a unique name of the caller: the issuer and the subject. Two issuers may use the same
+    /// subject.
     pub(crate) fn principal(&self) -> String {
         format!("{} {}", self.issuer, self.subject)
     }
 }
 
-/// A token is not valid for this server.
+/// The error for a token that is not valid for this server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidToken;
 
 impl Authorization {
-    /// Returns rules for the endpoint at `resource`, its complete URL as clients use it. `verifier` checks
-    /// the tokens. `authorization_servers` are the issuers of the tokens, at least one.
+    /// Returns access rules for the endpoint with the URL `resource`. This must be the complete URL as
+    /// clients use it. `verifier` checks the tokens. `authorization_servers` must contain at least one
+    /// issuer of tokens.
     ///
     /// # Panics
-    /// `resource` is not an absolute URL without a query and a fragment, or there is no authorization server.
+    ///
+    /// Panics if `resource` is not an absolute HTTP URL, or if it has a query or a fragment. Also panics if
+    /// `authorization_servers` is empty.
     pub fn new<T: Into<String>>(
         resource: impl Into<String>,
         authorization_servers: impl IntoIterator<Item = T>,
         verifier: impl VerifyToken,
     ) -> Self {
         let resource = resource.into();
-        assert!(path_of(&resource).is_some(), "`{resource}` is not the URL of an endpoint");
+        assert!(path_of(&resource).is_some(), "the resource `{resource}` is not an absolute HTTP URL");
         let authorization_servers: Vec<_> = authorization_servers.into_iter().map(Into::into).collect();
-        assert!(!authorization_servers.is_empty(), "there must be an authorization server");
+        assert!(!authorization_servers.is_empty(), "at least one authorization server is required");
         Self::build(Some(resource), authorization_servers, verifier)
     }
 
-    /// Returns rules for tokens that the operator distributes, for example with a file. No
-    /// authorization server issues them, so there is no metadata. A rejected client learns that it needs a
-    /// token (RFC 6750 §3), but not a place to get one.
+    /// Returns access rules for tokens that the operator distributes, for example in a file. No
+    /// authorization server issues these tokens, so the endpoint has no metadata. The response to a
+    /// rejected client says that a token is required (RFC 6750 §3), but not where to get one.
     pub fn given_tokens(verifier: impl VerifyToken) -> Self {
         Self::build(None, Vec::new(), verifier)
     }
@@ -130,22 +136,23 @@ impl Authorization {
         Self { shared: Arc::new(Shared { resource, authorization_servers, scopes: Vec::new(), verifier }) }
     }
 
-    /// Requires all of `scopes` in every token.
+    /// Rejects every token that does not grant all of `scopes`.
     #[must_use]
     pub fn with_scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
         Arc::make_mut(&mut self.shared).scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Returns the path at which clients request the metadata: the well-known path, followed by the path of
-    /// the endpoint (RFC 9728 §3.1).
+    /// Returns the path at which clients request the metadata. The path consists of the well-known path of
+    /// RFC 9728 §3.1 and the path of the endpoint.
     pub fn metadata_path(&self) -> String {
         let resource = self.shared.resource.as_deref();
         let path = resource.and_then(path_of).unwrap_or_default().trim_end_matches('/');
         format!("/.well-known/oauth-protected-resource{path}")
     }
 
-    /// Returns a handler that answers with the metadata (RFC 9728 §2), or with 404 if there is none.
+    /// Returns a handler that answers with the metadata (RFC 9728 §2), or with status 404 if the endpoint
+    /// has no metadata.
     pub fn metadata(&self) -> impl Fn() -> Response + Send + Sync + 'static {
         let Shared { resource, authorization_servers, scopes, .. } = &*self.shared;
         let mut metadata = json!({
@@ -163,10 +170,12 @@ impl Authorization {
         }
     }
 
-    /// Returns the caller of a request with these field lines.
+    /// Returns the caller of a request with these header field lines.
     ///
     /// # Errors
-    /// The challenge for a caller without a valid token or scope.
+    ///
+    /// Returns a challenge if the request has no valid token, or several `Authorization` headers. Also
+    /// returns a challenge if the token lacks a required scope.
     pub(crate) fn identify(&self, fields: FieldLines<'_>) -> Result<Arc<Identity>, Challenge> {
         let mut values = fields.all("authorization");
         let (value, None) = (values.next(), values.next()) else {
@@ -184,7 +193,7 @@ impl Authorization {
         Ok(Arc::new(identity))
     }
 
-    /// Returns the challenge for a caller that lacks some of `scopes`.
+    /// Returns the challenge for a caller with a token that lacks some of `scopes`.
     pub(crate) fn insufficient(&self, scopes: &[String]) -> Challenge {
         self.challenge(Some("insufficient_scope")).with_scopes(scopes)
     }
@@ -198,7 +207,8 @@ impl Authorization {
     }
 }
 
-/// Returns the path of an absolute HTTP URL without query and fragment.
+/// Returns the path of an absolute HTTP URL. Returns `None` if the URL is not absolute, or has a query or a
+/// fragment.
 fn path_of(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let end = rest.find('/').unwrap_or(rest.len());
@@ -207,7 +217,8 @@ fn path_of(url: &str) -> Option<&str> {
         .then_some(path)
 }
 
-/// Returns the token of a `Bearer` field value. The scheme is case-insensitive (RFC 6750 §2.1).
+/// Returns the token in an `Authorization` header with the scheme `Bearer`. The name of the scheme is
+/// case-insensitive (RFC 6750 §2.1).
 fn bearer_token(value: &[u8]) -> Option<&str> {
     let (scheme, token) = std::str::from_utf8(value).ok()?.split_once(' ')?;
     let token = token.trim_ascii();

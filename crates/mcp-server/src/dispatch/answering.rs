@@ -1,4 +1,4 @@
-//! Writes results for each era, and drives asynchronous handlers to their results.
+//! Writes the results of handlers for each era, and polls asynchronous handlers until they finish.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::ask::{BoundRequest, Rounds, input_required};
 use crate::handlers::{Call, HandlerError, Later, Layer, Layered, Outcome, begin, poll_caught, too_late};
 use crate::server::ServerCore;
 
-/// A result of a handler.
+/// A result type of handlers.
 pub(crate) trait HandlerResult: Serialize + Layered {
-    /// `true` if clients may cache the result.
+    /// `true` if clients may cache results of this type.
     const IS_CACHEABLE: bool = false;
 
-    /// Removes and returns `_meta`.
+    /// Removes `_meta` from the result and returns it.
     fn take_meta(&mut self) -> Option<MetaObject>;
 
-    /// Replaces parts that `revision` does not define.
+    /// Replaces the parts of the result that `revision` does not define.
     fn downgrade(&mut self, _: Revision) {}
 }
 
-/// The era and the context in which one request is answered.
+/// The era of a request, and the data that is needed to answer the request.
 #[derive(Clone)]
 pub(crate) enum Answering {
     Modern { core: Arc<ServerCore>, rounds: Arc<Rounds> },
@@ -50,7 +50,8 @@ impl Answering {
         }
     }
 
-    /// Calls a handler through `layers` and answers with its immediate or later result.
+    /// Calls a handler through `layers`. Answers immediately if the handler has finished, and later
+    /// otherwise.
     pub(crate) fn answer<O: HandlerResult>(
         self,
         layers: &[Arc<dyn Layer>],
@@ -63,14 +64,15 @@ impl Answering {
             Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
             Outcome::Later(later) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
-                // Only the modern era binds questions to the request, so only it keeps a copy of the request.
+                // Only the modern era binds questions to the request, so only the modern era keeps a copy
+                // of the request.
                 let request = (self.era() == Era::Modern).then(|| call.bound());
                 Reply::Later(Exchange::new(self.drive(id.to_owned(), request, later), messages))
             }
         }
     }
 
-    /// Appends a response.
+    /// Appends a response with the result or the error to `output`.
     pub(super) fn write<O: HandlerResult>(
         &self,
         output: &mut Vec<u8>,
@@ -90,7 +92,8 @@ impl Answering {
         }
     }
 
-    /// Returns the status of an error. The legacy era reports errors only by their code in the message.
+    /// Returns the status for an error. In the legacy era, only the message reports the error, so the
+    /// status is always [`Status::Ok`].
     pub(super) fn status(&self, error: &Error) -> Status {
         match self {
             Self::Modern { .. } => Status::of(error),
@@ -113,7 +116,8 @@ impl Answering {
         }
     }
 
-    /// Drives a handler to its end, to its first question (modern era only), or until its timeout.
+    /// Runs a handler until it finishes, asks its first question (modern era only) or exceeds its timeout.
+    /// Returns the answer to the request.
     async fn drive<O: HandlerResult>(
         self,
         id: RequestId,
@@ -128,7 +132,7 @@ impl Answering {
         answered
     }
 
-    /// Returns the answer to a request after its handler finished or asked a question.
+    /// Returns the answer to a request after its handler has finished or asked a question.
     pub(super) fn conclude<O: HandlerResult>(
         &self,
         id: &RequestId,
@@ -165,20 +169,20 @@ impl Answering {
     }
 }
 
-/// The progress of a handler.
+/// The outcome of polling a handler.
 pub(super) enum Progress<O> {
     Done(Result<O, HandlerError>),
     Asks,
 }
 
 impl<O> Progress<O> {
-    /// Returns the error for a timeout.
+    /// Returns the outcome of a handler that exceeded its timeout: an error.
     pub(super) fn late() -> Self {
         Self::Done(Err(too_late()))
     }
 }
 
-/// Returns the cache hint for a result. A result that depends on answers of the client must not be cached.
+/// Returns the cache hint for a result. Clients must not cache a result that depends on their answers.
 fn cache_of(core: &ServerCore, rounds: &Rounds) -> CacheHint {
     if rounds.is_resumed() { CacheHint::default() } else { core.options.cache }
 }

@@ -1,4 +1,4 @@
-//! Methods that both eras have.
+//! Methods that exist in both eras, such as `tools/call`.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ use crate::handlers::{Call, HandlerError, Outcome};
 use crate::registry::{CompletionInput, List, Named, Registry};
 
 impl Answering {
-    /// Answers a request from `registry`. Returns `None` if the method exists in neither era.
+    /// Answers a request with the items in `registry`. Returns `None` if the method does not exist in both
+    /// eras.
     pub(crate) fn handle(
         self,
         registry: &Registry,
@@ -193,5 +194,5 @@ fn completion(mut values: Vec<String>) -> CompleteResult {
     }
 }
 
-/// Maximum number of values in a completion result, as the specification says.
+/// Maximum number of values in a completion result, according to the specification.
 const COMPLETIONS_MAX: usize = 100;

@@ -1,4 +1,4 @@
-//! An answer that takes time, and the messages before it.
+//! A request that is answered later, and the messages that precede the answer.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -10,34 +10,35 @@ use super::outgoing::{InterimMessage, Outgoing, Status};
 use super::subscription_stream::SubscriptionStream;
 use crate::shares::Share;
 
-/// A request in progress. Dropping it cancels the request.
+/// A request in progress. Dropping the exchange cancels the request.
 pub struct Exchange {
     source: Source,
-    /// The counted bytes of the parameters, until the exchange is dropped.
+    /// Counts the bytes of the parameters until the exchange is dropped.
     _bytes: Option<Share>,
 }
 
 enum Source {
     Handler(Handling),
-    /// A subscription that the backend still prepares.
+    /// A subscription that the backend has not started yet.
     Preparing(Pin<Box<dyn Future<Output = Result<SubscriptionStream, Answered>> + Send>>),
     Subscription(SubscriptionStream),
 }
 
-/// A running handler and its messages.
+/// A running handler, and the messages that it sends before its answer.
 struct Handling {
     answer: Option<Pin<Box<dyn Future<Output = Answered> + Send>>>,
-    /// The answer of the finished handler, until all earlier messages were taken.
+    /// The answer of the finished handler. The answer waits in this field until all earlier messages are
+    /// taken.
     answered: Option<Answered>,
     messages: Option<mpsc::Receiver<InterimMessage>>,
 }
 
-/// An answer, and its status for the transports.
+/// An answer, and its status for transports with status codes.
 pub(super) type Answered = (Vec<u8>, Status);
 
 impl Exchange {
-    /// Returns an exchange that sends `messages` until `answer` is ready, then the remaining messages, then
-    /// the answer.
+    /// Returns an exchange that runs the future `answer` and forwards `messages`. The answer follows after
+    /// all messages.
     pub fn new(
         answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<InterimMessage>>,
@@ -45,13 +46,13 @@ impl Exchange {
         Self::of(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
     }
 
-    /// Returns the exchange of a subscription, which has no answer.
+    /// Returns the exchange of a subscription, which has messages but no answer.
     pub(super) const fn subscription(subscription_stream: SubscriptionStream) -> Self {
         Self::of(Source::Subscription(subscription_stream))
     }
 
-    /// Returns the exchange of a subscription that needs preparation. If the preparation fails, its error is
-    /// the answer.
+    /// Returns the exchange of a subscription that the backend must prepare. If the preparation fails, the
+    /// exchange answers with the error.
     pub(super) fn prepared(
         subscription_stream: impl Future<Output = Result<SubscriptionStream, Answered>> + Send + 'static,
     ) -> Self {
@@ -62,21 +63,23 @@ impl Exchange {
         Self { source, _bytes: None }
     }
 
-    /// Counts `bytes` until the exchange is dropped.
+    /// Counts the bytes of the request with `bytes` until the exchange is dropped.
     pub(super) fn holding(self, bytes: Option<Share>) -> Self {
         Self { _bytes: bytes, ..self }
     }
 
-    /// Returns the next message for the client. Returns `None` after the answer.
+    /// Returns the next message for the client. The last message is the answer. After the answer, returns
+    /// `None`.
     ///
     /// # Cancel safety
-    /// No message is lost.
+    ///
+    /// Dropping the future loses no message.
     pub(crate) async fn next(&mut self) -> Option<Outgoing> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Waits for `sending` and polls the handler meanwhile. So the handler's timeout ends a request even if
-    /// its client does not read.
+    /// Waits for the future `sending`, and polls the handler meanwhile. So the handler's timeout ends a
+    /// request even if the client does not read.
     pub(crate) async fn poll_during<T>(&mut self, sending: impl Future<Output = T>) -> T {
         let mut sending = pin!(sending);
         poll_fn(|cx| {
@@ -112,12 +115,12 @@ impl Handling {
         Self { answer: None, answered: Some(answered), messages: None }
     }
 
-    /// Polls the handler and stores its answer.
+    /// Polls the handler, and stores its answer when the handler has finished.
     fn poll_answer(&mut self, cx: &mut Context<'_>) {
         if let Some(answer) = &mut self.answer
             && let Poll::Ready(answered) = answer.as_mut().poll(cx)
         {
-            // Dropping the handler drops its senders, so the message channel closes.
+            // This drops the handler with its senders, so the message channel closes.
             self.answer = None;
             self.answered = Some(answered);
         }
@@ -126,9 +129,10 @@ impl Handling {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         self.poll_answer(cx);
         if let Some(messages) = &mut self.messages {
-            // All earlier messages are in the channel when the answer is ready. `try_recv` takes them even if
-            // the task has used up its budget; `poll_recv` would return `Pending` then. A clone of the
-            // handler's context may keep the channel open, so its end is not a condition.
+            // When the answer is ready, all earlier messages are in the channel. `try_recv` takes these
+            // messages even if the task has used up its tokio budget, while `poll_recv` would return
+            // `Pending`. A clone of the handler's context may keep the channel open, so the code does not
+            // wait for the end of the channel.
             let said = match &self.answered {
                 Some(_) => messages.try_recv().ok(),
                 None => ready!(messages.poll_recv(cx)),

@@ -1,4 +1,4 @@
-//! The legacy era: a handshake, then a session.
+//! The legacy era: a client begins a session with `initialize`, and then sends its requests.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::backend::{LegacyRequest, NewSession};
 use crate::server::{Change, McpServer};
 use crate::session::Session;
 
-/// Answers `initialize`. Returns the new session, or `None` after an error.
+/// Answers `initialize`. Returns the new session, or `None` if the answer is an error.
 pub(crate) fn initialize(server: &McpServer, request: &Request<'_>, output: &mut Vec<u8>) -> Option<Session> {
     match begin(server, request) {
         Ok((session, result)) => {
@@ -47,7 +47,8 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
         meta: None,
     };
     let lists = [Change::Tools, Change::Prompts, Change::Resources];
-    let subscription = core.changes.subscribe(lists).ok_or_else(|| Error::internal("no subscription"))?;
+    let subscription =
+        core.changes.subscribe(lists).ok_or_else(|| Error::internal("cannot subscribe to list changes"))?;
     let session = Session::new(revision, &params, subscription);
     Ok(match state {
         Some(state) => (session.with_backend(state), result),
@@ -55,10 +56,13 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     })
 }
 
-/// Checks the headers of a POST that mirror its request, if it has such headers.
+/// Checks that the headers of a POST match its request, if the POST has headers that repeat parts of the
+/// request.
 ///
 /// # Errors
-/// The errors of [`check_present_headers`](modern::check_present_headers), or unreadable arguments.
+///
+/// Returns the errors of [`check_present_headers`](modern::check_present_headers). Also returns an error if
+/// the arguments cannot be compared with the headers.
 pub(crate) fn check_headers(
     server: &McpServer,
     headers: FieldLines<'_>,
@@ -75,11 +79,13 @@ pub(crate) fn check_headers(
     server.backend.check_legacy_param_headers(headers, params)
 }
 
-/// Checks the headers of a POST that mirror its body. The body can be any message or a batch. Errors in the
-/// body itself are reported later, when it is handled.
+/// Checks that the headers of a POST match its body, if the POST has headers that repeat parts of the body.
+/// The body may be any message or a batch. The check ignores errors in the body itself, because the server
+/// reports them when it handles the body.
 ///
 /// # Errors
-/// The errors of [`check_headers`], as a JSON-RPC message.
+///
+/// Returns the error of [`check_headers`] as a JSON-RPC message.
 pub(crate) fn check_headers_of_body(
     server: &McpServer,
     headers: FieldLines<'_>,
@@ -115,7 +121,8 @@ pub(crate) fn check_headers_of_body(
     }
 }
 
-/// Answers any request except `initialize`. Without a session, the client's capabilities are unknown.
+/// Answers any request of the legacy era except `initialize`. Without a session, the server does not know
+/// the capabilities of the client.
 pub(crate) fn handle_request(
     server: &McpServer,
     session: Option<&Arc<Session>>,
@@ -150,6 +157,6 @@ fn set_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Result<()
     Ok(())
 }
 
-/// Maximum size of the parameters of `initialize`, in bytes. The session keeps the client's description from
-/// them.
+/// Maximum size of the parameters of `initialize`, in bytes. The session stores the client's name, version
+/// and capabilities from these parameters.
 const INITIALIZE_BYTES_MAX: usize = 64 << 10;

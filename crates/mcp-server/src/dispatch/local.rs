@@ -1,4 +1,4 @@
-//! The backend that calls the handlers of this process.
+//! The default backend, which calls the handlers of this process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,14 +23,15 @@ use crate::registry::Registry;
 use crate::server::{Change, ServerCore};
 use crate::session::Session;
 
-/// The tools, resources and prompts of this process.
+/// The backend with the tools, resources and prompts of this process.
 #[derive(Default)]
 pub(crate) struct LocalBackend {
     registry: ArcSwap<Registry>,
 }
 
 impl LocalBackend {
-    /// Replaces the registry with an edited copy. `edit` may run several times, each time with a new copy.
+    /// Replaces the registry with an edited copy. If another thread changes the registry meanwhile, `edit`
+    /// runs again with a new copy.
     pub(crate) fn change<R>(&self, mut edit: impl FnMut(&mut Registry) -> R) -> R {
         let mut outcome = None;
         self.registry.rcu(|registry| {
@@ -38,10 +39,10 @@ impl LocalBackend {
             outcome = Some(edit(&mut registry));
             registry
         });
-        outcome.expect("it was edited at least once")
+        outcome.expect("`rcu` calls `edit` at least once")
     }
 
-    /// Returns `true` if the server has tasks, or tools that run as tasks.
+    /// Returns `true` if the server has tasks, or tools that can run as tasks.
     fn has_tasks(&self, core: &ServerCore) -> bool {
         let registry = self.registry.load();
         registry.tools.entries().iter().any(|tool| tool.task_support().is_some()) || !core.tasks.is_empty()
@@ -147,7 +148,7 @@ impl Backend for LocalBackend {
         }
     }
 
-    /// Removes the tasks that the caller must not see from the subscription.
+    /// Accepts the subscription, but removes the tasks of other callers from it.
     fn listen(
         &self,
         incoming: &ModernRequest<'_>,
@@ -183,7 +184,8 @@ fn check_param_headers(
     modern::check_param_headers(headers, tool.param_headers(), &arguments(params)?)
 }
 
-/// Returns the client's answers from earlier rounds, if handlers of the method may ask the client.
+/// Returns the client's answers from earlier rounds. If the handlers of the method cannot ask the client,
+/// returns no answers.
 fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     let ModernRequest { core, request, params, caller, .. } = *incoming;
     let method = &*request.method;
@@ -194,9 +196,9 @@ fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     Rounds::resume(params, &core.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
 }
 
-/// Returns the arguments as a value, for the comparison with headers. Rejects arguments with excessive depth
-/// or numbers: the server could not check their headers, although a handler's input type might ignore such
-/// members.
+/// Returns the arguments as a JSON value, to compare them with headers. Rejects arguments with too deep
+/// nesting or too large numbers. A handler's input type might ignore these parts of the arguments, but the
+/// server could not compare them with headers.
 fn arguments(params: &Params<'_>) -> Result<Value, Error> {
     let Some(raw) = params.arguments else { return Ok(Value::Null) };
     let unreadable = |_| {

@@ -1,23 +1,23 @@
-//! The path from a message to its answer. Transports only frame and deliver messages; this module interprets
-//! them.
+//! The path from a received message to its answer. The transports only read and write messages, and this
+//! module interprets them.
 
-// results of a message
+// answers, and the messages that precede them
 mod subscription_stream;
 mod exchange;
 mod outgoing;
 mod reply;
 
-// the backend of handlers in this process
+// the backend that calls the handlers of this process
 mod local;
 
-// answers of both eras
+// answers in both eras
 mod answering;
 mod call_method;
 
-// calls that continue after their answer
+// calls that become tasks
 mod tasks;
 
-// the eras
+// the two eras
 pub(crate) mod legacy;
 pub(crate) mod modern;
 

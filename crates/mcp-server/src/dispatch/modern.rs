@@ -1,4 +1,4 @@
-//! The modern era: each request is independent.
+//! The modern era, in which each request is independent.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::authorization::Caller;
 use crate::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
 use crate::server::{Change, McpServer, ServerCore, Subscription};
 
-/// Answers a request. `headers` are the headers of its HTTP request, if it arrived over HTTP.
+/// Answers a request of the modern era. `headers` are the headers of the HTTP request, or `None` if the
+/// transport is not Streamable HTTP.
 pub(crate) fn handle_request(
     server: &McpServer,
     request: &Request<'_>,
@@ -72,8 +73,8 @@ struct ListenParams {
     notifications: WantedNotifications,
 }
 
-/// Opens a subscription. Its first message lists the accepted notifications. It lasts until the client
-/// disconnects.
+/// Opens a subscription. The first message of the subscription lists the accepted notifications. The
+/// subscription lasts until the client cancels it or disconnects, or until the server drains.
 fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Reply {
     let ModernRequest { core, request, params, .. } = *incoming;
     let wanted = match read_wanted(request, params) {
@@ -103,7 +104,7 @@ fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>
     }
 }
 
-/// Returns the messages of a subscription that has started.
+/// Returns the stream of messages for a subscription that the backend has accepted.
 fn subscription_stream(
     core: Arc<ServerCore>,
     subscription: Subscription,

@@ -1,24 +1,25 @@
-//! Messages for the client, and their meaning for the transports.
+//! Messages for the client, and the status of answers.
 
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::{Error, ErrorCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A message before the answer.
+/// A message to the client that precedes the answer to its request.
 #[derive(Debug)]
 pub enum InterimMessage {
     /// A notification or a request of the server.
     Message(Vec<u8>),
-    /// A notification of another server.
+    /// A notification that another server sent and that a bridge forwards.
     Forwarded {
-        /// The message as it is sent.
+        /// The notification in the form that the client gets.
         message: Vec<u8>,
-        /// A permit for its bytes in the queue of its request.
+        /// Permit for the bytes of the notification in the message queue of its request.
         _capacity: OwnedSemaphorePermit,
     },
-    /// The client should reconnect after this time for the remaining messages, so that no connection stays
-    /// open meanwhile. Transports without reconnection ignore it.
+    /// Ends the client's event stream, so that no connection stays open while the handler works. The client
+    /// reconnects after this time for the remaining messages. Transports without reconnection ignore this
+    /// variant.
     Disconnect(Duration),
 }
 
@@ -32,7 +33,7 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
-    /// Returns the message, for transports that only transmit messages.
+    /// Returns the JSON-RPC message without its status. Returns `None` for [`InterimMessage::Disconnect`].
     pub(crate) fn into_message(self) -> Option<Vec<u8>> {
         match self {
             Self::InterimMessage(said) => said.into_message(),
@@ -42,7 +43,8 @@ impl Outgoing {
 }
 
 impl InterimMessage {
-    /// Returns the message, if there is one, and frees its capacity.
+    /// Returns the JSON-RPC message, and frees its capacity in the queue. Returns `None` for
+    /// [`InterimMessage::Disconnect`].
     pub fn into_message(self) -> Option<Vec<u8>> {
         match self {
             Self::Message(message) | Self::Forwarded { message, .. } => Some(message),
@@ -54,18 +56,18 @@ impl InterimMessage {
 /// The status of an answer, for transports that have status codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// The server understood the request.
+    /// The server understood the request, although the answer may be an error.
     Ok,
     /// The message violates the protocol.
     BadRequest,
     /// The method is unknown.
     NotFound,
-    /// The request cannot be handled now; a retry may succeed later.
+    /// The server cannot handle the request now. A retry may succeed later.
     Unavailable,
 }
 
 impl Status {
-    /// Returns the status of an error in the modern era.
+    /// Returns the status for an error in the modern era.
     pub fn of(error: &Error) -> Self {
         match error.code {
             ErrorCode::METHOD_NOT_FOUND => Self::NotFound,

@@ -1,4 +1,4 @@
-//! The outcome of a request.
+//! The outcome of handling a request.
 
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::params::Params;
@@ -8,13 +8,13 @@ use super::outgoing::Status;
 use crate::authorization::Caller;
 use crate::server::ServerCore;
 
-/// The outcome of a request.
+/// The outcome of handling a request: an immediate or later answer.
 pub enum Reply {
     /// The answer was appended to the output.
     Now(Status),
-    /// An error was appended to the output, because the caller lacks these scopes.
+    /// An error was appended to the output, because the caller does not have all of these scopes.
     Forbidden(Vec<String>),
-    /// The answer follows later, perhaps after other messages.
+    /// The exchange produces the answer later, perhaps after other messages.
     Later(Exchange),
 }
 
@@ -25,8 +25,8 @@ impl Reply {
         Self::Now(Status::of(error))
     }
 
-    /// Counts the bytes of a request until it is answered. Rejects the request if the limit is reached:
-    /// appends an error to `output`.
+    /// Counts the bytes of a request until it is answered. If the limit is reached, appends an error to
+    /// `output` instead.
     pub(super) fn counted(
         self,
         core: &ServerCore,
@@ -42,21 +42,22 @@ impl Reply {
         }
     }
 
-    /// Appends an error to `output` for a request that may succeed later.
+    /// Appends an error to `output` for a request that may succeed later. The status is
+    /// [`Status::Unavailable`].
     pub fn unavailable(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
         write_error(output, Some(id), error);
         Self::Now(Status::Unavailable)
     }
 
-    /// Appends an error to `output` for a message with invalid metadata. The status is 400 for every error
-    /// code.
+    /// Appends an error to `output` for a message with invalid metadata. The status is 400, independent of
+    /// the error code.
     pub(crate) fn bad_request(output: &mut Vec<u8>, id: Option<&Id<'_>>, error: &Error) -> Self {
         write_error(output, id, error);
         Self::Now(Status::BadRequest)
     }
 }
 
-/// Appends a response with `result`.
+/// Appends a response with `result` to `output`.
 pub(super) fn write_json_result(output: &mut Vec<u8>, id: &Id<'_>, result: &impl serde::Serialize) {
     write_result(output, id, |output| {
         serde_json::to_writer(output, result).map_err(|_| Error::internal("cannot write the result as JSON"))

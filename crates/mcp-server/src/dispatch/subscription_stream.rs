@@ -1,5 +1,5 @@
-//! The messages of subscriptions. Ten thousand subscriptions may be idle most of the time, so each keeps only
-//! the data for its next message.
+//! The messages of subscriptions. A server may have ten thousand idle subscriptions, so each of them stores
+//! only the data for its next message.
 
 use std::any::Any;
 use std::future::Future;
@@ -16,35 +16,35 @@ use thruway_mcp::schema::{JsonObject, MetaObject, RequestId, methods};
 use crate::server::{Change, ServerCore, Subscription};
 use crate::session::LogInbox;
 
-/// The messages of a subscription. They never end; the subscription ends when this is dropped.
+/// The endless stream of messages of one subscription. Dropping the stream ends the subscription.
 pub(crate) struct SubscriptionStream {
     /// The first message.
     acknowledgement: Option<Vec<u8>>,
     next: Next,
-    /// A value that the backend keeps as long as the subscription.
+    /// A value of the backend that is dropped when the subscription ends.
     _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// A future that resolves to the next message and the data for later messages.
+/// A future that returns the next message, and the sources of later messages.
 type Next = Pin<Box<dyn Future<Output = (Vec<u8>, SubscriptionSources)> + Send>>;
 
 /// The sources of a subscription's messages.
 pub(super) struct SubscriptionSources {
     pub(super) subscription: Subscription,
     pub(super) tasks: Option<Box<TaskSubscription>>,
-    /// Log messages of the backend that belong to no request, if the client wants them.
+    /// Log messages of the backend that do not belong to a request, if the client wants log messages.
     pub(super) logs: Option<Arc<LogInbox>>,
-    /// The id of the request, which is also the id of the subscription.
+    /// The id of the request, which also identifies the subscription.
     pub(super) id: RequestId,
 }
 
-/// The tasks in a subscription.
+/// A subscription to changes of tasks.
 pub(super) struct TaskSubscription {
     pub(super) core: Arc<ServerCore>,
     pub(super) subscription: Subscription<Arc<str>>,
 }
 
-/// The message that ends a subscription when the server ends it: the result of the request.
+/// The last message of a subscription that the server ends. This message is the result of the request.
 pub(crate) struct CloseMessage {
     core: Arc<ServerCore>,
     id: RequestId,
@@ -65,7 +65,7 @@ impl CloseMessage {
     }
 }
 
-/// Returns the metadata that identifies the messages of one subscription.
+/// Returns the `_meta` object with the id of the subscription.
 fn subscription_meta(id: &RequestId) -> MetaObject {
     MetaObject::from_iter([(meta_keys::SUBSCRIPTION_ID.to_owned(), json!(id))])
 }
@@ -115,19 +115,20 @@ async fn next_of_all(told: SubscriptionSources) -> (Vec<u8>, SubscriptionSources
 }
 
 impl SubscriptionSources {
-    /// Returns a notification about the next task that changed, or `None` if the task was removed. Waits
-    /// forever if the subscription has no tasks.
+    /// Returns a notification about the next task that changes. Returns `None` if this task was removed.
+    /// Waits forever if the subscription has no tasks.
     async fn next_of_tasks(&self) -> Option<Vec<u8>> {
         let Some(tasks) = &self.tasks else { return std::future::pending().await };
         let task = tasks.subscription.next().await;
         task_notification(&tasks.core, &task, &subscription_meta(&self.id))
     }
 
-    /// Returns the next log message, or `None` if it is no object. Waits forever if the client wants no log
-    /// messages.
+    /// Returns the next log message. Returns `None` if the parameters of the message are not an object.
+    /// Waits forever if the client wants no log messages.
     ///
     /// # Cancel safety
-    /// No message is lost.
+    ///
+    /// Dropping the future loses no message.
     async fn next_of_logs(&self) -> Option<Vec<u8>> {
         let Some(logs) = &self.logs else { return std::future::pending().await };
         let mut params: JsonObject = serde_json::from_str(logs.next().await.get()).ok()?;
@@ -139,7 +140,8 @@ impl SubscriptionSources {
     }
 }
 
-/// Returns the notification about a change, with the id of the subscription if there is one.
+/// Returns the notification about `change`. If the notification is part of a subscription, it contains the
+/// id of this subscription.
 pub(crate) fn change_notification(change: &Change, subscription: Option<&RequestId>) -> Vec<u8> {
     let (method, mut params) = match change {
         Change::Tools => (methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, json!({})),
@@ -155,7 +157,7 @@ pub(crate) fn change_notification(change: &Change, subscription: Option<&Request
     message
 }
 
-/// Returns the notification about the state of a task, or `None` if the task was removed.
+/// Returns the notification about the state of the task `id`. Returns `None` if the task was removed.
 fn task_notification(core: &ServerCore, id: &str, meta: &MetaObject) -> Option<Vec<u8>> {
     let task = core.tasks.get(id)?;
     let mut message = Vec::new();

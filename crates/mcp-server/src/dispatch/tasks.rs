@@ -1,4 +1,4 @@
-//! Calls that become tasks, and the methods for these tasks (SEP-2663).
+//! Tool calls that become tasks, and the methods with which clients use these tasks (SEP-2663).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -21,8 +21,8 @@ use crate::server::ServerCore;
 use crate::tasks::{Start, Task, TaskSupport, Tasks};
 
 impl Answering {
-    /// Calls a tool that runs as a task. For clients without support for tasks, calls it like any other
-    /// tool.
+    /// Calls a tool that can run as a task. If the client does not support tasks, `support` decides: the
+    /// tool runs like any other tool, or the server rejects the call.
     pub(super) fn call_task_tool(
         self,
         support: TaskSupport,
@@ -55,7 +55,8 @@ impl Answering {
         }
     }
 
-    /// Clients of the legacy era do not support these tasks. The tasks of 2025-11-25 are different.
+    /// Returns `true` if the client supports the tasks of SEP-2663. Clients of the legacy era do not
+    /// support these tasks, because the tasks of revision 2025-11-25 are different.
     fn knows_tasks(&self, call: &Call<'_>) -> Result<bool, Error> {
         match self {
             Self::Modern { .. } => Ok(call.client_capabilities()?.has_tasks()),
@@ -78,8 +79,8 @@ impl Answering {
         Reply::Now(self.status(error))
     }
 
-    /// Drives a handler until it wants the call to become a task. If the handler finishes or asks a question
-    /// before that, answers like any other call.
+    /// Polls a handler until it turns the call into a task. If the handler finishes or asks a question
+    /// before that, returns the same answer as for any other call.
     async fn drive_to_task(
         self,
         id: RequestId,
@@ -106,7 +107,8 @@ impl Answering {
     }
 }
 
-/// Turns a call into a task, and answers the call with the task. `bytes` is the size of its arguments.
+/// Turns a call into a task, and answers the call with the task. `bytes` is the size of the call's
+/// arguments.
 fn begin_task(
     core: &ServerCore,
     id: &Id<'_>,
@@ -152,7 +154,7 @@ pub(super) fn handle_request(incoming: &ModernRequest<'_>, output: &mut Vec<u8>)
     Reply::Now(Status::Ok)
 }
 
-/// Returns the task of a request. Checks first that the client declared the extension.
+/// Returns the task that a request names. First checks that the client declared the extension for tasks.
 fn find(tasks: &Tasks, params: &Params<'_>, caller: &Caller) -> Result<Arc<Task>, Error> {
     require_tasks(params)?;
     tasks.find(Params::required("taskId", params.task_id.as_ref())?, caller)
@@ -165,10 +167,11 @@ fn answers(params: &Params<'_>) -> Result<BTreeMap<String, Value>, Error> {
         .map_err(|_| Error::invalid_params("`inputResponses` must be an object"))
 }
 
-/// Checks that the client declared the extension.
+/// Checks that the client declared the extension for tasks.
 ///
 /// # Errors
-/// [`ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY`]: the client did not declare it.
+///
+/// Returns [`ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY`] if the client did not declare the extension.
 pub fn require_tasks(params: &Params<'_>) -> Result<(), Error> {
     if modern::client_capabilities(&params.meta)?.has_tasks() { Ok(()) } else { Err(tasks_required()) }
 }

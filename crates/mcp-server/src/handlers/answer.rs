@@ -1,4 +1,4 @@
-//! Return types of handlers.
+//! Return types of handlers, and their conversion to answers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,14 +10,14 @@ use thruway_mcp::schema::{
 use super::HandlerError;
 use crate::json_schema;
 
-/// A type that can be converted to an answer of type `O`.
+/// A return type of handlers that can be converted to an answer of type `O`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an answer: it does not convert to `{O}`",
     note = "return a value with a schema as `Structured<T>` and any other value as a \
             `String`; both can be in a `Result`"
 )]
 pub trait IntoAnswer<O> {
-    /// Returns the JSON Schema of the answer, if the type has one.
+    /// Returns the JSON Schema of the answer, if the return type has a schema.
     fn output_schema() -> Option<JsonObject> {
         None
     }
@@ -25,12 +25,14 @@ pub trait IntoAnswer<O> {
     /// Converts the value to the answer.
     ///
     /// # Errors
-    /// The value is an error, or it cannot be written as JSON.
+    ///
+    /// Returns an error if the value is an error, or if it cannot be written as JSON.
     fn into_answer(self) -> Result<O, HandlerError>;
 }
 
-/// A result of a tool with structured content: `T` as JSON, and the same JSON as text for clients without
-/// support for structured content. The schema of `T` becomes the output schema of the tool.
+/// A tool result with structured content. The result contains `T` as JSON. For clients that do not support
+/// structured content, the result also contains the same JSON as text. The schema of `T` becomes the output
+/// schema of the tool.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -132,14 +134,14 @@ impl IntoAnswer<GetPromptResult> for PromptMessage {
     }
 }
 
-/// Becomes one message of the user.
+/// The text becomes one message with the role `user`.
 impl IntoAnswer<GetPromptResult> for String {
     fn into_answer(self) -> Result<GetPromptResult, HandlerError> {
         PromptMessage::user(ContentBlock::text(self)).into_answer()
     }
 }
 
-/// Becomes one message of the user.
+/// The text becomes one message with the role `user`.
 impl IntoAnswer<GetPromptResult> for &'static str {
     fn into_answer(self) -> Result<GetPromptResult, HandlerError> {
         self.to_owned().into_answer()

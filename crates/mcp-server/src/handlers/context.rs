@@ -1,4 +1,4 @@
-//! Information about the request for its handler, and messages that the handler sends before its answer.
+//! Information about a request for its handler, and messages that the handler sends before its answer.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -28,27 +28,28 @@ use crate::dispatch::InterimMessage;
 use crate::session::Session;
 use crate::tasks::Task;
 
-/// A request in progress. Borrows from the message.
+/// A request in progress. This value borrows from the received message.
 pub struct Call<'a> {
     revision: Revision,
     method: &'a str,
     params: &'a Params<'a>,
     client: ClientSide<'a>,
     caller: &'a Caller,
-    /// The task that the call may become.
+    /// The task that the call may become. `None` if the call cannot become a task.
     task: Option<&'a Arc<Task>>,
-    /// The context and the messages of the handler, once it has requested a context.
+    /// The context of the handler and the receiver of its messages. `None` until the first request for a
+    /// context.
     pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<InterimMessage>)>>,
 }
 
-/// The source of information about the client. It depends on the era.
+/// The source of information about the client, which depends on the era.
 #[derive(Clone, Copy)]
 pub(crate) enum ClientSide<'a> {
-    /// Modern era: all information is in the request.
+    /// Modern era: each request contains all information about the client.
     Modern(&'a Arc<Rounds>),
-    /// Legacy era: the client sent the information at the start of its session.
+    /// Legacy era: the client sent the information with `initialize`.
     Legacy(&'a Arc<Session>),
-    /// No information: there is no session.
+    /// Legacy era without a session: the server has no information about the client.
     Unknown,
 }
 
@@ -63,7 +64,7 @@ impl<'a> Call<'a> {
         Self { revision, method, params, client, caller, task: None, messages: RefCell::new(None) }
     }
 
-    /// Returns the same call, with the task that it may become.
+    /// Returns a copy of this call that may become the task `task`.
     pub(crate) const fn of_task<'b>(&'b self, task: &'b Arc<Task>) -> Call<'b> {
         let Self { revision, method, params, client, caller, .. } = *self;
         Call { revision, method, params, client, caller, task: Some(task), messages: RefCell::new(None) }
@@ -73,12 +74,12 @@ impl<'a> Call<'a> {
         self.caller
     }
 
-    /// Returns the caller, if the endpoint requires tokens.
+    /// Returns the identity of the caller, if the endpoint requires tokens.
     pub fn identity(&self) -> Option<&Identity> {
         self.caller.identity().map(|identity| &**identity)
     }
 
-    /// Returns the request to which the answers of the client are bound.
+    /// Returns the data of the request to which the server binds the answers of the client.
     pub(crate) fn bound(&self) -> BoundRequest {
         BoundRequest::new(self.caller, self.method, self.params)
     }
@@ -102,17 +103,19 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the arguments as the client sent them. They are JSON and not checked against a schema.
+    /// Returns the arguments as JSON text, exactly as the client sent them. The server has not checked the
+    /// arguments against a schema.
     pub fn arguments(&self) -> Option<&str> {
         self.params.arguments.map(RawValue::get)
     }
 
-    /// Returns a member of the request's `_meta` that the protocol does not define.
+    /// Returns the member `name` of the request's `_meta`, unless the protocol defines this member.
     pub fn meta(&self, name: &str) -> Option<Value> {
         serde_json::from_str(self.params.meta.other(name)?.get()).ok()
     }
 
-    /// Returns the client's name and version. They are not verified: no security decision may depend on them.
+    /// Returns the client's name and version. A client can send any name and version, so do not use them
+    /// for security decisions.
     pub fn client_info(&self) -> Option<Implementation> {
         match self.client {
             ClientSide::Modern(_) => serde_json::from_str(self.params.meta.client_info?.get()).ok(),
@@ -124,7 +127,8 @@ impl<'a> Call<'a> {
     /// Returns the client's capabilities.
     ///
     /// # Errors
-    /// The client sent malformed capabilities.
+    ///
+    /// Returns an error if the client sent malformed capabilities.
     pub fn client_capabilities(&self) -> Result<ClientCapabilities, Error> {
         match self.client {
             ClientSide::Modern(_) => modern::client_capabilities(&self.params.meta),
@@ -133,7 +137,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the context for an asynchronous handler.
+    /// Returns the context for an asynchronous handler. All calls of this method return clones of the same
+    /// context.
     pub(crate) fn context(&self) -> Context {
         if let Some((context, _)) = &*self.messages.borrow() {
             return context.clone();
@@ -197,7 +202,7 @@ struct Inner {
     client_capabilities: Result<ClientCapabilities, Error>,
     meta: Vec<(String, Box<str>)>,
     progress_token: Option<RequestId>,
-    /// The last reported progress.
+    /// The progress that the handler reported last.
     progress: Mutex<Option<f64>>,
     log_level: Option<LoggingLevel>,
     asks: Asks,
@@ -218,18 +223,20 @@ impl Context {
         self.0.revision
     }
 
-    /// Returns the caller, if the endpoint requires tokens.
+    /// Returns the identity of the caller, if the endpoint requires tokens.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.identity.as_deref()
     }
 
-    /// Returns a member of the request's `_meta` that the protocol does not define, such as `traceparent`.
+    /// Returns the member `name` of the request's `_meta`, such as `traceparent`, unless the protocol
+    /// defines this member.
     pub fn meta(&self, name: &str) -> Option<Value> {
         let (_, value) = self.0.meta.iter().find(|(member, _)| member == name)?;
         serde_json::from_str(value).ok()
     }
 
-    /// Returns the client's name and version. They are not verified: no security decision may depend on them.
+    /// Returns the client's name and version. A client can send any name and version, so do not use them
+    /// for security decisions.
     pub fn client_info(&self) -> Option<&Implementation> {
         self.0.client_info.as_ref()
     }
@@ -237,16 +244,18 @@ impl Context {
     /// Returns the client's capabilities.
     ///
     /// # Errors
-    /// The client sent malformed capabilities.
+    ///
+    /// Returns an error if the client sent malformed capabilities.
     pub fn client_capabilities(&self) -> Result<&ClientCapabilities, HandlerError> {
         self.0.client_capabilities.as_ref().map_err(|error| error.clone().into())
     }
 
-    /// Reports the progress of the handler, if the client requested progress. Waits while the client is slow
-    /// to read.
+    /// Reports the progress of the handler to the client, if the client requested progress reports. Waits
+    /// while the client reads slowly.
     ///
-    /// In a task, the progress becomes the message of the task. The server ignores a progress that is not
-    /// finite or not greater than the last one, and a total that is not finite.
+    /// In a task, the report becomes the message of the task. The server ignores the report if `progress`
+    /// is not finite, or not greater than the previous progress. In a notification, the server omits a
+    /// `total` that is not finite.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(task) = self.task() {
             if self.is_further(progress) {
@@ -269,7 +278,7 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_PROGRESS, &params).await;
     }
 
-    /// Returns `true` if `progress` is finite and greater than the last progress.
+    /// Returns `true` if `progress` is finite and greater than the previous progress.
     fn is_further(&self, progress: f64) -> bool {
         if !progress.is_finite() {
             return false;
@@ -282,7 +291,7 @@ impl Context {
         true
     }
 
-    /// Sends a log message, if the client requested messages of this level. A task sends no log messages.
+    /// Sends a log message, if the client wants messages of this level. A task sends no log messages.
     pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
         if self.0.log_level.is_none_or(|wanted| level < wanted) || self.task().is_some() {
             return;
@@ -293,23 +302,24 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_MESSAGE, &params).await;
     }
 
-    /// Closes the client's connection, so that a handler that takes minutes does not keep it open. The client
-    /// reconnects after `retry` for the remaining messages. `retry` is a hint in whole milliseconds. The
-    /// server keeps all messages and the answer until then.
+    /// Ends the client's event stream, so that a handler that takes minutes does not keep a connection
+    /// open. The client reconnects after `retry` for the remaining messages. `retry` is a hint in whole
+    /// milliseconds. The server stores all messages and the answer until the client reconnects.
     ///
-    /// This has an effect only for clients of revision 2025-11-25 over HTTP (SEP-1699).
+    /// This method affects only clients of revision 2025-11-25 over Streamable HTTP (SEP-1699).
     pub async fn disconnect(&self, retry: Duration) {
         if matches!(self.0.asks, Asks::Legacy(_)) && self.0.revision.primes_event_streams() {
-            // Sending fails only if the client has disconnected. The handler is then about to be dropped.
+            // Sending fails only if the client has disconnected. The server then drops the handler.
             let _ = self.0.outbox.send(InterimMessage::Disconnect(retry)).await;
         }
     }
 
-    /// Turns the call into a task. Has no effect unless the tool [lets its handler
-    /// decide](crate::TaskSupport::begun_by_handler) and the client supports tasks. Questions before this
-    /// call are asked in rounds, because there is no task yet.
+    /// Turns the call into a task. This method has no effect unless the tool [lets its handler
+    /// decide](crate::TaskSupport::begun_by_handler) and the client supports tasks. Before this call, the
+    /// handler asks its questions in rounds, because there is no task yet.
     ///
     /// # Cancel safety
+    ///
     /// The call may become a task even if this future is dropped.
     pub async fn begin_task(&self) {
         if let Some(task) = &self.0.task {
@@ -317,18 +327,19 @@ impl Context {
         }
     }
 
-    /// Returns the task that the request has become.
+    /// Returns the task, if the request has become a task.
     fn task(&self) -> Option<&Task> {
         self.0.task.as_deref().filter(|task| task.has_begun())
     }
 
-    /// Returns `true` if no client waits for the answer. For a task, returns `true` if the task has ended.
+    /// Returns `true` if no client waits for the answer anymore. In a task, returns `true` if the task has
+    /// ended.
     pub fn is_cancelled(&self) -> bool {
         self.task().map_or_else(|| self.0.outbox.is_closed(), Task::is_over)
     }
 
-    /// Waits until no client waits for the answer. The server drops the handler at that time; use this method
-    /// in other tasks that the handler has spawned.
+    /// Waits until no client waits for the answer anymore. At that time, the server drops the handler. So
+    /// this method is only useful in other tokio tasks that the handler has spawned.
     pub async fn cancelled(&self) {
         match &self.0.task {
             None => self.0.outbox.closed().await,
@@ -344,11 +355,12 @@ impl Context {
         }
     }
 
-    /// Asks the user to fill in a form. `key` identifies the question within the request. It must be the same
-    /// each time the handler runs.
+    /// Asks the user to fill in a form. `key` identifies the question within the request. The handler must
+    /// use the same key each time it runs.
     ///
     /// # Errors
-    /// The client does not support forms, or answers with an error.
+    ///
+    /// Returns an error if the client does not support forms, or if it answers with an error.
     pub async fn elicit(
         &self,
         key: &str,
@@ -359,11 +371,12 @@ impl Context {
         self.ask(key, methods::ELICITATION_CREATE, &form).await
     }
 
-    /// Asks the user to visit a page, for data that must not pass through the client. `key` is the same as
-    /// for [`elicit`](Self::elicit).
+    /// Asks the user to visit a web page, for data that must not pass through the client. `key` has the
+    /// same meaning as for [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// The client does not support URLs, or answers with an error.
+    ///
+    /// Returns an error if the client cannot open web pages, or if it answers with an error.
     pub async fn elicit_url(
         &self,
         key: &str,
@@ -374,10 +387,12 @@ impl Context {
         self.ask(key, methods::ELICITATION_CREATE, &page).await
     }
 
-    /// Asks the client's model. `key` is the same as for [`elicit`](Self::elicit).
+    /// Sends a request to the client's language model. `key` has the same meaning as for
+    /// [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// The client does not support sampling, or answers with an error.
+    ///
+    /// Returns an error if the client does not support sampling, or if it answers with an error.
     pub async fn sample(
         &self,
         key: &str,
@@ -388,11 +403,12 @@ impl Context {
         self.ask(key, methods::SAMPLING_CREATE_MESSAGE, &request).await
     }
 
-    /// Asks the client for its working directories (roots). `key` is the same as for
+    /// Asks the client for its working directories (roots). `key` has the same meaning as for
     /// [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// The client does not support roots, or answers with an error.
+    ///
+    /// Returns an error if the client does not support roots, or if it answers with an error.
     pub async fn list_roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
         let required = || ClientCapabilities::default().with_roots();
         self.require(|capabilities| capabilities.roots.is_some(), required)?;
@@ -422,7 +438,7 @@ impl Context {
         params: &impl Serialize,
     ) -> Result<R, HandlerError> {
         check_finite(params).map_err(|error| {
-            Error::internal(format!("the server cannot write `{method}` as JSON: {error}"))
+            Error::internal(format!("the server cannot write the parameters of `{method}` as JSON: {error}"))
         })?;
         let params = serde_json::to_value(params)
             .map_err(|_| Error::internal("cannot write the question to the client as JSON"))?;
@@ -435,8 +451,8 @@ impl Context {
             Asks::Modern(rounds) => tokio::select! {
                 biased;
                 answer = poll_fn(|_| rounds.poll_answer(key, &question)) => Ok(answer),
-                // The handler has been dropped by then. Without this branch, a task that it spawned would
-                // wait forever.
+                // The queue closes when the server drops the handler. Without this branch, a tokio task
+                // that the handler spawned would wait forever.
                 () = self.0.outbox.closed() => Err(Error::internal("the request has ended").into()),
             },
             Asks::Nobody => Err(Error::internal("cannot ask the client: the request has no session").into()),
@@ -450,7 +466,7 @@ impl Context {
     async fn notify(&self, method: &str, params: &impl Serialize) {
         let mut message = Vec::new();
         write_notification(&mut message, method, params);
-        // Sending fails only if the client has disconnected. The handler is then about to be dropped.
+        // Sending fails only if the client has disconnected. The server then drops the handler.
         let _ = self.0.outbox.send(InterimMessage::Message(message)).await;
     }
 }
@@ -467,5 +483,6 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
-/// Maximum number of messages of one request that wait for the client. Beyond it, the handler waits.
+/// Maximum number of messages of one request that wait for the client. If the queue is full, the handler
+/// waits.
 const MESSAGES_MAX: usize = 16;

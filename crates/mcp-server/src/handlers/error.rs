@@ -5,27 +5,27 @@ use std::fmt;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::CallToolResult;
 
-/// Any error.
+/// Any error that can be sent between threads.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The error of a handler that has no answer.
+/// The error that a handler returns instead of an answer.
 #[derive(Debug)]
 pub enum HandlerError {
-    /// The operation failed. The text is for the caller. For a tool, it becomes a result with `isError`, so
-    /// that a model can try again differently. For other requests, it becomes an internal error of the
-    /// protocol.
+    /// The operation failed. The text describes the reason for the caller. For a tool, the text becomes a
+    /// result with `isError`, so that a model can correct its next call. For other requests, the text
+    /// becomes an internal error of the protocol.
     Failed(String),
-    /// A protocol error. The server sends it unchanged.
+    /// A protocol error, which the server sends unchanged.
     Protocol(Error),
 }
 
 impl HandlerError {
-    /// Returns the error for a failed operation.
+    /// Returns the error for an operation that failed because of `reason`.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::Failed(reason.into())
     }
 
-    /// Converts a failed operation to the result of a tool.
+    /// Converts [`HandlerError::Failed`] to a tool result. Returns protocol errors unchanged.
     pub(crate) fn into_tool_result(self) -> Result<CallToolResult, Self> {
         match self {
             Self::Failed(reason) => Ok(CallToolResult::error(reason)),
@@ -52,7 +52,7 @@ impl From<Error> for HandlerError {
     }
 }
 
-/// Preserves a boxed `HandlerError` or protocol [`Error`]. All other errors become [`HandlerError::Failed`].
+/// Unpacks a boxed `HandlerError` or protocol [`Error`]. All other errors become [`HandlerError::Failed`].
 impl From<BoxError> for HandlerError {
     fn from(error: BoxError) -> Self {
         let error = match error.downcast::<Self>() {

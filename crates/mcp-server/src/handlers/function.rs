@@ -1,4 +1,4 @@
-//! Plain functions as handlers.
+//! Functions and closures as handlers.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -10,7 +10,7 @@ use thruway_mcp::schema::JsonObject;
 
 use super::{Call, Context, HandlerError, IntoAnswer};
 
-/// Answers calls of a tool, a prompt or a resource. The input type is `I`, the answer type is `O`.
+/// Answers calls of a tool, a prompt or a resource. `I` is the input type, and `O` is the answer type.
 ///
 /// | function | behavior |
 /// |---|---|
@@ -20,9 +20,9 @@ use super::{Call, Context, HandlerError, IntoAnswer};
 /// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | answers when the future is ready; may report progress, log, and ask the client |
 /// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | the same, with the input |
 ///
-/// A closure must name the types of its arguments. A function that answers at once is the cheapest. A
-/// function that waits must be `async`: otherwise it blocks all other requests of its worker. `Marker` only
-/// distinguishes the five forms.
+/// A closure must name the types of its arguments. A function that answers at once costs the least. A
+/// function that waits must be `async`. Otherwise, the function blocks all other requests of its worker.
+/// The type parameter `Marker` only distinguishes the five forms of functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler with input `{I}` and answer `{O}`",
     note = "a handler takes no parameters, its input, or its input and `&Call`; an \
@@ -31,18 +31,18 @@ use super::{Call, Context, HandlerError, IntoAnswer};
             implement `IntoAnswer<{O}>`"
 )]
 pub trait Handler<I, O, Marker>: Send + Sync + 'static {
-    /// Returns the JSON Schema of the answer, if the answer type has one.
+    /// Returns the JSON Schema of the answer, if the answer type has a schema.
     fn output_schema() -> Option<JsonObject>;
 
-    /// Answers a call, or returns a future that does.
+    /// Returns the answer to a call, or a future that produces the answer.
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O>;
 }
 
-/// The input of handlers without arguments. Ignores all arguments.
+/// The input type of handlers without arguments. This type ignores all arguments of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
 pub struct NoInput {}
 
-/// The schema has no description, because models would read it.
+/// The schema has no description, because models would read the description as part of the tool.
 impl JsonSchema for NoInput {
     fn inline_schema() -> bool {
         true
@@ -57,15 +57,16 @@ impl JsonSchema for NoInput {
     }
 }
 
-/// An immediate or later answer.
+/// The answer of a handler, or a future that produces the answer.
 pub enum Outcome<O> {
-    /// The immediate answer. It needs no allocation.
+    /// The immediate answer. This variant needs no allocation.
     Now(Result<O, HandlerError>),
-    /// A future. The server drops it if the client disconnects or cancels the request.
+    /// A future that produces the answer. The server drops the future if the client disconnects or cancels
+    /// the request.
     Later(Later<O>),
 }
 
-/// A future that resolves to an answer.
+/// A future that produces the answer of a handler.
 pub type Later<O> = Pin<Box<dyn Future<Output = Result<O, HandlerError>> + Send>>;
 
 impl<F, O, R> Handler<NoInput, O, fn() -> R> for F

@@ -12,17 +12,19 @@ use thruway_net::{Admitted, LogLimit};
 
 use super::{Call, HandlerError, Later, Outcome};
 
-/// Wraps handlers: runs code before and after them, or answers in their place. Layers can log, measure,
-/// reject calls and change results.
+/// Wraps all handlers of a server. A layer runs code before and after a handler, or answers in place of the
+/// handler. Layers can log, measure, reject calls and change results.
 ///
-/// A layer sees the calls of tools, prompts, resources and completions that have a handler, after the check
-/// of the caller's [scopes](crate::McpServer::require_scopes). In the modern era, a handler that asks its
-/// client runs again when the answers arrive, and the layer runs again too. Code before [`Next::run`] must
-/// not block. A layer that has to wait does so in the future of [`Outcome::Later`]; that future then runs
-/// before an `async` handler.
+/// A layer sees the calls of existing tools and prompts, the completions for existing items, and all reads
+/// of resources. The server checks the [scopes](crate::McpServer::require_scopes) of the caller before it
+/// runs the layer. In the modern era, a handler that asks its client runs again when the answers arrive,
+/// and the layer runs again too.
 ///
-/// A tool that fails or gets invalid arguments has a result with `is_error`. A layer sees such a result as
-/// `Ok`.
+/// Code before [`Next::run`] must not block. A layer that has to wait must wait in the future of
+/// [`Outcome::Later`]. An `async` handler begins when this future polls the outcome of [`Next::run`].
+///
+/// If a tool fails or gets invalid arguments, its result has `is_error`. A layer sees the result of a
+/// failed tool as `Ok`.
 ///
 /// ```
 /// use thruway_mcp_server::{Call, McpServer, Next, ServerResult, schema::Tool};
@@ -44,7 +46,7 @@ use super::{Call, HandlerError, Later, Outcome};
 ///     });
 /// ```
 pub trait Layer: Send + Sync + 'static {
-    /// Answers a call, with or without `next`.
+    /// Answers a call. A layer may run the handler with `next`, or answer without it.
     fn call(&self, call: &Call<'_>, next: Next<'_>) -> Outcome<ServerResult>;
 }
 
@@ -57,7 +59,7 @@ where
     }
 }
 
-/// The rest of the chain: the next layer, or the handler.
+/// The rest of the chain: the next layer, or the handler after the last layer.
 pub struct Next<'a> {
     layers: &'a [Arc<dyn Layer>],
     call: &'a Call<'a>,
@@ -65,8 +67,8 @@ pub struct Next<'a> {
 }
 
 impl Next<'_> {
-    /// Runs the rest of the chain. A handler that is not `async` has finished when this returns. An `async`
-    /// handler begins when its outcome is polled.
+    /// Runs the rest of the chain. When this method returns, a handler that is not `async` has finished. An
+    /// `async` handler begins when the returned outcome is polled.
     pub fn run(self) -> Outcome<ServerResult> {
         match self.layers.split_last() {
             None => (self.handle)(),
@@ -75,7 +77,8 @@ impl Next<'_> {
     }
 }
 
-/// The answer of a handler. The variants are the handler results in the schema's `ServerResult`.
+/// The result of a handler. The variants correspond to the results of handlers in the schema's
+/// `ServerResult`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerResult {
@@ -89,20 +92,20 @@ pub enum ServerResult {
     Complete(CompleteResult),
 }
 
-/// A result that layers may see.
+/// A result type that layers can read and change.
 pub(crate) trait Layered: Sized + Send + 'static {
     fn into_any(self) -> ServerResult;
 
-    /// Returns `None` if `result` has another type.
+    /// Converts `result` back to this type. Returns `None` if `result` has another type.
     fn from_any(result: ServerResult) -> Option<Self>;
 
-    /// Converts the error of a layer.
+    /// Converts an error that a layer returned.
     fn refused(error: HandlerError) -> Result<Self, HandlerError> {
         Err(error)
     }
 }
 
-/// Calls a handler through `layers`. The last layer is the outermost.
+/// Calls a handler through `layers`. The last layer in the slice gets the call first.
 fn call_through<O: Layered>(
     layers: &[Arc<dyn Layer>],
     call: &Call<'_>,
@@ -114,7 +117,7 @@ fn call_through<O: Layered>(
     let mut handle = Some(handle);
     let mut innermost = || match handle.take() {
         Some(handle) => handle(call).map(|outcome| outcome.map(O::into_any)),
-        None => unreachable!("`Next::run` takes itself"),
+        None => unreachable!("`Next::run` consumes `Next`, so the handler runs only once"),
     };
     let next = Next { layers, call, handle: &mut innermost };
     next.run().map(|outcome| match outcome {
@@ -131,7 +134,7 @@ fn other_kind() -> HandlerError {
     Error::internal("the server produced a result of the wrong type").into()
 }
 
-/// Calls a handler through `layers`. A panic becomes an error.
+/// Calls a handler through `layers`. If the handler or a layer panics, returns an error.
 pub(crate) fn begin<O: Layered>(
     layers: &[Arc<dyn Layer>],
     call: &Call<'_>,
@@ -141,7 +144,7 @@ pub(crate) fn begin<O: Layered>(
         .unwrap_or_else(|_| Outcome::Now(Err(HandlerError::Protocol(panicked()))))
 }
 
-/// Polls a handler. A panic becomes an error.
+/// Polls a handler. If the handler panics, returns an error.
 pub(crate) fn poll_caught<O>(
     later: &mut Later<O>,
     cx: &mut TaskContext<'_>,
@@ -150,7 +153,7 @@ pub(crate) fn poll_caught<O>(
         .unwrap_or_else(|_| Poll::Ready(Err(HandlerError::Protocol(panicked()))))
 }
 
-/// Returns the error of a handler that exceeded its timeout.
+/// Returns the error for a handler that exceeded its timeout.
 pub(crate) fn too_late() -> HandlerError {
     HandlerError::Protocol(Error::internal("the handler exceeded its time limit"))
 }
@@ -172,7 +175,8 @@ impl Layered for CallToolResult {
         if let ServerResult::CallTool(result) = result { Some(result) } else { None }
     }
 
-    /// The error of a layer becomes a result that the model sees, as for a handler.
+    /// Converts the error of a layer to a tool result, as for an error of the handler. So the model sees
+    /// the error.
     fn refused(error: HandlerError) -> Result<Self, HandlerError> {
         error.into_tool_result()
     }

@@ -1,7 +1,8 @@
-//! HTTP with SSE, the transport of revision 2024-11-05. A GET opens an event stream for all messages of the
-//! server. The client sends its messages by POST to a second endpoint, which the first event names.
+//! HTTP with SSE, the transport of revision 2024-11-05. A client opens an event stream with GET, and the
+//! server sends all its messages as events. The first event contains the path of a second endpoint, to
+//! which the client sends its messages with POST.
 //!
-//! Messages have the same meaning as on any connection: see `connection.rs`.
+//! The module `connection` handles these messages like the messages of any other connection.
 
 mod streams;
 
@@ -26,14 +27,16 @@ use crate::streamable_http::{
 };
 use streams::{OpenStream, Received, Refused, Sender, Streams};
 
-/// The two endpoints for clients that support only the HTTP transport of revision 2024-11-05. One opens a
-/// stream, the other accepts messages. Clones refer to the same endpoints.
+/// The two HTTP endpoints for clients that support only the transport of revision 2024-11-05. One endpoint
+/// opens event streams, and the other endpoint accepts messages. Clones refer to the same endpoints.
 ///
-/// A stream is a session, and the session ends with it. Other callers cannot use it.
+/// A stream is also a session, so the session ends when the stream ends. Other callers cannot use the
+/// stream.
 ///
-/// If a client does not read its stream, its messages wait: at most 256 messages with 1 MiB of data in total,
-/// or one larger message. The server answers 429 to further messages. Waiting messages also count as requests
-/// in progress ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
+/// While a client does not read its stream, the messages from this client wait in a queue. The queue holds
+/// at most 256 messages with 1 MiB of data in total, or one larger message. If the queue is full, the
+/// server answers further messages with status 429. Waiting messages also count as requests in progress
+/// ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
 #[derive(Clone, Debug)]
 pub struct SseEndpoints {
     shared: Arc<Shared>,
@@ -41,22 +44,23 @@ pub struct SseEndpoints {
 
 #[derive(Debug)]
 struct Shared {
-    /// The endpoint with the access rules and the server.
+    /// The Streamable HTTP endpoint that provides the server and the access rules.
     endpoint: McpEndpoint,
     message_path: String,
     streams: Arc<Streams>,
 }
 
-/// Opens streams.
+/// Answers GET with an event stream.
 struct StreamEndpoint(SseEndpoints);
 
-/// Accepts messages.
+/// Accepts messages of clients by POST.
 struct MessageEndpoint(SseEndpoints);
 
 impl McpEndpoint {
-    /// Returns the endpoints for old clients, with the access rules of this endpoint. `message_path` is the
-    /// path at which [`messages`](SseEndpoints::messages) is mounted, as clients see it: the first event
-    /// tells clients to send their messages there.
+    /// Returns the endpoints for clients of revision 2024-11-05, with the access rules of this endpoint.
+    /// `message_path` is the path of the handler [`messages`](SseEndpoints::messages) as clients see it.
+    /// The first event of each stream contains this path, so that clients can send their messages to the
+    /// path.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;
@@ -70,11 +74,12 @@ impl McpEndpoint {
     /// ```
     ///
     /// # Panics
-    /// `message_path` does not begin with `/`, or has more than a path.
+    ///
+    /// Panics if `message_path` does not begin with `/`, or if it contains `?`, `#` or a line break.
     pub fn sse_endpoints(&self, message_path: impl Into<String>) -> SseEndpoints {
         let message_path = message_path.into();
         let is_path = message_path.starts_with('/') && !message_path.contains(['?', '#', '\r', '\n']);
-        assert!(is_path, "`{}` is not a path", message_path.escape_debug());
+        assert!(is_path, "the message path `{}` is not a path", message_path.escape_debug());
         let options = &self.server().core.options;
         let streams = Arc::new(Streams::new(options.session_limits()));
         SseEndpoints { shared: Arc::new(Shared { endpoint: self.clone(), message_path, streams }) }
@@ -82,12 +87,12 @@ impl McpEndpoint {
 }
 
 impl SseEndpoints {
-    /// Returns a handler that answers GET with a stream. Mount it at a path such as `/sse`.
+    /// Returns the handler that answers GET with an event stream. Mount it at a path such as `/sse`.
     pub fn stream(&self) -> impl Handler + use<> {
         StreamEndpoint(self.clone())
     }
 
-    /// Returns a handler that accepts messages by POST. Mount it at `message_path`.
+    /// Returns the handler that accepts messages by POST. Mount it at `message_path`.
     pub fn messages(&self) -> impl Handler + use<> {
         MessageEndpoint(self.clone())
     }
@@ -119,8 +124,8 @@ impl StreamEndpoint {
     }
 }
 
-/// Handles messages and sends answers. It ends only when it is dropped: when the client disconnects or the
-/// server drains.
+/// Handles the messages of one stream and sends the answers. The HTTP server drops this future when the
+/// client disconnects or the server drains.
 async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSender) {
     let (mut connection, mut messages) = Connection::new(server);
     let _cancel = connection.cancel_at_end();
@@ -136,7 +141,7 @@ async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSe
     }
 }
 
-/// Returns the immediate answer, which is empty if there is none.
+/// Returns the immediate answer to a message. Returns an empty vector if there is no immediate answer.
 fn answer(connection: &mut Connection, received: Received) -> Vec<u8> {
     let mut answer = Vec::new();
     let (caller, message) = received.into_message();
@@ -171,7 +176,7 @@ impl Handler for MessageEndpoint {
 }
 
 impl MessageEndpoint {
-    /// Returns the caller of a message, and the stream that the message belongs to.
+    /// Returns the caller of a message, and the sender for the stream to which the message belongs.
     fn accept(&self, request: &Request<'_>) -> Result<(Caller, Sender), WholeResponse> {
         let shared = &self.0.shared;
         let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
@@ -186,7 +191,7 @@ impl MessageEndpoint {
     }
 }
 
-/// Accepts a message, unless its headers contradict it.
+/// Passes a message to its stream. Rejects a message that contradicts its headers.
 fn take(
     server: &McpServer,
     fields: FieldLines<'_>,
@@ -215,7 +220,7 @@ fn take(
     }
 }
 
-/// Returns the stream id in a query.
+/// Returns the stream id from a query string.
 fn stream_id(query: &str) -> Option<&str> {
     query.split('&').find_map(|parameter| parameter.strip_prefix(STREAM_ID)?.strip_prefix('='))
 }
@@ -228,5 +233,5 @@ fn method_not_allowed(allowed: &str, reason: &'static str) -> WholeResponse {
     json_error(StatusCode::METHOD_NOT_ALLOWED, reason).with_field("Allow", allowed)
 }
 
-/// The query parameter with the stream id.
+/// Name of the query parameter that contains the stream id.
 const STREAM_ID: &str = "sessionId";

@@ -1,4 +1,4 @@
-//! Open streams, and the messages that wait in them.
+//! Open event streams, and the messages of clients that wait in them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::authorization::Caller;
 use crate::session::{NoCapacity, SessionLimits};
 use crate::shares::{Holder, Share};
 
-/// The open streams, by their ids.
+/// The open streams of a server, by their ids, and the limits on their number.
 #[derive(Debug)]
 pub(super) struct Streams {
     open: Mutex<HashMap<Box<str>, Stream>>,
@@ -25,25 +25,25 @@ struct Stream {
     sender: Sender,
 }
 
-/// Sends messages to the task that handles a stream.
+/// Sends messages of the client to the task that handles the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     messages: mpsc::Sender<Received>,
-    /// One permit for each byte that may wait.
+    /// A semaphore with one permit for each byte that may wait.
     capacity: Arc<Semaphore>,
 }
 
-/// A message of the client that waits to be handled.
+/// A message of the client that waits in the queue of its stream.
 #[derive(Debug)]
 pub(super) struct Received {
     caller: Caller,
     message: Bytes,
     _capacity: OwnedSemaphorePermit,
-    /// The counted bytes of the message, as part of all requests in progress.
+    /// Counts the bytes of the message against the limit on all requests in progress.
     _bytes: Option<Share>,
 }
 
-/// An open stream. Dropping it ends the stream.
+/// An open stream. Dropping this value ends the stream.
 #[derive(Debug)]
 pub(super) struct OpenStream {
     id: Box<str>,
@@ -51,25 +51,26 @@ pub(super) struct OpenStream {
     streams: Arc<Streams>,
 }
 
-/// The reason for the rejection of a message.
+/// The reason why a stream rejects a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refused {
     /// The stream has ended.
     Ended,
-    /// Too many messages wait: the client sends faster than it reads.
+    /// Too many messages wait, because the client sends messages faster than it reads answers.
     Full,
 }
 
 impl Streams {
-    /// Returns the streams of a server with these limits.
+    /// Returns an empty table of streams with these limits.
     pub(super) fn new(limits: SessionLimits) -> Self {
         Self { open: Mutex::default(), limits }
     }
 
-    /// Opens a stream of `caller`.
+    /// Opens a stream for `caller`.
     ///
     /// # Errors
-    /// There are too many streams, in total or of this caller.
+    ///
+    /// Returns an error if the server or this caller has too many open streams.
     pub(super) fn open(self: &Arc<Self>, caller: &Caller) -> Result<OpenStream, NoCapacity> {
         let (owner, holder) = (caller.principal(), caller.holder());
         let id = unguessable_id();
@@ -86,7 +87,7 @@ impl Streams {
         Ok(OpenStream { id, messages, streams: self.clone() })
     }
 
-    /// Returns the sender for `owner`'s stream `id`, if it exists.
+    /// Returns the sender for the stream `id`. Returns `None` if `owner` has no such stream.
     pub(super) fn find(&self, id: &str, owner: Option<&str>) -> Option<Sender> {
         let open = self.lock();
         let stream = open.get(id).filter(|stream| stream.owner.as_deref() == owner)?;
@@ -100,10 +101,11 @@ impl Streams {
 
 impl Sender {
     /// Adds a message to the queue. A message larger than [`WAITING_BYTES_MAX`] takes all permits, so it
-    /// waits alone. `bytes` is the share that counts the message.
+    /// waits alone. `bytes` counts the message against the limit on all requests in progress.
     ///
     /// # Errors
-    /// The queue is full, or the stream has ended.
+    ///
+    /// Returns an error if the queue is full or the stream has ended.
     pub(super) fn send(&self, caller: Caller, message: Bytes, bytes: Option<Share>) -> Result<(), Refused> {
         let permits = u32::try_from(message.len()).unwrap_or(WAITING_BYTES_MAX).min(WAITING_BYTES_MAX);
         let capacity = self.capacity.clone().try_acquire_many_owned(permits).map_err(|_| Refused::Full)?;
@@ -116,8 +118,9 @@ impl Sender {
 }
 
 impl Received {
-    /// Returns the message and its caller, and frees the capacity of the queue. The server counts the
-    /// requests in the message again when it handles them.
+    /// Returns the message and its caller, and frees the capacity of the queue. Also stops counting the
+    /// bytes of the message, because the server counts the requests of the message again when it handles
+    /// these requests.
     pub(super) fn into_message(self) -> (Caller, Bytes) {
         (self.caller, self.message)
     }
@@ -131,7 +134,8 @@ impl OpenStream {
     /// Returns the next message.
     ///
     /// # Cancel safety
-    /// No message is lost.
+    ///
+    /// Dropping the future loses no message.
     pub(super) async fn receive(&mut self) -> Option<Received> {
         self.messages.recv().await
     }
@@ -147,7 +151,7 @@ impl Drop for OpenStream {
 /// stream.
 const WAITING_MESSAGES_MAX: usize = 256;
 
-/// Maximum number of bytes that wait in a stream. One larger message may wait alone.
+/// Maximum number of bytes that wait in a stream. A larger message may wait if no other message waits.
 const WAITING_BYTES_MAX: u32 = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Lists that clients request far more often than they change. Their encoded pages are cached.
+//! Lists of tools, resources and prompts. Clients read these lists far more often than the lists change, so
+//! the encoded pages are cached.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,31 +10,32 @@ use serde::Serialize;
 use thruway_mcp::Era;
 use thruway_mcp::json_rpc::Error;
 
-/// An entry of a list.
+/// An entry of a list, with a unique name.
 pub(crate) trait Named {
-    /// The member of the result that contains the list, as in the schema.
+    /// Name of the member that contains the list in a result, as in the schema.
     const MEMBER: &'static str;
     type Definition: Serialize + Clone;
 
     /// Returns the unique name of the entry.
     fn key(&self) -> &str;
-    /// Returns the definition for clients.
+    /// Returns the definition that clients of the modern era get.
     fn definition(&self) -> &Self::Definition;
 
-    /// Returns the definition for clients of the legacy era.
+    /// Returns the definition that clients of the legacy era get.
     fn legacy_definition(&self) -> Cow<'_, Self::Definition> {
         Cow::Borrowed(self.definition())
     }
 }
 
-/// Entries in the order of their addition.
+/// A list of entries, in the order in which they were added.
 pub(crate) struct List<T> {
     entries: Vec<Arc<T>>,
     places: HashMap<String, usize>,
     pages: Pages,
 }
 
-/// The encoded pages, `"tools":[…],"nextCursor":"…"`. The first request for a page encodes all pages.
+/// The encoded pages of a list, in the form `"tools":[…],"nextCursor":"…"`. In each era, the first request
+/// for a page encodes all pages.
 #[derive(Default)]
 struct Pages {
     modern: OnceLock<Vec<Vec<u8>>>,
@@ -65,7 +67,7 @@ impl<T: Named> List<T> {
         self.entries.is_empty()
     }
 
-    /// Adds an entry. Replaces an entry with the same name.
+    /// Adds an entry, or replaces the entry with the same name.
     pub(crate) fn insert(&mut self, entry: Arc<T>) {
         self.pages = Pages::default();
         if let Some(place) = self.places.get(entry.key()) {
@@ -76,7 +78,7 @@ impl<T: Named> List<T> {
         }
     }
 
-    /// Removes an entry. Returns `true` if it existed.
+    /// Removes the entry `name`. Returns `true` if the list contained this entry.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let Some(place) = self.places.remove(name) else { return false };
         self.entries.remove(place);
@@ -107,7 +109,7 @@ impl<T: Named> List<T> {
 
     fn write_page(definitions: &[Cow<'_, T::Definition>], next: Option<usize>) -> Vec<u8> {
         let mut bytes = format!("\"{}\":", T::MEMBER).into_bytes();
-        // Definitions are plain data, and writing to a vector cannot fail.
+        // Writing plain data to a vector cannot fail.
         let _ = serde_json::to_writer(&mut bytes, definitions);
         if let Some(next) = next {
             bytes.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
@@ -115,11 +117,12 @@ impl<T: Named> List<T> {
         bytes
     }
 
-    /// Returns the members of the result for the page at `cursor`. `page_entries` is the maximum size of a
-    /// page, and must be the same in all calls.
+    /// Returns the members of the result for the page at `cursor`. `page_entries` is the maximum number of
+    /// entries in a page, and must be the same in all calls.
     ///
     /// # Errors
-    /// The cursor does not belong to a page of this list.
+    ///
+    /// Returns an error if the cursor does not belong to a page of this list.
     pub(crate) fn page(&self, cursor: Option<&str>, era: Era, page_entries: usize) -> Result<&[u8], Error> {
         let place = match cursor {
             None => 0,
@@ -145,14 +148,14 @@ fn invalid_cursor() -> Error {
     Error::invalid_params("`cursor` is invalid for this list")
 }
 
-/// Returns the start of a reason, because a reason may quote the client's input.
+/// Returns the start of an error reason, because the reason may contain long input of the client.
 pub(super) fn start_of(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
 }
 
 const REASON_BYTES_MAX: usize = 1000;
 
-/// An item cannot be registered.
+/// The error for an item that cannot be registered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegistrationError {
     name: String,

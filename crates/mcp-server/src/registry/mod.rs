@@ -1,4 +1,5 @@
-//! The registry of tools, resources and prompts. It may change while the server runs.
+//! The registry of the tools, resources and prompts of a server. The registry can change while the server
+//! runs.
 
 mod list;
 mod resources;
@@ -20,16 +21,17 @@ pub(crate) use resources::{ResourceEntry, TemplateEntry};
 pub(crate) use tools::ToolEntry;
 pub use uri_template::{InvalidUriTemplate, UriParameters};
 
-/// All items of a server at one moment.
+/// A snapshot of all items of a server.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) tools: List<ToolEntry>,
-    /// The scopes that callers need for some tools.
+    /// The scopes that callers need, by the name of the tool. A tool without required scopes is not in the
+    /// map.
     pub(crate) tool_scopes: HashMap<String, Vec<String>>,
     pub(crate) resources: List<ResourceEntry>,
     pub(crate) templates: List<TemplateEntry>,
     pub(crate) prompts: List<PromptEntry>,
     pub(crate) completions: Vec<Arc<CompletionHandler>>,
-    /// The layers around all handlers. The last one is the outermost.
+    /// The layers around all handlers. Each call goes to the last layer first.
     pub(crate) layers: Vec<Arc<dyn Layer>>,
 }

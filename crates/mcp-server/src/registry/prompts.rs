@@ -1,4 +1,4 @@
-//! Prompts, and completions of arguments.
+//! Prompts, and the completion of arguments.
 
 use std::collections::HashMap;
 
@@ -51,8 +51,8 @@ impl PromptEntry {
     }
 }
 
-/// Returns the properties of the input type as the arguments of a prompt. Prompt arguments have names, but no
-/// types.
+/// Returns the arguments of a prompt, which are the properties of its input type. Prompt arguments have
+/// names, but no types.
 fn arguments_of(schema: &JsonObject) -> Vec<PromptArgument> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required =
@@ -87,13 +87,13 @@ impl Named for PromptEntry {
 pub struct CompletionInput {
     /// The text that the user has typed so far.
     pub value: String,
-    /// The other arguments that the client already knows.
+    /// The values of the other arguments that the client already knows.
     pub arguments: HashMap<String, String>,
 }
 
-/// The handler that completes one argument of one prompt or template.
+/// The handler that completes one argument of one prompt or resource template.
 pub(crate) struct CompletionHandler {
-    /// The name of the prompt, or the URI template.
+    /// The name of the prompt, or the URI template of the resources.
     pub(crate) of: String,
     pub(crate) argument: String,
     pub(crate) handler: CompleteArgument,

@@ -8,14 +8,15 @@ use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, NoInput, Outcome}
 
 type ResourceHandler = Box<dyn Fn(UriParameters, &Call<'_>) -> Outcome<ResourceAnswer> + Send + Sync>;
 
-/// The answer of a resource handler. The server adds the URI and the type.
+/// The answer of a resource handler. For text and binary data, the server adds the URI and the media type
+/// of the resource.
 #[derive(Debug)]
 pub enum ResourceAnswer {
     /// Text.
     Text(String),
     /// Binary data.
     Blob(Vec<u8>),
-    /// Complete contents, with their URIs and types.
+    /// Complete contents with URIs and media types. The server adds nothing to these contents.
     Contents(ReadResourceResult),
 }
 
@@ -63,7 +64,8 @@ impl TemplateEntry {
         self.template.matches(uri).is_some()
     }
 
-    /// Reads the resource at `uri`. Returns `None` if the template does not match `uri`.
+    /// Reads the resource at `uri` with the handler of the template. Returns `None` if the template does
+    /// not match `uri`.
     pub(crate) fn read(&self, uri: &str, call: &Call<'_>) -> Option<Outcome<ReadResourceResult>> {
         let outcome = (self.handler)(self.template.matches(uri)?, call);
         Some(contents(outcome, uri.to_owned(), self.definition.mime_type.clone()))
@@ -112,7 +114,7 @@ impl Named for TemplateEntry {
     }
 }
 
-/// For handlers without parameters.
+/// Drops the parameters for handlers that take no input.
 impl From<UriParameters> for NoInput {
     fn from(_: UriParameters) -> Self {
         Self {}

@@ -1,4 +1,4 @@
-//! Tools.
+//! Tools, and the checks of their arguments and results.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,18 +19,19 @@ use crate::handlers::{Call, Handler, HandlerError, Outcome};
 use crate::json_schema;
 use crate::tasks::TaskSupport;
 
-/// Calls a tool with the arguments as the client sent them.
+/// Function that calls the handler of a tool. The first argument of the function is the JSON text of the
+/// tool's arguments.
 pub(crate) type ToolHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<CallToolResult> + Send + Sync>;
 
 /// A tool and its handler.
 pub(crate) struct ToolEntry {
     definition: Tool,
     handler: ToolHandler,
-    /// The schema for the check of the arguments. `None` if reading them as the handler's type checks
-    /// everything.
+    /// The schema against which the server checks the arguments. `None` if no separate check is necessary,
+    /// because serde checks everything when it reads the arguments.
     input: Option<CompiledSchema>,
-    /// The schema for the check of structured content. `None` if the schema comes from the type of the
-    /// content.
+    /// The schema against which the server checks structured content. `None` if the schema comes from the
+    /// type of the content.
     output: Option<Arc<CompiledSchema>>,
     param_headers: Vec<ParamHeader>,
     task_support: Option<TaskSupport>,
@@ -71,26 +72,27 @@ impl ToolEntry {
         Ok(Self { definition, handler, input, output, param_headers, task_support: None })
     }
 
-    /// Makes calls of the tool become tasks.
+    /// Lets calls of the tool become tasks.
     pub(crate) fn with_task_support(self, support: TaskSupport) -> Self {
         Self { task_support: Some(support), ..self }
     }
 
-    /// Returns the settings for tasks, if calls of the tool become tasks.
+    /// Returns the settings for tasks, if calls of the tool can become tasks.
     pub(crate) const fn task_support(&self) -> Option<TaskSupport> {
         self.task_support
     }
 
-    /// Returns the headers that must mirror arguments.
+    /// Returns the headers that must repeat arguments of the tool.
     pub(crate) fn param_headers(&self) -> &[ParamHeader] {
         &self.param_headers
     }
 
-    /// Checks the arguments before they are read as the handler's type. Returns the first violations. The
-    /// check for an object is necessary, because serde also reads a struct from an array.
+    /// Checks the arguments before the server reads them as the handler's input type. Returns the first
+    /// violations, or `None` if the arguments are valid. The check for an object is necessary because serde
+    /// can also read a struct from an array.
     fn violations(&self, arguments: &str) -> Option<String> {
         if !arguments.starts_with('{') {
-            return Some("they are not an object".to_owned());
+            return Some("`arguments` must be an object".to_owned());
         }
         let checked = self.input.as_ref()?;
         match serde_json::from_str(arguments) {
@@ -99,7 +101,8 @@ impl ToolEntry {
         }
     }
 
-    /// Calls the tool. Invalid arguments and failures of the handler become a result with `is_error`.
+    /// Calls the tool. If the arguments are invalid or the handler fails, the outcome is a result with
+    /// `is_error`.
     pub(crate) fn call(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<CallToolResult> {
         let arguments = arguments.map_or("{}", RawValue::get);
         let outcome = match self.violations(arguments) {
@@ -120,8 +123,8 @@ fn invalid_arguments(reason: &str) -> HandlerError {
     HandlerError::Failed(format!("invalid arguments: {}", start_of(reason)))
 }
 
-/// Converts a failure to a result. Structured content that violates the output schema is a bug of the server,
-/// and becomes an internal error.
+/// Converts [`HandlerError::Failed`] to a tool result. Structured content that violates the output schema
+/// is a bug of the server, so it becomes an internal error.
 fn settle(
     outcome: Result<CallToolResult, HandlerError>,
     output: Option<&CompiledSchema>,

@@ -1,10 +1,10 @@
-//! URI templates (RFC 6570, the forms `{name}` and `{+name}`), and their matching.
+//! Parsing and matching of URI templates (RFC 6570). Only the forms `{name}` and `{+name}` are supported.
 
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-/// A parsed template.
+/// A parsed URI template.
 #[derive(Clone, Debug)]
 pub(crate) struct UriTemplate {
     parts: Vec<Part>,
@@ -13,20 +13,21 @@ pub(crate) struct UriTemplate {
 #[derive(Clone, Debug)]
 enum Part {
     Literal(String),
-    /// `{name}`: any characters except `/`, `?` and `#`.
+    /// `{name}`: matches any characters except `/`, `?` and `#`.
     Segment(String),
-    /// `{+name}`: any characters.
+    /// `{+name}`: matches any characters.
     Rest(String),
 }
 
-/// The parameters of a URI that matched a template, percent-decoded.
+/// The parameters of a URI that matched a template. Their values are percent-decoded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UriParameters {
     uri: String,
     parameters: Vec<(String, String)>,
 }
 
-/// The template uses an unsupported form, has unbalanced braces, or has two adjacent expressions.
+/// The error for an invalid URI template: it has an unsupported form, unbalanced braces, or two adjacent
+/// expressions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidUriTemplate;
 
@@ -35,15 +36,15 @@ impl UriParameters {
         Self { uri, parameters: Vec::new() }
     }
 
-    /// Returns the whole URI.
+    /// Returns the whole URI that the client requested.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
     /// Returns the parameter `name`, or an empty string if the template has no such parameter.
     ///
-    /// The value can be any text, because it is percent-decoded: even the value of `{name}` can be `../x`. A
-    /// handler that builds a file path from it must check it first.
+    /// The value can be any text, because it is percent-decoded. Even the value of `{name}` can be `../x`.
+    /// A handler must check the value before it builds a file path from the value.
     pub fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(parameter, _)| parameter == name).map_or("", |(_, value)| value)
     }
@@ -76,7 +77,7 @@ impl UriTemplate {
         Ok(Self { parts })
     }
 
-    /// Returns the parameters if `uri` matches.
+    /// Returns the parameters if `uri` matches the template.
     pub(crate) fn matches(&self, uri: &str) -> Option<UriParameters> {
         let mut parameters = Vec::new();
         let mut rest = uri;
@@ -102,8 +103,9 @@ impl UriTemplate {
     }
 }
 
-/// Splits `rest` into the value of an expression and the remaining text. `next` is always a literal. The last
-/// literal of the template must match the end of the URI, even if it also occurs earlier.
+/// Splits `rest` into the value of an expression and the text after the value. `next` is the literal after
+/// the expression. The last literal of the template must match the end of the URI, even if the literal also
+/// occurs earlier.
 fn split<'u>(rest: &'u str, next: Option<&Part>, is_last: bool) -> Option<(&'u str, &'u str)> {
     let Some(Part::Literal(literal)) = next else { return Some((rest, "")) };
     let end = if is_last { rest.strip_suffix(literal.as_str())?.len() } else { rest.find(literal.as_str())? };

@@ -1,27 +1,28 @@
-//! Subscriptions to changes of the server.
+//! Subscriptions of clients to changes of the server.
 //!
-//! Each subscription has a set of pending changes. A change that is already pending is not added again. So a
-//! client that does not read its notifications needs no more memory than a client that does.
+//! Each subscription has a set of pending changes. A change that is already pending is not added again. So
+//! the subscription of a client that does not read needs no more memory than other subscriptions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A change of the server. In the sort order, the lists come before all resources.
+/// A change of the server. A subscription reports its changes in the order of this type: changes of lists
+/// before changes of resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
-    /// The list of tools.
+    /// The list of tools has changed.
     Tools,
-    /// The list of prompts.
+    /// The list of prompts has changed.
     Prompts,
-    /// The list of resources.
+    /// The list of resources has changed.
     Resources,
-    /// The content of the resource with this URI.
+    /// The content of the resource with this URI has changed.
     Resource(Arc<str>),
 }
 
-/// All subscriptions of a server.
+/// All subscriptions to changes of type `C`.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes<C = Change>(Arc<Mutex<Subscribers<C>>>);
 
@@ -31,7 +32,7 @@ struct Subscribers<C> {
     all: HashMap<u64, Arc<Subscriber<C>>>,
 }
 
-/// A subscription to some changes. It ends when this value is dropped.
+/// A subscription to some changes. Dropping this value ends the subscription.
 #[derive(Debug)]
 pub struct Subscription<C = Change> {
     changes: Changes<C>,
@@ -49,14 +50,15 @@ struct Subscriber<C> {
 struct State<C> {
     wanted: BTreeSet<C>,
     noted: BTreeSet<C>,
-    /// Number of wanted changes that have names, and the total length of the names in bytes.
+    /// Number of wanted changes that have a name.
     named: usize,
+    /// Total length of the names of the wanted changes, in bytes.
     bytes: usize,
 }
 
-/// A change that clients subscribe to.
+/// A type of changes that clients can subscribe to.
 pub trait ChangeKey: Clone + Ord {
-    /// Returns the name of the changed object, if there can be many objects of its kind.
+    /// Returns the name of the changed object. Returns `None` for a change of a list.
     fn name(&self) -> Option<&str>;
 }
 
@@ -67,7 +69,8 @@ impl<C> Default for Changes<C> {
 }
 
 impl<C: ChangeKey> Changes<C> {
-    /// Begins a subscription. Returns `None` if `wanted` exceeds the limits for one subscription.
+    /// Starts a subscription to the changes in `wanted`. Returns `None` if the changes exceed the limits
+    /// for one subscription.
     pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = C>) -> Option<Subscription<C>> {
         let mut state = State { wanted: BTreeSet::new(), noted: BTreeSet::new(), named: 0, bytes: 0 };
         if !wanted.into_iter().all(|change| state.add(change)) {
@@ -100,7 +103,7 @@ impl<C> Changes<C> {
 }
 
 impl<C: ChangeKey> Subscription<C> {
-    /// Marks all wanted changes as pending, as if they had just happened.
+    /// Marks all changes of the subscription as pending, as if they had just happened.
     pub fn note_everything(&self) {
         let mut state = self.subscriber.lock();
         let State { wanted, noted, .. } = &mut *state;
@@ -109,7 +112,7 @@ impl<C: ChangeKey> Subscription<C> {
         self.subscriber.notify.notify_one();
     }
 
-    /// Marks `change` as pending, if the subscription wants it.
+    /// Marks `change` as pending, if the subscription includes this change.
     pub fn note(&self, change: C) {
         let mut state = self.subscriber.lock();
         if state.wanted.contains(&change) && state.noted.insert(change) {
@@ -118,10 +121,11 @@ impl<C: ChangeKey> Subscription<C> {
         }
     }
 
-    /// Returns the next pending change, and waits for one if necessary.
+    /// Returns the next pending change. Waits if no change is pending.
     ///
     /// # Cancel safety
-    /// No change is lost.
+    ///
+    /// Dropping the future loses no change.
     pub(crate) async fn next(&self) -> C {
         loop {
             if let Some(change) = self.subscriber.lock().noted.pop_first() {
@@ -131,13 +135,12 @@ impl<C: ChangeKey> Subscription<C> {
         }
     }
 
-    /// Adds `change` to the subscription. Returns `false` if that would exceed the limits for one
-    /// subscription.
+    /// Adds `change` to the subscription. Returns `false` if the subscription would exceed its limits.
     pub fn add(&self, change: C) -> bool {
         self.subscriber.lock().add(change)
     }
 
-    /// Removes `change` from the subscription. Returns `true` if the subscription contained it.
+    /// Removes `change` from the subscription. Returns `true` if the subscription contained this change.
     pub fn remove(&self, change: &C) -> bool {
         let mut state = self.subscriber.lock();
         state.noted.remove(change);
@@ -176,7 +179,7 @@ impl ChangeKey for Change {
     }
 }
 
-/// A subscription to tasks uses their ids as names.
+/// In a subscription to tasks, the name of a change is the id of the task.
 impl ChangeKey for Arc<str> {
     fn name(&self) -> Option<&str> {
         Some(self)
@@ -198,8 +201,8 @@ impl<C> Drop for Subscription<C> {
 /// Maximum number of resources or tasks in one subscription.
 const NAMED_MAX: usize = 1000;
 
-/// Maximum total length of the names in one subscription, in bytes. The server keeps them as long as the
-/// subscription lasts.
+/// Maximum total length of the names in one subscription, in bytes. The server stores the names until the
+/// subscription ends.
 const NAMES_BYTES_MAX: usize = 256 << 10;
 
 #[cfg(test)]

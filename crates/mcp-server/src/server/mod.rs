@@ -1,4 +1,4 @@
-//! MCP servers: their name, their tools, resources and prompts, and changes of these at run time.
+//! MCP servers: construction, registration of tools, resources and prompts, and changes at run time.
 
 mod changes;
 mod server_core;
@@ -30,9 +30,9 @@ pub use server_core::ServerCore;
 
 /// An MCP server. Clones refer to the same server.
 ///
-/// Methods that are named after the added item ([`tool`](Self::tool), [`resource`](Self::resource)) are for
-/// building a server. They panic if the item is invalid. Methods that begin with `add_` or `remove_` are for
-/// running servers, and notify the subscribed clients.
+/// Some methods have the name of the item that they add, such as [`tool`](Self::tool) and
+/// [`resource`](Self::resource). These methods are for building a server, and panic if the item is invalid.
+/// Methods that begin with `add_` or `remove_` are for running servers, and notify the subscribed clients.
 ///
 /// ```
 /// use thruway_mcp_server::McpServer;
@@ -50,34 +50,36 @@ pub struct McpServer {
     pub(crate) core: Arc<ServerCore>,
     /// The backend that answers requests.
     pub(crate) backend: Arc<dyn Backend>,
-    /// The handlers of this process. They are the backend unless the application provides another one.
+    /// The handlers of this process, which answer requests unless the application provides another backend.
     local: Arc<LocalBackend>,
 }
 
 impl McpServer {
-    /// Returns a server with this name and version. It offers nothing yet.
+    /// Returns a server with this name and version, and without any items.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::with_options(Implementation::new(name, version), McpServerOptions::default())
     }
 
-    /// Returns a server with a full description of itself and with options.
+    /// Returns a server with the description `info` and with these options.
     ///
     /// # Panics
-    /// The operating system provides no random bytes.
+    ///
+    /// Panics if the operating system provides no random bytes.
     pub fn with_options(info: Implementation, options: McpServerOptions) -> Self {
         Self::build(info, options, None)
     }
 
-    /// Returns a server that gets its answers from `backend`. Tools, resources and prompts that are added to
-    /// it have no effect.
+    /// Returns a server that gets its answers from `backend`. Tools, resources and prompts that the
+    /// application adds to this server have no effect.
     ///
     /// # Panics
-    /// The operating system provides no random bytes.
+    ///
+    /// Panics if the operating system provides no random bytes.
     pub fn with_backend(info: Implementation, options: McpServerOptions, backend: Arc<dyn Backend>) -> Self {
         Self::build(info, options, Some(backend))
     }
 
-    /// Returns the core of the server, for backends.
+    /// Returns the core of the server, which backends use.
     pub const fn core(&self) -> &Arc<ServerCore> {
         &self.core
     }
@@ -91,7 +93,8 @@ impl McpServer {
     /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`].
     ///
     /// # Panics
-    /// The offer is invalid, for example because of its schema.
+    ///
+    /// Panics if the offer is invalid, for example because of an invalid schema.
     #[must_use]
     pub fn with(self, offer: impl Offer) -> Self {
         expect(self.add(offer));
@@ -100,12 +103,14 @@ impl McpServer {
 
     /// Adds a tool.
     ///
-    /// The server reads the arguments as the handler's input type. The JSON Schema of that type is the input
-    /// schema of the tool unless `definition` has one. The server checks all arguments against the input
-    /// schema. The output schema is the schema of the [`Structured`](crate::Structured) content.
+    /// The server reads the arguments as the handler's input type. If `definition` has no input schema, the
+    /// JSON Schema of the input type becomes the input schema of the tool. The server checks all arguments
+    /// against the input schema. If `definition` has no output schema, the schema of the
+    /// [`Structured`](crate::Structured) content becomes the output schema.
     ///
     /// # Panics
-    /// A schema is invalid.
+    ///
+    /// Panics if a schema is invalid.
     #[must_use]
     pub fn tool<I, M>(self, definition: Tool, handler: impl Handler<I, CallToolResult, M>) -> Self
     where
@@ -115,18 +120,19 @@ impl McpServer {
         self
     }
 
-    /// Adds a tool that runs as a task: the server answers each call at once with a task id. The client
-    /// may disconnect, and fetches the result later. The handler differs from that of any other
-    /// [tool](Self::tool) in four points:
-    /// - Questions that it asks with its [`Context`](crate::Context) do not interrupt it. It does not run
-    ///   again after an answer.
-    /// - Its progress reports become the message of the task. Its log messages are not sent.
+    /// Adds a tool that runs as a task: the server answers each call at once with a task id. The client may
+    /// disconnect, and fetch the result later. The handler of such a tool differs from the handler of any
+    /// other [tool](Self::tool) in four points:
+    /// - Questions that the handler asks with its [`Context`](crate::Context) do not interrupt the handler.
+    ///   The handler does not run again after an answer.
+    /// - The handler's progress reports become the message of the task. The server does not send the
+    ///   handler's log messages.
     /// - The server drops the handler when the client cancels the task or the [time
     ///   limit](McpServerOptions::tasks) passes, not when the client disconnects.
-    /// - A handler that is not `async` is answered at once, without a task.
+    /// - If the handler is not `async`, the server answers at once, without a task.
     ///
-    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). `support` decides about calls from clients
-    /// without this extension.
+    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). If a client does not support this
+    /// extension, `support` decides if the tool runs without a task or the call gets an error.
     ///
     /// ```
     /// use thruway_mcp_server::{Context, McpServer, TaskSupport, schema::Tool};
@@ -141,7 +147,8 @@ impl McpServer {
     /// ```
     ///
     /// # Panics
-    /// A schema is invalid.
+    ///
+    /// Panics if a schema is invalid.
     #[must_use]
     pub fn task_tool<I, M>(
         self,
@@ -156,11 +163,12 @@ impl McpServer {
         self
     }
 
-    /// Requires all of `scopes` in the caller's token for calls of `tool`.
+    /// Rejects calls of `tool` if the caller's token lacks some of `scopes`.
     ///
-    /// Over Streamable HTTP, this needs an endpoint with [authorization](crate::McpEndpoint::authorize):
-    /// without it, no caller has any scope. Callers over stdio or in this process have all scopes. The tool
-    /// may be added before or after this call. The name of a nonexistent tool has no effect.
+    /// Over HTTP, this requirement needs an endpoint with [authorization](crate::McpEndpoint::authorize).
+    /// Without authorization, callers over HTTP have no scopes. Callers over stdio or in this process have
+    /// all scopes. The application may add the tool before or after this call. The name of a nonexistent
+    /// tool has no effect.
     #[must_use]
     pub fn require_scopes<T: Into<String>>(
         self,
@@ -175,8 +183,8 @@ impl McpServer {
         self
     }
 
-    /// Adds a resource. The value that the handler returns becomes the content, with the URI and type of
-    /// `definition`.
+    /// Adds a resource. The value that the handler returns becomes the content of the resource. The URI and
+    /// the media type come from `definition`.
     #[must_use]
     pub fn resource<I: From<UriParameters>, M>(
         self,
@@ -187,10 +195,11 @@ impl McpServer {
         self
     }
 
-    /// Adds the resources that match a URI template.
+    /// Adds a resource template. The handler reads all resources with URIs that match the template.
     ///
     /// # Panics
-    /// The template is invalid, or has expressions other than `{name}` and `{+name}`.
+    ///
+    /// Panics if the template is invalid, or has expressions other than `{name}` and `{+name}`.
     #[must_use]
     pub fn resource_template<I: From<UriParameters>, M>(
         self,
@@ -202,7 +211,7 @@ impl McpServer {
     }
 
     /// Adds a prompt. The server reads the arguments as the handler's input type. If `definition` names no
-    /// arguments, the properties of that type become the arguments.
+    /// arguments, the properties of the input type become the arguments.
     #[must_use]
     pub fn prompt<I, M>(self, definition: Prompt, handler: impl Handler<I, GetPromptResult, M>) -> Self
     where
@@ -212,7 +221,8 @@ impl McpServer {
         self
     }
 
-    /// Adds a completion of `argument` for the prompt or resource template named `of`.
+    /// Adds a handler that completes `argument` of a prompt or a resource template. `of` is the name of the
+    /// prompt, or the URI template.
     #[must_use]
     pub fn completion<M>(
         self,
@@ -229,8 +239,8 @@ impl McpServer {
         self
     }
 
-    /// Wraps all handlers in `layer`, including handlers that are added later. The layer that was added last
-    /// gets a call first.
+    /// Wraps all handlers in `layer`, including handlers that are added later. The layer that was added
+    /// last gets each call first.
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Self {
         let layer: Arc<dyn Layer> = Arc::new(layer);
@@ -238,18 +248,21 @@ impl McpServer {
         self
     }
 
-    /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`]. Replaces items of the same name.
+    /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`]. Replaces items with the same
+    /// names.
     ///
     /// # Errors
-    /// The offer is invalid, for example because of its schema.
+    ///
+    /// Returns an error if the offer is invalid, for example because of an invalid schema.
     pub fn add(&self, offer: impl Offer) -> Result<(), RegistrationError> {
         offer.offer(self)
     }
 
-    /// Adds a tool. Replaces a tool of the same name.
+    /// Adds a tool, or replaces the tool with the same name.
     ///
     /// # Errors
-    /// A schema is invalid.
+    ///
+    /// Returns an error if a schema is invalid.
     pub fn add_tool<I, M>(
         &self,
         definition: Tool,
@@ -263,10 +276,11 @@ impl McpServer {
         Ok(())
     }
 
-    /// Adds a tool that runs as a [task](Self::task_tool). Replaces a tool of the same name.
+    /// Adds a tool that runs as a [task](Self::task_tool), or replaces the tool with the same name.
     ///
     /// # Errors
-    /// A schema is invalid.
+    ///
+    /// Returns an error if a schema is invalid.
     pub fn add_task_tool<I, M>(
         &self,
         definition: Tool,
@@ -281,12 +295,12 @@ impl McpServer {
         Ok(())
     }
 
-    /// Removes a tool. Returns `true` if it existed.
+    /// Removes the tool `name`. Returns `true` if the server had this tool.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.take_out(&Change::Tools, |registry| registry.tools.remove(name))
     }
 
-    /// Adds a resource. Replaces a resource with the same URI.
+    /// Adds a resource, or replaces the resource with the same URI.
     pub fn add_resource<I: From<UriParameters>, M>(
         &self,
         definition: Resource,
@@ -296,15 +310,17 @@ impl McpServer {
         self.insert(&Change::Resources, |registry| registry.resources.insert(entry.clone()));
     }
 
-    /// Removes a resource. Returns `true` if it existed.
+    /// Removes the resource at `uri`. Returns `true` if the server had this resource.
     pub fn remove_resource(&self, uri: &str) -> bool {
         self.take_out(&Change::Resources, |registry| registry.resources.remove(uri))
     }
 
-    /// Adds the resources that match a URI template. Replaces an identical template.
+    /// Adds a resource template, or replaces the identical template. The handler reads all resources with
+    /// URIs that match the template.
     ///
     /// # Errors
-    /// The template is invalid, or has expressions other than `{name}` and `{+name}`.
+    ///
+    /// Returns an error if the template is invalid, or has expressions other than `{name}` and `{+name}`.
     pub fn add_resource_template<I: From<UriParameters>, M>(
         &self,
         definition: ResourceTemplate,
@@ -315,7 +331,7 @@ impl McpServer {
         Ok(())
     }
 
-    /// Adds a prompt. Replaces a prompt of the same name.
+    /// Adds a prompt, or replaces the prompt with the same name.
     pub fn add_prompt<I, M>(&self, definition: Prompt, handler: impl Handler<I, GetPromptResult, M>)
     where
         I: DeserializeOwned + JsonSchema + 'static,
@@ -324,24 +340,24 @@ impl McpServer {
         self.insert(&Change::Prompts, |registry| registry.prompts.insert(entry.clone()));
     }
 
-    /// Removes a prompt. Returns `true` if it existed.
+    /// Removes the prompt `name`. Returns `true` if the server had this prompt.
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.take_out(&Change::Prompts, |registry| registry.prompts.remove(name))
     }
 
-    /// Notifies the clients that subscribed to a resource of a change of its content.
+    /// Notifies all clients with a subscription to the resource at `uri` about a change of its content.
     pub fn resource_updated(&self, uri: &str) {
         self.core.announce(&Change::Resource(uri.into()));
     }
 
-    /// Adds an entry to the registry, and announces the change.
+    /// Adds an entry to the registry, and announces the change to subscribed clients.
     fn insert(&self, change: &Change, edit: impl FnMut(&mut Registry)) {
         self.local.change(edit);
         self.core.announce(change);
     }
 
-    /// Removes an entry from the registry, and announces the change. Returns `false` if there is no such
-    /// entry.
+    /// Removes an entry from the registry, and announces the change to subscribed clients. Returns `false`
+    /// if the registry has no such entry.
     fn take_out(&self, change: &Change, edit: impl FnMut(&mut Registry) -> bool) -> bool {
         let is_removed = self.local.change(edit);
         if is_removed {
@@ -351,8 +367,8 @@ impl McpServer {
     }
 }
 
-/// An item for [`McpServer::with`]: [a function with `#[tool]`](crate::tool), or a type that adds several
-/// items that belong together.
+/// One or several items that [`McpServer::with`] adds to a server. [A function with `#[tool]`](crate::tool)
+/// is an offer. Other types can offer several related items.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
@@ -381,15 +397,17 @@ impl McpServer {
     note = "`#[tool]` turns a function into a type with braces: write `.with(function_name {{}})`"
 )]
 pub trait Offer {
-    /// Adds the items to the server, with its methods that begin with `add`.
+    /// Adds the items to `server` with the methods of the server that begin with `add`.
     ///
     /// # Errors
-    /// An item is invalid.
+    ///
+    /// Returns an error if an item is invalid.
     fn offer(self, server: &McpServer) -> Result<(), RegistrationError>;
 }
 
 /// # Panics
-/// Registration failed.
+///
+/// Panics if the registration failed.
 #[track_caller]
 fn expect(outcome: Result<(), RegistrationError>) {
     if let Err(error) = outcome {

@@ -25,99 +25,118 @@ use crate::tasks::TaskOptions;
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct McpServerOptions {
-    /// Instructions for the model about the use of the server. Default: none.
+    /// Instructions for the model on how to use the server. Default: none.
     pub instructions: Option<String>,
     /// Maximum number of entries in one page of a list, at least 1. Default: 1000. Smaller pages need more
-    /// requests, larger ones need more memory.
+    /// requests, and larger pages need more memory.
     pub page_entries: usize,
-    /// Time for which clients may cache lists and resources, and permission for shared caches. Default: no
-    /// caching.
+    /// Time for which clients may cache lists and resources, and permission for shared caches to store
+    /// them. Default: no caching.
     pub cache: CacheHint,
-    /// Maximum duration of a handler. Default: 5 minutes. Then the call ends with an internal error.
+    /// Maximum duration of a handler. Default: 5 minutes. A call that takes longer ends with an internal
+    /// error.
     pub handler_timeout: Duration,
-    /// Limits on the duration, the retention and the number of tasks.
+    /// Limits on the duration, the retention time and the number of tasks.
     pub tasks: TaskOptions,
-    /// The key that authenticates the state which clients keep between the rounds of a request. Default: a
+    /// Key that authenticates the state that clients store between the rounds of a request. Default: a
     /// random key. Servers behind one load balancer need the same key.
     pub state_key: Option<[u8; 32]>,
-    /// Storage of clients of the legacy era over HTTP. Default: in sessions.
+    /// Use of sessions for clients of the legacy era over HTTP. Default: one session per client.
     pub legacy_sessions: LegacySessions,
-    /// Time until an unused session over HTTP ends. Default: 30 minutes. An open stream and a running call
-    /// use a session.
+    /// Time until an unused session over HTTP ends. Default: 30 minutes. A session with an open stream or a
+    /// running call is in use.
     pub session_idle: Duration,
     /// Maximum number of sessions over HTTP. Default: 10,000.
     ///
-    /// Each session needs up to 2 KiB of memory, plus the client's description of itself (64 KiB at most),
-    /// plus the events that its client may request again. These events need up to 64 KiB, and more within
-    /// [`in_flight_bytes_max`](Self::in_flight_bytes_max).
+    /// Each session needs up to 2 KiB of memory for its state, and up to 64 KiB for the client's
+    /// description of itself. A session also stores events that its client may request again. The events
+    /// need up to 64 KiB, and may need more if [`in_flight_bytes_max`](Self::in_flight_bytes_max) allows
+    /// it.
     ///
-    /// Beyond the maximum, a new session evicts another one. Sessions without any message after `initialize`
-    /// go first, then the idle session with the oldest last use. A session in use is never evicted: if all
-    /// are in use, `initialize` gets 503 with `Retry-After`. Streams of [`SseEndpoints`](crate::SseEndpoints)
-    /// count separately, with the same limits; they are always in use.
+    /// If the maximum is reached, a new session evicts another session. The server first evicts sessions
+    /// without any message after `initialize`, and then the idle session with the oldest last use. The
+    /// server never evicts a session in use. If all sessions are in use, `initialize` gets status 503 with
+    /// `Retry-After`.
+    ///
+    /// Streams of [`SseEndpoints`](crate::SseEndpoints) have the same limits, but count separately. An open
+    /// stream is always in use.
     pub sessions_max: usize,
     /// Maximum number of sessions of one caller with a token (see
-    /// [`authorize`](crate::McpEndpoint::authorize)). Default: 1000. Beyond it, a new session evicts sessions
-    /// of the same caller. Increase it for a token that many users share, such as the token of another
-    /// service.
+    /// [`authorize`](crate::McpEndpoint::authorize)). Default: 1000. If the maximum is reached, a new
+    /// session evicts another session of the same caller. Increase the value for a token that many users
+    /// share, such as the token of another service.
     pub sessions_per_principal_max: usize,
-    /// Maximum number of sessions of all callers without a token at one IPv4 address, or in one IPv6 network
-    /// of 64 bits. Default: 5000. With this default, one address never uses up
-    /// [`sessions_max`](Self::sessions_max), and users behind the NAT of an organization rarely reach the
-    /// limit. Beyond it, a new session evicts sessions of the same address.
+    /// Maximum number of sessions without a token from one IPv4 address, or from one IPv6 network of 64
+    /// bits. Default: 5000. If the maximum is reached, a new session evicts another session of the same
+    /// address.
     ///
-    /// Behind a gateway, all clients appear to have the gateway's address, and share its quota. Configure the
-    /// gateway as a trusted proxy ([`trusted_proxies`](thruway_server::Config::trusted_proxies)), or set this
-    /// option to `sessions_max`. Unix sockets have no quota. A [tower
-    /// service](crate::McpEndpoint::tower_service) without the addresses of its clients has none either.
+    /// With the default, one address never uses up [`sessions_max`](Self::sessions_max), and users behind
+    /// the NAT of an organization rarely reach the maximum.
+    ///
+    /// Behind a gateway, all clients appear to have the gateway's address, so this maximum applies to all
+    /// of them together. Configure the gateway as a trusted proxy
+    /// ([`trusted_proxies`](thruway_server::Config::trusted_proxies)), or set this option to
+    /// `sessions_max`. The maximum does not apply to Unix sockets. The maximum also does not apply to a
+    /// [tower service](crate::McpEndpoint::tower_service) that does not know the addresses of its clients.
     pub sessions_per_address_max: usize,
-    /// Maximum size of a message of a client in bytes, over every transport. Default: 4 MiB. Increase it for
-    /// tools with large arguments, such as files. Each connection can make the server buffer as many bytes. A
-    /// larger message gets an error: with the `id` of the request over stdio, with status 413 over HTTP.
+    /// Maximum size of a client's message in bytes, over every transport. Default: 4 MiB. Increase the
+    /// value for tools with large arguments, such as files. Each connection can make the server buffer this
+    /// number of bytes. The server rejects a larger message: over stdio with an error that has the
+    /// request's `id`, over HTTP with status 413.
     pub message_bytes_max: usize,
-    /// Maximum total size of all requests in progress, in bytes of their parameters, over every transport.
-    /// Default: 128 MiB. Beyond it, a request gets an error, over HTTP with status 503 and `Retry-After`.
+    /// Maximum total size of all requests in progress, over every transport. The size of a request is the
+    /// length of its parameters in bytes. Default: 128 MiB. The server rejects requests beyond the maximum,
+    /// over HTTP with status 503 and `Retry-After`.
     ///
-    /// Running [tasks](Self::tasks) count too, and so do calls of disconnected clients that may reconnect.
-    /// Calls of a bridge (`thruway_mcp_gateway::Bridge`) count while they wait for answers of their clients,
-    /// and messages while they wait in a stream of [`SseEndpoints`](crate::SseEndpoints). Requests smaller
-    /// than 4 KiB do not count.
+    /// These requests also count:
+    /// - Running [tasks](Self::tasks).
+    /// - Calls of disconnected clients that may reconnect.
+    /// - Calls of a bridge (`thruway_mcp_gateway::Bridge`) that wait for answers of their clients.
+    /// - Messages that wait in a stream of [`SseEndpoints`](crate::SseEndpoints).
     ///
-    /// A caller may use as many bytes as it leaves free for others: half of them if it is the only caller.
-    /// Callers are the same as for sessions: a token, an address or a network (see
+    /// Requests smaller than 4 KiB do not count.
+    ///
+    /// A caller may use at most half of the bytes that no other caller uses. So a single caller may use
+    /// half of all bytes. A caller is a token, an address or a network, as for the limits on sessions (see
     /// [`sessions_per_address_max`](Self::sessions_per_address_max)). Programs on the same machine may use
     /// all bytes.
     ///
-    /// A second limit of the same size applies to the events that sessions remember for clients that
-    /// reconnect (`Last-Event-ID`). Requests and events together may have twice as many bytes. Callers have
-    /// the same shares. Beyond the limit, a connected client still gets every event, but the server does not
-    /// remember the stream: a client that reconnects to it gets status 400. The first 4 KiB of each stream do
-    /// not count.
+    /// A second limit of the same size applies to the events that sessions store for clients that reconnect
+    /// (`Last-Event-ID`). So requests and events together may need twice as many bytes. Callers have the
+    /// same shares of both limits.
     ///
-    /// Increase it for tools with large arguments that many clients call at the same time. The server may
-    /// need several times as much memory, because handlers and bridges copy and parse arguments. A value
-    /// below [`message_bytes_max`](Self::message_bytes_max) has the effect of that value.
+    /// If the second limit is reached, a connected client still gets every event, but the server stops
+    /// storing the events of its stream. A client that reconnects to this stream gets status 400. The first
+    /// 4 KiB of each stream do not count.
+    ///
+    /// Increase the value for tools with large arguments that many clients call at the same time. The
+    /// server may need several times as much memory, because handlers and bridges copy and parse arguments.
+    /// For requests, a value below [`message_bytes_max`](Self::message_bytes_max) is raised to that value.
     pub in_flight_bytes_max: usize,
-    /// Answers every request over HTTP with an event stream, even if one JSON message is enough. Default: no.
-    /// Enable it for clients and intermediaries that support only event streams; it costs about 50 bytes for
-    /// each answer. A client that accepts only one of the formats gets that format in any case, unless the
-    /// handler sends messages before its answer.
+    /// Answers every request over HTTP with an event stream, even if one JSON message is enough. Default:
+    /// no. Enable this option for clients and intermediaries that support only event streams. An event
+    /// stream costs about 50 more bytes per answer.
+    ///
+    /// If a client accepts only one of the two formats, the server uses this format. But if the handler
+    /// sends messages before its answer, the answer is always an event stream.
     pub prefers_event_streams: bool,
-    /// Announces tools even if the server has none at the start. Default: no. Enable it if the server adds
-    /// its first tool later; otherwise earlier clients conclude that it never has tools.
+    /// Announces tools even if the server has no tools at the start. Default: no. Enable this option if the
+    /// server adds its first tool later. Otherwise, clients that connected earlier conclude that the server
+    /// never has tools.
     pub may_add_tools: bool,
-    /// Announces resources even if the server has none at the start. Default: no.
+    /// Announces resources even if the server has no resources at the start. Default: no.
     pub may_add_resources: bool,
-    /// Announces prompts even if the server has none at the start. Default: no.
+    /// Announces prompts even if the server has no prompts at the start. Default: no.
     pub may_add_prompts: bool,
 }
 
-/// Storage of clients of the legacy era over HTTP.
+/// Use of sessions for clients of the legacy era over HTTP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LegacySessions {
-    /// The server keeps a session for each client. Handlers can ask the client, and the client can subscribe.
+    /// The server keeps a session for each client. Handlers can ask the client questions, and the client
+    /// can subscribe to changes.
     Stateful,
-    /// The server keeps nothing. Each request is independent, and any of several servers may answer it.
+    /// The server keeps no sessions. Each request is independent, so any of several servers may answer it.
     Stateless,
 }
 

@@ -10,7 +10,7 @@ use super::McpServerOptions;
 use crate::authorization::Caller;
 use crate::shares::{Holder, LimitReached, Share, Shares};
 
-/// Counts the bytes of requests in progress. Other limits apply to the number of requests.
+/// Counts the bytes of requests in progress. Other limits restrict the number of requests.
 #[derive(Debug)]
 pub(crate) struct RequestBytes {
     shares: Arc<Shares>,
@@ -18,16 +18,18 @@ pub(crate) struct RequestBytes {
 }
 
 impl RequestBytes {
-    /// Returns the limit of a server. It is large enough for one request of the maximum size.
+    /// Returns the limit of a server. The limit is large enough for one request of the maximum size.
     pub(super) fn new(options: &McpServerOptions) -> Self {
         let max = options.in_flight_bytes_max.max(options.message_bytes_max);
         Self { shares: Shares::new(max), max }
     }
 
-    /// Counts the parameters of a request of `caller` until the returned share is dropped.
+    /// Counts the parameters of a request of `caller` until the returned share is dropped. Returns `None`
+    /// for a small request, which does not count against the limit.
     ///
     /// # Errors
-    /// The limit or the caller's share of it is reached.
+    ///
+    /// Returns an error if the limit, or the caller's share of this limit, is reached.
     pub(crate) fn hold(
         &self,
         caller: &Caller,
@@ -38,10 +40,12 @@ impl RequestBytes {
         if bytes < COUNTED_FROM { Ok(None) } else { self.hold_bytes(&caller.holder(), bytes) }
     }
 
-    /// Counts `bytes` bytes of `holder` until the returned share is dropped.
+    /// Counts `bytes` bytes of `holder` until the returned share is dropped. Returns `None` for a small
+    /// number of bytes, which does not count against the limit.
     ///
     /// # Errors
-    /// The limit or the holder's share of it is reached.
+    ///
+    /// Returns an error if the limit, or the holder's share of this limit, is reached.
     pub(crate) fn hold_bytes(&self, holder: &Holder, bytes: usize) -> Result<Option<Share>, Error> {
         if bytes < COUNTED_FROM {
             return Ok(None);
@@ -68,6 +72,6 @@ impl RequestBytes {
     }
 }
 
-/// Minimum size of a counted request, in bytes. A smaller request needs about as much memory for its handling
-/// as for its parameters, so the limits on the number of requests are enough.
+/// Minimum size of a request that counts, in bytes. Handling a smaller request needs about as much memory
+/// as its parameters. So the limits on the number of requests are enough for smaller requests.
 const COUNTED_FROM: usize = 4 << 10;

@@ -26,18 +26,19 @@ pub struct ServerCore {
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
     pub(crate) request_bytes: RequestBytes,
-    /// The limit on the bytes of events that sessions remember. It is separate from the limit on requests, so
-    /// remembered events never cause the rejection of a request.
+    /// The limit on the bytes of events that sessions store. This limit is separate from the limit on
+    /// requests, so stored events never cause the rejection of a request.
     pub(crate) event_bytes: Arc<Shares>,
     pub(crate) tasks: Tasks,
 }
 
 impl ServerCore {
     /// # Panics
-    /// The operating system provides no random bytes.
+    ///
+    /// Panics if the operating system provides no random bytes.
     pub(super) fn new(info: Implementation, options: McpServerOptions) -> Self {
         Self {
-            results: ResultWriter::new(&info).expect("plain data can be written"),
+            results: ResultWriter::new(&info).expect("the server description can be written as JSON"),
             changes: Changes::default(),
             state_key: options.state_key.map_or_else(StateKey::random, StateKey::new),
             sessions: Sessions::new(options.session_limits()),
@@ -49,32 +50,34 @@ impl ServerCore {
         }
     }
 
-    /// Returns the writer of results of the modern era, which adds the name and version of the server.
+    /// Returns the writer for results of the modern era. The writer adds the name and version of the server
+    /// to each result.
     pub const fn results(&self) -> &ResultWriter {
         &self.results
     }
 
-    /// Returns the key that authenticates values which clients keep between requests. Clients can read these
-    /// values.
+    /// Returns the key that authenticates values that clients store for the server between requests.
+    /// Clients can read these values.
     pub const fn state_key(&self) -> &StateKey {
         &self.state_key
     }
 
-    /// Sends a notification about `change` to all clients that subscribed to it.
+    /// Notifies all clients that subscribed to `change`.
     pub fn announce(&self, change: &Change) {
         self.changes.announce(change);
     }
 
-    /// Ends the sessions that were idle for too long.
+    /// Ends all sessions that were idle for too long.
     pub fn end_idle_sessions(&self) {
         self.sessions.sweep();
     }
 
-    /// Counts the bytes of a request until the returned value is dropped. Returns `None` for a small request,
-    /// which does not count.
+    /// Counts the bytes of a request until the returned share is dropped. Returns `None` for a small
+    /// request, which does not count against the limit.
     ///
     /// # Errors
-    /// All requests in progress, or those of this caller, have too many bytes.
+    ///
+    /// Returns an error if all requests in progress, or all requests of this caller, have too many bytes.
     pub fn hold_bytes_of(
         &self,
         caller: &Caller,

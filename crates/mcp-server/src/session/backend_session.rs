@@ -1,4 +1,4 @@
-//! The part of a session that belongs to the backend of its server.
+//! The state that a backend stores in a session.
 
 use std::any::Any;
 use std::fmt;
@@ -12,16 +12,16 @@ use tokio::time::Instant;
 
 use crate::dispatch::InterimMessage;
 
-/// State of a backend for one session of the legacy era. The session drops it at its end.
+/// State that a backend stores in one session of the legacy era. The session drops this state when it ends.
 pub trait BackendSession: Any + fmt::Debug + Send + Sync {
-    /// Handles a notification of the client. It must not block.
+    /// Handles a notification of the client. This method must not block.
     fn handle_notification(&self, notification: &Notification<'_>);
 
-    /// Returns the counter for messages that the client did not read.
+    /// Returns the counter for messages that were dropped because the client did not read them.
     fn dropped(&self) -> &Arc<DroppedMessages>;
 }
 
-/// Counts the messages that clients do not read, and logs them.
+/// Counts the messages that were dropped because clients did not read them. Logs the count.
 #[derive(Default, Debug)]
 pub struct DroppedMessages {
     count: AtomicU64,
@@ -34,8 +34,8 @@ impl DroppedMessages {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts dropped messages. Logs the count at most once per 10 seconds, because a client decides how many
-    /// messages are dropped.
+    /// Adds `messages` to the count of dropped messages. Logs the count at most once per 10 seconds,
+    /// because a client decides how many messages are dropped.
     pub fn note(&self, messages: u64, reason: &'static str) {
         if messages == 0 {
             return;
@@ -54,11 +54,12 @@ impl DroppedMessages {
     }
 }
 
-/// Shortest time between two log lines about dropped messages.
+/// Minimum time between two log lines about dropped messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Messages that wait for an event stream of their session. Each message goes to one stream only: the first
-/// that asks. The queue skips a question if no handler waits for its answer.
+/// A queue of messages that do not belong to a request of the client. Each message goes to one event stream
+/// only, the first stream that asks for a message. The session skips a question if no handler waits for its
+/// answer.
 #[derive(Default, Debug)]
 pub struct OutOfBandMessages(OnceLock<Queue>);
 
@@ -69,26 +70,27 @@ struct Queue {
 }
 
 impl OutOfBandMessages {
-    /// Returns the sender for such messages.
+    /// Returns a sender for the queue.
     pub fn outbox(&self) -> mpsc::Sender<InterimMessage> {
         self.queue().outbox.clone()
     }
 
-    /// Returns the next message, and waits for one if necessary.
+    /// Returns the next message. Waits if the queue is empty.
     ///
     /// # Cancel safety
-    /// No message is lost.
+    ///
+    /// Dropping the future loses no message.
     pub(super) async fn next(&self) -> Vec<u8> {
         let mut messages = self.queue().messages.lock().await;
         loop {
             match messages.recv().await {
-                // Only streams that can be resumed use the other variants.
+                // `Disconnect` is only for streams that clients can resume, so this queue ignores it.
                 Some(said) => {
                     if let Some(message) = said.into_message() {
                         return message;
                     }
                 }
-                // `self` keeps a sender, so the channel never closes.
+                // The queue keeps a sender, so the channel never closes.
                 None => return std::future::pending().await,
             }
         }
@@ -102,5 +104,5 @@ impl OutOfBandMessages {
     }
 }
 
-/// Maximum number of messages that wait for a stream. When the queue is full, senders wait.
+/// Maximum number of messages in the queue. If the queue is full, senders wait.
 const MESSAGES_MAX: usize = 16;

@@ -1,4 +1,4 @@
-//! Requests in progress that can be canceled.
+//! Requests in progress, and their cancellation.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thruway_mcp::schema::RequestId;
 use tokio::sync::Notify;
 
-/// Requests of one client, by their ids.
+/// The requests in progress of one client, by their ids.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct InFlight(Arc<Mutex<Requests>>);
 
 #[derive(Default, Debug)]
 struct Requests {
     by_id: HashMap<RequestId, Request>,
-    /// `true` once the client has disconnected. Requests that begin later are canceled at once.
+    /// `true` after the session or the connection has ended. Requests that begin later are canceled at
+    /// once.
     is_closed: bool,
 }
 
@@ -35,11 +36,11 @@ struct Cancellation {
 pub(crate) enum CancelCause {
     /// The client canceled the request and expects no answer.
     Client,
-    /// The session or the connection ended.
+    /// The session or the connection of the client ended.
     End,
 }
 
-/// A registered request. Dropping it removes the request from the table.
+/// A request that is registered as in progress. Dropping this guard removes the request from the table.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     all: InFlight,
@@ -48,7 +49,8 @@ pub(crate) struct InFlightGuard {
 }
 
 impl InFlight {
-    /// Registers a request as in progress. Returns `None` if a request with the same id is in progress.
+    /// Registers a request as in progress. Returns `None` if another request with the same id is in
+    /// progress.
     pub(crate) fn begin(&self, id: RequestId, is_subscription: bool) -> Option<InFlightGuard> {
         let cancellation = Arc::<Cancellation>::default();
         let mut requests = self.lock();
@@ -63,21 +65,21 @@ impl InFlight {
         Some(InFlightGuard { all: self.clone(), id, cancellation })
     }
 
-    /// Cancels a request on behalf of its client, if it is in progress.
+    /// Cancels the request `id` on behalf of its client, if this request is in progress.
     pub(crate) fn cancel(&self, id: &RequestId) {
         if let Some(request) = self.lock().by_id.get(id) {
             request.cancellation.cancel(CancelCause::Client);
         }
     }
 
-    /// Cancels all subscriptions: they do not end otherwise.
+    /// Cancels all subscriptions, because they do not end otherwise.
     pub(crate) fn cancel_subscriptions(&self) {
         for request in self.lock().by_id.values().filter(|request| request.is_subscription) {
             request.cancellation.cancel(CancelCause::End);
         }
     }
 
-    /// Cancels all requests, including those that begin later.
+    /// Cancels all requests in progress, and all requests that begin later.
     pub(crate) fn close(&self) {
         let mut requests = self.lock();
         requests.is_closed = true;
@@ -98,7 +100,7 @@ impl InFlight {
 
 impl Cancellation {
     fn cancel(&self, cause: CancelCause) {
-        // If the client canceled the request before the session ended, it still gets no answer.
+        // A request that the client canceled gets no answer, even if the session ends afterwards.
         if cause == CancelCause::Client {
             self.is_by_client.store(true, Ordering::Release);
         }

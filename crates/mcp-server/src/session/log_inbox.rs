@@ -1,4 +1,4 @@
-//! Log messages that belong to no request and wait for their client.
+//! A queue of log messages that do not belong to a request.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,26 +7,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-/// Log messages that belong to no request. They wait until a stream of their client takes them. If there are
-/// too many, the oldest one is dropped, because a client that does not read must not stop the server.
+/// A queue of log messages that do not belong to a request. The messages wait until an event stream of the
+/// client takes them. If the queue is full, the oldest message is dropped, because a client that does not
+/// read must not stop the server.
 #[derive(Default, Debug)]
 pub struct LogInbox {
     state: Mutex<State>,
     added: Notify,
-    /// `true` once a stream has asked for messages.
+    /// `true` after an event stream has asked for messages.
     had_reader: AtomicBool,
 }
 
 #[derive(Default, Debug)]
 struct State {
-    /// The parameters of the notifications, each on one line. All clients share them.
+    /// The parameters of the log notifications, each on one line. All clients share the memory of these
+    /// texts.
     messages: VecDeque<Arc<RawValue>>,
     bytes: usize,
 }
 
 impl LogInbox {
-    /// Adds a message. Returns the number of messages that were dropped for it, or 0 if no stream has ever
-    /// read messages.
+    /// Adds a message to the queue. Returns the number of older messages that were dropped to make space.
+    /// Returns 0 if no stream has ever asked for messages.
     pub fn push(&self, params: Arc<RawValue>) -> u64 {
         let mut state = self.state();
         state.bytes += params.get().len();
@@ -42,10 +44,11 @@ impl LogInbox {
         if self.had_reader.load(Ordering::Relaxed) { dropped } else { 0 }
     }
 
-    /// Returns the oldest message, and waits for one if necessary.
+    /// Returns the oldest message. Waits if the queue is empty.
     ///
     /// # Cancel safety
-    /// No message is lost.
+    ///
+    /// Dropping the future loses no message.
     pub(crate) async fn next(&self) -> Arc<RawValue> {
         self.had_reader.store(true, Ordering::Relaxed);
         loop {
@@ -65,10 +68,10 @@ impl LogInbox {
     }
 }
 
-/// Maximum number of messages that wait for their client.
+/// Maximum number of messages in the queue.
 const MESSAGES_MAX: usize = 4096;
 
-/// Maximum number of bytes that wait for their client. A single message may be larger.
+/// Maximum number of bytes in the queue. A single message may be larger.
 const BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

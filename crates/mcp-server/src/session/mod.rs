@@ -33,47 +33,47 @@ pub use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
 pub(crate) use table::{NoCapacity, SessionLimits, Sessions};
 
-/// The state of a client between its requests.
+/// The state of one client of the legacy era between its requests.
 #[derive(Debug)]
 pub struct Session {
-    /// The revision that client and server agreed on.
+    /// The protocol revision that the client and the server agreed on.
     pub revision: Revision,
-    /// The principal of the caller that owns the session, if callers are authenticated. Other callers cannot
-    /// use the session.
+    /// The unique name of the caller that owns the session, if callers are authenticated. Other callers
+    /// cannot use the session.
     owner: Option<String>,
-    /// The party that the session and all its memory count against.
+    /// The key for counting the session and its memory against limits.
     holder: Holder,
-    /// The client's name and version, as JSON. JSON needs no more memory than the client sent; parsed values
-    /// could need many times as much.
+    /// The client's name and version as JSON text. The text is not larger than the client's message, but
+    /// parsed values could be many times as large.
     client_info: Box<str>,
-    /// The client's capabilities, as JSON for the same reason.
+    /// The client's capabilities as JSON text, which needs less memory than parsed values.
     client_capabilities: Box<str>,
     /// The index of the log level in [`LoggingLevel::ALL`].
     log_level: AtomicU8,
     /// Requests of the server that the client has not answered yet.
     pub pending: Arc<PendingRequests>,
-    /// Changes that the client subscribed to.
+    /// The changes that the client subscribed to.
     pub subscription: Subscription,
-    /// Requests of the client in progress.
+    /// Requests of the client that are in progress.
     pub(crate) in_flight: InFlight,
-    /// Requests of the backend to the client that belong to no request of the client.
+    /// Messages of the backend that do not belong to a request of the client, such as questions.
     out_of_band: Option<OutOfBandMessages>,
-    /// Log messages of the backend that belong to no request of the client.
+    /// Log messages of the backend that do not belong to a request of the client.
     logs: LogInbox,
     /// Event streams that the client can resume.
     pub(crate) streams: Streams,
     /// Time of the last use, in nanoseconds.
     last_used: AtomicU64,
-    /// `true` once the client has sent a message besides `initialize`.
+    /// `true` after the client has sent a message other than `initialize`.
     is_confirmed: AtomicBool,
     is_ended: AtomicBool,
     ended: Notify,
-    /// State of the backend.
+    /// The state that the backend stores in this session, if any.
     backend: Option<Box<dyn BackendSession>>,
 }
 
-/// Keeps a session in use while a stream is open or a request is in progress. A session in use neither
-/// expires nor is evicted.
+/// Keeps a session in use while a stream is open or a request is in progress. A session in use does not
+/// expire, and the server does not evict it.
 #[derive(Debug)]
 pub(crate) struct InUse(Arc<Session>);
 
@@ -104,13 +104,14 @@ impl Session {
         }
     }
 
-    /// Adds the state of a backend to the session. The backend may then send messages outside of requests.
+    /// Adds the state of a backend to the session. The backend can then send messages that do not belong to
+    /// a request of the client.
     pub(crate) fn with_backend(self, state: Box<dyn BackendSession>) -> Self {
         let streams = Streams::with_dropped_count(state.dropped().clone());
         Self { out_of_band: Some(OutOfBandMessages::default()), backend: Some(state), streams, ..self }
     }
 
-    /// Returns the state of the backend, if it is of type `T`.
+    /// Returns the state of the backend, if it has the type `T`.
     pub fn backend<T: BackendSession>(&self) -> Option<&T> {
         let state: &dyn Any = self.backend.as_deref()?;
         state.downcast_ref()
@@ -123,21 +124,24 @@ impl Session {
         }
     }
 
-    /// Adds a log message that belongs to no request. Returns the number of older messages that were dropped.
+    /// Adds a log message that does not belong to a request. Returns the number of older messages that were
+    /// dropped to make space.
     pub fn note_log(&self, params: Arc<RawValue>) -> u64 {
         self.logs.push(params)
     }
 
-    /// Returns the queue for messages of the backend that belong to no request, if the session has backend
-    /// state.
+    /// Returns the queue for messages of the backend that do not belong to a request. Returns `None` if no
+    /// backend has stored state in the session.
     pub fn out_of_band(&self) -> Option<&OutOfBandMessages> {
         self.out_of_band.as_ref()
     }
 
-    /// Returns the next message of the backend that belongs to no request: a question or a log message.
+    /// Returns the next message of the backend that does not belong to a request of the client. The message
+    /// is a question or a log message.
     ///
     /// # Cancel safety
-    /// No message is lost.
+    ///
+    /// Dropping the future loses no message.
     pub(crate) async fn next_out_of_band(&self) -> Vec<u8> {
         let Some(out_of_band) = &self.out_of_band else { return std::future::pending().await };
         loop {
@@ -160,18 +164,19 @@ impl Session {
         Self { owner: caller.principal(), holder: caller.holder(), ..self }
     }
 
-    /// Limits the events that the session remembers. They count against `shares`.
+    /// Limits the events that the session stores for clients that reconnect. The events count against
+    /// `shares`.
     pub(crate) fn with_event_limit(mut self, shares: &Arc<Shares>) -> Self {
         self.streams.limit(shares.clone(), self.holder.clone());
         self
     }
 
-    /// Returns the party that the session and all its memory count against.
+    /// Returns the key for counting the session and its memory against limits.
     pub const fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// Returns the client's name and version, if they are readable.
+    /// Returns the client's name and version, if they can be parsed.
     pub fn client_info(&self) -> Option<Implementation> {
         serde_json::from_str(&self.client_info).ok()
     }
@@ -191,17 +196,17 @@ impl Session {
         &self.client_capabilities
     }
 
-    /// Returns the lowest level of log messages that the client wants.
+    /// Returns the minimum level of log messages that the client wants.
     pub fn log_level(&self) -> Option<LoggingLevel> {
         LoggingLevel::ALL.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
     }
 
-    /// Sets the lowest level of log messages that the client wants.
+    /// Sets the minimum level of log messages that the client wants.
     pub fn set_log_level(&self, level: LoggingLevel) {
         self.log_level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Ends the session: cancels its requests, and fails the handlers that wait for answers of the client.
+    /// Ends the session. Cancels all requests of the session, and fails all questions to the client.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
         self.ended.notify_waiters();
@@ -217,7 +222,8 @@ impl Session {
         }
     }
 
-    /// Records the time `now`, in nanoseconds, as the last use by the client.
+    /// Stores `now`, in nanoseconds, as the time of the last use by the client. Marks the session as
+    /// confirmed.
     fn note_use(&self, now: u64) {
         self.last_used.store(now, Ordering::Relaxed);
         self.is_confirmed.store(true, Ordering::Relaxed);
@@ -252,7 +258,7 @@ impl Drop for InUse {
     }
 }
 
-/// Serializes plain data, which cannot fail.
+/// Writes plain data as JSON text. Writing plain data cannot fail.
 fn to_json(data: &impl Serialize) -> Box<str> {
     serde_json::to_string(data).unwrap_or_default().into()
 }

@@ -1,4 +1,4 @@
-//! Event streams that clients can resume (`Last-Event-ID`).
+//! Event streams that clients can resume with `Last-Event-ID`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,19 +14,19 @@ use tokio::time::{Instant, timeout_at};
 use super::DroppedMessages;
 use crate::shares::{Holder, LimitReached, Share, Shares};
 
-/// The event streams that one session remembers.
+/// The event streams that one session stores for a client that reconnects.
 #[derive(Default, Debug)]
 pub(crate) struct Streams {
     inner: Mutex<Inner>,
-    /// Counts the messages that no reader took before they were forgotten.
+    /// Counts the messages that were discarded before a reader took them.
     dropped: Option<Arc<DroppedMessages>>,
-    /// Bytes of all streams, including forgotten streams that handlers still write to.
+    /// Bytes of all streams, including discarded streams to which handlers still write.
     bytes: Arc<AtomicUsize>,
-    /// The limit that the sessions of all callers share, if there is one.
+    /// The limit that all sessions share. `None` if the events of this session are not limited.
     limit: Option<Arc<EventBytes>>,
 }
 
-/// Counts the bytes of the events that the sessions of one caller remember.
+/// Counts the bytes of the events that the sessions of one caller store.
 #[derive(Debug)]
 struct EventBytes {
     shares: Arc<Shares>,
@@ -39,13 +39,13 @@ struct Inner {
     streams: VecDeque<Arc<EventStream>>,
 }
 
-/// The events of one stream that are still remembered.
+/// The stored events of one stream.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     number: u64,
     state: Mutex<State>,
     changed: Notify,
-    /// Notified when a reader has taken an event or was dropped.
+    /// Notified when a reader takes an event, is dropped, or is replaced by a new reader.
     read: Notify,
     /// Bytes of all streams of the session.
     session_bytes: Arc<AtomicUsize>,
@@ -53,10 +53,10 @@ pub(crate) struct EventStream {
     dropped: Option<Arc<DroppedMessages>>,
 }
 
-/// An event that was sent on a stream.
+/// An event of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    /// The position in the stream, starting at 1.
+    /// The position of the event in its stream, starting at 1.
     pub(crate) number: u64,
     pub(crate) kind: EventKind,
 }
@@ -67,7 +67,7 @@ pub(crate) enum EventKind {
     Message(Arc<[u8]>),
     /// The answer to the request. It is the last event of the stream.
     Answer(Arc<[u8]>),
-    /// The end of the connection. The client reconnects after this time for the following events.
+    /// The end of the HTTP response. The client reconnects after this time for the events that follow.
     Disconnect(Duration),
 }
 
@@ -76,31 +76,31 @@ struct State {
     events: VecDeque<Event>,
     last: u64,
     bytes: usize,
-    /// Number of bytes that count against the limit of all sessions.
+    /// Number of bytes of this stream that count against the limit of all sessions.
     counted: usize,
     share: Option<Share>,
-    /// `true` once that limit was reached. The stream then keeps events for its current reader only, and no
-    /// client can resume it.
+    /// `true` after the limit of all sessions was reached. The stream then stores only the events that its
+    /// current reader has not taken, and no client can resume it.
     is_forgotten: bool,
     is_ended: bool,
-    /// The number of the latest event that any reader has taken.
+    /// Number of the latest event that any reader has taken.
     taken: u64,
-    /// Number of messages that were forgotten before a reader took them.
+    /// Number of messages that were discarded before a reader took them.
     dropped: u64,
-    /// The connection that the stream is sent on. If there are several, only the latest counts: the client
-    /// opened it because the others broke.
+    /// The reader of the client's latest connection. Senders do not wait for older readers, because a
+    /// client opens a new connection after the previous connection broke.
     reader: Option<Pace>,
     last_reader: u64,
 }
 
-/// The progress of a reader.
+/// The position of a reader in the stream.
 #[derive(Debug)]
 struct Pace {
     reader: u64,
     last: u64,
 }
 
-/// A client that reads a stream. While a reader exists, the stream waits for it.
+/// A reader of a stream, for one connection of the client. A full stream waits for its current reader.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     stream: Arc<EventStream>,
@@ -108,7 +108,7 @@ pub(crate) struct StreamReader {
     last: u64,
 }
 
-/// Identifies an event of a session by its stream and its number.
+/// Identifies an event of a session: the number of the stream, and the number of the event in this stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EventId {
     pub(crate) stream: u64,
@@ -116,17 +116,17 @@ pub(crate) struct EventId {
 }
 
 impl Streams {
-    /// Returns the streams of a session that counts its dropped messages in `dropped`.
+    /// Returns an empty set of streams that counts dropped messages in `dropped`.
     pub(crate) fn with_dropped_count(dropped: Arc<DroppedMessages>) -> Self {
         Self { dropped: Some(dropped), ..Self::default() }
     }
 
-    /// Limits the events that are remembered. They count against `shares` as those of `holder`.
+    /// Limits the events that the session stores. The events count against `shares`, on behalf of `holder`.
     pub(super) fn limit(&mut self, shares: Arc<Shares>, holder: Holder) {
         self.limit = Some(Arc::new(EventBytes { shares, holder }));
     }
 
-    /// Begins a stream.
+    /// Begins a stream. If the session stores too many streams or bytes, discards the oldest streams.
     pub(crate) fn begin(&self) -> Arc<EventStream> {
         let mut inner = self.lock();
         inner.last += 1;
@@ -148,12 +148,12 @@ impl Streams {
         stream
     }
 
-    /// Forgets a stream that no client can resume, because none of its events was sent.
+    /// Discards a stream that no client can resume, because none of its events was sent.
     pub(crate) fn forget(&self, stream: &EventStream) {
         self.lock().streams.retain(|other| other.number != stream.number);
     }
 
-    /// Returns the stream if it is still remembered.
+    /// Returns the stream `number`, if the session stores it and a client can resume it.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<EventStream>> {
         let stream = self.lock().streams.iter().find(|stream| stream.number == number).cloned();
         stream.filter(|stream| !stream.lock().is_forgotten)
@@ -165,22 +165,24 @@ impl Streams {
 }
 
 impl EventBytes {
-    /// Takes `bytes` bytes from the limit.
+    /// Takes `bytes` bytes from the limit of all sessions.
     ///
     /// # Errors
-    /// The limit or the caller's share of it is reached.
+    ///
+    /// Returns an error if the limit, or the caller's share of this limit, is reached.
     fn take(&self, bytes: usize) -> Result<Option<Share>, LimitReached> {
         if bytes == 0 { Ok(None) } else { self.shares.take(&self.holder, bytes).map(Some) }
     }
 }
 
 impl EventStream {
-    /// Returns the id of event `event` of this stream.
+    /// Returns the id of the event with the number `event` in this stream.
     pub(crate) const fn id(&self, event: u64) -> EventId {
         EventId { stream: self.number, event }
     }
 
-    /// Returns a reader of the events after event `after`.
+    /// Returns a reader of the events after the event with the number `after`. The new reader replaces the
+    /// current reader.
     pub(crate) fn read_after(self: &Arc<Self>, after: u64) -> StreamReader {
         let mut state = self.lock();
         state.last_reader += 1;
@@ -193,9 +195,9 @@ impl EventStream {
 
     /// Adds an event.
     ///
-    /// Waits if the event would displace one that the current reader has not read. It waits for at most
-    /// `wait_left`, and reduces `wait_left` by the time that it waited. This bound keeps a slow reader from
-    /// blocking a handler forever.
+    /// Waits while the event would displace an event that the current reader has not read. The wait lasts
+    /// at most `wait_left`. Afterwards, `wait_left` is reduced by the duration of the wait. So a slow
+    /// reader cannot block a handler forever.
     pub(crate) async fn send(&self, kind: EventKind, wait_left: &mut Duration) {
         let end = Instant::now() + *wait_left;
         loop {
@@ -208,7 +210,8 @@ impl EventStream {
         self.push(kind);
     }
 
-    /// Returns `true` if an event of `bytes` bytes displaces no event that the current reader has not read.
+    /// Returns `true` if the stream has capacity for an event of `bytes` bytes. The stream has no capacity
+    /// if the event would displace an event that the current reader has not read.
     fn has_capacity(&self, bytes: usize) -> bool {
         let state = self.lock();
         let Some(pace) = &state.reader else { return true };
@@ -223,8 +226,9 @@ impl EventStream {
                 && session_bytes + bytes <= SESSION_BYTES_MAX)
     }
 
-    /// Adds an event. Forgets the oldest events of this stream if the stream, its session or all sessions
-    /// remember too many bytes.
+    /// Adds an event without waiting. If the stream or its session stores too many bytes, discards the
+    /// oldest events of this stream. If all sessions together store too many bytes, no client can resume
+    /// this stream anymore.
     pub(crate) fn push(&self, kind: EventKind) {
         let mut state = self.lock();
         state.last += 1;
@@ -251,8 +255,8 @@ impl EventStream {
         }
     }
 
-    /// Counts the events against the limit of all sessions. If the limit is reached, marks the stream as
-    /// forgotten.
+    /// Counts the events against the limit of all sessions. If the limit is reached, no client can resume
+    /// this stream anymore.
     fn count(&self, state: &mut State) {
         let counted = state.bytes - state.bytes % COUNTED_STEP;
         if let Some(limit) = &self.limit
@@ -272,8 +276,8 @@ impl EventStream {
         self.forget_read(state);
     }
 
-    /// Removes the events of a forgotten stream that its current reader has read, or all events if there is
-    /// no reader.
+    /// For a stream that no client can resume, discards the events that the current reader has read.
+    /// Discards all events if there is no reader.
     fn forget_read(&self, state: &mut State) {
         let last = state.reader.as_ref().map_or(u64::MAX, |pace| pace.last);
         while state.is_forgotten && state.events.front().is_some_and(|event| event.number <= last) {
@@ -305,10 +309,12 @@ impl EventStream {
         self.changed.notify_waiters();
     }
 
-    /// Returns the first event after event `event`. Returns `None` if the stream ended without one.
+    /// Returns the first event after the event with the number `event`. Waits for this event if necessary.
+    /// Returns `None` if the stream ends first.
     ///
     /// # Cancel safety
-    /// No event is lost.
+    ///
+    /// Dropping the future loses no event.
     async fn next_after(&self, event: u64) -> Option<Event> {
         loop {
             let changed = self.changed.notified();
@@ -334,7 +340,8 @@ impl StreamReader {
     /// Returns the next event without taking it. Returns `None` at the end of the stream.
     ///
     /// # Cancel safety
-    /// No event is lost.
+    ///
+    /// Dropping the future loses no event.
     pub(crate) async fn peek(&self) -> Option<Event> {
         self.stream.next_after(self.last).await
     }
@@ -342,7 +349,8 @@ impl StreamReader {
     /// Takes the next event. Returns `None` at the end of the stream.
     ///
     /// # Cancel safety
-    /// No event is lost.
+    ///
+    /// Dropping the future loses no event.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         let event = self.peek().await?;
         self.last = event.number;
@@ -357,7 +365,7 @@ impl StreamReader {
         Some(event)
     }
 
-    /// Returns the id of the event that was taken last.
+    /// Returns the id of the event that this reader took last.
     pub(crate) fn last_id(&self) -> EventId {
         self.stream.id(self.last)
     }
@@ -393,7 +401,7 @@ impl EventKind {
     }
 }
 
-/// Logs that the limit of all sessions is reached, at a limited rate.
+/// Logs that the limit of all sessions is reached. The rate of these log lines is limited.
 fn log_forgotten(refusal: LimitReached) {
     static LIMIT: LogLimit = LogLimit::new();
     let sessions = match refusal {
@@ -403,7 +411,7 @@ fn log_forgotten(refusal: LimitReached) {
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::warn!(
             suppressed,
-            "cannot keep an event stream for reconnection: the remembered events of {sessions} have \
+            "cannot keep an event stream for reconnection: the stored events of {sessions} have \
              too many bytes; increase `in_flight_bytes_max` to keep more"
         );
     }
@@ -424,28 +432,28 @@ impl FromStr for EventId {
     }
 }
 
-/// Maximum number of streams that a session remembers.
+/// Maximum number of streams that a session stores.
 const STREAMS_MAX: usize = 16;
 
-/// Maximum number of bytes of all older streams of a session when a new stream begins.
+/// Maximum number of bytes that the older streams of a session may have when a new stream begins.
 const STREAMS_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of events that a stream remembers.
+/// Maximum number of events that a stream stores.
 const EVENTS_MAX: usize = 256;
 
-/// Maximum number of events that wait for a client that reads the stream.
+/// Maximum number of events that wait for the current reader of a stream.
 const UNREAD_MAX: usize = 64;
 
-/// Maximum number of bytes that a stream remembers. A single event may be larger.
+/// Maximum number of bytes that a stream stores. A single event may be larger.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of bytes that all streams of a session remember, without the last event of each stream.
-/// Includes up to a thousand streams without a client, while their handlers continue. The limit
-/// of all sessions counts every event.
+/// Maximum number of bytes that all streams of a session store, without the last event of each stream. This
+/// includes up to a thousand streams that have no reader while their handlers continue. The limit of all
+/// sessions counts every event.
 const SESSION_BYTES_MAX: usize = 4 << 20;
 
-/// Step in which the bytes of a stream count against the limit of all sessions. Short answers do not reach
-/// one step, so they need no lock.
+/// Step size for counting the bytes of a stream against the limit of all sessions. Answers that are shorter
+/// than one step do not count, so they need no lock.
 const COUNTED_STEP: usize = 4 << 10;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The table of sessions of a server. It finds sessions by id, limits their number, and ends unused sessions.
 //!
-//! A flood of new sessions must not end the sessions of other callers. So each session counts against its
-//! [`Holder`], and a session in use is never evicted. Sessions without any message after `initialize` are
-//! evicted first.
+//! A caller that opens many sessions must not end the sessions of other callers. So each session counts
+//! against the limit of its [`Holder`], and a session in use is never evicted. Sessions without any message
+//! after `initialize` are evicted first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,54 +27,57 @@ pub(crate) struct SessionLimits {
     pub(crate) idle: Duration,
     /// Maximum number of sessions.
     pub(crate) max: usize,
-    /// Maximum number of sessions of one principal.
+    /// Maximum number of sessions of one caller with a token.
     pub(crate) per_principal_max: usize,
-    /// Maximum number of sessions of one address.
+    /// Maximum number of sessions of one address, or of one IPv6 network.
     pub(crate) per_address_max: usize,
 }
 
-/// All sessions are in use, or all sessions of the holder if its quota is used up.
+/// The error for a new session if a limit is reached and no session can be evicted, because all of them are
+/// in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoCapacity;
 
 #[derive(Default, Debug)]
 struct Table {
     slots: HashMap<Arc<str>, Arc<Slot>>,
-    /// All sessions.
+    /// The eviction order of all sessions.
     order: EvictionOrder,
-    /// The sessions of each holder. An entry is never empty.
+    /// The eviction orders of the sessions of each holder. Each order in the map contains at least one
+    /// session.
     holders: HashMap<Holder, EvictionOrder>,
-    /// The number of the newest eviction key.
+    /// The number in the newest eviction key.
     last_number: u64,
     /// Time of the last search for expired sessions, in nanoseconds.
     swept: u64,
 }
 
-/// A session in the table. If the session is idle, this slot has the only reference to it.
+/// A session in the table. While the session is idle, this slot has the only reference to the session.
 #[derive(Debug)]
 struct Slot {
     id: Arc<str>,
     session: Arc<Session>,
-    /// The position in both eviction orders.
+    /// The position of the session in both eviction orders: of all sessions, and of its holder.
     key: Mutex<EvictionKey>,
 }
 
-/// Sessions in the order of their eviction. A key describes its session at the time when the key was made. An
-/// eviction renews outdated keys when it finds them, so requests do not have to.
+/// Sessions in the order of their eviction. A key describes its session at the time when the key was made.
+/// Requests do not update keys. An eviction renews the outdated keys that it finds.
 #[derive(Default, Debug)]
 struct EvictionOrder {
     slots: BTreeMap<EvictionKey, Arc<Slot>>,
-    /// Evictions fail without a search until this time, in nanoseconds, because all sessions were in use.
+    /// Until this time, in nanoseconds, evictions fail without a search, because the last search found all
+    /// sessions in use.
     exhausted_until: u64,
 }
 
-/// The smallest key is evicted first: unconfirmed sessions before confirmed ones, then the session with the
-/// oldest last use.
+/// The session with the smallest key is evicted first. Unconfirmed sessions come before confirmed sessions.
+/// In both groups, the session with the oldest last use comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct EvictionKey {
     is_confirmed: bool,
     last_used: u64,
-    /// A unique number.
+    /// A unique number, so that all keys are different.
     number: u64,
 }
 
@@ -86,7 +89,7 @@ enum Evictable {
 }
 
 impl SessionLimits {
-    /// Returns the maximum number of sessions of `holder`, if it has a quota.
+    /// Returns the maximum number of sessions of `holder`. Returns `None` if this number is not limited.
     pub(crate) const fn quota(&self, holder: &Holder) -> Option<usize> {
         match holder {
             Holder::Principal(_) => Some(self.per_principal_max),
@@ -101,13 +104,16 @@ impl Sessions {
         Self { table: Mutex::default(), limits }
     }
 
-    /// Adds a session and returns its unguessable id. Ends an idle session if there are too many.
+    /// Adds a session and returns its unguessable id. If a limit on sessions is reached, ends an idle
+    /// session first.
     ///
     /// # Errors
-    /// There are too many sessions, and all of them are in use.
+    ///
+    /// Returns an error if a limit is reached and no session can be ended, because all of them are in use.
     ///
     /// # Panics
-    /// See [`unguessable_id`].
+    ///
+    /// Panics if the operating system provides no random bytes.
     pub(crate) fn insert(&self, session: Session) -> Result<Arc<str>, NoCapacity> {
         self.insert_at(nanoseconds(now()), session)
     }
@@ -123,12 +129,12 @@ impl Sessions {
         Ok(table.insert(session))
     }
 
-    /// Ends the sessions that were idle for too long.
+    /// Ends all sessions that were idle for too long.
     pub(crate) fn sweep(&self) {
         self.lock().end_overdue(self.limits.idle, nanoseconds(now()));
     }
 
-    /// Returns the session if it belongs to `owner` and has not ended. Marks the session as confirmed.
+    /// Returns the session `id` if it belongs to `owner` and has not ended. Marks the session as confirmed.
     pub(crate) fn find(&self, id: &str, owner: Option<&str>) -> Option<Arc<Session>> {
         self.find_at(nanoseconds(now()), id, owner)
     }
@@ -147,7 +153,7 @@ impl Sessions {
         Some(slot.session.clone())
     }
 
-    /// Ends a session. Returns `true` if `owner` has a session with this id.
+    /// Ends the session `id`. Returns `true` if `owner` had this session.
     pub(crate) fn remove(&self, id: &str, owner: Option<&str>) -> bool {
         self.find(id, owner).is_some() && self.lock().end(id)
     }
@@ -169,8 +175,8 @@ impl Table {
         id
     }
 
-    /// Ensures capacity for a session of `holder`. Returns `false` if all sessions that it could evict are in
-    /// use.
+    /// Makes space for a new session of `holder`. Returns `false` if a limit is reached and no session can
+    /// be evicted.
     fn evict_for(&mut self, holder: &Holder, limits: &SessionLimits, now: u64) -> bool {
         let held = self.holders.get(holder).map_or(0, |order| order.slots.len());
         if limits.quota(holder).is_some_and(|quota| held >= quota) {
@@ -179,20 +185,21 @@ impl Table {
         if self.slots.len() < limits.max || self.evict(None, Evictable::Unconfirmed, now) {
             return true;
         }
-        // A holder with more than its share evicts one of its own sessions. Otherwise, a flood below the
-        // quota would evict the idle sessions of all other holders.
+        // A holder with at least its share of all sessions evicts one of its own sessions first. Otherwise,
+        // many new sessions of one holder would evict the idle sessions of all other holders.
         let has_its_share = held * self.holders.len() >= limits.max;
         has_its_share && self.evict(Some(holder), Evictable::Idle, now)
             || self.evict(None, Evictable::Idle, now)
     }
 
-    /// Ends the first idle session of `holder`, or of any holder. Returns `false` if there is none.
+    /// Ends the first idle session of `holder`, or of any holder if `holder` is `None`. Returns `false` if
+    /// no session can be ended.
     fn evict(&mut self, holder: Option<&Holder>, evictable: Evictable, now: u64) -> bool {
         let Some(order) = self.order_of(holder) else { return false };
         if order.exhausted_until > now {
             return false;
         }
-        // The loop sees each key at most twice: when it is outdated, and after its renewal.
+        // The loop visits each key at most twice: first as an outdated key, and then after its renewal.
         for _ in 0..2 * order.slots.len() {
             let Some(first) = self.order_of(holder).and_then(|order| order.slots.values().next()).cloned()
             else {
@@ -231,7 +238,7 @@ impl Table {
         }
     }
 
-    /// Moves a session to its current position in both orders.
+    /// Moves a session to its current position in both eviction orders.
     fn renew_key(&mut self, slot: &Arc<Slot>) {
         let new = self.key_of(&slot.session);
         let old = std::mem::replace(&mut *slot.lock_key(), new);
@@ -251,7 +258,7 @@ impl Table {
         }
     }
 
-    /// Ends a session. Returns `true` if the table contained it.
+    /// Ends the session `id`. Returns `true` if the table contained this session.
     fn end(&mut self, id: &str) -> bool {
         let Some(slot) = self.slots.remove(id) else { return false };
         let key = slot.key();
@@ -277,8 +284,8 @@ impl Table {
 }
 
 impl Slot {
-    /// Returns `true` while a stream is open or a request is in progress: only then does another reference
-    /// exist.
+    /// Returns `true` while a stream of the session is open or a request is in progress. Only then does
+    /// another reference to the session exist.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.session) > 1
     }
@@ -299,8 +306,8 @@ impl Slot {
 /// Time between two searches for expired sessions, in nanoseconds.
 const SWEEP_PERIOD: u64 = 1_000_000_000;
 
-/// Time without another search after all sessions of an order were in use, in nanoseconds. A search visits
-/// every session and locks the table meanwhile.
+/// Time without a new search after a search has found all sessions in use, in nanoseconds. Evictions fail
+/// during this time. A search visits every session, and locks the table meanwhile.
 const EXHAUSTED_PERIOD: u64 = 100_000_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Standard input and output, for servers that clients start as child processes: one message per line. Also
-//! works for other pairs of streams, such as Unix domain sockets.
+//! The transport over standard input and output, for servers that clients start as child processes. Each
+//! line is one message. The transport also works over other pairs of streams, such as Unix domain sockets.
 
 mod standard_streams;
 mod serve;
@@ -17,53 +17,65 @@ use serve::serve;
 use standard_streams::{Input, Output};
 
 impl McpServer {
-    /// Serves one client over standard input and output. Returns when the client has closed the input and all
-    /// its requests are answered. Blocks the current thread and creates its own runtime.
+    /// Serves one client over standard input and output. Returns after the client has closed the input and
+    /// the server has answered all requests. Blocks the current thread, and creates its own tokio runtime.
     ///
     /// # Errors
-    /// The runtime cannot be created, or writing to the client fails.
+    ///
+    /// Returns an error if the runtime cannot be created, or if reading from the client or writing to it
+    /// fails.
     ///
     /// # Panics
-    /// The current thread is in a runtime already, for example in a `main` with `#[tokio::main]`.
+    ///
+    /// Panics if the current thread is already in a tokio runtime, for example in a `main` with
+    /// `#[tokio::main]`.
     pub fn serve_stdio(&self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async { serve(self.clone(), Input::stdin()?, Output::stdout()?).await })
     }
 
-    /// Serves one client over standard input and output in the current runtime, without blocking its thread.
+    /// Serves one client over standard input and output in the current tokio runtime, without blocking the
+    /// thread.
     ///
     /// # Errors
-    /// The errors of [`serve_stdio`](Self::serve_stdio).
+    ///
+    /// Returns an error if reading from the client or writing to it fails.
     ///
     /// # Panics
-    /// The caller is not in a tokio runtime.
+    ///
+    /// Panics if the caller is not in a tokio runtime.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future cancels all requests of the client.
     pub async fn serve_standard_streams(&self) -> io::Result<()> {
         serve(self.clone(), Input::stdin()?, Output::stdout()?).await
     }
 
-    /// Serves one client over a Unix domain socket, with one message per line. The permissions of the
+    /// Serves one client over a Unix domain socket. Each line is one message. The permissions of the
     /// socket's path decide which clients can connect.
     ///
     /// # Errors
-    /// Reading from the client or writing to it fails.
+    ///
+    /// Returns an error if reading from the client or writing to it fails.
     ///
     /// # Panics
-    /// The caller is not in a tokio runtime.
+    ///
+    /// Panics if the caller is not in a tokio runtime.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future cancels all requests of the client.
     pub async fn serve_unix_stream(&self, stream: UnixStream) -> io::Result<()> {
         let (input, output) = tokio::io::split(stream);
         serve(self.clone(), Input::Socket(input), Output::Socket(output)).await
     }
 
-    /// Returns a client of this server in the same process, without a port.
+    /// Returns a client of this server in the same process, without a network port.
     ///
     /// # Panics
-    /// The caller is not in a tokio runtime.
+    ///
+    /// Panics if the caller is not in a tokio runtime.
     pub fn connect(&self) -> LocalClient {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
         self.serve_pipe(far);

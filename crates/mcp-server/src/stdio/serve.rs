@@ -1,4 +1,4 @@
-//! Serves one client over a pair of streams.
+//! Serves one client over an input stream and an output stream.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::authorization::Caller;
 use crate::connection::Connection;
 use crate::server::McpServer;
 
-/// Serves a client until it has closed the input and all its requests are answered.
+/// Serves a client until the client has closed the input and the server has answered all requests.
 pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Output) -> io::Result<()> {
     let bytes_max = server.core.options.message_bytes_max;
     let (mut connection, mut messages) = Connection::new(server);
@@ -47,7 +47,7 @@ pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Outpu
     finish(connection, messages, &mut output).await
 }
 
-/// Sends the answers to the requests in progress.
+/// Sends the remaining answers after the end of the input.
 async fn finish(
     connection: Connection,
     mut messages: mpsc::Receiver<Vec<u8>>,
@@ -61,8 +61,8 @@ async fn finish(
     Ok(())
 }
 
-/// Handles the buffered lines until the answers are large enough to be sent. Returns `true` if more lines may
-/// be left.
+/// Handles the buffered lines until the answers are large enough to be sent. Returns `true` if more lines
+/// may be in the buffer.
 fn handle_lines(
     connection: &mut Connection,
     lines: &mut Lines,
@@ -83,7 +83,8 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
     match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => {}
         Line::Whole(line) => connection.handle_message(&Caller::Local, line, answers),
-        // The parser reports the line again at its end, with the id that the client needs for the error.
+        // The parser reports this line again at the end of the line. Only then does the parser know the
+        // request id for the error.
         Line::TooLong => {}
         Line::SkippedMessage(passed) => refuse_too_large(&passed, bytes_max, answers),
     }
@@ -92,8 +93,8 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
     }
 }
 
-/// Appends the error for a message that was too large. Notifications and responses get no error, because the
-/// client could not match it to a request.
+/// Appends the error for a message that was too large. Notifications and responses get no error, because
+/// the client could not match the error to a request.
 fn refuse_too_large(passed: &SkippedMessage, bytes_max: usize, answers: &mut Vec<u8>) {
     let id = match passed {
         SkippedMessage::Request(id) => Some(Id::from(id)),
@@ -112,6 +113,6 @@ fn append_line(answers: &mut Vec<u8>, message: Vec<u8>) {
     answers.push(b'\n');
 }
 
-/// Size of the answers, in bytes, after which they are sent before the next message is handled. Larger empty
-/// buffers are freed.
+/// Size of the answers, in bytes, at which the server sends them before it handles the next message. After
+/// sending, the server shrinks larger buffers to this size.
 const IDLE_BYTES_MAX: usize = 256 << 10;

@@ -11,15 +11,15 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-/// A source of bytes.
+/// The input stream of a client.
 pub(crate) enum Input {
-    /// A pipe. The reactor watches it.
+    /// A pipe, which the tokio reactor watches.
     Pipe(pipe::Receiver),
-    /// A socket. The reactor watches it.
+    /// A socket, which the tokio reactor watches.
     Socket(ReadHalf<UnixStream>),
     /// A pipe within the process.
     Memory(ReadHalf<DuplexStream>),
-    /// Any other file, such as a terminal. A thread reads it.
+    /// Any other file, such as a terminal. A separate thread reads the file.
     Thread(mpsc::Receiver<Vec<u8>>),
 }
 
@@ -28,8 +28,8 @@ impl Input {
         let stdin: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
         let kind = File::from(stdin.try_clone()?).metadata()?.file_type();
         if kind.is_fifo() {
-            // The pipe is opened again, because non-blocking mode would otherwise affect all processes that
-            // share it.
+            // Non-blocking mode affects all processes that share an open pipe. So the server opens the pipe
+            // again for its own use.
             let file = OpenOptions::new().read(true).open("/proc/self/fd/0")?;
             return pipe::Receiver::from_file(file).map(Self::Pipe);
         }
@@ -44,10 +44,12 @@ impl Input {
         Ok(Self::Thread(receiver))
     }
 
-    /// Appends the bytes that have arrived, and returns their number. Returns 0 at the end.
+    /// Appends the bytes that have arrived to `bytes`, and returns their number. Returns 0 at the end of
+    /// the input.
     ///
     /// # Cancel safety
-    /// No bytes are lost.
+    ///
+    /// Dropping the future loses no bytes.
     pub(crate) async fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         bytes.reserve(READ_BYTES);
         match self {
@@ -78,18 +80,18 @@ fn read_all(sender: &mpsc::Sender<Vec<u8>>) {
     }
 }
 
-/// The size of a pipe's buffer on Linux, in bytes.
+/// Number of bytes to read at once. A pipe on Linux has a buffer of this size.
 const READ_BYTES: usize = 64 << 10;
 
-/// A destination for bytes.
+/// The output stream of a client.
 pub(crate) enum Output {
-    /// A pipe. The reactor watches it.
+    /// A pipe, which the tokio reactor watches.
     Pipe(pipe::Sender),
-    /// A socket. The reactor watches it.
+    /// A socket, which the tokio reactor watches.
     Socket(WriteHalf<UnixStream>),
     /// A pipe within the process.
     Memory(WriteHalf<DuplexStream>),
-    /// Any other file, such as a terminal. Writing to it does not block for long.
+    /// Any other file, such as a terminal. Writing to the file does not block for long.
     File(File),
 }
 
@@ -111,7 +113,7 @@ impl Output {
         Ok(Self::File(file))
     }
 
-    /// Writes all bytes of `bytes`.
+    /// Writes all of `bytes`.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Pipe(pipe) => pipe.write_all(bytes).await,

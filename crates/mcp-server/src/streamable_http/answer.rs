@@ -1,4 +1,4 @@
-//! Answers to requests, independent of the HTTP engine.
+//! Answers to requests over Streamable HTTP, independent of the HTTP engine.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -18,13 +18,13 @@ use crate::dispatch::{CloseMessage, Status};
 use crate::http_response::{BodyBytes, WholeResponse, event};
 use crate::server::McpServer;
 
-/// An immediate or later answer.
+/// An answer, or a future that produces the answer.
 pub(super) enum Answer {
     Now(Answered),
     Later(Pin<Box<dyn Future<Output = Answered> + Send>>),
 }
 
-/// A complete answer, or an event stream.
+/// A complete response, or an event stream.
 pub(super) enum Answered {
     Whole(WholeResponse),
     Events(Events),
@@ -41,7 +41,7 @@ impl Answer {
 }
 
 impl Answer {
-    /// Converts the answer to an event stream, even if it is one message.
+    /// Converts the answer to an event stream, even if the answer is a single message.
     pub(super) fn into_event_stream(self) -> Self {
         match self {
             Self::Now(answered) => Self::Now(answered.into_event_stream()),
@@ -51,7 +51,8 @@ impl Answer {
 }
 
 impl Answered {
-    /// Rejections stay JSON: clients recognize them by their status.
+    /// Converts a response with status 200 to an event stream. Rejections stay JSON, because clients
+    /// recognize rejections by their status.
     fn into_event_stream(self) -> Self {
         match self {
             Self::Whole(response) if response.status == StatusCode::OK => {
@@ -78,7 +79,7 @@ impl WholeResponse {
     }
 }
 
-/// For Thruway's HTTP engine.
+/// Converts the answer for Thruway's HTTP engine.
 impl From<Answer> for thruway_server::Answer {
     fn from(answer: Answer) -> Self {
         match answer {
@@ -97,8 +98,8 @@ impl From<Answered> for Response {
     }
 }
 
-/// Returns the response for an event stream. When the server drains, it waits for streams that end on their
-/// own, and sends a final result to subscriptions.
+/// Returns the response for an event stream. A draining server waits for the end of finite streams, and
+/// sends a final result on subscriptions.
 fn response_of(mut events: Events) -> Response {
     let is_finite = events.is_finite();
     if let Some(close_message) = events.take_close_message() {
@@ -113,7 +114,8 @@ fn response_of(mut events: Events) -> Response {
     if is_finite { Response::finite_events(SILENCE_MAX, send) } else { Response::events(SILENCE_MAX, send) }
 }
 
-/// Returns the response for a subscription. The final result is sent only after the acknowledgment.
+/// Returns the response for a subscription. A draining server sends the final result only if it has sent
+/// the acknowledgment.
 fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
     let is_acknowledged = Rc::new(Cell::new(false));
     let result = {
@@ -141,12 +143,12 @@ impl From<Events> for Answered {
     }
 }
 
-/// Returns a message as a JSON response.
+/// Returns a JSON response with `message`, which is in a pooled buffer.
 pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
     json_response_of(status, BodyBytes::Pooled(message))
 }
 
-/// Returns a message in its own buffer as a JSON response.
+/// Returns a JSON response with `message`, which has its own buffer.
 pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
     json_response_of(status, BodyBytes::Owned(message))
 }
@@ -160,14 +162,14 @@ fn json_response_of(status: Status, message: BodyBytes) -> WholeResponse {
     }
 }
 
-/// Returns a rejection at the HTTP level: a status, and a JSON-RPC error with the same reason.
+/// Returns a rejection with an HTTP status. The body is a JSON-RPC error with the reason.
 pub(crate) fn json_error(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, None, &Error::new(ErrorCode::INVALID_REQUEST, reason));
     json_response(status, BodyBytes::Pooled(message))
 }
 
-/// Returns the rejection of a new session or stream while all are in use.
+/// Returns the 503 response to a request for a new session or stream if too many are in use.
 pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, id, &Error::internal(reason));
@@ -175,12 +177,12 @@ pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeRes
         .with_field("Retry-After", RETRY_AFTER_SECONDS)
 }
 
-/// Returns the rejection of a message larger than `bytes_max`.
+/// Returns the rejection of a message that is larger than `bytes_max` bytes.
 pub(super) fn too_large(bytes_max: usize) -> WholeResponse {
     json_error(StatusCode::CONTENT_TOO_LARGE, format!("the message is larger than {bytes_max} bytes"))
 }
 
-/// Returns the response to a request with an unreadable or incomplete body.
+/// Returns the response to a request with a body that is too large, unreadable or incomplete.
 pub(crate) fn unreadable(error: ContentError, bytes_max: usize) -> Response {
     match error {
         ContentError::TooLarge => too_large(bytes_max).into(),
@@ -211,20 +213,21 @@ pub(super) fn method_not_allowed() -> WholeResponse {
         .with_field("Allow", "POST, GET, DELETE")
 }
 
-/// `X-Accel-Buffering` keeps nginx from delaying events.
+/// The headers of an event stream. `X-Accel-Buffering` prevents nginx from delaying events.
 const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
     "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
 );
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// Seconds after which a rejected client should try again. Sessions and streams often last long.
+/// Seconds after which a rejected client should try again. Sessions and streams often last long, so a quick
+/// retry would rarely succeed.
 const RETRY_AFTER_SECONDS: &str = "10";
 
-/// Time without an event after which a stream sends a keep-alive comment.
+/// Time without an event after which the server sends a keep-alive comment on a stream.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// A request to the endpoint without its body, and its caller.
+/// The metadata and the caller of a request to the endpoint, without the request body.
 pub(super) struct Incoming<'a> {
     pub(super) server: &'a McpServer,
     pub(super) method: Method<'a>,
@@ -233,7 +236,8 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Returns the rejection of a caller without all of `scopes`. `error` is the body with the reason.
+    /// Returns the rejection of a caller that lacks some of `scopes`. `error` is the body, which contains
+    /// the reason.
     pub(super) fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {
         self.caller.forbid(json(Status::Ok, error), scopes)
     }

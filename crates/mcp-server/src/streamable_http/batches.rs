@@ -18,8 +18,8 @@ use crate::dispatch::{Exchange, Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::session::{EventKind, InFlightGuard, InUse, Session};
 
-/// Answers a batch. Each request gets an answer, and the answers are one array. `batch` contains the messages
-/// of `body`.
+/// Answers a batch. `batch` contains the messages of `body`. The answer is one array with the answers to
+/// all requests, or an event stream.
 pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&RawValue>, Error>) -> Answer {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     if is_modern(version) {
@@ -63,8 +63,8 @@ pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&Ra
     }
 }
 
-/// Returns the answers to a batch as events. Handlers may send messages before their answers, so the answers
-/// are separate events. The immediate answers come first.
+/// Returns the answers to a batch as an event stream. The first event contains the immediate answers. Each
+/// later answer is a separate event, because handlers may send messages before their answers.
 fn batch_as_events(
     session: Arc<Session>,
     answers: &[Vec<u8>],
@@ -89,7 +89,7 @@ fn batch_as_events(
 enum Handled {
     Accepted,
     Now,
-    /// The answer follows later. In a session, the client can cancel the request.
+    /// The exchange produces the answer later. In a session, the guard lets the client cancel the request.
     Later(Exchange, Option<InFlightGuard>),
 }
 
@@ -151,7 +151,7 @@ fn answer_request(
     Handled::Now
 }
 
-/// Returns the rejection of a batch in a revision without batches.
+/// Returns the rejection of a batch in a revision that does not support batches.
 fn unexpected_batch() -> WholeResponse {
     let mut output = PooledBuffer::take();
     write_error(

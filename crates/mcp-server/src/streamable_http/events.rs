@@ -1,4 +1,4 @@
-//! Answers that are event streams.
+//! Event streams that answer HTTP requests.
 
 use thruway_server::Event;
 
@@ -6,22 +6,24 @@ use crate::dispatch::{CloseMessage, Exchange, Outgoing, change_notification};
 use crate::http_response::event;
 use crate::session::{EventId, EventKind, InUse, StreamReader};
 
-/// The events of one answer. They are produced on demand: a handler does not run ahead of its stream.
+/// The events of one answer, which are produced on demand.
 pub(super) enum Events {
-    /// The answer to a request of the modern era. If the client disconnects, the exchange is dropped.
+    /// The answer to a request of the modern era. If the client disconnects, the server cancels the
+    /// request.
     Exchange {
-        /// The event that is already available.
+        /// A message that is available already.
         first: Option<Outgoing>,
         exchange: Exchange,
-        /// The final result of a subscription, which has no end otherwise.
+        /// The final result of a subscription, which the server sends when it drains.
         close_message: Option<CloseMessage>,
     },
     /// The remaining events of a stream that the client can resume.
     Replay(Replay),
-    /// The messages of a session that belong to no request.
+    /// The messages of a session that do not belong to a request.
     Standalone {
         session: InUse,
-        /// `true` if the stream must begin with an event id, from which the client can resume.
+        /// `true` if the stream must begin with an event id. The client can later resume the stream from
+        /// this id.
         is_to_be_primed: bool,
     },
 }
@@ -36,7 +38,7 @@ pub(super) struct Replay {
 }
 
 impl Events {
-    /// Returns the remaining events of a stream.
+    /// Returns the remaining events of the stream that `reader` reads.
     pub(super) const fn replay(reader: StreamReader, session: InUse, is_to_be_primed: bool) -> Self {
         Self::Replay(Replay { reader, _session: session, is_to_be_primed, is_over: false })
     }
@@ -44,7 +46,8 @@ impl Events {
     /// Returns the next event, or `None` at the end.
     ///
     /// # Cancel safety
-    /// Not cancel safe: an event may be lost. Poll the same future to its end.
+    ///
+    /// Dropping the future may lose an event. Poll the same future until it completes.
     pub(super) async fn next(&mut self) -> Option<Event> {
         match self {
             Self::Exchange { first, exchange, .. } => loop {
@@ -70,12 +73,13 @@ impl Events {
         }
     }
 
-    /// Takes the final result, if the events are a subscription.
+    /// Takes the final result out of the events, if they belong to a subscription.
     pub(super) const fn take_close_message(&mut self) -> Option<CloseMessage> {
         if let Self::Exchange { close_message, .. } = self { close_message.take() } else { None }
     }
 
-    /// Returns `true` if the events end on their own.
+    /// Returns `true` if the stream of events is finite. Returns `false` if the events continue until the
+    /// client disconnects, the session ends or the server drains.
     pub(super) const fn is_finite(&self) -> bool {
         match self {
             Self::Exchange { close_message, .. } => close_message.is_none(),
@@ -107,11 +111,12 @@ impl Replay {
     }
 }
 
-/// Returns an event without a message. Its id lets the client resume after it.
+/// Returns an event that has an id but no message. The client can resume the stream after this id.
 fn only_id(id: EventId) -> Event {
     Event::data("").with_id(&id.to_string())
 }
 
-/// The first event id of the standalone stream. The session keeps pending changes until they are sent, so a
-/// client that resumes with this id misses nothing.
+/// The first event id of the standalone stream, which carries the messages that do not belong to a request.
+/// The session keeps pending changes until they are sent. So a client that resumes with this id misses
+/// nothing.
 const STANDALONE_EVENT_ID: &str = "0-0";

@@ -1,9 +1,10 @@
-//! Protection against DNS rebinding. A page in a browser can send requests to servers on the user's machine,
-//! with a name that resolves to it. But it cannot forge `Host` and `Origin`.
+//! Protection against DNS rebinding. In such an attack, a web page in a browser sends requests to a server
+//! on the user's machine. The page uses a host name that resolves to this machine. But the page cannot
+//! forge the headers `Host` and `Origin`.
 
 use thruway_message::{Authority, FieldLines};
 
-/// The hosts that requests to an endpoint may name.
+/// The hosts that the headers `Host` and `Origin` of a request may name.
 #[derive(Clone, Debug)]
 pub(super) enum Guard {
     /// This machine and the listed hosts.
@@ -35,7 +36,8 @@ impl Guard {
     }
 }
 
-/// Returns the host and port of `scheme://host[:port]`. The origin `null` of opaque pages belongs to no host.
+/// Returns the host and port of an origin `scheme://host[:port]`. Returns `None` for other origins, such as
+/// the origin `null` of opaque pages.
 fn origin_host(origin: &[u8]) -> Option<&[u8]> {
     let rest = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"))?;
     Some(rest)

@@ -1,5 +1,5 @@
-//! Streamable HTTP: one endpoint accepts messages by POST. It answers with JSON, or with events if a handler
-//! sends messages before its answer.
+//! Streamable HTTP: one endpoint accepts messages by POST. The endpoint answers with JSON, or with an event
+//! stream if a handler sends messages before its answer.
 
 mod guard;
 mod post;
@@ -29,8 +29,9 @@ pub(crate) use post::{is_json, unsupported_media_type};
 
 /// The MCP endpoint of a server. Mount it in a router at `/mcp` or any other path.
 ///
-/// The endpoint rejects requests that name another host than this machine, because a page in a browser could
-/// send them (DNS rebinding). Use [`allow_host`](Self::allow_host) for the public names of the server.
+/// By default, the endpoint rejects requests if `Host` or `Origin` names a host other than this machine.
+/// Such a request may come from a web page in a browser (DNS rebinding). Use
+/// [`allow_host`](Self::allow_host) for the public names of the server.
 ///
 /// ```
 /// use thruway_mcp_server::McpServer;
@@ -60,22 +61,24 @@ impl McpServer {
 }
 
 impl McpEndpoint {
-    /// Allows requests to `host` and from pages of `host`. `host` is a name or an address without a port.
+    /// Allows requests to `host`, and requests from web pages of `host`. `host` is a name or an address
+    /// without a port.
     #[must_use]
     pub fn allow_host(mut self, host: impl AsRef<str>) -> Self {
         Arc::make_mut(&mut self.endpoint).guard.allow(host.as_ref());
         self
     }
 
-    /// Requires a token from every caller.
+    /// Requires a token from every caller. `authorization` verifies the tokens.
     #[must_use]
     pub fn authorize(mut self, authorization: Authorization) -> Self {
         Arc::make_mut(&mut self.endpoint).authorization = Some(authorization);
         self
     }
 
-    /// Allows requests to any host and from any page. Use it only for endpoints that require credentials or
-    /// that are public. Otherwise any web page can use the server through a visitor's browser.
+    /// Allows requests to any host and from any web page. Use this method only for endpoints that require
+    /// credentials or that are public. Otherwise, any web page can use the server through a visitor's
+    /// browser.
     #[must_use]
     pub fn allow_any_host(mut self) -> Self {
         Arc::make_mut(&mut self.endpoint).guard = Guard::Open;
@@ -106,7 +109,8 @@ impl Handler for McpEndpoint {
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server, method, fields, caller };
             let answer = handle(&incoming, &content);
-            // The handler has copied the data that it needs, and may take long.
+            // The handler has copied the data that it needs and may run for a long time, so the body is
+            // freed here.
             drop(content);
             match answer {
                 Answer::Now(answered) => answered.into(),
@@ -124,7 +128,8 @@ impl McpEndpoint {
     /// Returns the caller of a request with these headers from `address`.
     ///
     /// # Errors
-    /// The request is not allowed. The error is the response with the reason.
+    ///
+    /// Returns the response that rejects the request, if the request is not allowed.
     pub(crate) fn admit(
         &self,
         fields: FieldLines<'_>,
@@ -135,8 +140,8 @@ impl McpEndpoint {
 }
 
 impl Endpoint {
-    /// Returns the caller of a request with these headers from `address`. Must be called before any part of
-    /// the request is stored.
+    /// Returns the caller of a request with these headers from `address`. The server must call this method
+    /// before it stores any part of the request.
     fn admit(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, WholeResponse> {
         if !self.guard.allows(fields) {
             return Err(json_error(
@@ -159,7 +164,7 @@ impl Endpoint {
     }
 }
 
-/// Answers a request to the endpoint. `content` is its body.
+/// Answers a request to the endpoint. `content` is the body of the request.
 fn handle(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     match incoming.method {
         Method::Post => post::handle(incoming, content),

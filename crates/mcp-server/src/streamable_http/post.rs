@@ -1,4 +1,4 @@
-//! Messages that arrive by POST.
+//! Messages that clients send by POST.
 
 use thruway_mcp::content_types::{AcceptedFormats, is_media_type};
 use thruway_mcp::json_rpc::{self, Message, Request, write_error};
@@ -52,9 +52,9 @@ fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     }
 }
 
-/// Returns a tool call if the header announces one. Tool calls are the most frequent messages, so they are
-/// parsed in one pass. Backends that forward requests need the original text of the parameters and disable
-/// this.
+/// Returns the tool call in `content`, if the header `Mcp-Method` announces a tool call. Tool calls are the
+/// most frequent messages, so this function parses them in one pass. Returns `None` if the backend needs
+/// the original text of the parameters, because this function does not keep this text.
 fn call_of_tool<'a>(incoming: &Incoming<'_>, content: &'a [u8]) -> Option<(Request<'a>, Params<'a>)> {
     let method = incoming.fields.field("mcp-method")?;
     if method != methods::TOOLS_CALL || incoming.server.backend.needs_params_text() {
@@ -100,14 +100,14 @@ fn dispatch(
     }
 }
 
-/// Returns the final result of a subscription, if the request begins one.
+/// Returns the final result of a subscription, if `request` begins a subscription.
 fn close_message(incoming: &Incoming<'_>, request: &Request<'_>) -> Option<CloseMessage> {
     (request.method == methods::SUBSCRIPTIONS_LISTEN)
         .then(|| CloseMessage::new(incoming.server.core.clone(), request.id.to_owned()))
 }
 
-/// Returns the answer of an exchange. If messages precede the answer, it is an event stream. If the client
-/// disconnects, the exchange is dropped.
+/// Returns the answer of an exchange. The answer is an event stream if other messages precede it. If the
+/// client disconnects, the server cancels the request.
 fn later(mut exchange: Exchange, close_message: Option<CloseMessage>) -> Answer {
     Answer::later(async move {
         match exchange.next().await {

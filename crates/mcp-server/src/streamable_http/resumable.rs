@@ -1,5 +1,5 @@
-//! Handlers in sessions. Each runs in its own task, and its messages go into a stream that the client can
-//! resume.
+//! Handlers in sessions over HTTP. Each handler runs in its own tokio task, and writes its messages to a
+//! stream that the client can resume.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::dispatch::{Exchange, InterimMessage, Outgoing, Status};
 use crate::http_response::WholeResponse;
 use crate::session::{CancelCause, Event, EventId, EventKind, EventStream, InFlightGuard, InUse, Session};
 
-/// Answers a request of the legacy era. In a session, the handler continues after the client disconnects,
-/// because the client may resume the stream.
+/// Answers a request of the legacy era. In a session, the handler continues after the client has
+/// disconnected, because the client may resume the stream.
 pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_>) -> Answer {
     let Some(session) = session else {
         return Answer::later(async move {
@@ -48,22 +48,22 @@ pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: 
                 let is_to_be_primed = session.revision.primes_event_streams();
                 Events::replay(reader, InUse::new(session), is_to_be_primed).into()
             }
-            // The client canceled the request. HTTP still needs a response, and a response to a request must
-            // have a body.
+            // The client canceled the request. Its POST still needs a response, and this response must have
+            // a body.
             None => json_of(Status::Ok, canceled(&id, "the client canceled the request")).into(),
         }
     })
 }
 
-/// Returns the answer to a canceled request.
+/// Returns the answer to a canceled request: an error with `reason`.
 fn canceled(id: &RequestId, reason: &'static str) -> Vec<u8> {
     let mut message = Vec::new();
     write_error(&mut message, Some(&id.into()), &Error::internal(reason));
     message
 }
 
-/// Registers a request as in progress. The number is limited, because handlers continue when clients
-/// disconnect.
+/// Registers a request as in progress. A session may have only a limited number of such requests, because
+/// handlers continue after clients have disconnected.
 pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlightGuard, Error> {
     if session.in_flight.len() >= IN_FLIGHT_MAX {
         return Err(Error::internal(
@@ -80,8 +80,9 @@ pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlight
     session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
 }
 
-/// Spawns a task for a handler, which keeps its session in use. The handler's messages go into a stream. If
-/// the session ends first, the stream gets an error as the answer, so that the client does not wait forever.
+/// Spawns a task that runs a handler and keeps the session in use. The task writes the handler's messages
+/// to `stream`. If the session ends first, the task writes an error as the answer, so that the client does
+/// not wait forever.
 pub(super) fn spawn(
     mut exchange: Exchange,
     in_flight: InFlightGuard,
@@ -115,7 +116,8 @@ pub(super) fn spawn(
     });
 }
 
-/// Ends a stream when the last of its writers is dropped.
+/// Ends a stream when it is dropped. All writers of a stream share one such value, so the last writer ends
+/// the stream.
 pub(super) struct EndsStream(Arc<EventStream>);
 
 impl EndsStream {
@@ -130,7 +132,7 @@ impl Drop for EndsStream {
     }
 }
 
-/// Returns the answers of several handlers, and discards their other messages.
+/// Returns the answers of several handlers. Discards the other messages of these handlers.
 pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     poll_fn(|cx| {
@@ -150,7 +152,7 @@ pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
     answers
 }
 
-/// Resumes a stream after an event.
+/// Resumes a stream after the event `id`.
 pub(super) fn take_up(session: Arc<Session>, id: EventId) -> Answer {
     match session.streams.find(id.stream) {
         Some(stream) => Answer::now(Events::replay(stream.read_after(id.event), InUse::new(session), false)),
@@ -158,18 +160,19 @@ pub(super) fn take_up(session: Arc<Session>, id: EventId) -> Answer {
     }
 }
 
-/// The status is not 404, because 404 means that the session has ended.
+/// Returns the rejection of an unknown `Last-Event-ID`. The status is not 404, because 404 means that the
+/// session has ended.
 pub(super) fn no_such_event() -> WholeResponse {
     json_error(
         StatusCode::BAD_REQUEST,
-        "cannot resume the stream: `Last-Event-ID` names no event that the server \
-         remembers for this session",
+        "cannot resume the stream: `Last-Event-ID` does not name an event that the server \
+         stores for this session",
     )
 }
 
 /// Maximum number of requests in progress in one session.
 const IN_FLIGHT_MAX: usize = 1000;
 
-/// Maximum total time for which a handler waits for a client that reads its stream slowly. After that, the
-/// stream drops events.
+/// Maximum total time for which a handler waits for a client that reads its stream slowly. After this time,
+/// the stream discards events that the client has not read.
 const WAIT_MAX: Duration = Duration::from_mins(5);

@@ -1,4 +1,4 @@
-//! The legacy era over HTTP: sessions, from `initialize` to DELETE.
+//! Sessions of the legacy era over HTTP, from `initialize` to DELETE.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
 use crate::session::{EventId, InUse, Session};
 
-/// Answers a request by POST.
+/// Answers a request of the legacy era that arrived by POST.
 pub(super) fn handle_request(
     incoming: &Incoming<'_>,
     version: Option<&str>,
@@ -65,7 +65,8 @@ fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: Pooled
     json(Status::Ok, output).with_field(SESSION_ID, &*id)
 }
 
-/// Returns the session of a request, and its revision.
+/// Returns the session that a request names, and the revision of the session. A stateless server has no
+/// sessions.
 pub(super) fn session_of(
     incoming: &Incoming<'_>,
     version: Option<&str>,
@@ -76,7 +77,7 @@ pub(super) fn session_of(
         Some(Err(_)) => return Err(json_error(StatusCode::BAD_REQUEST, "unsupported protocol version")),
     };
     if incoming.server.core.options.legacy_sessions == LegacySessions::Stateless {
-        // Clients of 2025-03-26 do not send a revision.
+        // Clients of revision 2025-03-26 do not send the header `MCP-Protocol-Version`.
         return Ok((None, version.unwrap_or(Revision::R20250326)));
     }
     let id = session_id(incoming)?;
@@ -101,13 +102,14 @@ fn session_id<'a>(incoming: &Incoming<'a>) -> Result<&'a str, WholeResponse> {
         ));
     };
     if ids.next().is_some() {
-        // An intermediary that routes by this header might use the other value.
+        // An intermediary that routes requests by this header might use the other value.
         return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is present twice"));
     }
     Ok(id)
 }
 
-/// Answers GET with a stream of the server's own messages, or with the events that a client has missed.
+/// Answers GET with an event stream. The stream contains the messages that do not belong to a request, or
+/// the events that the client has missed.
 pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     if incoming.server.core.options.legacy_sessions == LegacySessions::Stateless {
         return Answer::now(method_not_allowed());
@@ -124,7 +126,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     };
     if let Some(last) = incoming.fields.field("last-event-id") {
         match last.as_str().and_then(|last| last.parse().ok()) {
-            // The standalone stream remembers no events: it just continues.
+            // The standalone stream stores no events, so it continues with the next message.
             Some(EventId { stream: 0, .. }) => {}
             Some(id) => return take_up(session, id),
             None => return Answer::now(no_such_event()),
@@ -135,7 +137,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     Answer::now(Events::Standalone { session, is_to_be_primed })
 }
 
-/// Ends a session.
+/// Ends the session that a DELETE request names.
 pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
     if incoming.fields.field(SESSION_ID).is_none() {
         return method_not_allowed();

@@ -21,7 +21,8 @@ use super::events::Events;
 use super::{Endpoint, McpEndpoint, handle};
 use crate::http_response::{BodyBytes, WholeResponse};
 
-/// An [`McpEndpoint`] as a tower service. Clones refer to the same endpoint. It is always ready.
+/// An [`McpEndpoint`] as a tower service. Clones refer to the same endpoint. The service is always ready
+/// for a request.
 #[derive(Clone, Debug)]
 pub struct McpService {
     endpoint: Arc<Endpoint>,
@@ -35,9 +36,9 @@ enum Source {
     Events(EventBody),
 }
 
-/// Events, with a keep-alive comment after a time without events.
+/// The body of an event stream. The body contains a keep-alive comment after a time without events.
 struct EventBody {
-    /// The next event and the rest, or `None` at the end.
+    /// The next event and the events after it. `None` at the end of the stream.
     next: Option<NextEvent>,
     silence: Pin<Box<Sleep>>,
 }
@@ -46,7 +47,7 @@ type NextEvent = Pin<Box<dyn Future<Output = (Option<Event>, Events)> + Send>>;
 
 impl McpEndpoint {
     /// Returns this endpoint as a tower service, for an application on another HTTP engine. The application
-    /// needs a tokio runtime with time enabled.
+    /// needs a tokio runtime with enabled timers.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;
@@ -55,7 +56,7 @@ impl McpEndpoint {
     /// ```
     ///
     /// [Session limits per address](crate::McpServerOptions::sessions_per_address_max) work only if each
-    /// request has a [`ClientAddr`] among its extensions. A middleware of axum can add it:
+    /// request has a [`ClientAddr`] among its extensions. A middleware of axum can add the address:
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -117,7 +118,7 @@ where
     let content = collect(body, server.core.options.message_bytes_max).await?;
     let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
     let answer = handle(&incoming, &content);
-    // The handler has copied the data that it needs, and may take long.
+    // The handler has copied the data that it needs and may run for a long time, so the body is freed here.
     drop(content);
     match answer {
         Answer::Now(answered) => Ok(answered),
@@ -133,8 +134,8 @@ struct Fields {
 }
 
 impl Fields {
-    /// Returns the field lines of a request. Adds `Host` if the HTTP version transmits the authority
-    /// elsewhere (RFC 9113 §8.3.1). Returns `None` if they are too long.
+    /// Returns the field lines of a request. Adds the field `Host` if the HTTP version transmits the
+    /// authority elsewhere (RFC 9113 §8.3.1). Returns `None` if the field lines are too long.
     fn of(parts: &Parts) -> Option<Self> {
         let mut fields = Self::default();
         for (name, value) in &parts.headers {
@@ -166,10 +167,11 @@ impl Fields {
     }
 }
 
-/// Reads the whole body.
+/// Reads the whole body of a request.
 ///
 /// # Errors
-/// The body is larger than `bytes_max`, or ends too early.
+///
+/// Returns a rejection if the body is larger than `bytes_max`, or if it ends too early.
 async fn collect<B: Body>(body: B, bytes_max: usize) -> Result<Vec<u8>, WholeResponse> {
     let mut body = pin!(body);
     let mut content = Vec::new();
@@ -197,7 +199,7 @@ fn to_http(answered: Answered) -> http::Response<McpBody> {
                 BodyBytes::Owned(bytes) => bytes.into(),
             };
             let mut response = http::Response::new(McpBody(Source::Bytes(bytes)));
-            // All statuses of this crate are valid in the `http` crate.
+            // The `http` crate accepts all statuses that this crate uses.
             *response.status_mut() = http::StatusCode::from_u16(whole.status.as_u16()).unwrap_or_default();
             append(response.headers_mut(), &whole.field_lines);
             response

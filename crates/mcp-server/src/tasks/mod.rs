@@ -1,8 +1,8 @@
-//! Tasks: calls that continue after their answer. The extension `io.modelcontextprotocol/tasks` of 2026-07-28
-//! (SEP-2663).
+//! Tasks: tool calls that continue after the server has answered with a task id. Tasks are the extension
+//! `io.modelcontextprotocol/tasks` of revision 2026-07-28 (SEP-2663).
 //!
-//! A task drives the future of a handler independently of the handler's request. This module does not answer
-//! requests; `dispatch/tasks.rs` does.
+//! A task polls the future of a handler independently of the request that started the handler. This module
+//! does not answer requests. `dispatch/tasks.rs` answers them.
 //!
 //! ```text
 //!   Called ──▶ Beginning         the call is still a request, and may end as one
@@ -13,7 +13,7 @@
 //!     ▼            ▼             the task has ended: the handler is dropped
 //!   Completed | Failed | Cancelled
 //! ```
-//! The store removes a task in any state at the end of its time to live.
+//! The store removes a task at the end of its time to live, in any state.
 
 // settings
 mod options;

@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// // Calls of clients that support tasks become tasks at once. Other clients wait for the answer.
 /// let report = TaskSupport::OPTIONAL;
-/// // The server rejects other clients. The handler decides when the task begins, because it asks first.
+/// // The server rejects other clients. The handler asks questions first, and then begins the task.
 /// let purchase = TaskSupport::REQUIRED.begun_by_handler();
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,16 +33,16 @@ pub(crate) enum Start {
 }
 
 impl TaskSupport {
-    /// Clients without support for tasks wait for the answer. The [timeout of all
-    /// handlers](crate::McpServerOptions::handler_timeout) applies to them.
+    /// Calls of clients that support tasks become tasks. Other clients wait for the answer, within the
+    /// [timeout of all handlers](crate::McpServerOptions::handler_timeout).
     pub const OPTIONAL: Self = Self { clients: Clients::All, start: Start::AtOnce };
 
-    /// The server rejects calls of clients without support for tasks. Use it for tools that take too long for
-    /// an open request.
+    /// The server rejects calls of clients that do not support tasks. Use this value for tools that take
+    /// too long for an open request.
     pub const REQUIRED: Self = Self { clients: Clients::OnlyWithTasks, start: Start::AtOnce };
 
-    /// Lets the handler turn the call into a task, with [`Context::begin_task`](crate::Context::begin_task).
-    /// The handler may also answer without a task.
+    /// Lets the handler decide when the call becomes a task. For this, the handler calls
+    /// [`Context::begin_task`](crate::Context::begin_task). The handler may also answer without a task.
     #[must_use]
     pub const fn begun_by_handler(self) -> Self {
         Self { start: Start::WhenHandlerSays, ..self }
@@ -57,27 +57,30 @@ impl TaskSupport {
     }
 }
 
-/// Limits on the duration, the retention and the number of tasks. The server keeps tasks in memory: they end
-/// with the process.
+/// Limits on the duration, the retention time and the number of tasks. The server stores tasks in memory,
+/// so they end with the process.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
-    /// Time for which a task is kept after its start. Default: 1 hour. A longer time lets clients reconnect
-    /// later, but tasks occupy [`tasks_max`](Self::tasks_max) for longer.
+    /// Time for which the server keeps a task after its start. Default: 1 hour. With a longer time, clients
+    /// can reconnect later, but tasks count against [`tasks_max`](Self::tasks_max) for longer.
     pub ttl: Duration,
-    /// Maximum duration of a task, including the time that its client takes to answer questions. Default: 30
-    /// minutes, at most [`ttl`](Self::ttl). Then the task fails.
+    /// Maximum duration of a task, including the time that the client takes to answer questions. Default:
+    /// 30 minutes, and never longer than [`ttl`](Self::ttl). A task that takes longer fails.
     pub timeout: Duration,
-    /// Time between two polls of a client, as a hint for clients. Default: 1 second. A shorter time costs
-    /// more requests, a longer time delays results.
+    /// Time between two polls of a client, which the server suggests to clients. Default: 1 second. A
+    /// shorter time causes more requests, and a longer time delays results.
     pub poll_interval: Duration,
-    /// Maximum number of tasks, including tasks that have ended. Default: 1000. Beyond it, calls get an
-    /// error; no task is removed early. A caller on another machine may have as many tasks as it leaves free
-    /// for others: half of them if it is the only one.
+    /// Maximum number of tasks, including tasks that have ended. Default: 1000. If the maximum is reached,
+    /// calls that would become tasks get an error. The server does not remove a task early.
+    ///
+    /// A caller on another machine may have at most half of the tasks that no other caller has. So a single
+    /// caller may have half of the maximum.
     pub tasks_max: usize,
     /// Maximum number of tasks of one caller, if the endpoint [requires
     /// tokens](crate::McpEndpoint::authorize). Default: 100.
     pub tasks_per_caller_max: usize,
-    /// Maximum size of a result, in bytes of its JSON. Default: 4 MiB. Beyond it, the task fails.
+    /// Maximum size of the result of a task, in bytes of its JSON. Default: 4 MiB. A task with a larger
+    /// result fails.
     pub result_bytes_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The store of all tasks of a server. It finds, drives and removes them.
+//! The store of all tasks of a server. The store finds, runs and removes tasks.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -36,19 +36,21 @@ impl Tasks {
         }))
     }
 
-    /// Returns a task for a call that may become one. The store does not contain it yet.
+    /// Returns a task for a call that may become a task. The store does not contain the task yet.
     pub(crate) fn prepare(&self, caller: &Caller) -> Arc<Task> {
         Arc::new(Task::new(caller, self.0.options.clone(), self.0.changes.clone()))
     }
 
-    /// Turns a call into a task: stores the task and spawns its handler. `bytes` are the counted bytes of its
-    /// request, until the handler is dropped.
+    /// Turns a call into a task: stores the task and spawns its handler. `bytes` counts the bytes of the
+    /// call's request until the handler is dropped.
     ///
     /// # Errors
-    /// There are too many tasks, or too many tasks of this caller.
+    ///
+    /// Returns an error if the server or this caller has too many tasks.
     ///
     /// # Panics
-    /// The caller is not in a tokio runtime.
+    ///
+    /// Panics if the caller is not in a tokio runtime.
     pub(crate) fn begin(
         &self,
         task: Arc<Task>,
@@ -78,23 +80,25 @@ impl Tasks {
         Ok(RemoveOnDrop { tasks: self.clone(), id: task.id.clone(), _place: place })
     }
 
-    /// Returns a task of this caller.
+    /// Returns the task `id` of `caller`.
     ///
     /// # Errors
-    /// There is no such task, it was removed, or it belongs to another caller.
+    ///
+    /// Returns an error if there is no such task, or if it belongs to another caller.
     pub(crate) fn find(&self, id: &str, caller: &Caller) -> Result<Arc<Task>, Error> {
         let owner = caller.principal();
         let task = self.lock().get(id).filter(|task| task.owner == owner).cloned();
         task.ok_or_else(|| Error::invalid_params("there is no such task"))
     }
 
-    /// Returns the task with this id. The caller must have been checked before.
+    /// Returns the task `id` without a check of its owner. The caller of this method must have checked the
+    /// owner before.
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Task>> {
         self.lock().get(id).cloned()
     }
 
-    /// Returns a subscription to the tasks among `ids` that belong to this caller, and removes all other ids.
-    /// The first notifications report the current states.
+    /// Removes all ids from `ids` that do not belong to tasks of `caller`. Returns a subscription to the
+    /// remaining tasks. The first notifications report the current states of these tasks.
     pub(crate) fn subscribe(&self, ids: &mut Vec<String>, caller: &Caller) -> Option<Subscription<Arc<str>>> {
         ids.retain(|id| self.find(id, caller).is_ok());
         let subscription = self.0.changes.subscribe(ids.iter().map(|id| id.as_str().into()))?;
@@ -111,7 +115,7 @@ impl Tasks {
     }
 }
 
-/// Drives a task to its end, and keeps it until its time to live is over.
+/// Runs a task to its end, and keeps it in the store until its time to live is over.
 async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: RemoveOnDrop, bytes: Option<Share>) {
     let rest = sleep(task.options.ttl);
     if let Some(outcome) = drive(&task, later).await {
@@ -122,7 +126,8 @@ async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: RemoveOnDrop, 
     drop(kept);
 }
 
-/// Drives the handler until it finishes, its timeout passes, or the task is canceled.
+/// Polls the handler until it finishes, its timeout passes, or the task is canceled. Returns `None` if the
+/// task was canceled.
 async fn drive(
     task: &Task,
     mut later: Later<CallToolResult>,
@@ -137,7 +142,7 @@ async fn drive(
     }
 }
 
-/// Removes a task from the store when it is dropped.
+/// Removes a task from the store when this guard is dropped.
 struct RemoveOnDrop {
     tasks: Tasks,
     id: Arc<str>,

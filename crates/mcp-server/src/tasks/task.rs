@@ -23,46 +23,46 @@ use crate::shares::Holder;
 /// A call that may become a task, or has become one.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// The unguessable id by which clients refer to the task.
+    /// The unguessable id with which clients refer to the task.
     pub(super) id: Arc<str>,
-    /// The principal of the caller that owns the task, if callers are authenticated. Other callers cannot
-    /// find it.
+    /// The unique name of the caller that owns the task, if callers are authenticated. Other callers cannot
+    /// find the task.
     pub(super) owner: Option<String>,
-    /// The party that the task counts against.
+    /// The key for counting the task against limits.
     pub(super) holder: Holder,
     pub(super) options: Arc<TaskOptions>,
     pub(super) created: SystemTime,
-    /// The current state. Futures wait for changes of it.
+    /// The current state. Futures wait for changes of this value.
     pub(super) details: watch::Sender<TaskDetails>,
-    /// Subscriptions of clients to changes of the task.
+    /// Subscriptions of clients to changes of tasks.
     changes: Changes<Arc<str>>,
 }
 
 #[derive(Debug)]
 pub(super) struct TaskDetails {
     pub(super) state: State,
-    /// A text for users: the progress or the error.
+    /// A text for users, which describes the progress or the error.
     pub(super) message: Option<String>,
     pub(super) updated: SystemTime,
-    /// The names of all questions so far. A name is never reused.
+    /// The names of all questions that the handler has asked. A task uses each name only once.
     names: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 pub(super) enum State {
-    /// The call is a request that may become a task.
+    /// The call is still a request, and may become a task.
     Called,
     /// The handler wants the call to become a task.
     Beginning,
     Working,
-    /// Questions wait for answers. The map is never empty.
+    /// The handler waits for the answers to these questions. The map is never empty.
     InputRequired(BTreeMap<String, Pending>),
     Completed(Box<RawValue>),
     Failed(Error),
     Cancelled,
 }
 
-/// A question without an answer.
+/// A question that has no answer yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) question: Question,
@@ -70,10 +70,11 @@ pub(super) struct Pending {
 }
 
 impl Task {
-    /// Returns a task for a call that may become one.
+    /// Returns a task for a call that may become a task.
     ///
     /// # Panics
-    /// See [`random_bytes`].
+    ///
+    /// Panics if the operating system provides no random bytes.
     pub(super) fn new(caller: &Caller, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
         let created = now();
         let details =
@@ -89,12 +90,12 @@ impl Task {
         }
     }
 
-    /// Returns the party that the task counts against.
+    /// Returns the key for counting the task against limits.
     pub(crate) const fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// Waits until the call is a task. For the handler.
+    /// Requests that the call becomes a task, and waits until it is a task. The handler calls this method.
     pub(crate) async fn wait_to_begin(&self) {
         self.change(|details| {
             let is_asked = matches!(details.state, State::Called);
@@ -106,7 +107,8 @@ impl Task {
         self.until(State::has_begun).await;
     }
 
-    /// Waits until the handler wants the call to become a task. For the code that drives the handler.
+    /// Waits until the handler requests that the call becomes a task. The code that polls the handler calls
+    /// this method.
     pub(crate) async fn beginning(&self) {
         self.until(|state| matches!(state, State::Beginning)).await;
     }
@@ -119,7 +121,7 @@ impl Task {
         });
     }
 
-    /// Sets the message of the task to its progress.
+    /// Sets the message of the task to a progress report.
     pub(crate) fn report(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         let message = match (message, total) {
             (Some(message), _) => bounded(message),
@@ -135,13 +137,15 @@ impl Task {
         });
     }
 
-    /// Asks the client and waits for its answer. The name of the question begins with `key`.
+    /// Asks the client a question, and waits for the answer. The name of the question begins with `key`.
     ///
     /// # Errors
-    /// The handler has asked too many questions, or the task has ended.
+    ///
+    /// Returns an error if the handler has asked too many questions, or if the task has ended.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the question is withdrawn.
+    ///
+    /// If the future is dropped, the task withdraws the question.
     pub(crate) async fn ask(&self, key: &str, question: Question) -> Result<Value, Error> {
         let (answer, answered) = oneshot::channel();
         let mut named = Err(over());
@@ -153,23 +157,24 @@ impl Task {
         answered.await.map_err(|_| over())
     }
 
-    /// Delivers answers to the questions that wait for them. Ignores answers to other questions.
+    /// Delivers answers to the questions with these names. Ignores an answer if no question waits for it.
     pub(crate) fn answer(&self, answers: BTreeMap<String, Value>) {
         self.change(|details| {
             let taken = answers.into_iter().filter_map(|(name, answer)| {
-                // The code that asked may have been dropped.
+                // Sending fails if the code that asked was dropped.
                 details.state.take(&name).map(|pending| drop(pending.answer.send(answer)))
             });
             taken.count() > 0
         });
     }
 
-    /// Cancels the task unless it has ended. The code that drives the handler then drops the handler.
+    /// Cancels the task unless it has ended. The code that polls the handler then drops the handler.
     pub(crate) fn cancel(&self) {
         self.end(|| (State::Cancelled, None));
     }
 
-    /// Stores the outcome of the handler. A canceled task stays canceled.
+    /// Stores the outcome of the handler, unless the task has already ended. So a canceled task stays
+    /// canceled.
     pub(super) fn settle(&self, outcome: Result<CallToolResult, HandlerError>) {
         self.end(|| {
             let kept = outcome.map_err(Error::from).and_then(|result| self.keep(&result));
@@ -186,7 +191,7 @@ impl Task {
     fn keep(&self, result: &CallToolResult) -> Result<Box<RawValue>, Error> {
         let result = to_raw_value(result).map_err(|_| Error::internal("cannot write the result as JSON"))?;
         if result.get().len() > self.options.result_bytes_max {
-            return Err(Error::internal("the result is larger than the server keeps for a task"));
+            return Err(Error::internal("the result is larger than the server allows for a task"));
         }
         Ok(result)
     }
@@ -229,14 +234,14 @@ impl Task {
         self.details.borrow().state.is_over()
     }
 
-    /// Returns `true` if the call has become a task, including a task that has ended.
+    /// Returns `true` if the call has become a task, even if the task has ended since then.
     pub(crate) fn has_begun(&self) -> bool {
         self.details.borrow().state.has_begun()
     }
 }
 
 impl TaskDetails {
-    /// Adds a question and returns its name.
+    /// Adds a question and returns its unique name.
     fn ask(&mut self, key: &str, pending: Pending) -> Result<String, Error> {
         if self.state.is_over() {
             return Err(over());
@@ -249,7 +254,7 @@ impl TaskDetails {
         Ok(name)
     }
 
-    /// Returns a name that no other question of the task has had.
+    /// Returns a name that no other question of this task has used.
     fn unused_name(&mut self, key: &str) -> String {
         let mut name = key.to_owned();
         let mut n = 2_u32;
@@ -269,7 +274,7 @@ impl State {
         }
     }
 
-    /// Removes a question.
+    /// Removes the question `name` and returns it.
     fn take(&mut self, name: &str) -> Option<Pending> {
         let Self::InputRequired(questions) = self else { return None };
         let pending = questions.remove(name);
@@ -287,7 +292,7 @@ impl State {
         matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled)
     }
 
-    /// Returns the status for clients.
+    /// Returns the status that clients get.
     pub(super) const fn status(&self) -> TaskStatus {
         match self {
             Self::Called | Self::Beginning | Self::Working => TaskStatus::Working,
@@ -299,7 +304,7 @@ impl State {
     }
 }
 
-/// Withdraws a question when it is dropped.
+/// Withdraws a question from its task when this guard is dropped.
 struct WithdrawOnDrop<'a> {
     task: &'a Task,
     name: String,
@@ -312,7 +317,7 @@ impl Drop for WithdrawOnDrop<'_> {
 }
 
 fn over() -> Error {
-    Error::internal("the task is over")
+    Error::internal("the task has ended")
 }
 
 fn now() -> SystemTime {
@@ -323,11 +328,11 @@ fn bounded(message: &str) -> String {
     message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)].to_owned()
 }
 
-/// Length of a task id before encoding, in bytes: long enough to be unguessable.
+/// Length of a task id before the Base64 encoding, in bytes. Ids of this length are unguessable.
 const ID_BYTES: usize = 24;
 
-/// Maximum number of questions that a handler may ask.
+/// Maximum number of questions that the handler of a task may ask.
 const QUESTIONS_MAX: usize = 32;
 
-/// Maximum size of a message, in bytes. A longer message is cut off.
+/// Maximum length of a task's message, in bytes. A longer message is cut off.
 const MESSAGE_BYTES_MAX: usize = 1000;

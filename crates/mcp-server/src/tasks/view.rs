@@ -1,4 +1,4 @@
-//! The representation of a task for clients.
+//! The representation of a task that clients get.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -14,8 +14,8 @@ use super::Task;
 use super::task::{State, TaskDetails};
 use crate::ask::Question;
 
-/// The schema's `DetailedTask`. It borrows from the task, so that polling clients cause no copies of the
-/// result.
+/// The type `DetailedTask` of the schema. It borrows from the task, so that polling clients do not cause
+/// copies of the result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TaskView<'a> {
@@ -38,7 +38,7 @@ pub(crate) struct TaskView<'a> {
 }
 
 impl Task {
-    /// Calls `show` with the task and the details of its state, as in the answer to `tasks/get`.
+    /// Calls `show` with the task and the details of its state, for example for the answer to `tasks/get`.
     pub(crate) fn show<R>(&self, meta: Option<&MetaObject>, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
         let details = self.details.borrow();
         let mut view = self.view(&details);
@@ -55,7 +55,8 @@ impl Task {
         show(&view)
     }
 
-    /// Calls `show` with the task without details, as in the answer to a call that has become a task.
+    /// Calls `show` with the task without details of its state, for the answer to a call that has become a
+    /// task.
     pub(crate) fn show_short<R>(&self, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
         let details = self.details.borrow();
         show(&self.view(&details))
@@ -79,15 +80,15 @@ impl Task {
 }
 
 fn iso_8601(time: SystemTime) -> String {
-    // Formatting needs a year of four digits, which the current time has.
+    // The format needs a year of four digits, and the current year has four digits.
     OffsetDateTime::from(time).truncate_to_millisecond().format(&Rfc3339).unwrap_or_default()
 }
 
-/// Returns the duration in milliseconds, at least 1 and at most the largest integer that all clients can
-/// read.
+/// Returns the duration in milliseconds. The value is at least 1, and at most the largest integer that all
+/// clients can read.
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).clamp(1, SAFE_INTEGER_MAX)
 }
 
-/// The largest integer in the schema.
+/// The largest integer that all clients can read.
 const SAFE_INTEGER_MAX: u64 = (1 << 53) - 1;
