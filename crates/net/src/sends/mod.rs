@@ -1,13 +1,14 @@
-//! Batches the sends of one worker.
+//! Collects the data that connections of one worker send, and passes it to the kernel in batches.
 //!
 //! ```text
 //! Stream::poll_write ──▶ batch ──(all ready tasks have run, or the batch is full)──▶ one system call
 //!                          │ taken only in part
 //!                          └──▶ a new task sends the rest, and the stream accepts no more until then
 //! ```
-//! If a worker shares its core with its peers, each send that wakes a peer can make the kernel preempt the
-//! worker. A batch has only one such point. Bytes are copied into the batch, so the kernel borrows no memory
-//! beyond a call. Without `io_uring`, streams write directly.
+//! If clients or upstream servers run on the same core as a worker, each send can wake one of them, and the
+//! kernel may then preempt the worker. With a batch, this happens at most once per batch. The bytes are
+//! copied into the batch, so the kernel uses no memory of the streams after a call. Without `io_uring`,
+//! streams write directly to their sockets.
 
 mod batch;
 mod outbox;

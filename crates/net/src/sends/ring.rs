@@ -1,6 +1,6 @@
-//! Passes bytes to `io_uring`. All unsafe code for this is here.
+//! Passes bytes to `io_uring`. This file contains all unsafe code for `io_uring`.
 //!
-//! The interface is synchronous: when a call returns, the kernel no longer uses the buffers.
+//! The functions are synchronous: when a call returns, the kernel no longer uses the buffers.
 #![expect(
     unsafe_code,
     reason = "the kernel gets pointers; the buffers outlive the call, which waits for all submissions"
@@ -15,13 +15,13 @@ use io_uring::{IoUring, opcode, types::Fd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-/// A queue to the kernel, and the bytes for its sends.
+/// An `io_uring`, and the bytes that it sends.
 pub(super) struct Ring {
     queue: IoUring,
     bytes: Vec<u8>,
 }
 
-/// One send of a ring: the range of its bytes, and the socket that they are sent to.
+/// One send: the socket, and the range of the bytes to send.
 pub(super) struct Send<'a, S> {
     pub(super) socket: &'a S,
     pub(super) bytes: Range<usize>,
@@ -37,30 +37,30 @@ impl Ring {
         Ok(Self { queue, bytes: Vec::new() })
     }
 
-    /// Stores `parts` for sending. Returns their position.
+    /// Stores `parts` for a later send. Returns the range of the stored bytes.
     pub(super) fn keep<'p>(&mut self, parts: impl Iterator<Item = &'p [u8]>) -> Range<usize> {
         let start = self.bytes.len();
         parts.for_each(|part| self.bytes.extend_from_slice(part));
         start..self.bytes.len()
     }
 
-    /// Returns stored bytes.
+    /// Returns the stored bytes in the range `bytes`.
     pub(super) fn kept(&self, bytes: Range<usize>) -> &[u8] {
         self.bytes.get(bytes).unwrap_or_default()
     }
 
-    /// Forgets all stored bytes.
+    /// Removes all stored bytes.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// Sends all of `sends`, as far as the sockets take the bytes without waiting. The number of sends must
-    /// not exceed `sends_max`. `outcomes` gets the result of each send: the number of bytes taken, or the
-    /// error.
+    /// Executes `sends`, as far as the sockets accept the bytes without waiting. The number of sends must
+    /// not exceed `sends_max`. Stores the result of each send in `outcomes`: the number of accepted bytes,
+    /// or the error.
     ///
     /// # Errors
-    /// The ring no longer works, and the stored bytes are gone. Sends with an unknown result count as
-    /// canceled.
+    /// The ring no longer works, and the stored bytes are lost. Sends with an unknown result get the error
+    /// `CANCELED`.
     pub(super) fn send<'a, S: AsRawFd + 'a>(
         &mut self,
         sends: impl Iterator<Item = Send<'a, S>>,
@@ -81,12 +81,12 @@ impl Ring {
         }
         drop(submission);
         self.wait(outcomes).inspect_err(|_| {
-            // The kernel may still read the bytes.
+            // The kernel may still read the bytes, so they must never be freed.
             std::mem::take(&mut self.bytes).leak();
         })
     }
 
-    /// Makes the kernel refuse all further submissions, by replacing the descriptor of the ring.
+    /// Replaces the descriptor of the ring, so that the kernel refuses all further submissions.
     #[cfg(test)]
     pub(super) fn break_down(&self) {
         use std::mem::ManuallyDrop;
@@ -99,7 +99,7 @@ impl Ring {
         rustix::io::dup2(null, &mut ManuallyDrop::new(descriptor)).unwrap();
     }
 
-    /// Submits all pushed sends, and waits until all of them have ended.
+    /// Submits all queued sends, and waits until all of them have ended.
     fn wait(&mut self, outcomes: &mut [Result<usize, Errno>]) -> io::Result<()> {
         let mut left = outcomes.len();
         while left > 0 {
