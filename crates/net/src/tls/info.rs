@@ -1,4 +1,4 @@
-//! The parameters of a TLS connection.
+//! Negotiated parameters of a TLS connection.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// The parameters of a TLS connection.
+/// Negotiated parameters of a TLS connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsInfo {
     /// The TLS version.

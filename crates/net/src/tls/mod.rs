@@ -1,12 +1,13 @@
-//! TLS 1.3 and 1.2 over any transport, with rustls.
+//! Implements TLS 1.3 and 1.2 over any transport, with rustls.
 //!
 //! ```text
 //! files ─▶ TlsAcceptor  ─▶ accept  ─┐
 //!                                   ├─▶ TlsStream: a Transport
 //! files ─▶ TlsConnector ─▶ connect ─┘
 //! ```
-//! rustls implements the protocol. This module moves its bytes, through buffers that all connections of a
-//! thread share. It also reads certificate files, and reports the identity of the peer. It fetches nothing.
+//! rustls implements the protocol. This module passes bytes between rustls and the transport, through
+//! buffers that all connections of a thread share. This module also reads certificate files, and reports
+//! the identity of the peer. It sends no requests to other servers.
 
 // contents of the files
 mod certificates;
