@@ -94,7 +94,7 @@ impl JwtKeys {
         if self.is_empty() { Err(InvalidJwtKeys::NoneOfUse) } else { Ok(self) }
     }
 
-    /// Returns `true` if there are no keys. In this case, every token is rejected.
+    /// Returns `true` if there are no keys. Without keys, every token is rejected.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -104,8 +104,8 @@ impl JwtKeys {
         self.keys.iter().any(|key| key.algorithms.contains(&algorithm))
     }
 
-    /// Returns `true` if the key of a token with the key id `id` is missing, so that a newer key set may
-    /// contain it. The key is missing if there are no keys, or if every key has an id other than `id`.
+    /// Returns `true` if the key of a token with the key id `id` is missing. A newer key set may contain
+    /// this key. The key is missing if there are no keys, or if every key has an id other than `id`.
     pub(super) fn lack(&self, id: Option<&str>) -> bool {
         let is_other = |id| self.keys.iter().all(|key| key.id.as_deref().is_some_and(|own| own != id));
         self.is_empty() || id.is_some_and(is_other)

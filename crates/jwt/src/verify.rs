@@ -74,10 +74,10 @@ impl Default for JwtRules {
 }
 
 impl JwtRules {
-    /// Returns the claims of `token` if one of `keys` signed it and it meets these rules at the time `now`.
-    /// `now` is the time since the Unix epoch. Rejects tokens of more than 16 KiB. Also rejects tokens with
-    /// the claim `cnf`, which only the holder of a certain key may use: the signature does not prove that
-    /// the sender holds that key.
+    /// Verifies that one of `keys` signed `token` and that `token` meets these rules, and returns its
+    /// claims. `now` is the current time since the Unix epoch. Rejects tokens of more than 16 KiB. Also
+    /// rejects tokens with the claim `cnf`, which only the holder of a certain key may use: the signature
+    /// does not prove that the sender holds that key.
     ///
     /// # Errors
     /// The reason for the rejection. The reason does not name the failed check, because this would help an
@@ -161,8 +161,8 @@ impl JwtRules {
             && self.admit_audience(claims.get("aud"))
     }
 
-    /// Returns `true` if `aud` names an accepted audience. This claim is a string or an array of strings
-    /// (RFC 7519 §4.1.3).
+    /// Returns `true` if `aud` names an accepted audience. The claim `aud` is a string or an array of
+    /// strings (RFC 7519 §4.1.3).
     fn admit_audience(&self, aud: Option<&Value>) -> bool {
         let is_accepted = |text: &str| self.audience.iter().any(|audience| audience == text);
         match aud {
@@ -177,10 +177,10 @@ impl JwtRules {
     }
 }
 
-/// Returns `true` if the claims belong to an ID token. Such a token contains a hash of an authorization
-/// code, of an access token (OpenID Connect Core 1.0 §3.3.2.11) or of `state` (FAPI 1.0 part 2 §5.1), or a
-/// claim in which its issuer marks it as an ID token. The claim `nonce` does not identify ID tokens,
-/// because some issuers copy `nonce` into access tokens.
+/// Returns `true` if the claims belong to an ID token. An ID token contains a hash of an authorization code
+/// or access token (OpenID Connect Core 1.0 §3.3.2.11), a hash of `state` (FAPI 1.0 part 2 §5.1), or a
+/// claim with which its issuer marks ID tokens. The claim `nonce` does not identify ID tokens, because some
+/// issuers copy `nonce` into access tokens.
 fn is_id_token(claims: &Map<String, Value>) -> bool {
     let says = |name: &str, value: &str| claims.get(name).is_some_and(|claim| claim == value);
     // Amazon Cognito marks ID tokens with the claim `token_use`, and Keycloak with the claim `typ`.
@@ -195,8 +195,8 @@ fn is_logout_token(claims: &Map<String, Value>) -> bool {
     claims.get("events").is_some_and(|events| events.get(LOGOUT_EVENT).is_some())
 }
 
-/// Returns `true` if the sender of a token has proved possession of the key that `confirmation`, the claim
-/// `cnf`, names (RFC 7800 §3.1). The only supported key is the key of a TLS client certificate (RFC 8705
+/// Returns `true` if the sender of a token has proved possession of the key in the claim `cnf`,
+/// `confirmation` (RFC 7800 §3.1). The only supported key is the key of a TLS client certificate (RFC 8705
 /// §3.1). Rejects tokens for DPoP (RFC 9449 §6), because requests with a bearer token contain no DPoP
 /// proof. Rejects `cnf` with other members, because each member may be a further condition.
 fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {

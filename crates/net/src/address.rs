@@ -29,8 +29,8 @@ pub enum ListenAddr {
 pub enum ClientAddr {
     /// A TCP client.
     Tcp(SocketAddr),
-    /// A client of a Unix domain socket, which is a process on this machine. Such clients have no useful
-    /// address.
+    /// A process on this machine that uses a Unix domain socket. Clients of Unix domain sockets have no
+    /// useful address.
     Unix,
 }
 

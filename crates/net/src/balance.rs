@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Balance {
     workers: Arc<Mutex<Vec<WorkerCounts>>>,
     connections_max: Arc<AtomicUsize>,
-    /// Number of client errors at each worker. These counters need no lock, because clients can cause
-    /// errors at a high rate.
+    /// Number of client errors at each worker. The counters are atomic instead of locked, because clients
+    /// can cause errors at a high rate.
     client_faults: Arc<[AtomicU64]>,
 }
 
@@ -110,8 +110,8 @@ impl Balance {
         self.lock()[worker].is_finished = true;
     }
 
-    /// Returns `true` if no connection is assigned to `worker`. In this case, marks `worker` as ended, so
-    /// that it gets no more connections.
+    /// Marks `worker` as ended and returns `true` if no connection is assigned to `worker`. An ended worker
+    /// gets no more connections.
     pub(crate) fn finish(&self, worker: usize) -> bool {
         let place = &mut self.lock()[worker];
         place.is_finished = place.connections == 0;

@@ -1,7 +1,8 @@
 //! Opens listening sockets.
 //!
-//! Each worker has a separate TCP listening socket. The sockets share one port with `SO_REUSEPORT`. So the
-//! kernel distributes new connections to the workers, and wakes only the worker that gets the connection.
+//! Each worker has a separate TCP listening socket. The sockets share one port with `SO_REUSEPORT`. The
+//! kernel then distributes new connections to the workers, and wakes only the worker that gets the
+//! connection.
 
 use std::any::Any;
 use std::fmt;
@@ -24,7 +25,7 @@ use crate::listened::ListenerAddress;
 #[derive(Debug)]
 pub struct Bound {
     address: ListenAddr,
-    /// One socket for each worker if the address is a TCP address, or a single Unix socket.
+    /// For a TCP address, one socket for each worker. For a Unix path, a single socket.
     pub(crate) sockets: Vec<OwnedFd>,
     place: Registration,
     kept: Option<ListenerValue>,
@@ -110,8 +111,8 @@ pub fn bind(address: &ListenAddr, sockets: usize, backlog: i32) -> Result<Bound,
 }
 
 fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound> {
-    // Binds the first socket without `SO_REUSEPORT`, so that this fails if another server uses the port.
-    // With this option, both servers could bind the port and would share the connections.
+    // Binds the first socket without `SO_REUSEPORT`, so that the call fails if another server uses the
+    // port. With `SO_REUSEPORT`, both servers could bind the port and would share the connections.
     let first = tcp_socket(address)?;
     rustix::net::bind(&first, &address)?;
     sockopt::set_socket_reuseport(&first, true)?;
@@ -173,7 +174,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Maximum number of unsent bytes that the kernel buffers for a connection. Without this limit, a thousand
+/// Maximum number of unsent bytes that the kernel buffers for a connection. Without a limit, a thousand
 /// slow clients that read large bodies would fill gigabytes of kernel memory, and the workers would spend
 /// their time on copying.
 const UNSENT_BYTES: u32 = 128 << 10;

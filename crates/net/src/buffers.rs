@@ -86,8 +86,8 @@ pub struct LargeBuffer {
 }
 
 impl LargeBuffer {
-    /// Returns a large buffer, or `None` if this thread already uses 64. The buffer may contain bytes from
-    /// an earlier use.
+    /// Returns a large buffer, or `None` if this thread already uses 64 large buffers. The buffer may
+    /// contain bytes from an earlier use.
     pub fn take() -> Option<Self> {
         let (free, in_use) = ThreadState::with(|thread| {
             (thread.large_buffers.borrow_mut().pop(), thread.large_buffers_in_use.get())
@@ -131,7 +131,7 @@ impl Drop for LargeBuffer {
     }
 }
 
-/// Size of a large buffer, in bytes. One read returns up to this many bytes of a body that arrives quickly.
+/// Size of a large buffer, in bytes. If a body arrives quickly, one read can fill the buffer.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// Maximum number of large buffers in use by a thread. If clients stop reading, these buffers hold up to 16

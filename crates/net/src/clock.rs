@@ -79,7 +79,7 @@ impl ManualTime {
     }
 }
 
-/// Converts the time of a clock of the operating system. Such times are never negative.
+/// Converts the time of a clock of the operating system, which is never negative.
 fn since_zero(time: Timespec) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

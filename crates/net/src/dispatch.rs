@@ -22,8 +22,8 @@ pub struct Accepted {
     pub stream: Stream,
     /// The address of the client.
     pub client: ClientAddr,
-    /// The number of the listener that accepted the connection. This is the index of the listener in the
-    /// list that was passed to [`Workers::start`](crate::Workers::start), or the number that was passed to
+    /// The number of the listener that accepted the connection: the index of the listener in the list for
+    /// [`Workers::start`](crate::Workers::start), or the number that was passed to
     /// [`LiveWorkers::listen`](crate::LiveWorkers::listen).
     pub listener: usize,
     /// Counts the connection as open. Keep the guard while the connection is open.

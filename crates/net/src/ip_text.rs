@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The text of an IP address, in the same form as in the standard library. For IPv4, this type does not use
-/// the formatter of the standard library, which needs about a thousand instructions.
+/// The text of an IP address, in the same form as in the standard library. IPv4 addresses do not use the
+/// formatter of the standard library, which needs about a thousand instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct IpText {
     bytes: [u8; LENGTH_MAX],

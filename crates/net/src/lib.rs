@@ -1,8 +1,8 @@
 //! Interface to the operating system: listeners, streams, TLS, worker threads, buffers, deadlines and
 //! drain.
 //!
-//! A worker is a thread with its own tokio runtime, buffers and deadlines. While workers handle requests,
-//! they share no state. This crate implements two protocols besides TLS: the PROXY protocol, and the part
+//! A worker is a thread with its own tokio runtime, buffers and deadlines. Workers do not share state while
+//! they handle requests. This crate implements two protocols besides TLS: the PROXY protocol, and the part
 //! of HTTP/2 that carries tunnels in streams.
 //!
 //! This server sends a short message on every connection and then closes the connection:
@@ -36,16 +36,16 @@
 //! ```
 #![deny(unsafe_code)]
 
-// time
+// clocks, timers and logs
 mod clock;
 mod deadlines;
 mod log_limit;
 mod log_writer;
 
-// secrets
+// random secrets
 mod random;
 
-// connections in
+// listeners and accepted connections
 mod address;
 mod ip_text;
 mod networks;
@@ -57,7 +57,7 @@ mod accept;
 mod balance;
 mod proxy_protocol;
 
-// bytes in and out
+// byte streams
 mod transport;
 mod stream;
 mod http2_stream;
@@ -68,7 +68,7 @@ mod buffers;
 mod splice;
 pub mod tls;
 
-// threads
+// worker threads
 mod worker;
 mod listening;
 mod dispatch;

@@ -131,8 +131,8 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         buffer
     }
 
-    /// Appends `line` to `buffer` and makes the writer thread write it immediately. If the line does not
-    /// fit, drops and counts it.
+    /// Appends `line` to `buffer` and makes the writer thread write the line immediately. If the line does
+    /// not fit, drops and counts the line.
     pub fn append_line(&self, buffer: &LogBuffer<S>, line: &[u8]) {
         let was_empty = {
             let mut waiting = lock(&buffer.0);
@@ -151,8 +151,9 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
     }
 
     /// Replaces the target and the setting of all buffers. The writer thread first writes the pending lines
-    /// to the previous target, so the replacement completes after this function returns. `at_once` is
-    /// different: this function calls it with the setting of each buffer before returning.
+    /// to the previous target, so the replacement completes after this function returns. Before this
+    /// function returns, it calls `at_once` with the setting of each buffer, for changes that must apply
+    /// immediately.
     pub fn replace(&self, setting: S, target: impl LogTarget + 'static, at_once: impl Fn(&mut S)) {
         {
             let mut buffers = lock(&self.buffers);

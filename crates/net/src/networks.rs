@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use crate::address::ClientAddr;
 
 /// A set of addresses with a common prefix, such as `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`. The
-/// network `unix` contains all clients of Unix sockets. These clients have no IP address, so no other
-/// network contains them.
+/// network `unix` contains all clients of Unix sockets. Clients of Unix sockets have no IP address, so no
+/// other network contains them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
     /// The addresses, or `None` for the network `unix`.
@@ -44,11 +44,11 @@ pub struct Networks {
 pub enum InvalidNetwork {
     /// The text is neither an IP address, with or without a prefix length, nor `unix`.
     Address,
-    /// Bits after the prefix are not zero. Contains the network with zero bits, which the operator probably
-    /// meant.
+    /// Bits after the prefix are not zero. Contains the network that the operator probably meant, where
+    /// these bits are zero.
     HostBits(Network),
-    /// The text is an IPv4-mapped IPv6 address. It would never match, because clients are compared by their
-    /// IPv4 addresses.
+    /// The text is an IPv4-mapped IPv6 address. Such a network would never match, because IPv4 clients are
+    /// always compared by their IPv4 addresses.
     Mapped,
     /// The prefix length is malformed, or larger than the number of bits in the address.
     PrefixBits,

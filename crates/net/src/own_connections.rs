@@ -18,8 +18,8 @@ use crate::stream::Stream;
 /// Number of TCP connections in [`OPEN`]. A process without such connections never needs to lock `OPEN`.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The open TCP connections of this process to its own listeners. Counts the connections with the same
-/// ends.
+/// The open TCP connections of this process to its own listeners, with the number of connections for each
+/// pair of ends.
 static OPEN: Mutex<Option<HashMap<ConnectionEnds, usize>>> = Mutex::new(None);
 
 /// The two ends of a TCP connection. The port of the listener is included, because connections to two
@@ -60,8 +60,8 @@ pub enum Peer {
 
 impl OwnConnection {
     /// Records the connection `stream`, which this process has opened, if it leads to a listener of this
-    /// process. Returns `None` if it leads elsewhere. Call this before writing the first byte of a request,
-    /// so that the accepting worker finds the record.
+    /// process. Returns `None` if the connection leads elsewhere. Call this before writing the first byte
+    /// of a request, so that the accepting worker finds the record.
     pub fn of(stream: &Stream) -> Option<Self> {
         let socket = stream.as_fd();
         let Some(peer) = getpeername(socket).ok()?.and_then(|any| SocketAddr::try_from(any).ok()) else {

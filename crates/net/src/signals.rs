@@ -48,7 +48,7 @@ impl ReloadSignal {
     /// Takes over the handling of the signal.
     ///
     /// # Errors
-    /// The system refuses the signal handler.
+    /// The operating system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::hangup()]).map(Self)
     }
@@ -63,7 +63,7 @@ impl ReopenSignal {
     /// Takes over the handling of the signal.
     ///
     /// # Errors
-    /// The system refuses the signal handler.
+    /// The operating system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::user_defined1()]).map(Self)
     }

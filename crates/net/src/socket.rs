@@ -53,8 +53,8 @@ impl Socket {
     /// Calls `operation` when the socket is ready. `wanted` is the number of bytes that `operation` tries
     /// to transfer. Returns the number of bytes that were transferred.
     ///
-    /// If `operation` transfers fewer than `wanted` bytes, this function clears the readiness of the
-    /// socket: the next system call would return `WouldBlock`, so clearing the readiness saves that call.
+    /// If `operation` transfers fewer than `wanted` bytes, the next system call would return `WouldBlock`.
+    /// To save that call, this function clears the readiness of the socket.
     #[inline]
     pub(crate) fn poll_io(
         &self,
@@ -118,8 +118,8 @@ impl Socket {
         }
     }
 
-    /// Marks the socket as failed, and ends reading as well. Called if it is unknown which bytes of a batch
-    /// were sent.
+    /// Marks the socket as failed, and ends reading as well. Callers use this function if they cannot know
+    /// which bytes of a batch were sent.
     pub(crate) fn give_up(&self) {
         self.fail(Errno::CANCELED);
         // The call fails only if the connection has already failed.

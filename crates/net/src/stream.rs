@@ -195,7 +195,7 @@ impl Transport for Stream {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.0.poll_clear(cx))?;
         Poll::Ready(match shutdown(self.0.as_fd(), Shutdown::Write) {
-            // Both sides of the connection may already have shut it down.
+            // The connection may already be shut down in both directions.
             Err(Errno::NOTCONN) | Ok(()) => Ok(()),
             Err(error) => Err(error.into()),
         })

@@ -1,9 +1,9 @@
 //! State of a thread for code that cannot access the worker: free buffers, free pipes, and data for TLS
 //! callbacks.
 //!
-//! A buffer returns to the pool of the thread that drops the buffer. This state is a `thread_local!`
-//! because that thread may have no worker, and because `Drop` takes no arguments. The state of connections
-//! is in [`Worker`](crate::Worker).
+//! A buffer returns to the pool of the thread that drops the buffer. The pool is in a `thread_local!`,
+//! because a thread that drops buffers may have no worker, and because `Drop` takes no arguments. The state
+//! of connections is in [`Worker`](crate::Worker).
 
 use std::cell::{Cell, RefCell};
 

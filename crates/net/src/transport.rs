@@ -101,7 +101,7 @@ pub trait Transport: 'static {
     }
 
     /// Ready when all written data, and a close message such as TLS `close_notify`, was passed to the
-    /// operating system. Call this before a connection is dropped after a regular end. After this call,
+    /// operating system. Call this before dropping a connection that ends regularly. After this call,
     /// writing is impossible.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ pub trait Transport: 'static {
     /// The connection failed.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Discards unsent data. When the connection is closed, the peer learns that it was aborted.
+    /// Discards unsent data. The peer then sees an aborted connection instead of a regular end.
     fn discard_unsent(&mut self);
 }
 
@@ -140,8 +140,9 @@ impl Pipe {
         Poll::Ready(Ok(read))
     }
 
-    /// Writes some bytes of this pipe to `transport` by copying instead of splicing. Used for transports
-    /// other than sockets, and after the kernel has refused to splice. Returns the number of bytes.
+    /// Writes some bytes of this pipe to `transport` by copying instead of splicing. Callers use this
+    /// function for transports other than sockets, and after the kernel has refused to splice. Returns the
+    /// number of bytes.
     pub(crate) fn poll_copy_to<T: Transport + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,

@@ -190,7 +190,7 @@ impl Worker {
         self.is_cut_off.get()
     }
 
-    /// Aborts the remaining connections. They remain counted as open.
+    /// Aborts the remaining connections. Aborted connections remain counted as open.
     pub(crate) fn cut_off(&self) {
         self.is_cut_off.set(true);
         self.balance.cut_off(self.index);
@@ -236,7 +236,8 @@ impl ConnectionGuard {
     }
 
     /// Returns `true` if this connection must close after its accepted requests are answered, because its
-    /// worker is draining or its listener was removed. Both events wake the connection.
+    /// worker is draining or its listener was removed. The start of the drain and the removal of the
+    /// listener wake the connection.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.worker.is_draining() || self.is_removed.get()

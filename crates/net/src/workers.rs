@@ -29,8 +29,8 @@ use crate::worker::{Worker, spawn};
 pub struct WorkersConfig {
     /// Number of worker threads. The default is the number of cores that this process may use.
     pub workers: usize,
-    /// Maximum number of open connections in all workers. A small number of connections beyond the maximum
-    /// are accepted, so that the server can send them an error: see
+    /// Maximum number of open connections in all workers. Workers accept a few connections beyond the
+    /// maximum, so that the server can send them an error: see
     /// [`is_over_limit`](crate::ConnectionGuard::is_over_limit). The default is the descriptor limit of the
     /// process, minus a reserve for files.
     pub connections_max: usize,
@@ -160,7 +160,7 @@ impl DrainHandle {
     pub fn drain(&self, within: Duration) {
         self.is_draining.store(true, Ordering::Relaxed);
         for commands in &self.commands {
-            // Sending fails only if the worker has already ended, and then it needs no command.
+            // Sending fails only if the worker has already ended and needs no command.
             let _ = commands.send(Command::Drain { within });
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct AcmeClient {
     turn: Mutex<()>,
 }
 
-/// The store and the account. Each is `None` before its first use.
+/// The store and the account, which are opened at their first use.
 #[derive(Default)]
 struct Opened {
     store: Option<Store>,

@@ -26,7 +26,8 @@ pub struct AcmeConfig {
     /// External account binding (RFC 8555 §7.3.4): an existing account at the certificate authority, to
     /// which the ACME account is bound. Default: `None`.
     pub external_account: Option<ExternalAccount>,
-    /// Directory for the account, keys and certificates. It contains a subdirectory for each ACME server.
+    /// Directory for the account, keys and certificates. The directory contains a subdirectory for each
+    /// ACME server.
     pub store: PathBuf,
     /// Challenge that validates names.
     pub challenge: ChallengeKind,

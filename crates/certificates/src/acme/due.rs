@@ -7,8 +7,8 @@ use thruway_net::tls::Validity;
 use super::Pace;
 
 /// Returns the renewal time of a certificate whose issuer suggests no renewal time: when a third of its
-/// lifetime is left. The time is up to a tenth of that third earlier, so that not all certificates are
-/// renewed at the same time. `chance` is a random number from 0 to 1.
+/// lifetime is left. The returned time is earlier by a random part of up to a tenth of that third, so that
+/// not all certificates are renewed at the same time. `chance` is a random number from 0 to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;
@@ -24,8 +24,8 @@ pub(super) fn random_time_between(start: SystemTime, end: SystemTime, chance: f6
 }
 
 /// Returns the delay after `failures` consecutive failures. The delay grows exponentially, and up to a
-/// quarter is added at random. The delay is at least `told`, the `Retry-After` of the ACME server, but at
-/// most one day of `told` counts.
+/// quarter is added at random. The delay is at least `told`, the `Retry-After` of the ACME server. A `told`
+/// of more than one day counts as one day.
 pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, chance: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
     let backoff = pace.retry_first.saturating_mul(1 << doublings).min(pace.retry_max);

@@ -35,7 +35,8 @@ pub enum AcmeError {
     Refused(String, String),
     /// The ACME server is unreachable, or its response is invalid. Contains the description of the error.
     Server(String),
-    /// A file or directory of the store cannot be read or written. Contains its path.
+    /// A file or directory of the store cannot be read or written. Contains the path of the file or
+    /// directory.
     Store(PathBuf, io::ErrorKind),
     /// Another process holds the lock of the store directory. Contains the path of the directory.
     StoreInUse(PathBuf),

@@ -115,8 +115,8 @@ fn copy_fields(response: &thruway_client::Response, fields: &mut HeaderMap) {
 
 impl RetryAfter {
     /// Stores the `Retry-After` of a response with status 429 or 503. In all responses, limits
-    /// `Retry-After` to one day, because `instant-acme` adds it to the current time, and a large value
-    /// would overflow.
+    /// `Retry-After` to one day: `instant-acme` adds the value to the current time, and a large value would
+    /// overflow.
     fn heed<B>(&self, answer: &mut http::Response<B>) {
         let value = answer.headers_mut().remove(RETRY_AFTER);
         let now = Clock::system().time_of_day();

@@ -40,7 +40,7 @@ impl SigningRequest {
 }
 
 /// Returns the certificate that proves control of `name` in a `tls-alpn-01` handshake, and the key of this
-/// certificate (RFC 8737 §3). Both are in DER.
+/// certificate (RFC 8737 §3). The certificate and the key are in DER.
 pub(super) fn validation_certificate(name: &str, digest: &[u8]) -> Result<(Vec<u8>, Vec<u8>), AcmeError> {
     if digest.len() != DIGEST_BYTES {
         return Err(AcmeError::ChallengeUnusable);

@@ -23,8 +23,8 @@ pub enum InvalidNames {
     TooMany,
     /// A name occurs twice. Contains the name.
     Twice(String),
-    /// An entry is a wildcard. Only the DNS challenge, which is not supported, could validate it. Contains
-    /// the entry.
+    /// An entry is a wildcard. Wildcards need the DNS challenge, which is not supported. Contains the
+    /// entry.
     Wildcard(String),
 }
 
@@ -59,7 +59,7 @@ impl OrderedNames {
         self.0.iter().map(String::as_str)
     }
 
-    /// Returns `true` if a certificate for `others` covers all these names.
+    /// Returns `true` if a certificate for `others` covers all names in `self`.
     pub(super) fn are_among(&self, others: &[String]) -> bool {
         self.0.iter().all(|name| others.iter().any(|other| other.eq_ignore_ascii_case(name)))
     }

@@ -75,8 +75,8 @@ fn is_about_replaced(error: &Error) -> bool {
     }
 }
 
-/// Publishes a challenge response for each name that is not validated yet, and reports it as ready to the
-/// ACME server. The responses stay published until the caller drops the returned values.
+/// Publishes a challenge response for each name that is not validated yet, and tells the ACME server that
+/// the response is ready. The responses stay published until the caller drops the returned values.
 async fn answer_all(
     order: &mut Order,
     kind: ChallengeKind,

@@ -22,7 +22,7 @@ pub enum OcspError {
     Revoked,
     /// The signature of the response is invalid, or the signer is not authorized.
     SignatureInvalid,
-    /// The responder returned an HTTP status other than 200. Contains this status.
+    /// The responder returned an HTTP status other than 200. Contains the HTTP status.
     Status(u16),
     /// The request failed or timed out. Contains the error of the HTTP client.
     Unreachable(ClientError),

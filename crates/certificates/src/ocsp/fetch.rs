@@ -33,9 +33,9 @@ pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, 
     Staple::read(&der, &subject.named, Clock::system().time_of_day())
 }
 
-/// Returns the delay from `now` until the response `staple` is replaced by a new response. The replacement
-/// is due after half of the validity of `staple`, plus up to a tenth of that half at random. `chance` is a
-/// random number from 0 to 1.
+/// Returns the delay from `now` to the next request for a response. The next request is due after half of
+/// the validity of `staple`, plus up to a tenth of that half at random. `chance` is a random number from 0
+/// to 1.
 pub(super) fn refresh_after(staple: &Staple, now: SystemTime, chance: f64) -> Duration {
     let half = staple.next_update.duration_since(staple.this_update).unwrap_or_default() / 2;
     let at = staple.this_update + half + (half / 10).mul_f64(chance.clamp(0.0, 1.0));

@@ -13,8 +13,8 @@ use x509_ocsp::BasicOcspResponse;
 
 use super::OcspError;
 
-/// Verifies that `issuer`, or a responder that is authorized at `now`, signed `response`. `der` is the
-/// encoded `response`.
+/// Verifies that the signer of `response` is `issuer`, or an authorized responder with a certificate that
+/// is valid at `now`. `der` is the encoded `response`.
 pub(super) fn verify(
     response: &BasicOcspResponse,
     der: &[u8],

@@ -9,7 +9,7 @@ use super::signature::verify;
 use super::subject::SHA1;
 use super::{Named, OcspError};
 
-/// A verified OCSP response. It states that a certificate is not revoked.
+/// A verified OCSP response, which states that a certificate is not revoked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staple {
     /// The response, in DER. TLS servers send these bytes to clients.
@@ -26,7 +26,7 @@ impl Staple {
     ///
     /// # Errors
     /// The errors of [`read`](Self::read), or [`OcspError::IssuerMissing`] if the chain has fewer than two
-    /// certificates or one of them is malformed.
+    /// certificates or a malformed certificate.
     pub fn of_chain(der: &[u8], chain: &[Vec<u8>], now: SystemTime) -> Result<Self, OcspError> {
         Self::read(der, &Named::of(chain).ok_or(OcspError::IssuerMissing)?, now)
     }
@@ -34,8 +34,8 @@ impl Staple {
     /// Reads and verifies the OCSP response for the certificate `named`.
     ///
     /// # Errors
-    /// The response is malformed or for another certificate, its signature is invalid, or it is not valid
-    /// at `now`. Also fails if the response states that the certificate is revoked or unknown.
+    /// The response is malformed, is for another certificate, has an invalid signature, or is not valid at
+    /// `now`. Also fails if the response states that the certificate is revoked or unknown.
     pub fn read(der: &[u8], named: &Named, now: SystemTime) -> Result<Self, OcspError> {
         let whole = OcspResponse::from_der(der).map_err(|_| OcspError::Malformed)?;
         if whole.response_status != OcspResponseStatus::Successful {
@@ -73,8 +73,8 @@ fn time_of(time: OcspGeneralizedTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + time.0.to_unix_duration()
 }
 
-/// Assumed validity of a response without an expiry. It is short, because a newer response may exist at any
-/// time.
+/// Assumed validity of a response without an expiry. The assumed validity is short, because a newer
+/// response may exist at any time.
 const UNSAID: Duration = Duration::from_hours(1);
 
 /// Tolerated difference between the clocks of the responder and this machine.

@@ -28,8 +28,8 @@ pub enum ProxyHeader {
         /// The address of the proxy to which the client has connected.
         destination: SocketAddr,
     },
-    /// A client that is connected to the proxy over a Unix domain socket. Such clients have no useful
-    /// address.
+    /// A client that is connected to the proxy over a Unix domain socket. Clients of Unix domain sockets
+    /// have no useful address.
     Unix,
 }
 
@@ -80,7 +80,8 @@ impl ProxyHeader {
     }
 }
 
-/// Returns `true` if `bytes` starts with `start`, or may do so when more bytes arrive.
+/// Returns `true` if `bytes` starts with `start`, or if `bytes` is shorter and equals the beginning of
+/// `start`.
 pub(super) fn may_begin_with(bytes: &[u8], start: &[u8]) -> bool {
     let length = bytes.len().min(start.len());
     bytes[..length] == start[..length]

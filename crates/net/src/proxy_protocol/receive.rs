@@ -98,8 +98,8 @@ impl fmt::Display for ReceiveError {
 
 impl std::error::Error for ReceiveError {}
 
-/// Number of bytes read at a time. It exceeds the length of most headers, because the first request usually
-/// arrives together with the header.
+/// Number of bytes read at a time. One read usually returns the header and the first request, because they
+/// arrive together.
 const PIECE_BYTES: usize = 1 << 10;
 
 /// Timeout during a drain. The reactor needs this time to report data that has already arrived.

@@ -43,8 +43,8 @@ fn parse_port(word: &str) -> Option<u16> {
     if is_plain { word.parse().ok() } else { None }
 }
 
-/// Appends the header line to `output`. Version 1 cannot describe clients of Unix sockets, so they are
-/// written as `UNKNOWN`.
+/// Appends the header line to `output`. Writes `UNKNOWN` for clients of Unix sockets, which version 1
+/// cannot describe.
 pub(super) fn write(header: ProxyHeader, output: &mut Vec<u8>) {
     let ProxyHeader::Tcp { source, destination } = header else {
         return output.extend_from_slice(b"PROXY UNKNOWN\r\n");

@@ -37,8 +37,7 @@ struct Unsent {
 
 #[derive(Debug)]
 struct Queued {
-    /// The socket. This reference keeps the socket open until the data is sent, even if the stream is
-    /// dropped.
+    /// Reference that keeps the socket open until the data is sent, even if the stream is dropped.
     socket: Arc<Socket>,
     bytes: Range<usize>,
 }
@@ -84,7 +83,7 @@ pub(crate) fn queue(socket: &Arc<Socket>, slices: &[IoSlice<'_>], length: usize)
 
 /// Sends the batch of this thread. If `io_uring` fails, stops batching.
 fn flush() {
-    // The access fails only while the thread ends. The batch then no longer exists.
+    // The access fails only while the thread ends, when the batch no longer exists.
     let _ = BATCH.try_with(|batch| {
         let mut slot = batch.borrow_mut();
         if let Some(Err(error)) = slot.as_mut().map(Batch::flush) {
@@ -140,7 +139,7 @@ pub(crate) fn poll_all_sent(cx: &Context<'_>) -> Poll<()> {
     })
 }
 
-/// Number of sockets of this thread that did not take all bytes of a batch.
+/// Returns the number of sockets of this thread that did not accept all bytes of a batch.
 #[cfg(test)]
 pub(super) fn unsent_sockets() -> usize {
     UNSENT.with(|unsent| unsent.sockets.get())
@@ -186,8 +185,8 @@ impl Batch {
 }
 
 impl Socket {
-    /// Ready when no earlier bytes of this socket wait to be sent. Sends the batch if it contains such
-    /// bytes.
+    /// Ready when no earlier bytes of this socket wait to be sent. If the batch contains bytes of this
+    /// socket, sends the batch first.
     ///
     /// # Errors
     /// Earlier bytes could not be sent.
@@ -210,7 +209,7 @@ impl Socket {
             SendObstacle::Failed => Poll::Ready(Err(self.outbox.error().into())),
             SendObstacle::Unsent => self.outbox.poll_sent(cx).map(Ok),
             SendObstacle::Queued => {
-                // The batch of another thread contains these bytes. That thread will send them soon.
+                // The batch of another thread contains the bytes, and that thread will send them soon.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }

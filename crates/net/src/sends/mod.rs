@@ -5,10 +5,10 @@
 //!                          │ taken only in part
 //!                          └──▶ a new task sends the rest, and the stream accepts no more until then
 //! ```
-//! If clients or upstream servers run on the same core as a worker, each send can wake one of them, and the
-//! kernel may then preempt the worker. With a batch, this happens at most once per batch. The bytes are
-//! copied into the batch, so the kernel uses no memory of the streams after a call. Without `io_uring`,
-//! streams write directly to their sockets.
+//! If clients or upstream servers run on the same core as a worker, each send can wake a client or server,
+//! and the kernel may then preempt the worker. Batches reduce the number of such interruptions, because a
+//! batch needs only one system call. Bytes are copied into the batch, so the kernel never uses the memory
+//! of a stream after a call. Without `io_uring`, streams write directly to their sockets.
 
 mod batch;
 mod outbox;

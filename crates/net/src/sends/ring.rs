@@ -21,7 +21,7 @@ pub(super) struct Ring {
     bytes: Vec<u8>,
 }
 
-/// One send: the socket, and the range of the bytes to send.
+/// A send operation: the socket, and the range of the bytes to send.
 pub(super) struct Send<'a, S> {
     pub(super) socket: &'a S,
     pub(super) bytes: Range<usize>,

@@ -14,7 +14,7 @@ use crate::thread_state::ThreadState;
 /// A pipe from the pool of this thread. Dropping an empty pipe returns it to the pool. Dropping a pipe that
 /// contains bytes closes the pipe and discards the bytes.
 ///
-/// Each thread has a limited number of pipes. If none is free, connections use buffers instead.
+/// Each thread has a limited number of pipes. If no pipe is free, connections use buffers instead.
 pub struct Pipe {
     /// The descriptors of the pipe. `None` only while the pipe is dropped.
     ends: Option<PipeEnds>,
@@ -102,7 +102,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Moves the bytes of the pipe into a socket, from which splicing fails.
+    /// Replaces the read end of the pipe with a socket that returns the same bytes, so that splicing fails.
     #[cfg(test)]
     pub(super) fn put_a_socket_before_its_reader(&mut self) {
         let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -26,7 +26,7 @@ fn open() -> io::Result<Option<PipeEnds>> {
 pub(crate) struct PipePool {
     free: Vec<PipeEnds>,
     in_use: usize,
-    /// Number of calls of `open` that fail without a system call before the next attempt.
+    /// Number of calls of `open` until the next attempt to open a pipe.
     pause: u32,
     is_refused: bool,
 }
@@ -80,14 +80,14 @@ impl PipePool {
 /// slower. With larger pipes, slow clients would hold more memory.
 pub(super) const PIPE_BYTES: usize = 512 << 10;
 
-/// Maximum number of pipes in use by a thread. Clients that stop reading can so hold at most 128
-/// descriptors and 32 MiB for each thread.
+/// Maximum number of pipes in use by a thread. Clients that stop reading can hold at most 128 descriptors
+/// and 32 MiB of each thread.
 pub(super) const PIPES_MAX: usize = 64;
 
 /// Maximum number of free pipes in the pool.
 pub(super) const PIPES_KEPT: usize = 32;
 
-/// Number of calls after which a new attempt to open a pipe follows a refusal by the kernel.
+/// After the kernel has refused a pipe, the pool tries to open a pipe again after this number of calls.
 const PAUSE: u32 = 1000;
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ impl TlsAcceptorConfig {
         }
     }
 
-    /// Returns the supported ALPN protocols. They include [`ALPN_ACME`] if `challenges` is set.
+    /// Returns the supported ALPN protocols, including [`ALPN_ACME`] if `challenges` is set.
     fn alpn_protocols(&self) -> Vec<Vec<u8>> {
         let of_acme = self.challenges.as_ref().map(|_| ALPN_ACME.to_vec());
         self.alpn.iter().cloned().chain(of_acme).collect()
@@ -199,7 +199,7 @@ impl TlsAcceptor {
     /// again.
     ///
     /// # Errors
-    /// A file with root certificates cannot be read or used. In this case, the acceptor does not change.
+    /// A file with root certificates cannot be read or used. The acceptor then does not change.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let staples = self.staples();
         let before = self.live.load_full();
@@ -337,8 +337,8 @@ impl Live {
         };
         let names = Arc::new(by_name(config, &certificates, staples));
         let mut server = builder.with_cert_resolver(names.clone());
-        // Discards sessions if clients have certificates: the new roots may reject a certificate that the
-        // old roots accepted, and a resumed session would skip this check.
+        // Discards sessions if the server requests client certificates. The new roots may reject a
+        // certificate that the old roots accepted, but a resumed session would skip the check.
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
         let sessions = match kept {
             Some(before) => before.sessions.clone(),
@@ -375,8 +375,8 @@ fn by_name(
 }
 
 /// Returns the previous version of a certificate whose files cannot be used, and adds `error` to
-/// `problems`. Returns `None` for a certificate that is still to be issued. For any other certificate
-/// without a previous version, returns `error`.
+/// `problems`. Without a previous version, returns `None` if the certificate is still to be issued, and
+/// `error` otherwise.
 fn kept_of(
     before: Option<&Live>,
     config: &TlsAcceptorConfig,

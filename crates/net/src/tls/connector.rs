@@ -41,15 +41,15 @@ pub struct TlsConnectorConfig {
     /// server. The default is `true`.
     pub resume: bool,
     /// Maximum number of stored tickets for each server. Each ticket resumes one TLS 1.3 connection. The
-    /// default is 8. Increase it if many connections to a server open at the same time.
+    /// default is 8. Increase this number if many connections to one server open at the same time.
     pub tickets_max: usize,
 }
 
 /// Source of the trusted root certificates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Roots {
-    /// The trust store of the operating system. The environment variables `SSL_CERT_FILE` and
-    /// `SSL_CERT_DIR` replace it.
+    /// The trust store of the operating system, or the certificates in the locations that the environment
+    /// variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
     #[default]
     System,
     /// Only the certificates in these PEM files.
@@ -107,7 +107,7 @@ struct Live {
     stamps: Stamps,
 }
 
-/// Name of a server that its certificate must contain: a host name or an IP address.
+/// Server name that the certificate of the server must contain: a host name or an IP address.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TlsServerName(ServerName<'static>);
 
@@ -140,7 +140,7 @@ impl TlsConnector {
     /// connector.
     ///
     /// # Errors
-    /// The TLS library rejects the default settings. This does not happen in practice.
+    /// The TLS library rejects the default settings, which does not happen in practice.
     pub fn system() -> Result<Arc<Self>, CertificateError> {
         static SYSTEM: OnceLock<Arc<TlsConnector>> = OnceLock::new();
         if let Some(system) = SYSTEM.get() {
@@ -150,11 +150,11 @@ impl TlsConnector {
         Ok(SYSTEM.get_or_init(|| system).clone())
     }
 
-    /// Reloads the files if they have changed, and returns `true` in this case. New connections then use
-    /// the new files, and do not resume earlier sessions.
+    /// Reloads the files if they have changed. Returns `true` if the files were reloaded. New connections
+    /// then use the new files, and do not resume earlier sessions.
     ///
     /// # Errors
-    /// A file cannot be read or used. In this case, the connector does not change.
+    /// A file cannot be read or used. The connector then does not change.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let before = self.live.load_full();
         if before.stamps.again() == before.stamps {

@@ -123,7 +123,7 @@ impl TlsFailure {
     }
 }
 
-/// Returns the name of an alert. All rare alerts have the same name.
+/// Returns the name of an alert, or `other` for rare alerts.
 const fn name_of(alert: AlertDescription) -> &'static str {
     match alert {
         AlertDescription::AccessDenied => "access_denied",

@@ -137,7 +137,7 @@ pub(super) async fn until<R>(
 
 impl<T: Transport> TlsStream<T> {
     /// Ready when application data can be written and read. The last handshake messages of a client may
-    /// still be unsent. They are sent together with the first data.
+    /// still be unsent, so that they are sent together with the first data.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         let mut scratch = Scratch::take();
         let outcome = self.poll_flights(cx, &mut scratch.input);

@@ -7,22 +7,22 @@
 //! ```
 //! rustls implements the protocol. This module passes bytes between rustls and the transport, through
 //! buffers that all connections of a thread share. This module also reads certificate files, and reports
-//! the identity of the peer. It sends no requests to other servers.
+//! the identity of the peer. The module sends no requests to other servers.
 
-// contents of the files
+// certificate files
 mod certificates;
 mod identity;
 mod names;
 mod challenges;
 mod staples;
 
-// the two sides
+// settings of servers and clients
 mod acceptor;
 mod connector;
 mod verifier;
 mod tickets;
 
-// one connection
+// state of a connection
 mod session;
 mod scratch;
 mod stream;
@@ -30,7 +30,7 @@ mod handshake;
 mod info;
 mod failure;
 
-// without decryption
+// first message of a client, read without decryption
 mod client_hello;
 
 pub use acceptor::{ClientAuthentication, ServedCertificate, TlsAcceptor, TlsAcceptorConfig};

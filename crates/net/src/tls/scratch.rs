@@ -1,4 +1,5 @@
-//! Buffers that the TLS connections of a thread share. A connection uses them only while it is polled.
+//! Buffers that the TLS connections of a thread share. A connection uses the buffers only while it is
+//! polled.
 
 /// The TLS buffers of one thread. A connection that waits does not use these buffers.
 pub(crate) struct Scratch {
@@ -30,10 +31,10 @@ const RECORD_EXTRA_BYTES: usize = 64;
 /// fit into a pooled buffer, so more records are not possible.
 pub(super) const RECORDS_AT_A_TIME: usize = 3;
 
-/// Size of the input buffer. It can hold a handshake message of the maximum size, 64 KiB, with the headers
-/// of its records.
+/// Size of the input buffer, in bytes: a handshake message of the maximum size, 64 KiB, and the headers of
+/// its records.
 const INPUT_BYTES: usize = (64 << 10) + (2 << 10);
 
-/// Size of the output buffer. It can hold all records that are sent at a time, and a key change before
-/// them.
+/// Size of the output buffer, in bytes: all records that are sent at a time, and a key change before the
+/// records.
 const OUTPUT_BYTES: usize = RECORDS_AT_A_TIME * (RECORD_CONTENT_BYTES + RECORD_EXTRA_BYTES) + 1024;

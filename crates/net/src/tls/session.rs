@@ -82,7 +82,7 @@ impl Session {
     }
 
     /// Encrypts some bytes of `slices` into the output buffer of `scratch`. The output must be sent after
-    /// `unsent`. See [`step`](Self::step) for `input` and `take`.
+    /// `unsent`. `input` and `take` have the same meaning as in [`step`](Self::step).
     pub(super) fn seal(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -94,7 +94,7 @@ impl Session {
         self.seal_what(&ToSeal::Content(slices), scratch, input, take, unsent)
     }
 
-    /// Encrypts a `close_notify` alert. See [`seal`](Self::seal) for the parameters.
+    /// Encrypts a `close_notify` alert. The parameters have the same meaning as in [`seal`](Self::seal).
     pub(super) fn seal_close_notify(
         &mut self,
         scratch: &mut Scratch,
@@ -291,8 +291,8 @@ struct Pieces<'s> {
 }
 
 impl<'s> Pieces<'s> {
-    /// Returns the bytes of the next record. If one slice contains all of them, returns a part of that
-    /// slice. Otherwise copies the bytes of several slices to `joined`.
+    /// Returns the bytes of the next record. If the first slice contains the whole record, returns a part
+    /// of that slice. Otherwise copies the bytes of several slices to `joined`.
     fn next_record<'r>(&mut self, joined: &'r mut [u8]) -> &'r [u8]
     where
         's: 'r,

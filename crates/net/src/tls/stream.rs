@@ -15,8 +15,8 @@ use crate::transport::Transport;
 
 /// A TLS connection.
 ///
-/// Data counts as written when the underlying transport has accepted it. Until then,
-/// [`poll_write`](Transport::poll_write) is pending, and the next call must start with the same bytes. A
+/// Data counts as written when the underlying transport has accepted it. While
+/// [`poll_write`](Transport::poll_write) is pending, the next call must start with the same bytes. A
 /// connection without pending data uses no buffer. If the underlying connection ends before the peer has
 /// sent `close_notify`, reading returns an error.
 pub struct TlsStream<T: Transport = Stream> {
@@ -416,7 +416,7 @@ fn length_of(slices: &[IoSlice<'_>]) -> usize {
     slices.iter().map(|slice| slice.len()).sum()
 }
 
-/// Number of bytes read from a file at a time. The same number of bytes is encrypted at a time.
+/// Number of bytes read from a file at a time, which is also the number of bytes encrypted at a time.
 const FILE_BYTES: usize = 48 << 10;
 
 /// Maximum length of unsent records that are sent together with new data. Session tickets, alerts and key
