@@ -44,6 +44,7 @@ impl JwtKeys {
     /// RSA keys with fewer than 2048 or more than 8192 bits.
     ///
     /// # Errors
+    ///
     /// The text is not a key set, or it contains no usable key.
     pub fn from_set(text: &str) -> Result<Self, InvalidJwtKeys> {
         Self::from_issuer(text).and_then(Self::some)
@@ -53,6 +54,7 @@ impl JwtKeys {
     /// text contains no usable key. An issuer that publishes such a set has withdrawn its keys.
     ///
     /// # Errors
+    ///
     /// The text is not a key set.
     pub fn from_issuer(text: &str) -> Result<Self, InvalidJwtKeys> {
         let set: Value = serde_json::from_str(text).map_err(|_| InvalidJwtKeys::Syntax)?;
@@ -64,6 +66,7 @@ impl JwtKeys {
     /// PUBLIC KEY`). Skips other PEM blocks, such as private keys.
     ///
     /// # Errors
+    ///
     /// The text is neither a key set nor PEM, or it contains no usable key.
     pub fn from_file(text: &str) -> Result<Self, InvalidJwtKeys> {
         if !text.contains(PEM_BEGIN) {
@@ -77,6 +80,7 @@ impl JwtKeys {
     /// bytes.
     ///
     /// # Errors
+    ///
     /// The secret has fewer than 32 bytes.
     pub fn from_secret(secret: &str) -> Result<Self, InvalidJwtKeys> {
         if secret.len() < SECRET_BYTES_MIN {
@@ -246,7 +250,7 @@ impl fmt::Display for InvalidJwtKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoneOfUse => {
-                "there is no supported public key for signatures (RSA with 2048 to 8192 bits, P-256, P-384, Ed25519)"
+                "there is no public key of a supported type: RSA with 2048 to 8192 bits, P-256, P-384 or Ed25519"
             }
             Self::ShortSecret => "a secret must have at least 32 bytes",
             Self::Syntax => "the text is neither a JSON Web Key Set nor public keys in PEM",

@@ -80,6 +80,7 @@ impl JwtRules {
     /// does not prove that the sender holds that key.
     ///
     /// # Errors
+    ///
     /// The reason for the rejection. The reason does not name the failed check, because this would help an
     /// attacker.
     pub fn verify(
@@ -96,6 +97,7 @@ impl JwtRules {
     /// lowercase hexadecimal digits.
     ///
     /// # Errors
+    ///
     /// The reason for the rejection.
     pub fn verify_from(
         &self,

@@ -86,7 +86,7 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
             Err(error) => {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                    tracing::warn!(%error, suppressed, "closing an accepted connection: the reactor refused the socket");
+                    tracing::warn!(%error, suppressed, "closing a connection: the reactor refused the socket");
                 }
             }
         }

@@ -33,6 +33,7 @@ impl TerminationSignals {
     /// Installs handlers for both signals.
     ///
     /// # Errors
+    ///
     /// The operating system refuses the signal handlers.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::terminate(), SignalKind::interrupt()]).map(Self)
@@ -48,6 +49,7 @@ impl ReloadSignal {
     /// Takes over the handling of the signal.
     ///
     /// # Errors
+    ///
     /// The operating system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::hangup()]).map(Self)
@@ -63,6 +65,7 @@ impl ReopenSignal {
     /// Takes over the handling of the signal.
     ///
     /// # Errors
+    ///
     /// The operating system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::user_defined1()]).map(Self)

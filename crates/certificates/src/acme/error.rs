@@ -60,7 +60,7 @@ impl AcmeError {
     }
 }
 
-/// Joins the descriptions in a problem document (RFC 7807) and in its subproblems.
+/// Joins the descriptions in a problem document (RFC 9457) and in its subproblems.
 pub(super) fn detail_of(problem: &Problem) -> String {
     let within = problem.subproblems.iter().map(|within| within.detail.as_deref());
     let details: Vec<_> = std::iter::once(problem.detail.as_deref()).chain(within).flatten().collect();

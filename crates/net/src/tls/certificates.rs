@@ -93,6 +93,7 @@ impl CertificateFiles {
     /// Reads the files and returns their contents.
     ///
     /// # Errors
+    ///
     /// A file cannot be read or used.
     pub fn contents(&self) -> Result<CertificateContents, CertificateError> {
         self.load(&provider()).map(|loaded| loaded.contents())
