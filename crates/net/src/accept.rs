@@ -128,8 +128,8 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Limits for the messages about pauses. Without the limits, clients that open and close connections at the
-/// descriptor limit could fill the log.
+/// Limits the log messages about pauses of `accept`. Without the limits, clients that open and close
+/// connections at the descriptor limit could fill the log.
 static AGAIN: LogLimit = LogLimit::new();
 static PAUSES: LogLimit = LogLimit::new();
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Balance {
     workers: Arc<Mutex<Vec<WorkerCounts>>>,
     connections_max: Arc<AtomicUsize>,
-    /// Number of client errors at each worker. The counters are atomic instead of locked, because clients
-    /// can cause errors at a high rate.
+    /// Number of client errors at each worker. The counters are atomic, so that counting needs no lock even
+    /// if clients cause many errors.
     client_faults: Arc<[AtomicU64]>,
 }
 
@@ -56,7 +56,6 @@ impl Balance {
         self.lock().len()
     }
 
-    /// Changes the maximum number of connections.
     pub(crate) fn set_connections_max(&self, connections: usize) {
         self.connections_max.store(connections, Ordering::Relaxed);
     }
@@ -100,12 +99,12 @@ impl Balance {
         }
     }
 
-    /// Counts a client error at `worker`.
     pub(crate) fn count_client_fault(&self, worker: usize) {
         self.client_faults[worker].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Marks `worker` as ended, so that it gets no more connections. Its open connections remain counted.
+    /// Marks `worker` as ended, so that it gets no more connections. The open connections of `worker`
+    /// remain counted.
     pub(crate) fn cut_off(&self, worker: usize) {
         self.lock()[worker].is_finished = true;
     }
@@ -118,7 +117,6 @@ impl Balance {
         place.is_finished
     }
 
-    /// Returns the loads of all workers.
     pub(crate) fn loads(&self) -> Vec<WorkerLoad> {
         let load_of = |(place, client_faults): (&WorkerCounts, &AtomicU64)| WorkerLoad {
             connections: place.connections,

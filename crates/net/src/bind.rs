@@ -34,8 +34,8 @@ pub struct Bound {
 /// Registration of a listening address. Dropping this value removes the registration.
 #[derive(Debug)]
 pub(crate) enum Registration {
-    Tcp(#[expect(dead_code, reason = "kept only to be dropped")] ListenerAddress),
-    Unix(#[expect(dead_code, reason = "kept only to be dropped")] SocketPath),
+    Tcp(#[expect(dead_code, reason = "dropping the value has an effect")] ListenerAddress),
+    Unix(#[expect(dead_code, reason = "dropping the value has an effect")] SocketPath),
 }
 
 /// A value of the caller that is dropped together with its listener.
@@ -200,7 +200,7 @@ pub enum BindReason {
     AddressInUse,
     /// This machine does not have the address, or the directory of the path does not exist.
     AddressUnknown,
-    /// The path of the Unix socket already exists, and is not a socket.
+    /// A file that is not a socket exists at the path of the Unix socket.
     PathTaken,
     /// The user has no permission to listen on the address.
     PermissionDenied,

@@ -52,7 +52,6 @@ impl Registrations {
         self.lock().retain(|(of, _)| *of != listener);
     }
 
-    /// Removes all registrations.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }

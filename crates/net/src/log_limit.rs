@@ -39,7 +39,7 @@ struct Period {
 }
 
 impl LogLimit {
-    /// Creates a limit. The message was not logged yet.
+    /// Creates a limit for a message that was not logged yet.
     pub const fn new() -> Self {
         Self(Mutex::new(Period { since: None, lines: 0, suppressed: 0 }))
     }

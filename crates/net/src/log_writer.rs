@@ -260,8 +260,8 @@ fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, 
         // the long run.
         bytes.clear();
         {
-            // Takes both locks, in the same order as `replace`. With separate locks, this code could
-            // overwrite a new setting from `replace` with the old setting.
+            // Takes both locks, in the same order as `replace`. If this code released the first lock
+            // earlier, it could overwrite a new setting from `replace` with the old setting.
             let buffers = lock(buffers);
             let mut waiting = lock(&buffer.0);
             std::mem::swap(&mut waiting.bytes, bytes);

@@ -46,7 +46,7 @@ impl TerminationSignals {
 }
 
 impl ReloadSignal {
-    /// Takes over the handling of the signal.
+    /// Installs a handler for the signal.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl ReloadSignal {
 }
 
 impl ReopenSignal {
-    /// Takes over the handling of the signal.
+    /// Installs a handler for the signal.
     ///
     /// # Errors
     ///

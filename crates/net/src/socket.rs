@@ -25,9 +25,7 @@ pub(crate) struct Socket {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// A TCP connection.
     Tcp(TcpStream),
-    /// A connection of a Unix domain socket.
     Unix(UnixStream),
 }
 
@@ -144,8 +142,8 @@ impl Socket {
 
     fn reset_at_close(&self) {
         if let Kind::Tcp(stream) = &self.kind {
-            // The call fails only if the connection has already failed. In that case, the kernel has
-            // discarded the unsent data.
+            // The call fails only if the connection has already failed and the kernel has discarded the
+            // unsent data.
             let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
         }
     }

@@ -88,7 +88,8 @@ impl Stream {
         pipe: &mut Pipe,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        debug_assert!(pipe.is_empty(), "a full pipe and an empty socket would look the same");
+        // The kernel reports a full pipe and an empty socket with the same error.
+        debug_assert!(pipe.is_empty(), "the pipe must be empty before it is filled");
         match ready!(self.poll_try_read(cx, |socket| pipe.splice_from(socket, length))) {
             Err(error) if is_refusal(&error) => {
                 refuse_splicing(&error);

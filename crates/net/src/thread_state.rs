@@ -10,13 +10,11 @@ use std::cell::{Cell, RefCell};
 use crate::splice::PipePool;
 use crate::tls::Scratch;
 
-/// State of one thread.
 pub(crate) struct ThreadState {
     /// Free buffers.
     pub(crate) buffers: RefCell<Vec<Vec<u8>>>,
     /// Free large buffers.
     pub(crate) large_buffers: RefCell<Vec<Box<[u8]>>>,
-    /// Number of large buffers in use.
     pub(crate) large_buffers_in_use: Cell<usize>,
     /// Free pipes for `splice`.
     pub(crate) pipes: RefCell<PipePool>,

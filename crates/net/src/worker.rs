@@ -65,7 +65,7 @@ impl Worker {
         CURRENT.with_borrow(Weak::upgrade)
     }
 
-    /// Returns a worker without a thread and with the clock `clock`, for tests.
+    /// Creates a worker with the clock `clock` on the current thread, for tests.
     #[doc(hidden)]
     pub fn for_test(clock: Clock) -> Rc<Self> {
         Self::new(0, Balance::new(1, usize::MAX / 2), clock)

@@ -7,8 +7,8 @@ use thruway_net::tls::Validity;
 use super::Pace;
 
 /// Returns the renewal time of a certificate whose issuer suggests no renewal time: when a third of its
-/// lifetime is left. The returned time is earlier by a random part of up to a tenth of that third, so that
-/// not all certificates are renewed at the same time. `chance` is a random number from 0 to 1.
+/// lifetime is left. Subtracts a random time of up to a thirtieth of the lifetime, so that not all
+/// certificates are renewed at the same time. `chance` is a random number from 0 to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;
@@ -23,9 +23,9 @@ pub(super) fn random_time_between(start: SystemTime, end: SystemTime, chance: f6
     start + width.mul_f64(chance.clamp(0.0, 1.0))
 }
 
-/// Returns the delay after `failures` consecutive failures. The delay grows exponentially, and up to a
-/// quarter is added at random. The delay is at least `told`, the `Retry-After` of the ACME server. A `told`
-/// of more than one day counts as one day.
+/// Returns the delay after `failures` consecutive failures. The delay doubles with each failure, up to
+/// `pace.retry_max`. A random time of up to a quarter of the delay is added. The delay is at least `told`,
+/// the `Retry-After` of the ACME server. If `told` is longer than one day, it counts as one day.
 pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, chance: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
     let backoff = pace.retry_first.saturating_mul(1 << doublings).min(pace.retry_max);

@@ -14,8 +14,8 @@ use super::material::SigningRequest;
 use super::renewal::identifier_of;
 use super::{AcmeConfig, AcmeError, ChallengeKind, Challenges, OrderedNames};
 
-/// Orders a certificate for `names`. Returns the certificate chain and its key, in PEM. The order tells the
-/// ACME server which certificate it replaces: `replaced`, if any.
+/// Orders a certificate for `names`. Returns the certificate chain and its key, in PEM. If `replaced` is
+/// set, the order tells the ACME server that it replaces this certificate.
 pub(super) async fn order(
     account: &Account,
     config: &AcmeConfig,

@@ -1,5 +1,5 @@
-//! Computes renewal times with the ACME extension "renewal information" (RFC 9773): the issuer suggests a
-//! time.
+//! Computes renewal times. With the ACME extension "renewal information" (RFC 9773), the issuer suggests
+//! the time.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +20,7 @@ pub(super) struct Renewal {
     ask_again: Instant,
 }
 
-/// Time window in which the issuer suggests to renew a certificate.
+/// Time window in which the issuer suggests renewing a certificate.
 pub(super) struct Suggested {
     start: SystemTime,
     end: SystemTime,

@@ -34,16 +34,16 @@ pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, 
 }
 
 /// Returns the delay from `now` to the next request for a response. The next request is due after half of
-/// the validity of `staple`, plus up to a tenth of that half at random. `chance` is a random number from 0
-/// to 1.
+/// the validity of `staple`, plus a random time of up to a twentieth of the validity. `chance` is a random
+/// number from 0 to 1.
 pub(super) fn refresh_after(staple: &Staple, now: SystemTime, chance: f64) -> Duration {
     let half = staple.next_update.duration_since(staple.this_update).unwrap_or_default() / 2;
     let at = staple.this_update + half + (half / 10).mul_f64(chance.clamp(0.0, 1.0));
     at.duration_since(now).unwrap_or_default().clamp(REFRESH_MIN, REFRESH_MAX)
 }
 
-/// Returns the delay after `failures` consecutive failures. The delay starts at `first`, doubles up to one
-/// hour, and is extended by up to a quarter at random.
+/// Returns the delay after `failures` consecutive failures. The delay starts at `first` and doubles with
+/// each failure, up to one hour. A random time of up to a quarter of the delay is added.
 pub(super) fn retry_after(failures: u32, first: Duration, chance: f64) -> Duration {
     let backoff = first.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(RETRY_MAX);
     backoff + (backoff / 4).mul_f64(chance.clamp(0.0, 1.0))

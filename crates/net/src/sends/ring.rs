@@ -3,7 +3,7 @@
 //! The functions are synchronous: when a call returns, the kernel no longer uses the buffers.
 #![expect(
     unsafe_code,
-    reason = "the kernel gets pointers; the buffers outlive the call, which waits for all submissions"
+    reason = "the kernel gets pointers to buffers, and the buffers live until the kernel has finished all sends"
 )]
 
 use std::fmt;
@@ -15,7 +15,7 @@ use io_uring::{IoUring, opcode, types::Fd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-/// An `io_uring`, and the bytes that it sends.
+/// An `io_uring` queue, and the bytes to send.
 pub(super) struct Ring {
     queue: IoUring,
     bytes: Vec<u8>,
@@ -76,10 +76,10 @@ impl Ring {
             let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
             let entry = opcode::Send::new(Fd(send.socket.as_raw_fd()), bytes.as_ptr(), length).flags(flags);
             outcomes.push(Err(Errno::CANCELED));
-            // SAFETY: the bytes do not move until `wait` has seen the end of every send, or they are leaked.
-            // The sockets stay open, because the caller lends them.
+            // SAFETY: the bytes stay at their address until `wait` has seen the end of every send. If
+            // `wait` fails, the bytes are leaked. The sockets stay open, because `sends` borrows them.
             let pushed = unsafe { submission.push(&entry.build().user_data(n as u64)) };
-            debug_assert!(pushed.is_ok(), "the ring holds the whole batch");
+            debug_assert!(pushed.is_ok(), "the ring has space for the whole batch");
         }
         drop(submission);
         self.wait(outcomes).inspect_err(|_| {
@@ -95,8 +95,8 @@ impl Ring {
         use std::os::fd::{FromRawFd, OwnedFd};
 
         let null = std::fs::File::open("/dev/null").unwrap();
-        // SAFETY: the descriptor is open as long as the queue, and the queue closes it. This code only
-        // replaces it and never drops it.
+        // SAFETY: the descriptor is open as long as the queue exists, and the queue closes the descriptor.
+        // This function replaces the descriptor, and never drops it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(self.queue.as_raw_fd()) };
         rustix::io::dup2(null, &mut ManuallyDrop::new(descriptor)).unwrap();
     }

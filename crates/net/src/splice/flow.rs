@@ -125,7 +125,8 @@ impl Flow {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes some of the pending bytes. Releases the pipe or buffer when all pending bytes are written.
+    /// Writes some of the pending bytes to `to`. Releases the pipe or buffer when all pending bytes are
+    /// written.
     fn poll_write<T: Transport>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
         let (written, is_all) = match &mut self.carrier {
             Storage::None => return Poll::Ready(Ok(())),

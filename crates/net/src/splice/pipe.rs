@@ -20,7 +20,8 @@ pub struct Pipe {
     ends: Option<PipeEnds>,
     /// Number of bytes in the pipe of the kernel.
     piped: usize,
-    /// Buffer for bytes that cannot be spliced. Its bytes precede the bytes in the pipe of the kernel.
+    /// Buffer for bytes that cannot be spliced. The bytes in this buffer precede the bytes in the pipe of
+    /// the kernel.
     copied: PooledBuffer,
     /// Number of bytes in `copied` that are already written.
     copied_written: usize,

@@ -97,8 +97,8 @@ pub(super) mod faults {
     use super::PipeEnds;
     use crate::thread_state::ThreadState;
 
-    /// Makes the next pipe a pair of sockets. Splicing to it fails, because the kernel requires a pipe on one
-    /// side.
+    /// Makes the next pipe a pair of sockets. Splicing between sockets fails, because the kernel requires a
+    /// pipe on one side.
     pub(in super::super) fn put_sockets_instead_of_a_pipe() {
         let (reader, writer) = UnixStream::pair().unwrap();
         let ends = PipeEnds { reader: reader.into(), writer: writer.into() };

@@ -28,7 +28,7 @@ use super::verifier::provider;
 /// TLS settings of a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsAcceptorConfig {
-    /// The certificates: at least one. A client gets the certificate with the requested host name, else a
+    /// One or more certificates. A client gets the certificate with the requested host name, else a
     /// matching wildcard certificate, else the first certificate.
     pub certificates: Vec<CertificateFiles>,
     /// Paths of chain files that may be missing at first, because an ACME server will issue these

@@ -99,7 +99,6 @@ impl CertificateFiles {
         self.load(&provider()).map(|loaded| loaded.contents())
     }
 
-    /// Reads the files.
     pub(super) fn load(&self, provider: &CryptoProvider) -> Result<Loaded, CertificateError> {
         let chain = read_certificates(&self.chain)?;
         let contents = chain.first().and_then(|certificate| Contents::read(certificate));

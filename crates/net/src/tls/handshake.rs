@@ -73,7 +73,7 @@ pub async fn wait_for_close<T: Transport>(mut transport: T, guard: &ConnectionGu
     let _gone = gone.await;
 }
 
-/// Ready when the peer has closed the connection, or when the limit of discarded bytes, `left`, is used up.
+/// Ready when the peer has closed the connection, or when `left` bytes were discarded.
 fn poll_gone<T: Transport>(
     transport: &mut T,
     cx: &mut Context<'_>,
@@ -143,7 +143,7 @@ pub(super) async fn until<R>(
 
 impl<T: Transport> TlsStream<T> {
     /// Ready when application data can be written and read. The last handshake messages of a client may
-    /// still be unsent, so that they are sent together with the first data.
+    /// still be unsent. The first write sends these messages together with its data.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         let mut scratch = Scratch::take();
         let outcome = self.poll_flights(cx, &mut scratch.input);

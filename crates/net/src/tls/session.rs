@@ -176,7 +176,7 @@ fn step<P: Process>(
     (discard, state.and_then(|state| handle(state, take, unsent)))
 }
 
-/// Handles a state of rustls. Does not encrypt data.
+/// Handles a state that rustls returned, but does not encrypt data.
 fn handle<D>(
     state: ConnectionState<'_, '_, D>,
     mut take: impl FnMut(&[u8]),
@@ -194,8 +194,8 @@ fn handle<D>(
             Ok(Progress::Moved)
         }
         ConnectionState::TransmitTlsData(data) => {
-            // The state requires that the records are sent. The caller sends `unsent` before all other
-            // data, so the records count as sent now.
+            // In this state, rustls waits until the records are sent. The caller sends `unsent` before all
+            // other data, so the records count as sent.
             data.done();
             Ok(Progress::Moved)
         }
@@ -255,8 +255,8 @@ fn seal<P: Process>(
     }
 }
 
-/// Fills one record after the other with bytes of `slices`. So a message head and the start of its body
-/// share a record.
+/// Fills one record after the other with bytes of `slices`. This way, a message head and the start of its
+/// body share one record.
 fn seal_records<D>(
     traffic: &mut WriteTraffic<'_, D>,
     slices: &[IoSlice<'_>],
