@@ -1,8 +1,8 @@
 //! Stores the ACME account, and the certificates with their keys, in files.
 //!
-//! The account is in one file. Each certificate and its key are in one further file. The files have mode
-//! 0600. To replace a file atomically, the store writes a temporary file, flushes it to disk and renames
-//! it. Only one process at a time can open the store.
+//! The account is in one file. Each certificate and its key are in one further file. All files have
+//! mode 0600. To replace a file atomically, the store writes a temporary file, flushes the file to disk and
+//! renames it. Only one process at a time can open the store.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};

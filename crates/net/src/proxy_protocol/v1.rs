@@ -1,5 +1,6 @@
-//! Parses and writes headers of version 1, which are a line of text such as `PROXY TCP4 192.0.2.1
-//! 198.51.100.1 56324 443` (§2.1).
+//! Parses and writes headers of version 1, which are lines of text (§2.1). An example of such a line:
+//!
+//! `PROXY TCP4 192.0.2.1 198.51.100.1 56324 443`
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
