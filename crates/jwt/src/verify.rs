@@ -74,8 +74,8 @@ impl Default for JwtRules {
 }
 
 impl JwtRules {
-    /// Verifies that one of `keys` signed `token` and that `token` meets these rules, and returns its
-    /// claims. `now` is the current time since the Unix epoch. Rejects tokens of more than 16 KiB. Also
+    /// Verifies that one of `keys` signed `token` and that `token` meets these rules. Returns the claims of
+    /// `token`. `now` is the current time since the Unix epoch. Rejects tokens of more than 16 KiB. Also
     /// rejects tokens with the claim `cnf`, which only the holder of a certain key may use: the signature
     /// does not prove that the sender holds that key.
     ///
@@ -197,10 +197,10 @@ fn is_logout_token(claims: &Map<String, Value>) -> bool {
     claims.get("events").is_some_and(|events| events.get(LOGOUT_EVENT).is_some())
 }
 
-/// Returns `true` if the sender of a token has proved possession of the key in the claim `cnf`,
-/// `confirmation` (RFC 7800 §3.1). The only supported key is the key of a TLS client certificate (RFC 8705
-/// §3.1). Rejects tokens for DPoP (RFC 9449 §6), because requests with a bearer token contain no DPoP
-/// proof. Rejects `cnf` with other members, because each member may be a further condition.
+/// Returns `true` if the sender of a token has proved possession of the key in `confirmation`, the claim
+/// `cnf` (RFC 7800 §3.1). The only supported key is the key of a TLS client certificate (RFC 8705 §3.1).
+/// Rejects tokens for DPoP (RFC 9449 §6), because requests with a bearer token contain no DPoP proof.
+/// Rejects `cnf` with other members, because each member may be a further condition.
 fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {
     let members = confirmation.as_object().filter(|members| members.len() == 1);
     let digest = members.and_then(|members| members.get("x5t#S256")?.as_str());

@@ -14,8 +14,8 @@ use super::OrderedNames;
 pub struct AcmeConfig {
     /// URL of the directory of the ACME server (RFC 8555 §7.1.1). The URL must begin with `https://`.
     pub directory: String,
-    /// TLS connector that connects to the ACME server. Its trusted roots must include the root of that
-    /// server.
+    /// TLS connector that connects to the ACME server. The connector must trust the root certificate of the
+    /// ACME server.
     pub connector: Arc<TlsConnector>,
     /// `true` if the operator accepts the terms of service of the ACME server. If `false`, every order
     /// fails with [`AcmeError::TermsNotAgreed`](super::AcmeError::TermsNotAgreed).

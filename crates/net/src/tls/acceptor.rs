@@ -366,7 +366,8 @@ impl Sessions {
     }
 }
 
-/// Returns a table of `certificates` by host name. Each certificate has its OCSP response.
+/// Returns a table of `certificates` by host name. The table contains each certificate together with its
+/// OCSP response.
 fn by_name(
     config: &TlsAcceptorConfig,
     certificates: &[(PathBuf, Loaded)],
