@@ -13,27 +13,27 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, K
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde_json::Value;
 
-/// Keys that verify signatures. Clones share them.
+/// Keys that verify the signatures of tokens. Clones share the keys.
 #[derive(Clone)]
 pub struct JwtKeys {
     keys: Arc<[Key]>,
-    /// Text from which the keys were read, for comparison with other keys.
+    /// Text from which the keys were read. Two values are equal if their texts are equal.
     source: Arc<str>,
 }
 
-/// One key, with the algorithms that it may be used for.
+/// A key, and the signature algorithms that it supports.
 pub(super) struct Key {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
     decoding: DecodingKey,
 }
 
-/// Reason why a text yields no keys.
+/// Reason why a text contains no usable keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidJwtKeys {
     /// No key in the text can verify a signature.
     NoneOfUse,
-    /// The secret is short enough to be guessed (RFC 7518 §3.2).
+    /// The secret has fewer than 32 bytes, so an attacker could guess it (RFC 7518 §3.2).
     ShortSecret,
     /// The text is neither a JSON Web Key Set nor PEM.
     Syntax,
@@ -41,19 +41,21 @@ pub enum InvalidJwtKeys {
 
 impl JwtKeys {
     /// Returns the public keys of a JSON Web Key Set (RFC 7517 §5). Skips secrets, keys for encryption, and
-    /// RSA keys with fewer than 2048 bits.
+    /// RSA keys with fewer than 2048 or more than 8192 bits.
     ///
     /// # Errors
-    /// The text is no key set, or it contains no usable key.
+    ///
+    /// The text is not a key set, or it contains no usable key.
     pub fn from_set(text: &str) -> Result<Self, InvalidJwtKeys> {
         Self::from_issuer(text).and_then(Self::some)
     }
 
-    /// Like [`from_set`](Self::from_set), but returns an empty set instead of an error if no key can be used:
-    /// an issuer that publishes such a set has withdrawn its keys.
+    /// Reads a key set like [`from_set`](Self::from_set), but returns no keys instead of an error if the
+    /// text contains no usable key. An issuer that publishes such a set has withdrawn its keys.
     ///
     /// # Errors
-    /// The text is no key set.
+    ///
+    /// The text is not a key set.
     pub fn from_issuer(text: &str) -> Result<Self, InvalidJwtKeys> {
         let set: Value = serde_json::from_str(text).map_err(|_| InvalidJwtKeys::Syntax)?;
         let keys = set.get("keys").and_then(Value::as_array).ok_or(InvalidJwtKeys::Syntax)?;
@@ -64,7 +66,8 @@ impl JwtKeys {
     /// PUBLIC KEY`). Skips other PEM blocks, such as private keys.
     ///
     /// # Errors
-    /// The text is neither, or contains no key that can be used.
+    ///
+    /// The text is neither a key set nor PEM, or it contains no usable key.
     pub fn from_file(text: &str) -> Result<Self, InvalidJwtKeys> {
         if !text.contains(PEM_BEGIN) {
             return Self::from_set(text);
@@ -73,10 +76,12 @@ impl JwtKeys {
         Self { keys, source: text.into() }.some()
     }
 
-    /// Returns a key that is shared with the issuer: a secret of at least 32 bytes.
+    /// Returns a key for HMAC signatures: a secret that the issuer also knows. The secret has at least 32
+    /// bytes.
     ///
     /// # Errors
-    /// The secret is too short.
+    ///
+    /// The secret has fewer than 32 bytes.
     pub fn from_secret(secret: &str) -> Result<Self, InvalidJwtKeys> {
         if secret.len() < SECRET_BYTES_MIN {
             return Err(InvalidJwtKeys::ShortSecret);
@@ -93,25 +98,25 @@ impl JwtKeys {
         if self.is_empty() { Err(InvalidJwtKeys::NoneOfUse) } else { Ok(self) }
     }
 
-    /// `true` if there are no keys, so that every token is rejected.
+    /// Returns `true` if there are no keys. Without keys, every token is rejected.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// `true` if at least one key supports `algorithm`.
+    /// Returns `true` if at least one key supports `algorithm`.
     pub fn are_for(&self, algorithm: Algorithm) -> bool {
         self.keys.iter().any(|key| key.algorithms.contains(&algorithm))
     }
 
-    /// `true` if a newer key set may contain the key of a token that names `id`. This is so if there are no
-    /// keys at all, or if all keys have other ids.
+    /// Returns `true` if the key of a token with the key id `id` is missing. A newer key set may contain
+    /// this key. The key is missing if there are no keys, or if every key has an id other than `id`.
     pub(super) fn lack(&self, id: Option<&str>) -> bool {
         let is_other = |id| self.keys.iter().all(|key| key.id.as_deref().is_some_and(|own| own != id));
         self.is_empty() || id.is_some_and(is_other)
     }
 
-    /// Returns the keys that may have signed a token with this algorithm and this key id. A key without an id
-    /// fits every id.
+    /// Returns the keys that may have signed a token with the algorithm `algorithm` and the key id `id`. If
+    /// the key or the token has no id, ids are not compared.
     pub(super) fn candidates<'k>(
         &'k self,
         algorithm: Algorithm,
@@ -126,17 +131,17 @@ impl JwtKeys {
 }
 
 impl Key {
-    /// `true` if this key has made `signature` of `message`.
+    /// Returns `true` if `signature` is a valid signature of `message` by this key.
     pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &Vec<u8>) -> bool {
-        // The provider is named here: if an application enables a second one, `jsonwebtoken` has no default
-        // and panics.
+        // Names the cryptography provider explicitly: if an application enables a second provider,
+        // `jsonwebtoken` has no default provider and panics.
         let verifier = (DEFAULT_PROVIDER.verifier_factory)(&algorithm, &self.decoding);
         verifier.is_ok_and(|verifier| verifier.verify(message, signature).is_ok())
     }
 }
 
-/// Reads one member of a key set. Returns `None` if it is no public key for signatures: a set may contain
-/// keys that its reader does not understand (RFC 7517 §5).
+/// Reads one key of a key set. Returns `None` if the key is not a public key for signatures. Callers skip
+/// such a key, because a set may contain keys of unknown types (RFC 7517 §5).
 fn public_key(jwk: &Value) -> Option<Key> {
     let jwk: Jwk = serde_json::from_value(jwk.clone()).ok()?;
     let decoding = DecodingKey::from_jwk(&jwk).ok()?;
@@ -148,7 +153,8 @@ fn public_key(jwk: &Value) -> Option<Key> {
     is_of_use.then_some(Key { id: jwk.common.key_id, algorithms, decoding })
 }
 
-/// `true` unless `use` (RFC 7517 §4.2) or `key_ops` (§4.3) says that the key is not for verifying signatures.
+/// Returns `true` unless the member `use` (RFC 7517 §4.2) or `key_ops` (§4.3) states that the key does not
+/// verify signatures.
 fn is_for_signatures(jwk: &Jwk) -> bool {
     let is_use_ok =
         jwk.common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature);
@@ -156,8 +162,8 @@ fn is_for_signatures(jwk: &Jwk) -> bool {
     is_use_ok && operations.is_none_or(|operations| operations.contains(&KeyOperations::Verify))
 }
 
-/// Returns the algorithms that a key supports, by its type and size (RFC 7518 §3.1, §6). Secrets have no
-/// place in a published set.
+/// Returns the algorithms that a key supports, by its type and size (RFC 7518 §3.1, §6). Returns no
+/// algorithms for a secret, because a published key set must not contain secrets.
 fn algorithms(parameters: &AlgorithmParameters, key: &DecodingKey) -> &'static [Algorithm] {
     match (parameters, key.kind()) {
         (AlgorithmParameters::RSA(_), DecodingKeyKind::RsaModulusExponent { n, .. }) => rsa_algorithms(n),
@@ -177,8 +183,8 @@ fn algorithms(parameters: &AlgorithmParameters, key: &DecodingKey) -> &'static [
     }
 }
 
-/// Reads the key at the start of `text`. PEM contains neither an id nor an algorithm, so the key supports all
-/// algorithms of its type.
+/// Reads the PEM block at the start of `text`. PEM contains neither a key id nor an algorithm, so the key
+/// supports all algorithms of its type.
 fn pem_key(text: &str) -> Option<Key> {
     let label = text.strip_prefix(PEM_BEGIN)?.split_once("-----")?.0;
     if !["PUBLIC KEY", "RSA PUBLIC KEY"].contains(&label) {
@@ -195,8 +201,9 @@ fn pem_key(text: &str) -> Option<Key> {
     (!algorithms.is_empty()).then(|| Key { id: None, algorithms: algorithms.to_vec(), decoding })
 }
 
-/// Returns the modulus of an `RSAPublicKey` (RFC 8017 §A.1.1) in DER: the first member of a sequence. Returns
-/// `None` for a modulus of fewer than 256 bytes, because DER encodes such lengths in another form.
+/// Returns the modulus of an `RSAPublicKey` (RFC 8017 §A.1.1) in DER. The modulus is the first member of a
+/// SEQUENCE. Returns `None` if the modulus has fewer than 256 bytes, because DER encodes shorter lengths
+/// differently and such keys are too short in any case.
 fn modulus(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x30, 0x82, _, _, 0x02, 0x82, high, low, rest @ ..] => {
@@ -206,8 +213,9 @@ fn modulus(der: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns the algorithms of an RSA key by its modulus: none for a key that is too short to be safe (RFC 7518
-/// §3.3, §3.5) or too long for the cryptography library. Zeros at the start do not count.
+/// Returns the algorithms that an RSA key with this modulus supports. Returns no algorithms for a key that
+/// is too short to be safe (RFC 7518 §3.3, §3.5) or too long for the cryptography library. Zero bytes at
+/// the start of the modulus do not count towards its length.
 fn rsa_algorithms(modulus: &[u8]) -> &'static [Algorithm] {
     let zeros = modulus.iter().take_while(|&&byte| byte == 0).count();
     let bits = match &modulus[zeros..] {
@@ -217,8 +225,7 @@ fn rsa_algorithms(modulus: &[u8]) -> &'static [Algorithm] {
     if (RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) { &RSA } else { &[] }
 }
 
-/// Returns the algorithm of a key on an elliptic curve by the length of its uncompressed point (SEC 1
-/// §2.3.3).
+/// Returns the algorithm of an elliptic-curve key by the length of its uncompressed point (SEC 1 §2.3.3).
 const fn ec_algorithms(point: &[u8]) -> &'static [Algorithm] {
     match point {
         [0x04, rest @ ..] if rest.len() == 64 => &[Algorithm::ES256],
@@ -243,7 +250,7 @@ impl fmt::Display for InvalidJwtKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoneOfUse => {
-                "there is no public key for signatures: RSA with 2048 to 8192 bits, P-256, P-384 or Ed25519"
+                "there is no public key of a supported type: RSA with 2048 to 8192 bits, P-256, P-384 or Ed25519"
             }
             Self::ShortSecret => "a secret must have at least 32 bytes",
             Self::Syntax => "the text is neither a JSON Web Key Set nor public keys in PEM",
@@ -265,7 +272,7 @@ const RSA: [Algorithm; 6] = [
     Algorithm::PS512,
 ];
 
-/// Minimum length of a secret: 256 bits.
+/// Minimum length of a secret in bytes: 32 bytes are 256 bits.
 const SECRET_BYTES_MIN: usize = 32;
 const ED25519_BYTES: usize = 32;
 const RSA_BITS_MIN: usize = 2048;

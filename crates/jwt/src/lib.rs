@@ -1,8 +1,9 @@
 //! Verification of JSON Web Tokens (RFC 7519): keys, signatures and claims. This crate does not fetch keys,
 //! reads no clock, and does not use HTTP.
 //!
-//! Each key supports certain algorithms, and only keys that support the algorithm of a token verify its
-//! signature. So a public key cannot serve as a secret, and the algorithm `none` does not exist.
+//! Each key has a fixed list of signature algorithms. A key verifies a token only if this list contains the
+//! algorithm that the token names. So an attacker cannot misuse a public RSA key as an HMAC secret, and the
+//! algorithm `none` is always rejected.
 //!
 //! ```
 //! use std::time::Duration;

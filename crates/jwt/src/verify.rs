@@ -1,4 +1,4 @@
-//! Checks of a token: its header, its signature and its claims.
+//! Checks the header, the signature and the claims of a token.
 
 #[cfg(test)]
 mod tests;
@@ -19,25 +19,27 @@ use super::JwtKeys;
 /// Conditions that a token must meet, besides a valid signature.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JwtRules {
-    /// Required issuer (`iss`). Default: any issuer that signs with one of the keys.
+    /// Required issuer (claim `iss`). `None`, the default, accepts every issuer.
     pub issuer: Option<String>,
-    /// Accepted audiences (`aud`): the token must name at least one of them. Default: any audience.
+    /// Accepted audiences (claim `aud`). The token must name at least one of them. An empty list, the
+    /// default, accepts every audience.
     pub audience: Vec<String>,
-    /// Accepted signature algorithms. Default: all algorithms that the keys support.
+    /// Accepted signature algorithms. An empty list, the default, accepts all algorithms that the keys
+    /// support.
     pub algorithms: Vec<Algorithm>,
     /// Tolerated difference between the clocks of the issuer and this machine. Default: 30 s.
     pub leeway: Duration,
-    /// Claims that the token must contain, besides `exp` and the claims that are compared. Default: none.
+    /// Names of further claims that the token must contain. The claim `exp` is always required. Default: no
+    /// further claims.
     pub required_claims: Vec<String>,
-    /// Accepted types (`typ` of the header). Case is ignored, and the prefix `application/` is optional. The
-    /// token must state one of them. `at+jwt` alone accepts only access tokens (RFC 9068 §4). Default: `JWT`,
-    /// `JOSE`, `at+jwt`, and tokens without a type. Other types, such as `logout+jwt` and `dpop+jwt`, are not
-    /// for access.
+    /// Accepted values of the header parameter `typ`. The comparison ignores case and the optional prefix
+    /// `application/`. A list with the only value `at+jwt` accepts only access tokens (RFC 9068 §4). An
+    /// empty list, the default, accepts `JWT`, `JOSE`, `at+jwt`, and tokens without `typ`. The default
+    /// rejects types such as `logout+jwt` and `dpop+jwt`, because such tokens do not grant access.
     pub types: Vec<String>,
-    /// `true` to accept tokens that are recognizable as ID tokens (OpenID Connect Core 1.0 §2). Default:
-    /// `true`. Set it to `false` to accept access tokens only: an ID token describes a user to a client, and
-    /// grants no access. Some ID tokens have no distinguishing mark and are still accepted, so check the
-    /// audience too.
+    /// `true` to accept ID tokens (OpenID Connect Core 1.0 §2). Default: `true`. Set this to `false` to
+    /// accept only access tokens: an ID token describes a user to a client, and grants no access. Some ID
+    /// tokens look exactly like access tokens and are accepted in any case, so check the audience too.
     pub allow_id_tokens: bool,
 }
 
@@ -46,11 +48,11 @@ pub struct JwtRules {
 pub enum JwtError {
     /// The token is malformed, has a wrong signature, has expired, or breaks a rule.
     Invalid,
-    /// The token names a key that is not among the known keys. A newer key set may contain it.
+    /// The token names a key that is not among the known keys. A newer key set may contain this key.
     UnknownKey,
 }
 
-/// The members of a JOSE header that decide about a signature.
+/// The checked parameters of a JOSE header.
 struct Header {
     algorithm: Algorithm,
     key_id: Option<String>,
@@ -72,12 +74,15 @@ impl Default for JwtRules {
 }
 
 impl JwtRules {
-    /// Returns the claims of `token` if one of `keys` signed it and it meets these rules at the time `now`,
-    /// which counts from the Unix epoch. A token has at most 16 KiB. Rejects tokens that only the holder of a
-    /// certain key may use (`cnf`): the signature does not prove that the sender is that holder.
+    /// Verifies that one of `keys` signed `token` and that `token` meets these rules. Returns the claims of
+    /// `token`. `now` is the current time since the Unix epoch. Rejects tokens of more than 16 KiB. Also
+    /// rejects tokens with the claim `cnf`, which only the holder of a certain key may use: the signature
+    /// does not prove that the sender holds that key.
     ///
     /// # Errors
-    /// The reason for the rejection. It does not name the broken rule, because an attacker could use that.
+    ///
+    /// The reason for the rejection. The reason does not name the failed check, because this would help an
+    /// attacker.
     pub fn verify(
         &self,
         token: &[u8],
@@ -87,11 +92,12 @@ impl JwtRules {
         self.verify_from(token, keys, now, None)
     }
 
-    /// Like [`verify`](Self::verify), but also accepts tokens that are bound to the client certificate of the
-    /// TLS connection on which they were sent. `certificate` is the SHA-256 digest of that certificate in
+    /// Verifies `token` like [`verify`](Self::verify), but also accepts a token that is bound to the TLS
+    /// client certificate of its sender. `certificate` is the SHA-256 digest of the client certificate, in
     /// lowercase hexadecimal digits.
     ///
     /// # Errors
+    ///
     /// The reason for the rejection.
     pub fn verify_from(
         &self,
@@ -124,7 +130,8 @@ impl JwtRules {
         Ok(claims)
     }
 
-    /// `true` if a token of this type is accepted (RFC 7515 §4.1.9, RFC 8725 §3.11).
+    /// Returns `true` if these rules accept tokens of the type `token_type` (RFC 7515 §4.1.9, RFC 8725
+    /// §3.11).
     fn admit_type(&self, token_type: Option<&str>) -> bool {
         let is = |token_type: &str, accepted: &str| {
             without_application(token_type).eq_ignore_ascii_case(without_application(accepted))
@@ -136,7 +143,7 @@ impl JwtRules {
         }
     }
 
-    /// `true` if the claims of a token with a valid signature meet these rules (RFC 7519 §4.1).
+    /// Returns `true` if the claims of a token with a valid signature meet these rules (RFC 7519 §4.1).
     fn admit(&self, claims: &Map<String, Value>, now: Duration) -> bool {
         let (now, leeway) = (now.as_secs_f64(), self.leeway.as_secs_f64());
         let is_alive = claims.get("exp").and_then(Value::as_f64).is_some_and(|end| now < end + leeway);
@@ -156,7 +163,8 @@ impl JwtRules {
             && self.admit_audience(claims.get("aud"))
     }
 
-    /// `true` if `aud` names an accepted audience: it is one text or an array of texts (RFC 7519 §4.1.3).
+    /// Returns `true` if `aud` names an accepted audience. The claim `aud` is a string or an array of
+    /// strings (RFC 7519 §4.1.3).
     fn admit_audience(&self, aud: Option<&Value>) -> bool {
         let is_accepted = |text: &str| self.audience.iter().any(|audience| audience == text);
         match aud {
@@ -171,26 +179,28 @@ impl JwtRules {
     }
 }
 
-/// `true` if the claims belong to an ID token. A token counts as an ID token if it contains a hash of a code,
-/// of an access token (OpenID Connect Core 1.0 §3.3.2.11) or of `state` (FAPI 1.0 part 2 §5.1), or if its
-/// issuer marks it as an ID token. `nonce` is no mark, because some issuers copy it into access tokens.
+/// Returns `true` if the claims belong to an ID token. An ID token contains a hash of an authorization code
+/// or access token (OpenID Connect Core 1.0 §3.3.2.11), a hash of `state` (FAPI 1.0 part 2 §5.1), or a
+/// claim with which its issuer marks ID tokens. The claim `nonce` does not identify ID tokens, because some
+/// issuers copy `nonce` into access tokens.
 fn is_id_token(claims: &Map<String, Value>) -> bool {
     let says = |name: &str, value: &str| claims.get(name).is_some_and(|claim| claim == value);
-    // Amazon Cognito uses `token_use` as the mark, Keycloak uses `typ`.
+    // Amazon Cognito marks ID tokens with the claim `token_use`, and Keycloak with the claim `typ`.
     ["at_hash", "c_hash", "s_hash"].iter().any(|name| claims.contains_key(*name))
         || says("token_use", "id")
         || says("typ", "ID")
 }
 
-/// `true` if the claims belong to a logout token, which need not state a type (OpenID Connect Back-Channel
-/// Logout 1.0 §2.4).
+/// Returns `true` if the claims belong to a logout token. The header parameter `typ` does not reliably
+/// identify logout tokens, because it is optional (OpenID Connect Back-Channel Logout 1.0 §2.4).
 fn is_logout_token(claims: &Map<String, Value>) -> bool {
     claims.get("events").is_some_and(|events| events.get(LOGOUT_EVENT).is_some())
 }
 
-/// `true` if the sender of a token has proved possession of the key that `cnf` names (RFC 7800 §3.1). The
-/// only such key is the key of the client certificate (RFC 8705 §3.1). A token for DPoP (RFC 9449 §6) needs a
-/// proof that bearers do not send. Rejects `cnf` with other members, because each of them may be a condition.
+/// Returns `true` if the sender of a token has proved possession of the key in `confirmation`, the claim
+/// `cnf` (RFC 7800 §3.1). The only supported key is the key of a TLS client certificate (RFC 8705 §3.1).
+/// Rejects tokens for DPoP (RFC 9449 §6), because requests with a bearer token contain no DPoP proof.
+/// Rejects `cnf` with other members, because each member may be a further condition.
 fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {
     let members = confirmation.as_object().filter(|members| members.len() == 1);
     let digest = members.and_then(|members| members.get("x5t#S256")?.as_str());
@@ -202,7 +212,7 @@ fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {
     })
 }
 
-/// Returns a type without the prefix that short forms leave out (RFC 7515 §4.1.9).
+/// Returns `token_type` without the prefix `application/`, which issuers may omit (RFC 7515 §4.1.9).
 fn without_application(token_type: &str) -> &str {
     const PREFIX: &str = "application/";
     match token_type.split_at_checked(PREFIX.len()) {
@@ -212,8 +222,8 @@ fn without_application(token_type: &str) -> &str {
 }
 
 impl Header {
-    /// Parses a header (RFC 7515 §4). Rejects every header with `crit`: no extension is supported, so none
-    /// can be understood (§4.1.11).
+    /// Parses a JOSE header (RFC 7515 §4). Rejects headers with the parameter `crit` (§4.1.11), because
+    /// this crate supports no extension.
     fn parse(encoded: &[u8]) -> Option<Self> {
         let header = object(encoded)?;
         let text = |name: &str| match header.get(name) {
@@ -231,7 +241,7 @@ impl Header {
 struct Parts<'t> {
     header: &'t [u8],
     claims: &'t [u8],
-    /// The signed bytes: header and claims.
+    /// The signed bytes: the encoded header, a dot, and the encoded claims.
     message: &'t [u8],
     signature: &'t [u8],
 }
@@ -252,7 +262,8 @@ impl<'t> Parts<'t> {
     }
 }
 
-/// Decodes a JSON object. Of members with the same name the last one counts (RFC 7515 §4, RFC 7519 §4).
+/// Decodes a JSON object from base64url. If several members have the same name, only the last member counts
+/// (RFC 7515 §4, RFC 7519 §4).
 fn object(encoded: &[u8]) -> Option<Map<String, Value>> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(encoded).ok()?).ok()
 }
@@ -268,15 +279,15 @@ impl fmt::Display for JwtError {
 
 impl core::error::Error for JwtError {}
 
-/// Types that do not restrict the use of a token (RFC 7519 §5.1, RFC 7515 §4.1.9), and the type of access
-/// tokens (RFC 9068 §2.1).
+/// Types that are accepted by default. `JWT` and `JOSE` do not restrict the use of a token (RFC 7519 §5.1,
+/// RFC 7515 §4.1.9). `at+jwt` is the type of access tokens (RFC 9068 §2.1).
 const USUAL_TYPES: [&str; 3] = ["JWT", "JOSE", "at+jwt"];
 
 const SHA256_BYTES: usize = 32;
 
-/// Event of a logout token.
+/// Member of the claim `events` that identifies a logout token.
 const LOGOUT_EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
-/// Maximum size of a token, in bytes. Most tokens have a few hundred bytes; tokens with many roles have a few
-/// thousand.
+/// Maximum size of a token, in bytes. Most tokens have a few hundred bytes. Tokens with many roles have a
+/// few thousand bytes.
 const TOKEN_BYTES_MAX: usize = 16 << 10;

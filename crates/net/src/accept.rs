@@ -15,7 +15,7 @@ use crate::address::{ClientAddr, ListenAddr};
 use crate::log_limit::{Admitted, LogLimit};
 use crate::stream::Stream;
 
-/// A listening socket, watched by the reactor of this thread.
+/// A listening socket that the reactor of this thread watches.
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -29,7 +29,8 @@ impl Listener {
         }
     }
 
-    /// Accepts a connection that the kernel has completed, even if the reactor has not reported it.
+    /// Accepts a connection that the kernel has completed, without waiting for the reactor to report the
+    /// connection.
     fn accept_now(&self) -> io::Result<(Stream, ClientAddr)> {
         let listener = match self {
             Self::Tcp(listener) => listener.as_fd(),
@@ -52,8 +53,8 @@ impl Listener {
     }
 }
 
-/// Accepts connections on `socket`, which listens on `address`, and passes each one to `take`. After `stop`,
-/// accepts the connections that the kernel has already completed, and closes the socket.
+/// Accepts connections on `socket`, which listens on `address`, and passes each connection to `take`. After
+/// `stop`, accepts the connections that the kernel has already completed, and then closes the socket.
 pub(crate) async fn accept(
     socket: OwnedFd,
     address: &ListenAddr,
@@ -85,8 +86,8 @@ pub(crate) async fn accept(
             }
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
-                // The process probably has no free descriptors or memory. The connection waits in the kernel
-                // until other connections have ended.
+                // The process probably has no free descriptors or memory. The new connection waits in the
+                // kernel until other connections have ended.
                 if std::mem::replace(&mut is_pausing, true) {
                     tracing::debug!(%error, %address, "still cannot accept connections");
                 } else if let Some(Admitted { suppressed }) = PAUSES.admit() {
@@ -105,8 +106,8 @@ pub(crate) async fn accept(
     }
 }
 
-/// Returns `true` if `accept` failed because of this connection only, so that the next call can succeed.
-/// accept(2) lists the errors that a connection can have before it is accepted.
+/// Returns `true` if only one connection has failed, so that the next call of `accept` can succeed. The man
+/// page accept(2) lists these errors.
 fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -127,9 +128,10 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// At the descriptor limit, clients that open and close connections cause both messages repeatedly.
+/// Limits the log messages about pauses of `accept`. Without the limits, clients that open and close
+/// connections at the descriptor limit could fill the log.
 static AGAIN: LogLimit = LogLimit::new();
 static PAUSES: LogLimit = LogLimit::new();
 
-/// Time to wait for a free descriptor.
+/// Delay before the next attempt to accept a connection.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Addresses of listeners and of clients.
+//! Addresses of listeners and clients.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -29,12 +29,13 @@ pub enum ListenAddr {
 pub enum ClientAddr {
     /// A TCP client.
     Tcp(SocketAddr),
-    /// A process on this machine. Clients of Unix domain sockets have no useful address.
+    /// A process on this machine that uses a Unix domain socket. Clients of Unix domain sockets have no
+    /// useful address.
     Unix,
 }
 
 impl ClientAddr {
-    /// Returns the IP address of a TCP client.
+    /// Returns the IP address of a TCP client, or `None` for a client of a Unix domain socket.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Tcp(address) => Some(address.ip()),
@@ -79,12 +80,12 @@ impl fmt::Display for ClientAddr {
     }
 }
 
-/// The error for text that is not a listener address.
+/// Error: a text is not a listener address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidListenAddr(String);
 
 impl InvalidListenAddr {
-    /// The hint for the operator: the valid forms.
+    /// Hint for the operator, which lists the valid forms of an address.
     pub const HINT: &str =
         "write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`";
 }

@@ -1,17 +1,18 @@
 //! Assigns each new connection to the worker with the fewest connections.
 //!
-//! `SO_REUSEPORT` alone leaves cores idle if there are few long-lived connections: the kernel distributes
-//! them by hash.
+//! With `SO_REUSEPORT` alone, some cores are idle if there are few long-lived connections, because the
+//! kernel distributes connections by a hash.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The number of connections of each worker, and the limit.
+/// The number of connections of each worker, and the maximum number of connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
     workers: Arc<Mutex<Vec<WorkerCounts>>>,
     connections_max: Arc<AtomicUsize>,
-    /// Client errors of each worker. Clients cause them at any rate, so counting one takes no lock.
+    /// Number of client errors at each worker. The counters are atomic, so that counting needs no lock even
+    /// if clients cause many errors.
     client_faults: Arc<[AtomicU64]>,
 }
 
@@ -22,19 +23,19 @@ struct WorkerCounts {
     is_finished: bool,
 }
 
-/// The load of a worker.
+/// Load of a worker.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct WorkerLoad {
-    /// Open connections.
+    /// Number of open connections.
     pub connections: usize,
-    /// Connections since the start.
+    /// Number of connections since the start.
     pub connections_total: u64,
-    /// Client errors since the start, as counted by
+    /// Number of client errors since the start, as counted by
     /// [`Worker::count_client_fault`](crate::Worker::count_client_fault).
     pub client_faults_total: u64,
 }
 
-/// The worker that a connection was assigned to.
+/// Result of the assignment of a connection to a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Assigned {
     pub(crate) worker: usize,
@@ -55,7 +56,6 @@ impl Balance {
         self.lock().len()
     }
 
-    /// Changes the maximum number of connections.
     pub(crate) fn set_connections_max(&self, connections: usize) {
         self.connections_max.store(connections, Ordering::Relaxed);
     }
@@ -64,9 +64,10 @@ impl Balance {
         self.connections_max.load(Ordering::Relaxed)
     }
 
-    /// Chooses a worker for a connection that `acceptor` has accepted, and counts the connection there. If
-    /// workers have the same number, prefers the acceptor, because passing the connection on costs a wake-up.
-    /// Returns `None` if the limit is exceeded so far that the server cannot even send this client an error.
+    /// Chooses a worker for a connection that the worker `acceptor` has accepted, and counts the connection
+    /// at the chosen worker. If several workers have the fewest connections, prefers `acceptor`, because
+    /// passing a connection to another worker must wake that worker. Returns `None` if there are so many
+    /// connections beyond the maximum that the server cannot even send an error to this client.
     pub(crate) fn assign(&self, acceptor: usize) -> Option<Assigned> {
         let mut places = self.lock();
         let open: usize = places.iter().map(|place| place.connections).sum();
@@ -84,12 +85,13 @@ impl Balance {
         Some(Assigned { worker, is_over_limit: open >= connections_max })
     }
 
-    /// Sets the connections of `worker` to the maximum.
+    /// Sets the number of connections of `worker` to the configured maximum.
     pub(crate) fn fill(&self, worker: usize) {
         self.lock()[worker].connections = self.connections_max();
     }
 
-    /// Counts the end of a connection of `worker`. After [`cut_off`](Self::cut_off) the count stays.
+    /// Counts the end of a connection of `worker`. Does not change the count after
+    /// [`cut_off`](Self::cut_off).
     pub(crate) fn release(&self, worker: usize) {
         let place = &mut self.lock()[worker];
         if !place.is_finished {
@@ -97,24 +99,24 @@ impl Balance {
         }
     }
 
-    /// Counts a client error at `worker`.
     pub(crate) fn count_client_fault(&self, worker: usize) {
         self.client_faults[worker].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends `worker`, which gets no more connections. Its open connections stay counted.
+    /// Marks `worker` as ended, so that it gets no more connections. The open connections of `worker`
+    /// remain counted.
     pub(crate) fn cut_off(&self, worker: usize) {
         self.lock()[worker].is_finished = true;
     }
 
-    /// Returns `true` if `worker` has no connections and none is on its way to it. It then gets no more.
+    /// Marks `worker` as ended and returns `true` if no connection is assigned to `worker`. An ended worker
+    /// gets no more connections.
     pub(crate) fn finish(&self, worker: usize) -> bool {
         let place = &mut self.lock()[worker];
         place.is_finished = place.connections == 0;
         place.is_finished
     }
 
-    /// Returns the loads of all workers.
     pub(crate) fn loads(&self) -> Vec<WorkerLoad> {
         let load_of = |(place, client_faults): (&WorkerCounts, &AtomicU64)| WorkerLoad {
             connections: place.connections,
@@ -124,14 +126,15 @@ impl Balance {
         self.lock().iter().zip(self.client_faults.iter()).map(load_of).collect()
     }
 
-    /// A panic elsewhere does not matter: it cannot interrupt counting halfway.
+    /// Locks the counts even if another thread has panicked, because a panic cannot leave the counts
+    /// inconsistent.
     fn lock(&self) -> MutexGuard<'_, Vec<WorkerCounts>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the number of connections beyond the limit that are kept to answer them with an error. The number
-/// is small, so that enough descriptors stay for files.
+/// Returns the number of connections beyond the maximum that the server accepts to answer them with an
+/// error. The number is small, so that enough descriptors remain for files.
 const fn over_limit_max(connections_max: usize) -> usize {
     connections_max / 20 + 4
 }

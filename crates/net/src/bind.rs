@@ -1,7 +1,8 @@
-//! Listening sockets.
+//! Opens listening sockets.
 //!
-//! Each worker has its own TCP listening socket; the sockets share the port with `SO_REUSEPORT`. So the
-//! kernel distributes new connections, and wakes only the worker that gets the connection.
+//! Each worker has a separate TCP listening socket. The sockets share one port with `SO_REUSEPORT`. The
+//! kernel then distributes new connections to the workers, and wakes only the worker that gets the
+//! connection.
 
 use std::any::Any;
 use std::fmt;
@@ -20,34 +21,35 @@ use socket2::SockRef;
 use crate::address::ListenAddr;
 use crate::listened::ListenerAddress;
 
-/// The listening sockets of one address. Dropping this value removes the path of a Unix socket.
+/// The listening sockets of one address. Dropping this value removes the file of a Unix socket.
 #[derive(Debug)]
 pub struct Bound {
     address: ListenAddr,
-    /// One socket for each worker on TCP; a single socket on a Unix path.
+    /// For a TCP address, one socket for each worker. For a Unix path, a single socket.
     pub(crate) sockets: Vec<OwnedFd>,
     place: Registration,
     kept: Option<ListenerValue>,
 }
 
-/// A registration that exists as long as the listener does.
+/// Registration of a listening address. Dropping this value removes the registration.
 #[derive(Debug)]
 pub(crate) enum Registration {
-    Tcp(#[expect(dead_code, reason = "kept only to be dropped")] ListenerAddress),
-    Unix(#[expect(dead_code, reason = "kept only to be dropped")] SocketPath),
+    Tcp(#[expect(dead_code, reason = "dropping the value has an effect")] ListenerAddress),
+    Unix(#[expect(dead_code, reason = "dropping the value has an effect")] SocketPath),
 }
 
-/// A value that lives as long as its listener.
+/// A value of the caller that is dropped together with its listener.
 pub(crate) type ListenerValue = Arc<dyn Any + Send + Sync>;
 
 impl Bound {
-    /// Returns the address. If the port was 0, it is the port that the system chose.
+    /// Returns the address. If the configured port was 0, the returned address has the port that the
+    /// operating system chose.
     pub const fn address(&self) -> &ListenAddr {
         &self.address
     }
 
-    /// Keeps `kept` while the listener accepts connections, and until its last connection has reached the
-    /// serving function.
+    /// Stores `kept`, and drops it only after the listener has stopped and its last connection has reached
+    /// the serving function.
     #[must_use]
     pub fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
         Self { kept: Some(kept), ..self }
@@ -58,21 +60,23 @@ impl Bound {
         self.kept.as_ref()
     }
 
-    /// Separates the sockets from the registration that must live as long as they are used.
+    /// Returns the address, the sockets and the registration. The caller must keep the registration as long
+    /// as it uses the sockets.
     pub(crate) fn into_parts(self) -> (ListenAddr, Vec<OwnedFd>, Registration) {
         (self.address, self.sockets, self.place)
     }
 }
 
-/// The file of a Unix socket. Dropping this value removes the file, unless another server has replaced it.
+/// The file of a Unix socket. Dropping this value removes the file, unless another server has replaced the
+/// file.
 #[derive(Debug)]
 pub(crate) struct SocketPath {
     path: PathBuf,
     id: FileId,
 }
 
-/// The identity of a file: device, inode and, if known, creation time. The creation time is needed because
-/// systems soon reuse inode numbers.
+/// Identity of a file: device, inode and, if known, creation time. The creation time is included because
+/// file systems soon reuse inode numbers.
 type FileId = (u64, u64, Option<SystemTime>);
 
 impl Drop for SocketPath {
@@ -88,12 +92,13 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
-/// Listens on `address`. A TCP address gets `sockets` sockets.
+/// Opens listening sockets for `address`: `sockets` sockets for a TCP address, or one Unix socket.
 ///
-/// `backlog` is the maximum number of connections for each socket that wait in the kernel to be accepted.
+/// `backlog` is the maximum number of connections that wait in the kernel to be accepted, for each socket.
 ///
 /// # Errors
-/// Returns the reason of the failure, with a hint for the operator.
+///
+/// The address cannot be used. The error contains the reason and a hint for the operator.
 pub fn bind(address: &ListenAddr, sockets: usize, backlog: i32) -> Result<Bound, BindError> {
     let bound = match address {
         ListenAddr::Tcp(address) => bind_tcp(*address, sockets.max(1), backlog),
@@ -107,8 +112,8 @@ pub fn bind(address: &ListenAddr, sockets: usize, backlog: i32) -> Result<Bound,
 }
 
 fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound> {
-    // The first socket is bound without `SO_REUSEPORT`. With that option, a second server could bind the same
-    // port and would get half of the connections.
+    // Binds the first socket without `SO_REUSEPORT`, so that the call fails if another server uses the
+    // port. With `SO_REUSEPORT`, both servers could bind the port and would share the connections.
     let first = tcp_socket(address)?;
     rustix::net::bind(&first, &address)?;
     sockopt::set_socket_reuseport(&first, true)?;
@@ -131,12 +136,13 @@ fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SOCKET_FLAGS, None)?;
     if address.is_ipv6() {
-        // Listen on exactly the configured address, so that `[::]` and `0.0.0.0` can be used together.
+        // Accepts only IPv6 connections, so that listeners for `[::]` and `0.0.0.0` can use the same port.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
-    // A restarted server need not wait until the kernel forgets the previous server's connections.
+    // Allows a restarted server to bind the port immediately, while the kernel still remembers connections
+    // of the previous server.
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    // Accepted sockets inherit both options, which saves two system calls for each connection.
+    // Accepted sockets inherit these two options, which saves two system calls for each connection.
     sockopt::set_tcp_nodelay(&socket, true)?;
     SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     Ok(socket)
@@ -156,7 +162,8 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     Ok(Bound { address, sockets: vec![socket], place, kept: None })
 }
 
-/// Removes the socket file of a crashed server: a socket without a listener.
+/// Removes the socket file that a crashed server has left. Fails if the file is not a socket, or if a
+/// server still listens on it.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
@@ -168,23 +175,24 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Maximum number of unsent bytes that the kernel buffers for a connection. Without it, a thousand slow
-/// clients that read large bodies fill gigabytes of kernel memory, and the workers spend their time copying.
+/// Maximum number of unsent bytes that the kernel buffers for a connection. Without a limit, a thousand
+/// slow clients that read large bodies would fill gigabytes of kernel memory, and the workers would spend
+/// their time on copying.
 const UNSENT_BYTES: u32 = 128 << 10;
 
 const SOCKET_FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
-/// The reason that listening on an address failed.
+/// Error: the process cannot listen on an address.
 #[derive(Debug)]
 pub struct BindError {
     /// The address.
     pub address: ListenAddr,
-    /// The kind of failure.
+    /// The kind of the failure.
     pub reason: BindReason,
     error: io::Error,
 }
 
-/// The kinds of failures, by the remedy.
+/// Kind of a failure to listen. Each kind has its own hint for the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BindReason {
@@ -192,16 +200,16 @@ pub enum BindReason {
     AddressInUse,
     /// This machine does not have the address, or the directory of the path does not exist.
     AddressUnknown,
-    /// A file at the path is not a Unix socket.
+    /// A file that is not a socket exists at the path of the Unix socket.
     PathTaken,
     /// The user has no permission to listen on the address.
     PermissionDenied,
-    /// Another failure.
+    /// The operating system reported another error.
     Other,
 }
 
 impl BindError {
-    /// Returns a hint for the operator.
+    /// Returns a hint that tells the operator how to fix the problem.
     pub const fn hint(&self) -> &'static str {
         match (self.reason, &self.address) {
             (BindReason::AddressInUse, ListenAddr::Tcp(_)) => {

@@ -1,13 +1,13 @@
 //! Pools of reusable buffers, one for each thread.
 //!
 //! An idle connection holds no buffer. A connection takes a buffer from the pool of its thread when it must
-//! keep data, and returns the buffer as soon as that data is gone.
+//! store data, and returns the buffer as soon as the data is written or consumed.
 
 use std::ops::{Deref, DerefMut};
 
 use crate::thread_state::ThreadState;
 
-/// A buffer from the pool of this thread. Dropping it clears it and returns it to the pool.
+/// A buffer from the pool of this thread. Dropping the buffer clears it and returns it to the pool.
 ///
 /// ```
 /// use thruway_net::PooledBuffer;
@@ -23,7 +23,7 @@ use crate::thread_state::ThreadState;
 pub struct PooledBuffer(Vec<u8>);
 
 impl PooledBuffer {
-    /// Returns an empty buffer, with or without capacity.
+    /// Returns an empty buffer. The buffer has capacity only if it was used before.
     #[inline]
     pub fn take() -> Self {
         Self(ThreadState::with(|thread| thread.buffers.borrow_mut().pop()).unwrap_or_default())
@@ -77,8 +77,8 @@ impl Drop for PooledBuffer {
     }
 }
 
-/// A buffer of 256 KiB for bodies that pass through. Each thread has at most 64 of them. A connection that
-/// gets none uses a smaller buffer.
+/// A buffer of 256 KiB for forwarded bodies. Each thread has at most 64 large buffers in use. If all are in
+/// use, connections use smaller buffers.
 #[derive(Debug)]
 pub struct LargeBuffer {
     bytes: Box<[u8]>,
@@ -86,7 +86,8 @@ pub struct LargeBuffer {
 }
 
 impl LargeBuffer {
-    /// Returns a buffer, or `None` if 64 are in use. The buffer may hold bytes from an earlier use.
+    /// Returns a large buffer, or `None` if this thread already uses 64 large buffers. The buffer may
+    /// contain bytes from an earlier use.
     pub fn take() -> Option<Self> {
         let (free, in_use) = ThreadState::with(|thread| {
             (thread.large_buffers.borrow_mut().pop(), thread.large_buffers_in_use.get())
@@ -99,12 +100,12 @@ impl LargeBuffer {
         Some(Self { bytes, length: LARGE_BYTES })
     }
 
-    /// Returns the whole buffer for writing.
+    /// Returns the whole buffer as a slice to write to.
     pub const fn room(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Limits the visible part to the first `length` bytes.
+    /// Limits the part that `as_ref` returns to the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.length = length.min(self.length);
     }
@@ -130,10 +131,11 @@ impl Drop for LargeBuffer {
     }
 }
 
-/// Size of a large buffer: one read can bring this much of a body that arrives quickly.
+/// Size of a large buffer, in bytes. If a body arrives quickly, one read can fill the buffer.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// Maximum number in use. A thread holds up to 16 MiB if clients stop reading.
+/// Maximum number of large buffers in use by a thread. If clients stop reading, these buffers hold up to 16
+/// MiB.
 const LARGE_BUFFERS_MAX: usize = 64;
 
 /// Maximum number of large buffers that the pool keeps.

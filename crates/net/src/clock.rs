@@ -1,4 +1,4 @@
-//! The clock: the single source of time.
+//! The clock, from which all code of the server reads the time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Returns the time as a duration since an arbitrary, fixed moment. Each worker has its own clock.
+/// Clock that returns the time as a duration since an arbitrary, fixed moment. Each worker has its own
+/// clock.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -16,7 +17,7 @@ enum Source {
     Manual(ManualTime),
 }
 
-/// Time that advances only on request, for tests.
+/// Time that advances only when the owner calls [`advance`](Self::advance), for tests.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +33,7 @@ enum Source {
 pub struct ManualTime(Rc<Cell<Duration>>);
 
 impl Clock {
-    /// Returns the system's monotonic clock.
+    /// Returns a clock that reads the monotonic clock of the operating system.
     pub const fn system() -> Self {
         Self(Source::System)
     }
@@ -42,8 +43,8 @@ impl Clock {
         Self(Source::Manual(time))
     }
 
-    /// Returns the time, with a precision of a few milliseconds. This is enough for deadlines, and cheap
-    /// enough to call for every batch of input.
+    /// Returns the time, with a precision of a few milliseconds. This precision is enough for deadlines,
+    /// and the call is cheap enough for every batch of input.
     #[inline]
     pub fn now(&self) -> Duration {
         match &self.0 {
@@ -60,7 +61,8 @@ impl Clock {
         }
     }
 
-    /// Returns the time of day, with a precision of a few milliseconds. Manual time starts at the Unix epoch.
+    /// Returns the date and time, with a precision of a few milliseconds. Manual time starts at the Unix
+    /// epoch.
     pub fn time_of_day(&self) -> SystemTime {
         let since_epoch = match &self.0 {
             Source::System => since_zero(clock_gettime(ClockId::RealtimeCoarse)),
@@ -77,7 +79,7 @@ impl ManualTime {
     }
 }
 
-/// Converts a time of a system clock, which is never negative.
+/// Converts the time of a clock of the operating system, which is never negative.
 fn since_zero(time: Timespec) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

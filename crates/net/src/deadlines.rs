@@ -1,14 +1,15 @@
-//! The times at which connections must be woken although no data has arrived.
+//! Deadlines: times at which the worker wakes a connection even if no data has arrived.
 //!
-//! Deadlines are lazy: setting one writes a number into a table. Each worker has one coarse timer, which
-//! scans the contiguous table and wakes the overdue connections. Reads and writes register no timers.
+//! Deadlines are cheap: setting a deadline writes a number into a table. Each worker has one coarse timer,
+//! which scans the table and wakes the connections with overdue deadlines. Reads and writes register no
+//! timers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// The deadlines of the connections of one worker.
+/// Table with the deadlines of the connections of one worker. Clones share the table.
 ///
 /// ```
 /// use std::task::Waker;
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// let deadline = deadlines.register();
 /// deadline.set_waker(Waker::noop());
 /// deadline.set(Some(Duration::from_secs(5)));
-/// // The worker's timer calls this regularly.
+/// // The timer of the worker calls this function regularly.
 /// deadlines.wake_overdue(Duration::from_secs(6));
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -28,13 +29,13 @@ pub struct Deadlines(Rc<RefCell<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Deadlines, in milliseconds of the worker's clock.
+    /// Deadlines, in milliseconds of the clock of the worker.
     at: Vec<u64>,
     wakers: Vec<Option<Waker>>,
     free: Vec<usize>,
 }
 
-/// The entry of one connection in the table. Dropping it frees the entry.
+/// The entry of one connection in the table. Dropping this value frees the entry.
 #[derive(Debug)]
 pub struct Deadline {
     table: Deadlines,
@@ -58,7 +59,7 @@ impl Deadlines {
         Deadline { table: self.clone(), place }
     }
 
-    /// Wakes the connections whose deadline is not after `now`. Each deadline wakes its connection once.
+    /// Wakes each connection whose deadline is `now` or earlier, and disables that deadline.
     pub fn wake_overdue(&self, now: Duration) {
         let now = milliseconds(now);
         let mut table = self.0.borrow_mut();
@@ -73,24 +74,24 @@ impl Deadlines {
         }
     }
 
-    /// Wakes all connections, for an event that concerns all of them.
+    /// Wakes all connections, for events that all connections must handle, such as a drain.
     pub fn wake_all(&self) {
         self.0.borrow().wakers.iter().flatten().for_each(Waker::wake_by_ref);
     }
 }
 
 impl Deadline {
-    /// Sets the time at which the connection is woken; `None` disables the deadline. Replaces the previous
-    /// deadline.
+    /// Sets the time at which the connection is woken, in place of the previous deadline. `None` disables
+    /// the deadline.
     #[inline]
     pub fn set(&self, at: Option<Duration>) {
-        // Rounds up, so that the deadline is over on the connection's own clock too.
+        // Rounds up, so that the woken connection never reads a time before its deadline.
         let at = at.map_or(NEVER, |at| milliseconds(at).saturating_add(1));
         self.table.0.borrow_mut().at[self.place] = at;
     }
 
-    /// Sets the waker of the connection. Must be called with every poll. Does nothing if the waker is the
-    /// same as before.
+    /// Sets the waker of the connection. Call this in every poll. The call is cheap if the waker has not
+    /// changed.
     #[inline]
     pub fn set_waker(&self, waker: &Waker) {
         let mut table = self.table.0.borrow_mut();

@@ -15,25 +15,25 @@ use crate::log_limit::{Admitted, LogLimit};
 use crate::stream::Stream;
 use crate::worker::{ConnectionGuard, Worker, spawn};
 
-/// A connection that was accepted and belongs to this worker.
+/// An accepted connection that was assigned to this worker.
 #[derive(Debug)]
 pub struct Accepted {
     /// The connection.
     pub stream: Stream,
     /// The address of the client.
     pub client: ClientAddr,
-    /// The number of the listener that accepted the connection: its index in the list passed to
-    /// [`Workers::start`](crate::Workers::start), or the number passed to
+    /// The number of the listener that accepted the connection: the index of the listener in the list for
+    /// [`Workers::start`](crate::Workers::start), or the number that was passed to
     /// [`LiveWorkers::listen`](crate::LiveWorkers::listen).
     pub listener: usize,
-    /// The guard, which must be kept while the connection is open.
+    /// Counts the connection as open. Keep the guard while the connection is open.
     pub guard: ConnectionGuard,
 }
 
-/// A handle with which one thread passes connections to the other threads.
+/// Data with which one worker passes connections to the other workers.
 pub(crate) struct Share {
     pub(crate) index: usize,
-    /// `true` if sends are batched.
+    /// `true` if the worker sends data in batches.
     pub(crate) is_batching: bool,
     pub(crate) balance: Balance,
     pub(crate) commands: Vec<UnboundedSender<Command>>,
@@ -45,7 +45,7 @@ pub(crate) struct Dispatcher<T> {
     share: Rc<Share>,
     /// The function that serves a connection.
     serve: Rc<T>,
-    /// The stop signal of each listener.
+    /// The number and the stop signal of each listener.
     stops: Vec<(usize, Rc<Notify>)>,
 }
 
@@ -54,7 +54,7 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
         Self { worker, share: Rc::new(share), serve: Rc::new(serve), stops: Vec::new() }
     }
 
-    /// Accepts connections on this socket from now on.
+    /// Starts a task that accepts connections on a socket.
     pub(crate) fn listen(&mut self, listening: Listening) {
         let Listening { socket, address, listener, kept } = listening;
         let stop = Rc::new(Notify::new());
@@ -68,12 +68,12 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
         });
     }
 
-    /// Stops a listener after it has accepted the connections that the kernel has already completed.
+    /// Stops a listener. The listener first accepts the connections that the kernel has already completed.
     pub(crate) fn stop(&mut self, listener: usize) {
         self.stops.extract_if(.., |(of, _)| *of == listener).for_each(|(_, stop)| stop.notify_one());
     }
 
-    /// Stops all listeners in the same way.
+    /// Stops all listeners like [`stop`](Self::stop).
     pub(crate) fn stop_all(&mut self) {
         self.stops.drain(..).for_each(|(_, stop)| stop.notify_one());
     }
@@ -111,7 +111,7 @@ fn dispatch(
         share.commands[chosen].send(Command::Take { socket, client, listener, is_over_limit, kept }).is_ok()
     });
     if !is_sent {
-        // That worker has panicked, and its connections are gone.
+        // The chosen worker has panicked. Its connections, including this one, are closed.
         share.balance.release(chosen);
     }
 }

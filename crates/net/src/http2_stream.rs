@@ -1,4 +1,4 @@
-//! HTTP/2 streams that have become tunnels, on either side of a connection (RFC 8441 §5, RFC 9113 §8.5).
+//! HTTP/2 streams that carry tunnels, for clients and servers (RFC 8441 §5, RFC 9113 §8.5).
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -10,23 +10,25 @@ use h2::{Reason, RecvStream, SendStream};
 
 use crate::transport::Transport;
 
-/// The bytes of a stream, in both directions.
+/// An HTTP/2 stream as a byte stream in both directions.
 pub struct Http2Stream<H = ()> {
     to: SendStream<Bytes>,
     from: RecvStream,
-    /// Received bytes that the caller has not taken.
+    /// Received bytes that the caller has not read yet.
     piece: Bytes,
-    /// A value that is dropped with the stream.
+    /// A value of the caller that is dropped together with the stream.
     _held: H,
 }
 
 impl<H> Http2Stream<H> {
-    /// Creates a stream that carries only bytes from now on. Keeps `held` until the stream is dropped.
+    /// Creates a byte stream from an HTTP/2 stream whose request and response headers were already
+    /// exchanged. Keeps `held` until the stream is dropped.
     pub const fn new(to: SendStream<Bytes>, from: RecvStream, held: H) -> Self {
         Self { to, from, piece: Bytes::new(), _held: held }
     }
 
-    /// Waits for flow-control capacity. Returns the number of bytes that may be written, at most `wanted`.
+    /// Waits until flow control allows writing. Returns the number of bytes that may be written, at most
+    /// `wanted`.
     fn poll_write_capacity(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
         self.to.reserve_capacity(wanted);
         let mut room = self.to.capacity();
@@ -50,7 +52,7 @@ impl<H: 'static> Transport for Http2Stream<H> {
         }
         let read = self.piece.len().min(buffer.len());
         self.piece.copy_to_slice(&mut buffer[..read]);
-        // This fails only for more bytes than have arrived, which is impossible here.
+        // The call fails only if more bytes are released than have arrived, which cannot happen here.
         let _ = self.from.flow_control().release_capacity(read);
         Poll::Ready(Ok(read))
     }

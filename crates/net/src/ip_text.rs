@@ -1,10 +1,10 @@
-//! Fast text form of IP addresses, for code that needs one for every request.
+//! Converts IP addresses to text fast, for code that does this for every request.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The text of an IP address, as the standard library writes it. The formatter of the standard library needs
-/// a thousand instructions for four numbers; this type avoids it.
+/// The text of an IP address, in the same form as in the standard library. IPv4 addresses do not use the
+/// formatter of the standard library, which needs about a thousand instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct IpText {
     bytes: [u8; LENGTH_MAX],
@@ -12,12 +12,12 @@ pub struct IpText {
 }
 
 impl IpText {
-    /// Returns the text.
+    /// Returns the text of the address.
     pub fn as_str(&self) -> &str {
         str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// Returns the text as bytes, which are ASCII.
+    /// Returns the text of the address as ASCII bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -38,7 +38,7 @@ impl From<Ipv4Addr> for IpText {
     }
 }
 
-/// For each number: its digits with a dot, and their length.
+/// For each number from 0 to 255: the digits with a dot after them, and the length of both.
 static DECIMALS: [([u8; 4], u8); 256] = {
     let mut decimals = [([0; 4], 0); 256];
     let mut number = 0_u8;
@@ -64,14 +64,14 @@ impl From<IpAddr> for IpText {
         };
         let mut bytes = [0; LENGTH_MAX];
         let mut left = &mut bytes[..];
-        // The buffer has the maximum length of an address.
+        // Writing cannot fail, because the buffer has the maximum length of an address.
         let _ = write!(left, "{address}");
         let length = LENGTH_MAX - left.len();
         Self { bytes, length }
     }
 }
 
-/// Eight groups of four digits, and seven colons.
+/// Maximum length of the text: eight groups of four digits, and seven colons.
 const LENGTH_MAX: usize = 39;
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! The interface to the operating system: listeners, streams, workers, buffers, deadlines and drain.
+//! Interface to the operating system: listeners, streams, TLS, worker threads, buffers, deadlines and
+//! drain.
 //!
-//! A worker is a thread with its own runtime, buffers and deadlines. Workers share no state on the path of a
-//! request. This crate knows only two protocols: the PROXY protocol, and HTTP/2 as far as streams that are
-//! tunnels need it.
+//! A worker is a thread with its own tokio runtime, buffers and deadlines. Workers do not share state while
+//! they handle requests. This crate implements two protocols besides TLS: the PROXY protocol, and the part
+//! of HTTP/2 that carries tunnels in streams.
 //!
-//! A server that closes every connection after a short message:
+//! This server sends a short message on every connection and then closes the connection:
 //!
 //! ```no_run
 //! use std::future::poll_fn;
@@ -35,16 +36,16 @@
 //! ```
 #![deny(unsafe_code)]
 
-// time
+// clocks, timers and logs
 mod clock;
 mod deadlines;
 mod log_limit;
 mod log_writer;
 
-// secrets
+// random secrets
 mod random;
 
-// connections in
+// listeners and accepted connections
 mod address;
 mod ip_text;
 mod networks;
@@ -56,7 +57,7 @@ mod accept;
 mod balance;
 mod proxy_protocol;
 
-// bytes in and out
+// byte streams
 mod transport;
 mod stream;
 mod http2_stream;
@@ -67,7 +68,7 @@ mod buffers;
 mod splice;
 pub mod tls;
 
-// threads
+// worker threads
 mod worker;
 mod listening;
 mod dispatch;

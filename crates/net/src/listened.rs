@@ -1,5 +1,5 @@
-//! The addresses on which this process listens. Code that connects to addresses chosen by clients must avoid
-//! them.
+//! Records the addresses on which this process listens. Code that connects to addresses that clients choose
+//! must not connect to these addresses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// All TCP addresses on which this process listens.
 static LISTENED: Mutex<Vec<SocketAddr>> = Mutex::new(Vec::new());
 
-/// Registers an address as listened on until this value is dropped.
+/// Registration of an address on which this process listens. Dropping this value removes the registration.
 #[derive(Debug)]
 pub(crate) struct ListenerAddress(SocketAddr);
 
@@ -28,7 +28,7 @@ impl Drop for ListenerAddress {
     }
 }
 
-/// Returns `true` if a client that connects to `address` reaches a listener of this process.
+/// Returns `true` if a connection to `address` reaches a listener of this process.
 pub fn is_listened_on(address: SocketAddr) -> bool {
     match listened_on(address) {
         ListenedOn::ThisAddress => true,
@@ -37,18 +37,19 @@ pub fn is_listened_on(address: SocketAddr) -> bool {
     }
 }
 
-/// The listeners of this process that a client which connects to an address may reach.
+/// Result of a search for a listener of this process that a connection to an address may reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ListenedOn {
-    /// No listener.
+    /// This process has no listener for the address.
     Nowhere,
-    /// A listener for this address.
+    /// This process has a listener for exactly this address.
     ThisAddress,
-    /// A listener for all addresses of this machine, if the address is one of them.
+    /// This process listens on all addresses of this machine. A connection reaches the listener if the
+    /// address belongs to this machine.
     AllAddresses,
 }
 
-/// Finds the listeners of this process for `address`.
+/// Searches the listeners of this process for `address`.
 pub(crate) fn listened_on(address: SocketAddr) -> ListenedOn {
     let ip = address.ip().to_canonical();
     let mut found = ListenedOn::Nowhere;
@@ -64,8 +65,8 @@ pub(crate) fn listened_on(address: SocketAddr) -> ListenedOn {
     found
 }
 
-/// Returns `true` if `address` belongs to this machine, even if other machines can reach it too. The check
-/// sends no packets.
+/// Returns `true` if `address` is an address of this machine, including addresses that other machines can
+/// reach. The check sends no packets.
 pub fn is_of_this_machine(address: IpAddr) -> bool {
     let address = address.to_canonical();
     if address.is_loopback() || address.is_unspecified() {
@@ -78,11 +79,12 @@ pub fn is_of_this_machine(address: IpAddr) -> bool {
     speaks_to_itself(UdpSocket::bind((any, 0)), address)
 }
 
-/// Returns `true` if the kernel chooses `address` itself as the source for packets to `address`. The kernel
-/// does so for addresses of this machine.
+/// Returns `true` if the kernel chooses `address` as the source address for packets to `address`. The
+/// kernel does this only for addresses of this machine.
 fn speaks_to_itself(socket: io::Result<UdpSocket>, address: IpAddr) -> bool {
     let Ok(socket) = socket else {
-        // The answer is unknown. The callers use this check to block access, so `true` is the safe answer.
+        // Without a socket, the result is unknown. Callers use this check to block access, so `true` is the
+        // safe result.
         return true;
     };
     let spoken_from = socket.connect((address, ANY_PORT)).and_then(|()| socket.local_addr());
@@ -93,7 +95,7 @@ fn listened() -> MutexGuard<'static, Vec<SocketAddr>> {
     LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Any port: the socket sends no packets.
+/// The port does not matter, because the socket sends no packets.
 const ANY_PORT: u16 = 9;
 
 #[cfg(test)]

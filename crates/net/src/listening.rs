@@ -1,4 +1,4 @@
-//! Commands to running workers: listen, stop listening and drain.
+//! Commands to running workers, such as listen, stop listening and drain.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::address::{ClientAddr, ListenAddr};
 use crate::balance::Balance;
 use crate::bind::{Bound, ListenerValue, Registration};
 
-/// A listening socket of one worker, its address, and its listener's number.
+/// A listening socket of one worker, with the address and the number of the listener.
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) socket: OwnedFd,
@@ -19,7 +19,7 @@ pub(crate) struct Listening {
     pub(crate) kept: Option<ListenerValue>,
 }
 
-/// A command from another thread to a worker.
+/// A command from another thread to a worker thread.
 #[derive(Debug)]
 pub(crate) enum Command {
     Take {
@@ -38,8 +38,8 @@ pub(crate) enum Command {
     },
 }
 
-/// The registrations of the listening addresses, by listener number. Each one is kept until its listener is
-/// removed or the last worker has ended.
+/// The registrations of the listening addresses, by listener number. Each registration is kept until its
+/// listener is removed or the last worker has ended.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Registrations(Arc<Mutex<Vec<(usize, Registration)>>>);
 
@@ -52,7 +52,6 @@ impl Registrations {
         self.lock().retain(|(of, _)| *of != listener);
     }
 
-    /// Removes all registrations.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }
@@ -62,7 +61,7 @@ impl Registrations {
     }
 }
 
-/// A handle that changes running workers. Clones refer to the same workers.
+/// A handle that adds and removes listeners of running workers. Clones refer to the same workers.
 #[derive(Clone, Debug)]
 pub struct LiveWorkers {
     commands: Vec<UnboundedSender<Command>>,
@@ -79,23 +78,24 @@ impl LiveWorkers {
         Self { commands, balance, places }
     }
 
-    /// Returns the number of workers, which is the number of sockets that a TCP listener needs.
+    /// Returns the number of workers. A TCP listener needs this number of sockets.
     pub const fn count(&self) -> usize {
         self.commands.len()
     }
 
-    /// Starts to accept connections on `bound`, as the listener with this number. The number must be new.
+    /// Starts to accept connections on `bound`. `listener` is the number of the new listener. Never use a
+    /// number for two listeners.
     pub fn listen(&self, listener: usize, bound: Bound) {
         let (sockets, place) = deal_out(listener, bound);
         self.places.keep(listener, place);
         for (commands, listening) in self.commands.iter().zip(sockets) {
-            // A worker that has ended accepts no connections.
+            // Sending fails only if the worker has ended and accepts no connections any more.
             let _ = commands.send(Command::Listen(listening));
         }
     }
 
-    /// Stops accepting connections of this listener, and drains its open connections: each one closes when
-    /// its accepted requests are answered.
+    /// Stops accepting connections of `listener`, and drains its open connections: each connection closes
+    /// when its accepted requests are answered.
     pub fn stop_listening(&self, listener: usize) {
         self.places.remove(listener);
         for commands in &self.commands {
@@ -110,8 +110,8 @@ impl LiveWorkers {
     }
 }
 
-/// Returns one socket for each worker of a TCP listener. A Unix listener has a single socket; the first
-/// worker accepts for all workers.
+/// Returns the sockets of a listener: one for each worker, or a single Unix socket. The first worker
+/// accepts the connections of a Unix socket and passes them to the other workers.
 fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Registration) {
     let kept = bound.kept().cloned();
     let (address, sockets, place) = bound.into_parts();

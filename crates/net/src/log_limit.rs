@@ -1,13 +1,13 @@
-//! A limit on log lines that clients can cause. Lines at debug level have no limit, because the operator
-//! enables that level.
+//! Limits the number of log lines that clients can cause. Lines at debug level need no limit, because they
+//! appear only if the operator enables that level.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// Limits how often one message is logged: ten times in ten seconds. Each message has its own limit, as a
-/// `static`.
+/// Limits how often one message is logged: ten times in ten seconds. Use a separate `static` limit for each
+/// message.
 ///
 /// ```
 /// use thruway_net::{Admitted, LogLimit};
@@ -39,19 +39,19 @@ struct Period {
 }
 
 impl LogLimit {
-    /// Creates a limit that has admitted nothing so far.
+    /// Creates a limit for a message that was not logged yet.
     pub const fn new() -> Self {
         Self(Mutex::new(Period { since: None, lines: 0, suppressed: 0 }))
     }
 
-    /// Returns the permission to log the message now, or `None` if it was logged too often. Takes a lock: for
-    /// errors, not for the path of every request.
+    /// Returns the permission to log the message now, or `None` if the message was logged too often. Takes
+    /// a lock, so use this for errors, not for events of every request.
     pub fn admit(&self) -> Option<Admitted> {
         self.admit_at(Clock::system().now())
     }
 
     fn admit_at(&self, now: Duration) -> Option<Admitted> {
-        // A panic cannot corrupt the counters: they are plain numbers.
+        // A poisoned lock does no harm, because the counters are plain numbers that a panic cannot corrupt.
         let mut period = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if period.since.is_none_or(|since| now.saturating_sub(since) >= PERIOD) {
             period.since = Some(now);

@@ -1,5 +1,5 @@
-//! The thread that writes a log, so that no thread that logs waits for a slow disk, a terminal or a full
-//! pipe. The target and the form of lines belong to the caller.
+//! Writes a log on a separate thread, so that no other thread waits for a slow disk, a terminal or a full
+//! pipe. The caller chooses the target and formats the lines.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A thread that writes the lines of several buffers to one target. `S` is a setting that each buffer has,
-/// such as the format of its lines.
+/// A thread that writes the lines of several buffers to one target. `S` is the type of a setting that each
+/// buffer stores, such as the format of its lines.
 ///
-/// Each buffer has a limit. Lines that do not fit are dropped and counted: logging never waits.
+/// Each buffer has a maximum size. Lines that do not fit are dropped and counted, so that logging never
+/// waits.
 ///
 /// ```
 /// use std::io::Write;
@@ -48,34 +49,35 @@ pub struct LogWriter<S> {
     commands: Sender<Command<S>>,
 }
 
-/// The limits and times of a [`LogWriter`].
+/// Settings of a [`LogWriter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogWriterConfig {
-    /// The name of the thread.
+    /// Name of the thread.
     pub thread_name: &'static str,
-    /// Maximum number of bytes that wait in one buffer.
+    /// Maximum number of unwritten bytes in one buffer.
     pub buffer_bytes_max: usize,
-    /// Bytes of memory that the thread keeps for the next lines.
+    /// Number of bytes of memory that the thread keeps allocated for the next lines.
     pub kept_bytes_max: usize,
-    /// Interval at which the buffers are written; `None` to write each [line](LogWriter::append_line) at
-    /// once.
+    /// Interval at which the thread writes the buffers. With `None`,
+    /// [`append_line`](LogWriter::append_line) makes the thread write each line immediately.
     pub write_every: Option<Duration>,
 }
 
-/// The destination of the lines.
+/// Destination of the lines.
 pub trait LogTarget: Send {
-    /// Writes `bytes`: whole lines, possibly none. Handles its errors itself.
+    /// Writes `bytes`, which are complete lines. `bytes` may be empty. The implementation must handle its
+    /// own errors.
     fn write(&mut self, bytes: &[u8]);
 
-    /// Reports that this number of lines was dropped since the last report.
+    /// Reports that `lines` lines were dropped since the last report.
     fn report_dropped(&mut self, lines: u64);
 
-    /// Opens the destination again, such as a file that was moved away.
+    /// Reopens the destination, such as a log file that another program has renamed.
     fn reopen(&mut self) {}
 }
 
-/// The lines of one thread that are not written yet. Only this thread and the writer hold the lock, and the
-/// writer only to take the bytes away.
+/// Unwritten lines of one thread. Only this thread and the writer thread take the lock. The writer holds
+/// the lock only while it removes the bytes.
 pub struct LogBuffer<S>(Mutex<Waiting<S>>);
 
 struct Waiting<S> {
@@ -85,14 +87,14 @@ struct Waiting<S> {
     dropped: u64,
 }
 
-/// All buffers, and the setting of the next one.
+/// All buffers, and the setting for new buffers.
 struct Buffers<S> {
     setting: S,
     list: Vec<Arc<LogBuffer<S>>>,
 }
 
 enum Command<S> {
-    /// Writes the lines, and ends the thread if `is_last`.
+    /// Writes the lines of all buffers. Ends the thread if `is_last` is `true`.
     Write {
         is_last: bool,
         done: Option<Sender<()>>,
@@ -102,10 +104,11 @@ enum Command<S> {
 }
 
 impl<S: Clone + Send + 'static> LogWriter<S> {
-    /// Starts the thread.
+    /// Starts the writer thread.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    ///
+    /// The operating system refuses to create a thread.
     pub fn start(config: LogWriterConfig, setting: S, target: impl LogTarget + 'static) -> io::Result<Self> {
         let buffers = Arc::new(Mutex::new(Buffers { setting, list: Vec::new() }));
         let (commands, receiver) = channel();
@@ -115,20 +118,22 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         Ok(Self { buffers, buffer_bytes_max: config.buffer_bytes_max, commands })
     }
 
-    /// Adds a buffer for one more thread.
+    /// Adds a buffer for another thread that logs.
     pub fn add_buffer(&self) -> Arc<LogBuffer<S>> {
         let mut buffers = lock(&self.buffers);
         let setting = buffers.setting.clone();
         let bytes_max = self.buffer_bytes_max;
         let waiting = Waiting { setting, bytes: Vec::new(), bytes_max, dropped: 0 };
         let buffer = Arc::new(LogBuffer(Mutex::new(waiting)));
-        // A buffer without another owner gets no more lines. It is removed after its last line is written.
+        // Removes the buffers of ended threads. A buffer without another owner gets no more lines, and can
+        // be removed when all its lines are written.
         buffers.list.retain(|buffer| Arc::strong_count(buffer) > 1 || !lock(&buffer.0).bytes.is_empty());
         buffers.list.push(buffer.clone());
         buffer
     }
 
-    /// Appends a line and has it written at once, or counts it as dropped.
+    /// Appends `line` to `buffer` and makes the writer thread write the line immediately. If the line does
+    /// not fit, drops and counts the line.
     pub fn append_line(&self, buffer: &LogBuffer<S>, line: &[u8]) {
         let was_empty = {
             let mut waiting = lock(&buffer.0);
@@ -140,15 +145,16 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
             waiting.bytes.extend_from_slice(line);
             was_empty
         };
-        // Otherwise a write command is already pending.
+        // If the buffer was not empty, a write command is already pending.
         if was_empty {
             let _ = self.commands.send(Command::Write { is_last: false, done: None });
         }
     }
 
-    /// Makes the thread write lines to `target` with `setting` from now on. Lines that are not written yet go
-    /// to the previous target. Returns before the change is complete. Only `at_once` has been applied to all
-    /// buffers when this returns.
+    /// Replaces the target and the setting of all buffers. The writer thread first writes the pending lines
+    /// to the previous target, so the replacement completes after this function returns. Before this
+    /// function returns, it calls `at_once` with the setting of each buffer, for changes that must apply
+    /// immediately.
     pub fn replace(&self, setting: S, target: impl LogTarget + 'static, at_once: impl Fn(&mut S)) {
         {
             let mut buffers = lock(&self.buffers);
@@ -160,19 +166,19 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         let _ = self.commands.send(Command::Replace(setting, Box::new(target)));
     }
 
-    /// Reopens the target. Returns before that is complete.
+    /// Makes the writer thread reopen the target. Returns before the target is reopened.
     pub fn reopen(&self) {
-        // A thread that has finished has no target to reopen.
+        // Sending fails only after the thread has finished, and then it has no target to reopen.
         let _ = self.commands.send(Command::Reopen);
     }
 
-    /// Waits until the pending lines are written, at most one second.
+    /// Waits until the pending lines are written, but no longer than one second.
     pub fn flush(&self) {
         self.write(false);
     }
 
-    /// Writes the remaining lines and ends the thread. Waits at most one second. Returns the number of lines
-    /// that were dropped since the start.
+    /// Writes the remaining lines and ends the thread. Waits no longer than one second. Returns the number
+    /// of lines that were dropped since the start.
     pub fn finish(&self) -> u64 {
         self.write(true);
         lock(&self.buffers).list.iter().map(|buffer| lock(&buffer.0).dropped).sum()
@@ -186,7 +192,8 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
 }
 
 impl<S> LogBuffer<S> {
-    /// Lets `write` append a line, or counts it as dropped if the limit is reached.
+    /// Calls `write`, which appends a line to the buffer. If the buffer is full, counts a dropped line
+    /// instead.
     #[inline]
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>, &S)) {
         let waiting = &mut *lock(&self.0);
@@ -198,7 +205,8 @@ impl<S> LogBuffer<S> {
     }
 }
 
-/// Writes the lines of all buffers until the last command.
+/// Body of the writer thread: executes commands and writes the lines of all buffers, until the last
+/// command.
 fn run<S: Clone>(
     config: LogWriterConfig,
     mut target: Box<dyn LogTarget>,
@@ -242,16 +250,18 @@ fn run<S: Clone>(
     }
 }
 
-/// Writes the lines of all buffers, and gives them the current setting. Returns the number of lines that were
-/// dropped since the start.
+/// Writes the lines of all buffers, and copies the current setting to each buffer. Returns the number of
+/// lines that were dropped since the start.
 fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, bytes: &mut Vec<u8>) -> u64 {
     let all = lock(buffers).list.clone();
     let mut dropped = 0;
     for buffer in all {
-        // The buffer gets the emptied memory, so that neither side allocates in the long run.
+        // The swap below gives this empty vector to the buffer, so that neither thread allocates memory in
+        // the long run.
         bytes.clear();
         {
-            // Takes both locks, in the order of `replace`: an old setting must not return after it.
+            // Takes both locks, in the same order as `replace`. If this code released the first lock
+            // earlier, it could overwrite a new setting from `replace` with the old setting.
             let buffers = lock(buffers);
             let mut waiting = lock(&buffer.0);
             std::mem::swap(&mut waiting.bytes, bytes);
@@ -263,7 +273,8 @@ fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, 
     dropped
 }
 
-/// Ignores panics of other threads: a panic cannot interrupt counting or appending halfway.
+/// Locks `mutex` even if another thread has panicked, because a panic cannot leave the counters or bytes
+/// inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Networks: lists of client addresses.
+//! Lists of networks, for rules about client addresses.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,15 +8,16 @@ use ipnet::IpNet;
 
 use crate::address::ClientAddr;
 
-/// A set of addresses with a common prefix: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.1`. The network `unix`
-/// contains all clients of Unix sockets. These clients have no address, so no other network contains them.
+/// A set of addresses with a common prefix, such as `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`. The
+/// network `unix` contains all clients of Unix sockets. Clients of Unix sockets have no IP address, so no
+/// other network contains them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// The addresses; `None` for Unix sockets.
+    /// The addresses, or `None` for the network `unix`.
     addresses: Option<IpNet>,
 }
 
-/// A list of networks. A lookup takes a few comparisons, even in a long list (binary search).
+/// A list of networks. A lookup is a binary search, so it needs few comparisons even in a long list.
 ///
 /// ```
 /// use thruway_net::{ClientAddr, InvalidNetwork, Network, Networks};
@@ -31,22 +32,25 @@ pub struct Network {
 pub struct Networks {
     /// The networks in their original order.
     listed: Vec<Network>,
-    /// The first and the last address of each network, sorted. No range contains another.
+    /// The first and the last address of each network, sorted. Networks inside a larger listed network are
+    /// left out.
     ranges: Vec<(IpAddr, IpAddr)>,
     has_unix: bool,
 }
 
-/// The reason that a text is not a valid network.
+/// Reason why a text is not a valid network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidNetwork {
-    /// The text is neither an address, with or without a prefix length, nor `unix`.
+    /// The text is neither an IP address, with or without a prefix length, nor `unix`.
     Address,
-    /// Bits after the prefix are not zero. The payload is the network that was probably meant.
+    /// Bits after the prefix are not zero. Contains the network that the operator probably meant, where
+    /// these bits are zero.
     HostBits(Network),
-    /// An IPv4 address is written as an IPv6 address. Clients are matched by their IPv4 address.
+    /// The text is an IPv4-mapped IPv6 address. Such a network would never match, because IPv4 clients are
+    /// always compared by their IPv4 addresses.
     Mapped,
-    /// The prefix is longer than an address.
+    /// The prefix length is malformed, or larger than the number of bits in the address.
     PrefixBits,
 }
 
@@ -60,7 +64,8 @@ impl Networks {
     /// Returns `true` if one of the networks contains `address`.
     #[inline]
     pub fn contains(&self, address: ClientAddr) -> bool {
-        // A socket for both IP versions reports IPv4 addresses as IPv6 addresses.
+        // Converts IPv4-mapped addresses, because a socket for both IP versions reports IPv4 clients with
+        // such addresses.
         let Some(address) = address.ip().map(|address| address.to_canonical()) else { return self.has_unix };
         let after = self.ranges.partition_point(|(first, _)| *first <= address);
         after.checked_sub(1).is_some_and(|place| address <= self.ranges[place].1)
@@ -72,7 +77,8 @@ impl FromIterator<Network> for Networks {
         let listed: Vec<_> = networks.into_iter().collect();
         let has_unix = listed.iter().any(|network| network.addresses.is_none());
         let mut ranges: Vec<_> = listed.iter().filter_map(Network::ends).collect();
-        // Of ranges with the same start, the longest comes first, so that `retain` removes the others.
+        // If several ranges have the same start, the longest range comes first, so that `retain` removes
+        // the other ranges.
         ranges.sort_by(|(first, last), (other_first, other_last)| {
             (first, other_last).cmp(&(other_first, last))
         });
@@ -87,7 +93,7 @@ impl FromIterator<Network> for Networks {
 }
 
 impl Network {
-    /// Returns the first and the last address.
+    /// Returns the first and the last address of the network.
     fn ends(&self) -> Option<(IpAddr, IpAddr)> {
         self.addresses.map(|addresses| (addresses.network(), addresses.broadcast()))
     }
@@ -108,7 +114,7 @@ impl FromStr for Network {
         }
         let addresses = match prefix_bits {
             None => IpNet::from(address),
-            // The integer parser accepts a sign, but a prefix length has none.
+            // The integer parser accepts a sign, but a prefix length must not have a sign.
             Some(bits) if bits.starts_with('+') => return Err(InvalidNetwork::PrefixBits),
             Some(bits) => {
                 let bits = bits.parse().map_err(|_| InvalidNetwork::PrefixBits)?;
@@ -121,7 +127,7 @@ impl FromStr for Network {
 }
 
 impl InvalidNetwork {
-    /// The hint for the operator: the valid forms.
+    /// Hint for the operator, which lists the valid forms of a network.
     pub const HINT: &str = "write a network as `10.0.0.0/8` or `2001:db8::/32`, a single address, or `unix` for all Unix sockets";
 }
 

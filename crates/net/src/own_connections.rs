@@ -1,6 +1,7 @@
-//! Connections of this process to its own listeners. The gateway detects loops with them.
+//! Records the connections that this process opens to its own listeners. The gateway uses this record to
+//! detect request loops.
 //!
-//! Connections from other processes on this machine are not included.
+//! The record does not include connections from other processes on this machine.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,49 +15,53 @@ use crate::address::ClientAddr;
 use crate::listened::{ListenedOn, listened_on};
 use crate::stream::Stream;
 
-/// Number of TCP connections to own listeners, so that a process without any never locks [`OPEN`].
+/// Number of TCP connections in [`OPEN`]. A process without such connections never needs to lock `OPEN`.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The TCP connections to own listeners, with their number.
+/// The open TCP connections of this process to its own listeners, with the number of connections for each
+/// pair of ends.
 static OPEN: Mutex<Option<HashMap<ConnectionEnds, usize>>> = Mutex::new(None);
 
-/// The ends of a TCP connection. Connections to two listeners can share the address of the client, so the
-/// value includes the port of the listener. It does not include the listener's IP address: a listener for
-/// IPv6 can see an IPv4 address in another form.
+/// The two ends of a TCP connection. The port of the listener is included, because connections to two
+/// listeners can have the same client address. The IP address of the listener is not included, because an
+/// IPv6 listener may report an IPv4 address in a different form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct ConnectionEnds {
     client: SocketAddr,
     listener_port: u16,
 }
 
-/// Proof that a connection ends at a listener of this process. Keep it while the connection is open.
+/// Record of a connection from this process to one of its own listeners. Keep this value while the
+/// connection is open.
 #[derive(Debug)]
 pub struct OwnConnection {
-    /// `None` for a Unix socket.
+    /// The ends of a TCP connection, or `None` for a Unix socket.
     ends: Option<ConnectionEnds>,
 }
 
-/// The other end of an accepted connection, as the system reports it. A header of the PROXY protocol does not
-/// change it.
+/// The other end of an accepted connection, as the operating system reports it. A PROXY header does not
+/// change this value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
     /// A TCP client.
     Tcp {
         /// The address of the client.
         client: SocketAddr,
-        /// The port of the listener; 0 if the system does not report it.
+        /// The port of the listener, or 0 if the operating system does not report the port.
         listener_port: u16,
     },
     /// The client of a Unix socket.
     Unix {
-        /// `true` if this process is the client. Only Linux reports this; on other systems it is `false`.
+        /// `true` if this process is the client. Always `false` on systems other than Linux, which do not
+        /// report the client.
         is_own_process: bool,
     },
 }
 
 impl OwnConnection {
-    /// Returns the proof if `stream`, which this process has opened, ends at one of its own listeners. Call
-    /// this before the first byte of a request is written, so that the accepting side finds the connection.
+    /// Records the connection `stream`, which this process has opened, if it leads to a listener of this
+    /// process. Returns `None` if the connection leads elsewhere. Call this before writing the first byte
+    /// of a request, so that the accepting worker finds the record.
     pub fn of(stream: &Stream) -> Option<Self> {
         let socket = stream.as_fd();
         let Some(peer) = getpeername(socket).ok()?.and_then(|any| SocketAddr::try_from(any).ok()) else {
@@ -67,7 +72,7 @@ impl OwnConnection {
             return None;
         }
         let local = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
-        // Connections of this machine to its own address use that address as their source.
+        // If a machine connects to its own address, the kernel uses that address as the source address too.
         let is_here = peer.ip().is_loopback() || local.ip() == peer.ip();
         let ends = ConnectionEnds { client: local, listener_port: peer.port() };
         (listened == ListenedOn::ThisAddress || is_here).then(|| Self::new(ends))
@@ -96,7 +101,7 @@ impl Drop for OwnConnection {
 }
 
 impl Peer {
-    /// Returns the peer of `stream`, which was accepted from `client`.
+    /// Returns the peer of `stream`. `client` is the client address from which the connection was accepted.
     pub fn of(stream: &Stream, client: ClientAddr) -> Self {
         match client {
             ClientAddr::Tcp(client) => {
@@ -107,7 +112,7 @@ impl Peer {
         }
     }
 
-    /// Returns `true` if this process has opened the connection, to reach one of its own listeners.
+    /// Returns `true` if this process itself has opened the connection.
     #[inline]
     pub fn is_own(&self) -> bool {
         match self {
@@ -125,7 +130,7 @@ fn is_open(ends: ConnectionEnds) -> bool {
     open().as_ref().is_some_and(|open| open.contains_key(&ends))
 }
 
-/// Returns `true` if the other end of a Unix socket belongs to this process.
+/// Returns `true` if this process also owns the other end of the Unix socket `socket`.
 #[cfg(target_os = "linux")]
 fn is_of_own_process(socket: BorrowedFd<'_>) -> bool {
     let credentials = rustix::net::sockopt::socket_peercred(socket);

@@ -1,9 +1,10 @@
-//! Globally reachable addresses, as in the IANA registries (RFC 6890).
+//! Finds out if an IP address is globally reachable, according to the IANA registries (RFC 6890).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns the IPv4 address in an IPv6 address that leads there: by NAT64 (RFC 6052 §2.1), by 6to4 (RFC
-/// 3056), or in the deprecated notation of compatible addresses (RFC 4291 §2.5.5.1).
+/// Returns the IPv4 address that an IPv6 address contains, because packets to `address` may reach that IPv4
+/// address. Recognizes addresses of NAT64 (RFC 6052 §2.1) and 6to4 (RFC 3056), and the deprecated
+/// IPv4-compatible addresses (RFC 4291 §2.5.5.1).
 pub const fn carried_by(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let (high, low) = match address.segments() {
@@ -15,8 +16,8 @@ pub const fn carried_by(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(a, b, c, d))
 }
 
-/// `true` if `address` is globally reachable. An IPv6 address that contains an IPv4 address is not public,
-/// except a mapped address (RFC 4291 §2.5.5.2) of a public IPv4 address.
+/// Returns `true` if `address` is globally reachable. For IPv4-mapped addresses (RFC 4291 §2.5.5.2), checks
+/// the IPv4 address. Returns `false` for all other IPv6 addresses that contain an IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -27,24 +28,24 @@ pub fn is_public(address: IpAddr) -> bool {
 const fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     !match a {
-        // This network, private, loopback, multicast and reserved.
+        // "This network", private networks, loopback, multicast and reserved addresses.
         0 | 10 | 127 | 224..=255 => true,
-        // Carrier-grade NAT.
+        // Carrier-grade NAT (`100.64.0.0/10`).
         100 => matches!(b, 64..=127),
-        // Link-local.
+        // Link-local addresses.
         169 => b == 254,
         172 => matches!(b, 16..=31),
-        // Private, protocol assignments, documentation, and 6to4 relay anycast.
+        // Private networks, protocol assignments, documentation, and 6to4 relays.
         192 => b == 168 || matches!((b, c), (0, 0 | 2) | (88, 99)),
-        // Benchmarks and documentation.
+        // Addresses for benchmarks and documentation.
         198 => matches!((b, c), (18..=19, _) | (51, 100)),
         203 => b == 0 && c == 113,
         _ => false,
     }
 }
 
-/// `true` for global unicast (`2000::/3`), except addresses for protocols (`2001::/23`, such as Teredo),
-/// documentation and 6to4.
+/// Returns `true` for global unicast addresses (`2000::/3`), except addresses for protocols (`2001::/23`,
+/// such as Teredo), for documentation and for 6to4.
 const fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
     let is_special =

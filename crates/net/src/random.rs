@@ -1,11 +1,13 @@
 //! Random bytes from the operating system, for keys, ids and other secrets.
 //!
-//! Jitter and sampling need no secrets: they use `fastrand`, which is faster.
+//! Code for jitter and sampling uses `fastrand` instead, which is faster but predictable.
 
 /// Returns `N` unpredictable random bytes.
 ///
 /// # Panics
-/// Panics if the operating system provides no random bytes. A predictable key would be worse.
+///
+/// Panics if the operating system provides no random bytes, because a predictable key would be worse than a
+/// panic.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
@@ -15,7 +17,8 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
 /// Returns an unpredictable id: 128 random bits as 32 lowercase hexadecimal digits.
 ///
 /// # Panics
-/// Panics like [`random_bytes`].
+///
+/// Panics in the same case as [`random_bytes`].
 pub fn unguessable_id() -> Box<str> {
     format!("{:032x}", u128::from_ne_bytes(random_bytes())).into()
 }

@@ -1,4 +1,5 @@
-//! Signals to the process. A dedicated thread waits for each kind.
+//! Signals that operators send to the process. The caller uses a separate thread to wait for each kind of
+//! signal.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,8 +8,8 @@ use std::task::Poll;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT, which ask a process to end. While this value exists, these signals do not end the
-/// process.
+/// Receives SIGTERM and SIGINT, which request the end of a process. After [`take_over`](Self::take_over),
+/// these signals no longer end the process.
 ///
 /// ```no_run
 /// use thruway_net::TerminationSignals;
@@ -20,34 +21,36 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// ```
 pub struct TerminationSignals(Awaited);
 
-/// SIGHUP, which asks a process to reload its config. While this value exists, SIGHUP does not end the
-/// process.
+/// Receives SIGHUP, which requests a reload of the config. After [`take_over`](Self::take_over), SIGHUP no
+/// longer ends the process.
 pub struct ReloadSignal(Awaited);
 
-/// SIGUSR1, which asks a process to reopen its logs. While this value exists, SIGUSR1 does not end the
-/// process.
+/// Receives SIGUSR1, which requests that the process reopens its log files. After
+/// [`take_over`](Self::take_over), SIGUSR1 no longer ends the process.
 pub struct ReopenSignal(Awaited);
 
 impl TerminationSignals {
-    /// Takes over the handling of the two signals.
+    /// Installs handlers for both signals.
     ///
     /// # Errors
-    /// The system refuses the signal handlers.
+    ///
+    /// The operating system refuses the signal handlers.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::terminate(), SignalKind::interrupt()]).map(Self)
     }
 
-    /// Blocks until one of the two signals arrives.
+    /// Blocks the thread until one of the two signals arrives.
     pub fn wait(&mut self) {
         self.0.wait();
     }
 }
 
 impl ReloadSignal {
-    /// Takes over the handling of the signal.
+    /// Installs a handler for the signal.
     ///
     /// # Errors
-    /// The system refuses the signal handler.
+    ///
+    /// The operating system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::hangup()]).map(Self)
     }
@@ -59,10 +62,11 @@ impl ReloadSignal {
 }
 
 impl ReopenSignal {
-    /// Takes over the handling of the signal.
+    /// Installs a handler for the signal.
     ///
     /// # Errors
-    /// The system refuses the signal handler.
+    ///
+    /// The operating system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::user_defined1()]).map(Self)
     }
@@ -90,7 +94,7 @@ impl Awaited {
     fn wait(&mut self) {
         let Self { runtime, signals } = self;
         runtime.block_on(poll_fn(|cx| {
-            // Every signal must be polled; otherwise its arrival does not wake this thread.
+            // Polls all signals, because only polled signals wake this thread.
             let arrived = signals.iter_mut().filter_map(|signal| match signal.poll_recv(cx) {
                 Poll::Ready(_) => Some(()),
                 Poll::Pending => None,

@@ -1,4 +1,4 @@
-//! A connected socket, and its unsent data.
+//! A connected socket, and the state of its unsent data.
 
 use std::any::Any;
 use std::io;
@@ -19,15 +19,13 @@ use crate::sends::{Outbox, SendObstacle};
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     pub(crate) outbox: Outbox,
-    /// A value that is dropped with the socket.
+    /// A value of the caller that is dropped together with the socket.
     held: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// A TCP connection.
     Tcp(TcpStream),
-    /// A connection of a Unix domain socket.
     Unix(UnixStream),
 }
 
@@ -36,13 +34,13 @@ impl Socket {
         Arc::new(Self { kind, outbox: Outbox::default(), held: OnceLock::new() })
     }
 
-    /// Keeps `held` until the socket is closed. Can be called once.
+    /// Keeps `held` until the socket is closed. Call this at most once for each socket.
     pub(crate) fn hold(&self, held: Box<dyn Any + Send + Sync>) {
         let is_first = self.held.set(held).is_ok();
         debug_assert!(is_first, "the socket already holds a value");
     }
 
-    /// Removes the socket from the reactor of this thread.
+    /// Removes the socket from the reactor of this thread, and returns its descriptor.
     pub(crate) fn into_owned_fd(self) -> io::Result<OwnedFd> {
         match self.kind {
             Kind::Tcp(stream) => stream.into_std().map(OwnedFd::from),
@@ -50,11 +48,11 @@ impl Socket {
         }
     }
 
-    /// Calls `operation` when the socket is ready. `wanted` is the number of bytes that it tries to transfer.
-    /// Returns the number of bytes that were transferred.
+    /// Calls `operation` when the socket is ready. `wanted` is the number of bytes that `operation` tries
+    /// to transfer. Returns the number of bytes that were transferred.
     ///
-    /// If the number is smaller than `wanted`, the socket is exhausted for now. The readiness is cleared
-    /// then, which saves the system call that would find this out.
+    /// If `operation` transfers fewer than `wanted` bytes, the next system call would return `WouldBlock`.
+    /// To save that call, this function clears the readiness of the socket.
     #[inline]
     pub(crate) fn poll_io(
         &self,
@@ -79,8 +77,8 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if a read would block: the socket has neither data nor its end. Ignores tokio's poll
-    /// budget of the task, because no task waits for the result.
+    /// Returns `true` if a read would block, because neither data nor the end of the connection has
+    /// arrived. Ignores the cooperative budget of tokio, because no task waits for the result.
     #[inline]
     pub(crate) fn has_no_input(&self) -> bool {
         let attempt = self.try_io(Interest::READABLE, || {
@@ -90,11 +88,11 @@ impl Socket {
         attempt.is_err_and(|error| is_passing(&error))
     }
 
-    /// Returns `true` if the reactor has reported data since the last operation that found none.
+    /// Returns `true` if the reactor has reported data since the last read that found no data.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         let mut is_readable = false;
-        // The closure makes no system call. It runs only if the reactor has reported data.
+        // The closure makes no system call. tokio calls the closure only if the reactor has reported data.
         let _ = self.try_io(Interest::READABLE, || {
             is_readable = true;
             Ok(())
@@ -118,14 +116,15 @@ impl Socket {
         }
     }
 
-    /// Fails the socket because the fate of its batch is unknown, and ends reading as well.
+    /// Marks the socket as failed, and ends reading as well. Callers use this function if they cannot know
+    /// which bytes of a batch were sent.
     pub(crate) fn give_up(&self) {
         self.fail(Errno::CANCELED);
-        // This fails if the connection has already failed.
+        // The call fails only if the connection has already failed.
         let _ = shutdown(self, Shutdown::Read);
     }
 
-    /// Discards all data that is not sent yet.
+    /// Discards all unsent data.
     pub(crate) fn discard_unsent(&self) {
         if self.outbox.obstacle() == SendObstacle::Nothing {
             self.reset_at_close();
@@ -134,8 +133,8 @@ impl Socket {
         }
     }
 
-    /// Fails the socket after a loss of data. The socket sends nothing more. Closing it resets the
-    /// connection, so that the peer does not mistake the end of the connection for a complete message.
+    /// Marks the socket as failed after a loss of data. The socket sends no more bytes. Closing the socket
+    /// resets the connection, so that the peer does not mistake the received part for a complete message.
     pub(crate) fn fail(&self, error: Errno) {
         self.outbox.set_failed(error);
         self.reset_at_close();
@@ -143,13 +142,14 @@ impl Socket {
 
     fn reset_at_close(&self) {
         if let Kind::Tcp(stream) = &self.kind {
-            // This fails if the connection has already failed. Then the kernel keeps no data either.
+            // The call fails only if the connection has already failed and the kernel has discarded the
+            // unsent data.
             let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
         }
     }
 }
 
-/// Returns `true` if the operation had no effect and can be repeated.
+/// Returns `true` if the operation had no effect and the caller can repeat it.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

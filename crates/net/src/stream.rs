@@ -1,4 +1,4 @@
-//! Connected byte streams.
+//! Byte streams over connected sockets.
 
 use std::any::Any;
 use std::fs::File;
@@ -22,15 +22,16 @@ use crate::thread_state::ThreadState;
 use crate::transport::Transport;
 use tokio::io::DuplexStream;
 
-/// A connected socket.
+/// A byte stream over a connected TCP or Unix socket.
 ///
-/// Data written on a worker's thread may wait until the worker has polled all ready tasks. It is then sent in
-/// one batch with the data of other streams. Dropping the stream does not discard it.
+/// On a worker thread, written data may wait until the worker has polled all ready tasks. The worker then
+/// sends the data of all streams in one batch. Dropping the stream does not discard waiting data.
 #[derive(Debug)]
 pub struct Stream(Arc<Socket>);
 
 impl Stream {
-    /// Watches a connected, non-blocking socket with the reactor of this thread.
+    /// Creates a stream from a connected, non-blocking socket, and registers the socket with the reactor of
+    /// this thread.
     pub(crate) fn watch(socket: OwnedFd, client: ClientAddr) -> io::Result<Self> {
         match client {
             ClientAddr::Tcp(_) => TcpStream::from_std(socket.into()).map(Self::from),
@@ -38,13 +39,14 @@ impl Stream {
         }
     }
 
-    /// Keeps `held` until this end of the connection is closed, such as a guard of a counter. Can be called
-    /// once.
+    /// Keeps `held`, such as a guard of a counter, until this end of the connection is closed. Call this at
+    /// most once for each stream.
     pub fn hold(&self, held: impl Any + Send + Sync) {
         self.0.hold(Box::new(held));
     }
 
-    /// Returns the local address, to which a TCP client has connected.
+    /// Returns the local address of a TCP socket. For an accepted connection, this is the address to which
+    /// the client has connected. Returns `None` for Unix sockets.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match &self.0.kind {
             Kind::Tcp(stream) => stream.local_addr().ok(),
@@ -52,13 +54,14 @@ impl Stream {
         }
     }
 
-    /// Removes the socket from the reactor of this thread. Must be called before the first write.
+    /// Removes the socket from the reactor of this thread and returns its descriptor. Must be called before
+    /// the first write.
     pub(crate) fn into_socket(self) -> io::Result<OwnedFd> {
         let socket = Arc::try_unwrap(self.0).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
         socket.into_owned_fd()
     }
 
-    /// Calls `read` when bytes have arrived, until it no longer returns `WouldBlock`.
+    /// Calls `read` each time bytes have arrived, until `read` returns another result than `WouldBlock`.
     pub(crate) fn poll_try_read(
         &self,
         cx: &mut Context<'_>,
@@ -67,7 +70,8 @@ impl Stream {
         self.0.poll_io(cx, Interest::READABLE, 0, read)
     }
 
-    /// Calls `write` when the socket takes bytes, until it no longer returns `WouldBlock`.
+    /// Calls `write` each time the socket can accept bytes, until `write` returns another result than
+    /// `WouldBlock`.
     pub(crate) fn poll_try_write(
         &self,
         cx: &mut Context<'_>,
@@ -84,7 +88,8 @@ impl Stream {
         pipe: &mut Pipe,
         length: usize,
     ) -> Poll<io::Result<usize>> {
-        debug_assert!(pipe.is_empty(), "a full pipe and an empty socket would look the same");
+        // The kernel reports a full pipe and an empty socket with the same error.
+        debug_assert!(pipe.is_empty(), "the pipe must be empty before it is filled");
         match ready!(self.poll_try_read(cx, |socket| pipe.splice_from(socket, length))) {
             Err(error) if is_refusal(&error) => {
                 refuse_splicing(&error);
@@ -191,7 +196,7 @@ impl Transport for Stream {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.0.poll_clear(cx))?;
         Poll::Ready(match shutdown(self.0.as_fd(), Shutdown::Write) {
-            // Both sides may have ended already.
+            // The connection may already be shut down in both directions.
             Err(Errno::NOTCONN) | Ok(()) => Ok(()),
             Err(error) => Err(error.into()),
         })
@@ -202,29 +207,31 @@ impl Transport for Stream {
     }
 }
 
-/// Returns `true` if the kernel or a system call filter does not allow splicing, or not with this descriptor.
+/// Returns `true` if the kernel or a system call filter does not allow `splice`, at all or with this
+/// descriptor.
 fn is_refusal(error: &io::Error) -> bool {
     let refusals = [Errno::INVAL, Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP];
     Errno::from_io_error(error).is_some_and(|error| refusals.contains(&error))
 }
 
-/// Disables splicing for this thread, because further attempts would fail too.
+/// Disables splicing for this thread after a refusal, because further attempts would fail too.
 #[cold]
 fn refuse_splicing(error: &io::Error) {
     tracing::info!(%error, "the kernel refused to splice, copying instead");
     ThreadState::with(|thread| thread.pipes.borrow_mut().refuse());
 }
 
-/// A server that a client in the same process can reach without a port.
+/// A server that a client in the same process can reach without a TCP port.
 pub trait InProcessServer {
-    /// Serves the client at the other end of `pipe` in a new task, until the client closes the pipe.
+    /// Starts a task that serves the client at the other end of `pipe` until the client closes the pipe.
     ///
     /// # Panics
+    ///
     /// Panics outside of a tokio runtime.
     fn serve_pipe(&self, pipe: DuplexStream);
 }
 
-/// Capacity of each direction of a pipe in bytes, the same as that of a Linux pipe.
+/// Capacity of an in-process pipe in each direction, in bytes. A Linux pipe has the same capacity.
 pub const PIPE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

@@ -1,29 +1,28 @@
-//! The state of one thread for code without access to a worker: free buffers and pipes, and data for TLS
+//! State of a thread for code that cannot access the worker: free buffers, free pipes, and data for TLS
 //! callbacks.
 //!
-//! A buffer returns to the pool of the thread that drops it. That thread may have no worker, and `Drop` takes
-//! no arguments. So this is one of the few places for a `thread_local!`. The [`Worker`](crate::Worker) holds
-//! the state of connections.
+//! A buffer returns to the pool of the thread that drops the buffer. The pool is in a `thread_local!`,
+//! because a thread that drops buffers may have no worker, and because `Drop` takes no arguments. The state
+//! of connections is in [`Worker`](crate::Worker).
 
 use std::cell::{Cell, RefCell};
 
 use crate::splice::PipePool;
 use crate::tls::Scratch;
 
-/// The state of one thread.
 pub(crate) struct ThreadState {
     /// Free buffers.
     pub(crate) buffers: RefCell<Vec<Vec<u8>>>,
     /// Free large buffers.
     pub(crate) large_buffers: RefCell<Vec<Box<[u8]>>>,
-    /// Number of large buffers in use.
     pub(crate) large_buffers_in_use: Cell<usize>,
-    /// Pipes for `splice`.
+    /// Free pipes for `splice`.
     pub(crate) pipes: RefCell<PipePool>,
-    /// Buffers that TLS connections share while they are polled. `None` while a connection uses them.
+    /// Buffers that a TLS connection borrows while it is polled. `None` while a connection uses the
+    /// buffers.
     pub(crate) tls_scratch: Cell<Option<Scratch>>,
-    /// The server name that the client sent, from the most recent handshake step. rustls shows this name only
-    /// to its certificate resolver.
+    /// Server name (SNI) that a client sent in the most recent handshake step on this thread. rustls passes
+    /// this name only to the certificate resolver.
     pub(crate) asked_name: Cell<Option<Box<str>>>,
 }
 
@@ -31,13 +30,14 @@ impl ThreadState {
     /// Calls `act` with the state of this thread.
     ///
     /// # Panics
+    ///
     /// Panics while the thread ends.
     #[inline]
     pub(crate) fn with<R>(act: impl FnOnce(&Self) -> R) -> R {
         THREAD.with(act)
     }
 
-    /// Calls `act` with the state of this thread; does nothing while the thread ends.
+    /// Calls `act` with the state of this thread. Does nothing while the thread ends.
     #[inline]
     pub(crate) fn try_with(act: impl FnOnce(&Self)) {
         // The call fails only while the thread ends.

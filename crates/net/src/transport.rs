@@ -1,4 +1,4 @@
-//! The common interface of connections: bytes in both directions, over sockets, TLS or memory.
+//! Common interface of connections, which carry bytes in both directions over sockets, TLS or memory.
 
 use std::fs::File;
 use std::future::{Future, poll_fn};
@@ -13,45 +13,50 @@ use crate::splice::{COPY_BYTES, Pipe};
 
 /// A non-blocking byte stream in both directions.
 ///
-/// A method that returns [`Poll::Pending`] has registered the task of `cx` to be woken.
+/// A method that returns [`Poll::Pending`] wakes the task of `cx` when the caller should poll again.
 pub trait Transport: 'static {
-    /// Reads into `buffer`. Returns the number of bytes; 0 is the end of the stream.
+    /// Reads bytes into `buffer`. Returns the number of bytes, or 0 at the end of the stream.
     ///
     /// # Errors
+    ///
     /// The connection failed.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// Returns `true` if the peer has neither sent more data nor ended the stream, as far as this thread
-    /// knows. Ignores tokio's poll budget of the task, because a read without budget is always pending. If
-    /// the result is `false`, received data may be lost, so the connection must not be used again.
+    /// Returns `true` if neither more data nor the end of the stream has arrived. Ignores the cooperative
+    /// budget of tokio, because a read without budget is always pending. If the result is `false`, the
+    /// check may have discarded received data, so the connection must not be used again.
     fn has_no_input(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         pin!(unconstrained(poll_fn(|cx| self.poll_read(cx, &mut [0])))).poll(&mut cx).is_pending()
     }
 
-    /// Returns `false` if neither data nor the end has arrived since the last read found nothing. The waker
-    /// of that read is then still registered. A transport that cannot tell returns `true`.
+    /// Returns `false` if neither data nor the end of the stream has arrived since the last read was
+    /// pending. The waker of that read is then still registered. Returns `true` if data may have arrived or
+    /// if the transport does not know.
     fn may_have_arrived(&self) -> bool {
         true
     }
 
-    /// Writes some of `slices`, and returns the number of bytes. After `Pending`, the caller must retry with
-    /// the same bytes first, or must stop writing: a transport that encrypts may have sent a part of them.
+    /// Writes some bytes of `slices`, and returns the number of bytes. After `Pending`, the next call must
+    /// start with the same bytes, or the caller must stop writing: an encrypting transport may already have
+    /// sent some of these bytes.
     ///
     /// # Errors
+    ///
     /// The connection failed.
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
-    /// Returns `true` if the peer may have got some bytes of a [`poll_write`](Self::poll_write) that was
-    /// pending.
+    /// Returns `true` if the peer may have received some bytes of a [`poll_write`](Self::poll_write) that
+    /// returned `Pending`.
     fn has_written_part(&self) -> bool {
         false
     }
 
-    /// Writes up to `length` bytes of `file`, starting at `offset`. Returns the number of bytes; 0 is the end
-    /// of the file.
+    /// Writes up to `length` bytes of `file`, starting at `offset`. Returns the number of bytes, or 0 at
+    /// the end of the file.
     ///
     /// # Errors
+    ///
     /// The connection or the file failed.
     fn poll_send_file(
         &mut self,
@@ -61,68 +66,74 @@ pub trait Transport: 'static {
         length: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Returns `true` if the connection uses TLS, so that others on the network path cannot read or change
-    /// the data.
+    /// Returns `true` if the connection uses TLS, which protects the data on the network.
     fn is_secured(&self) -> bool {
         false
     }
 
-    /// Returns `true` if [`poll_splice`](Self::poll_splice) works without copying, so that pipes are worth
-    /// using.
+    /// Returns `true` if [`poll_splice`](Self::poll_splice) and [`poll_fill`](Self::poll_fill) work without
+    /// copying. Otherwise, pipes have no advantage over buffers.
     fn splices(&self) -> bool {
         false
     }
 
-    /// Writes some bytes of `pipe`, which is not empty. Returns the number of bytes.
+    /// Writes some bytes of `pipe`, which must not be empty. Returns the number of bytes.
     ///
     /// # Errors
+    ///
     /// The connection or the pipe failed.
     fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
         pipe.poll_copy_to(cx, self)
     }
 
-    /// Reads at most `length` bytes into `pipe`, which is empty, and at most as many as the pipe can hold.
-    /// Returns the number of bytes; 0 is the end of the stream.
+    /// Reads at most `length` bytes into `pipe`, which must be empty. Reads no more bytes than the pipe can
+    /// hold. Returns the number of bytes, or 0 at the end of the stream.
     ///
     /// # Errors
+    ///
     /// The connection failed.
     fn poll_fill(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, length: usize) -> Poll<io::Result<usize>> {
         pipe.poll_copy_from(cx, self, length)
     }
 
-    /// Ready when the operating system has all written data. The default is for transports without a buffer.
+    /// Ready when all written data was passed to the operating system. The default implementation is for
+    /// transports without a buffer.
     ///
     /// # Errors
+    ///
     /// The connection failed.
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when the operating system has all written data, including a close message such as TLS
-    /// `close_notify`. Call this before a connection is dropped after a regular end. Writing is impossible
-    /// after it.
+    /// Ready when all written data, and a close message such as TLS `close_notify`, was passed to the
+    /// operating system. Call this before dropping a connection that ends regularly. After this call,
+    /// writing is impossible.
     ///
     /// # Errors
+    ///
     /// The connection failed.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
     }
 
-    /// Ends the writing side of the connection.
+    /// Shuts down the write side of the connection.
     ///
     /// # Errors
+    ///
     /// The connection failed.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Discards unsent data when the connection is closed, and reports the abort to the peer.
+    /// Discards unsent data. The peer then sees an aborted connection instead of a regular end.
     fn discard_unsent(&mut self);
 }
 
 impl Pipe {
-    /// Fills the pipe, which is empty, with at most `length` bytes of `transport`, without splicing. Returns
-    /// the number of bytes.
+    /// Reads at most `length` bytes from `transport` into this pipe, which must be empty, by copying
+    /// instead of splicing. Returns the number of bytes.
     ///
     /// # Errors
+    ///
     /// The connection failed.
     pub fn poll_copy_from<T: Transport + ?Sized>(
         &mut self,
@@ -138,7 +149,9 @@ impl Pipe {
         Poll::Ready(Ok(read))
     }
 
-    /// Empties the pipe without splicing, for other transports than sockets or after the kernel has refused.
+    /// Writes some bytes of this pipe to `transport` by copying instead of splicing. Callers use this
+    /// function for transports other than sockets, and after the kernel has refused to splice. Returns the
+    /// number of bytes.
     pub(crate) fn poll_copy_to<T: Transport + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
@@ -153,7 +166,7 @@ impl Pipe {
     }
 }
 
-/// Data that waits to be written. It owns a buffer only while data waits.
+/// Data that waits to be written. This value uses a buffer only while data waits.
 #[derive(Default)]
 pub struct Gathered {
     bytes: PooledBuffer,
@@ -161,7 +174,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Appends `bytes`.
+    /// Appends `bytes` to the waiting data.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.bytes.capacity() == 0 {
             self.bytes = PooledBuffer::take();
@@ -169,14 +182,15 @@ impl Gathered {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns `true` if enough data waits that it must be written before more is added.
+    /// Returns `true` if so much data waits that the caller must write it before adding more.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= FULL_BYTES
     }
 
-    /// Writes all data. Sets `has_moved` to `true` if any byte was written.
+    /// Writes all waiting data. Sets `has_moved` to `true` if any byte was written.
     ///
     /// # Errors
+    ///
     /// The connection failed.
     pub fn poll_write_all<T: Transport>(
         &mut self,

@@ -1,4 +1,4 @@
-//! One thread of the engine, from the view of its connections.
+//! State of a worker thread that its connections use.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -10,7 +10,7 @@ use crate::balance::Balance;
 use crate::clock::Clock;
 use crate::deadlines::Deadlines;
 
-/// The state that the connections of one worker share. It never leaves its thread.
+/// State that the connections of one worker thread share. Other threads cannot access this state.
 #[derive(Debug)]
 pub struct Worker {
     index: usize,
@@ -21,21 +21,21 @@ pub struct Worker {
     balance: Balance,
     /// For each listener number, `true` if the listener was removed.
     removed: RefCell<Vec<Rc<Cell<bool>>>>,
-    /// Number of tasks that accept connections and may still find some that the kernel has completed.
+    /// Number of running tasks that accept connections.
     accepting: Cell<usize>,
-    /// The waker of the worker's own task, which waits for the last connection to end.
+    /// Waker of the worker's main task, which waits for the last connection to end.
     waits_for_last: RefCell<Option<Waker>>,
-    /// State of other crates, such as connection pools.
+    /// Values that other crates store, such as connection pools.
     states: States,
 }
 
-/// Values of different types in a linked list. The list is short, and its values live as long as the worker.
+/// Linked list of values of different types. The list is short, and its values live as long as the worker.
 #[derive(Debug, Default)]
 struct States(OnceCell<Box<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// Type of the value. Comparing it here is cheaper than a call through the `dyn Any`.
+    /// Type of the value. Comparing this id is cheaper than a call through `dyn Any`.
     id: TypeId,
     value: Box<dyn Any>,
     others: States,
@@ -59,12 +59,13 @@ impl Worker {
         worker
     }
 
-    /// Returns the worker of this thread, if there is one. Handlers use it for their own connections.
+    /// Returns the worker of this thread, or `None` if this is not a worker thread. Handlers need the
+    /// worker to open connections to other servers.
     pub fn current() -> Option<Rc<Self>> {
         CURRENT.with_borrow(Weak::upgrade)
     }
 
-    /// Returns a worker without a thread and with the clock `clock`, for tests.
+    /// Creates a worker with the clock `clock` on the current thread, for tests.
     #[doc(hidden)]
     pub fn for_test(clock: Clock) -> Rc<Self> {
         Self::new(0, Balance::new(1, usize::MAX / 2), clock)
@@ -80,8 +81,8 @@ impl Worker {
         self.balance.workers()
     }
 
-    /// Counts a client error in the [`WorkerLoad`](crate::WorkerLoad): a connection or a message that the
-    /// client did not complete, or that breaks a protocol rule.
+    /// Counts a client error in the [`WorkerLoad`](crate::WorkerLoad). A client error is a connection or
+    /// message that the client did not complete or that breaks a protocol rule.
     pub fn count_client_fault(&self) {
         self.balance.count_client_fault(self.index);
     }
@@ -91,11 +92,12 @@ impl Worker {
         &self.clock
     }
 
-    /// Returns the state of type `T` that belongs to this worker. The first call creates it. It is dropped
+    /// Returns the value of type `T` of this worker. The first call creates the value. The value is dropped
     /// with the worker.
     ///
-    /// A crate stores here the state that all connections of a worker use, such as a connection pool, instead
-    /// of in a `thread_local!`. `T` must not contain an `Rc<Worker>`: that cycle would leak both.
+    /// Other crates use this method instead of a `thread_local!` for state that all connections of a worker
+    /// share, such as a connection pool. `T` must not contain an `Rc<Worker>`, because this cycle would
+    /// leak both values.
     #[inline]
     pub fn state<T: Any + Default>(&self) -> &T {
         let mut states = &self.states;
@@ -110,19 +112,19 @@ impl Worker {
         }
     }
 
-    /// Returns the deadlines at which connections are woken.
+    /// Returns the table of deadlines at which this worker wakes its connections.
     pub const fn deadlines(&self) -> &Deadlines {
         &self.deadlines
     }
 
-    /// Returns `true` if connections must close after they have answered their accepted requests. The start
-    /// of the drain wakes all connections.
+    /// Returns `true` if the drain has started. Each connection must then close after its accepted requests
+    /// are answered. The start of the drain wakes all connections.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.is_draining.get()
     }
 
-    /// Starts the drain.
+    /// Starts the drain of all connections of this worker.
     pub fn drain(&self) {
         self.is_draining.set(true);
         self.deadlines.wake_all();
@@ -135,7 +137,7 @@ impl Worker {
         self.deadlines.wake_all();
     }
 
-    /// Returns the shared flag that is `true` once the listener was removed.
+    /// Returns the shared flag that becomes `true` when the listener is removed.
     fn is_removed(&self, listener: usize) -> Rc<Cell<bool>> {
         let mut removed = self.removed.borrow_mut();
         if removed.len() <= listener {
@@ -144,12 +146,12 @@ impl Worker {
         removed[listener].clone()
     }
 
-    /// Counts a connection that was assigned to this worker, until the guard is dropped.
+    /// Returns the guard of a connection that was already assigned to this worker and counted as open.
     pub(crate) fn guard(self: &Rc<Self>, listener: usize, is_over_limit: bool) -> ConnectionGuard {
         ConnectionGuard { worker: self.clone(), is_over_limit, is_removed: self.is_removed(listener) }
     }
 
-    /// Makes the drain wait for an accepting task, until the guard is dropped.
+    /// Returns a guard for a task that accepts connections. The drain waits until the guard is dropped.
     pub(crate) fn accepting(self: &Rc<Self>) -> Accepting {
         self.accepting.set(self.accepting.get() + 1);
         Accepting(self.clone())
@@ -162,14 +164,14 @@ impl Worker {
         self.guard(0, assigned.is_none_or(|assigned| assigned.is_over_limit))
     }
 
-    /// Sets the number of open connections to the maximum, for tests.
+    /// Sets the number of open connections to the configured maximum, for tests.
     #[doc(hidden)]
     pub fn fill_for_test(&self) {
         self.balance.fill(self.index);
     }
 
-    /// Ready when the drain has started, all connections that the kernel had completed were accepted, and all
-    /// connections have ended. `poll_all_sent` is ready when no data waits to be sent.
+    /// Ready when the drain is complete: all accepting tasks and all connections have ended, and all data
+    /// is sent. `poll_all_sent` is ready when no data waits to be sent.
     pub(crate) fn poll_drained(
         &self,
         cx: &mut Context<'_>,
@@ -183,18 +185,18 @@ impl Worker {
         Poll::Pending
     }
 
-    /// Returns `true` if the time of the drain is over. Connections must then stop at once.
+    /// Returns `true` if the drain has reached its deadline. Connections must then stop immediately.
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.get()
     }
 
-    /// Abandons the remaining connections. They stay in the count.
+    /// Aborts the remaining connections. Aborted connections remain counted as open.
     pub(crate) fn cut_off(&self) {
         self.is_cut_off.set(true);
         self.balance.cut_off(self.index);
     }
 
-    /// Abandons the remaining connections, for tests.
+    /// Aborts the remaining connections, for tests.
     #[doc(hidden)]
     pub fn cut_off_for_test(&self) {
         self.cut_off();
@@ -208,7 +210,7 @@ impl Worker {
 }
 
 thread_local! {
-    /// The worker that was created last on this thread. A thread of the engine creates one worker.
+    /// The worker of this thread. In tests, the worker that was created last on this thread.
     static CURRENT: RefCell<Weak<Worker>> = const { RefCell::new(Weak::new()) };
 }
 
@@ -219,7 +221,7 @@ impl State {
     }
 }
 
-/// Counts a connection as open until it is dropped.
+/// Guard that counts a connection as open until the guard is dropped.
 #[derive(Debug)]
 pub struct ConnectionGuard {
     worker: Rc<Worker>,
@@ -233,14 +235,16 @@ impl ConnectionGuard {
         &self.worker
     }
 
-    /// Returns `true` if this connection must close after it has answered its accepted requests, because its
-    /// worker drains or its listener was removed. The start of the drain wakes the connection.
+    /// Returns `true` if this connection must close after its accepted requests are answered, because its
+    /// worker is draining or its listener was removed. The start of the drain and the removal of the
+    /// listener wake the connection.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.worker.is_draining() || self.is_removed.get()
     }
 
-    /// Returns `true` if the maximum number of connections was already open when this one was accepted.
+    /// Returns `true` if the maximum number of connections was already open when this connection was
+    /// accepted.
     pub const fn is_over_limit(&self) -> bool {
         self.is_over_limit
     }
@@ -255,7 +259,7 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// Counts an accepting task until it is dropped.
+/// Guard of a task that accepts connections.
 #[derive(Debug)]
 pub(crate) struct Accepting(Rc<Worker>);
 
@@ -266,9 +270,10 @@ impl Drop for Accepting {
     }
 }
 
-/// Runs `task` on this worker's thread until it ends.
+/// Starts `task` on the thread of this worker. The task runs until it ends or the worker stops.
 ///
 /// # Panics
+///
 /// Panics if this thread is not a worker's thread.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
     drop(tokio::task::spawn_local(task));

@@ -1,4 +1,4 @@
-//! The worker threads of the engine.
+//! Starts and stops the worker threads.
 
 #[cfg(test)]
 mod tests;
@@ -24,17 +24,20 @@ use crate::listening::{Command, LiveWorkers, Registrations};
 use crate::sends;
 use crate::worker::{Worker, spawn};
 
-/// The number of threads, and the maximum number of connections.
+/// Settings of the worker threads.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkersConfig {
-    /// Number of worker threads. The default is one for each core that this process may use.
+    /// Number of worker threads. The default is the number of cores that this process may use.
     pub workers: usize,
-    /// Maximum number of open connections in all workers. Connections beyond the limit are marked when they
-    /// are accepted. The default is the descriptor limit of the process, minus a reserve for files.
+    /// Maximum number of open connections in all workers. Workers accept a few connections beyond the
+    /// maximum, so that the server can send them an error: see
+    /// [`is_over_limit`](crate::ConnectionGuard::is_over_limit). The default is the descriptor limit of the
+    /// process, minus a reserve for files.
     pub connections_max: usize,
-    /// `true` if a worker hands all data that its connections send in one poll to the kernel in one system
-    /// call (`io_uring`). This helps most if workers share their cores with clients or upstream servers. The
-    /// default is `true`. Without `io_uring` in the kernel, each connection sends its data separately.
+    /// `true` if a worker collects the data that its connections send, and sends all of it with one system
+    /// call (`io_uring`) after all ready tasks have run. The default is `true`. Batching helps most if
+    /// workers share their cores with clients or upstream servers. If the kernel has no `io_uring`, each
+    /// connection sends its data separately.
     pub batches_sends: bool,
 }
 
@@ -48,7 +51,7 @@ impl Default for WorkersConfig {
     }
 }
 
-/// The running threads. Dropping this value does not stop them.
+/// The running worker threads. Dropping this value does not stop the threads.
 #[derive(Debug)]
 pub struct Workers {
     threads: Vec<JoinHandle<()>>,
@@ -61,16 +64,18 @@ pub struct Workers {
 /// The result of a drain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drained {
-    /// The load of each worker. The deadline closed all connections that are still counted as open.
+    /// Load of each worker. The connections that are still counted as open were closed at the deadline of
+    /// the drain.
     pub loads: Vec<WorkerLoad>,
 }
 
 impl Workers {
-    /// Starts the workers. Each worker calls `start` once, on its own thread. It passes every connection that
-    /// it gets to the function that `start` returned. The number of a listener is its index in `listeners`.
+    /// Starts the workers. Each worker calls `start` once, on its own thread, and passes its connections to
+    /// the function that `start` returned. The number of a listener is its index in `listeners`.
     ///
     /// # Errors
-    /// The system refuses to create a thread or a reactor.
+    ///
+    /// The operating system refuses to create a thread or a reactor.
     pub fn start<T>(
         config: WorkersConfig,
         listeners: Vec<Bound>,
@@ -100,7 +105,7 @@ impl Workers {
             starting.iter().take(count).collect::<io::Result<()>>()
         });
         if let Err(error) = outcome {
-            // The workers that have started must stop accepting.
+            // Stops the workers that have already started.
             workers.drain(Duration::ZERO);
             return Err(error);
         }
@@ -109,23 +114,23 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Returns the handle that changes the workers while they run.
+    /// Returns a handle that adds and removes listeners while the workers run.
     pub fn live(&self) -> LiveWorkers {
         LiveWorkers::new(self.commands.clone(), self.balance.clone(), self.places.clone())
     }
 
-    /// Starts the drain: see [`DrainHandle::drain`].
+    /// Starts the drain of all workers: see [`DrainHandle::drain`].
     pub fn drain(&self, within: Duration) {
         self.drain_handle().drain(within);
     }
 
-    /// Returns the handle that starts the drain from another thread and reports the loads.
+    /// Returns a handle that can start the drain from another thread and report the loads.
     pub fn drain_handle(&self) -> DrainHandle {
         let (commands, balance) = (self.commands.clone(), self.balance.clone());
         DrainHandle { commands, balance, is_draining: self.is_draining.clone() }
     }
 
-    /// Waits until all workers have ended.
+    /// Waits until all worker threads have ended.
     pub fn join(self) -> Drained {
         for thread in self.threads {
             if thread.join().is_err() {
@@ -151,12 +156,12 @@ pub struct DrainHandle {
 }
 
 impl DrainHandle {
-    /// Stops accepting connections. Each connection closes when its accepted requests are answered.
-    /// Connections that are still open after `within` are closed.
+    /// Stops accepting connections. Each open connection closes when its accepted requests are answered.
+    /// Connections that are still open after `within` are aborted.
     pub fn drain(&self, within: Duration) {
         self.is_draining.store(true, Ordering::Relaxed);
         for commands in &self.commands {
-            // A worker that has ended needs no command.
+            // Sending fails only if the worker has already ended and needs no command.
             let _ = commands.send(Command::Drain { within });
         }
     }
@@ -172,7 +177,7 @@ impl DrainHandle {
     }
 }
 
-/// Runs a worker's thread from start to end.
+/// Body of a worker thread.
 fn run_thread<T: Fn(Accepted) + 'static>(
     share: Share,
     commands: UnboundedReceiver<Command>,
@@ -203,7 +208,7 @@ fn run_thread<T: Fn(Accepted) + 'static>(
     });
 }
 
-/// Runs the commands for this worker and its deadlines until the drain has ended.
+/// Executes commands and wakes connections with overdue deadlines, until the drain has ended.
 async fn drive<T: Fn(Accepted) + 'static>(
     worker: &Rc<Worker>,
     mut dispatcher: Dispatcher<T>,
@@ -247,10 +252,10 @@ async fn drive<T: Fn(Accepted) + 'static>(
     }
 }
 
-/// Raises the soft limit of open descriptors to the hard limit. A program calls this once, early. A library
-/// should not call it.
+/// Raises the soft limit of open descriptors to the hard limit. Call this once at the start of a program,
+/// and not from a library.
 ///
-/// If the system refuses, the limit does not change.
+/// If the operating system refuses, the limit does not change, and a warning is logged.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
@@ -258,8 +263,8 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Returns the number of connections that the descriptor limit allows. A reserve stays for listeners,
-/// reactors, files and descriptors that the program opens.
+/// Returns the number of connections that the descriptor limit allows. Some descriptors are reserved for
+/// listeners, reactors and files.
 fn connections_max() -> usize {
     let descriptors = getrlimit(Resource::Nofile)
         .current
@@ -267,9 +272,9 @@ fn connections_max() -> usize {
     descriptors - (descriptors / RESERVED_SHARE).min(RESERVED_MAX)
 }
 
-/// One tenth of the descriptors is reserved, but at most `RESERVED_MAX`.
+/// One tenth of the descriptors is reserved, but no more than `RESERVED_MAX`.
 const RESERVED_SHARE: usize = 10;
 const RESERVED_MAX: usize = 512;
 
-/// Precision of deadlines.
+/// Interval at which overdue deadlines are checked.
 const TICK: Duration = Duration::from_millis(100);

@@ -1,4 +1,5 @@
-//! Shared state of the orders at one ACME server: the account, the store, and a lock for one order at a time.
+//! Client of one ACME server, which all renewers share. Contains the account, the certificate store, and a
+//! lock that allows one order at a time.
 
 use std::time::Duration;
 
@@ -14,17 +15,17 @@ use super::renewal::Suggested;
 use super::store::Store;
 use super::{AcmeConfig, AcmeError, Challenges, OrderedNames};
 
-/// Orders certificates for one config.
+/// Orders certificates from the ACME server of one config.
 pub(super) struct AcmeClient {
     pub(super) config: AcmeConfig,
     challenges: Challenges,
     last_retry_after: RetryAfter,
     opened: Mutex<Opened>,
-    /// Lets one order run at a time.
+    /// Held during an order, so that only one order runs at a time.
     turn: Mutex<()>,
 }
 
-/// State since the first order.
+/// The store and the account, which are opened at their first use.
 #[derive(Default)]
 struct Opened {
     store: Option<Store>,
@@ -37,17 +38,17 @@ impl AcmeClient {
         Self { config, challenges, last_retry_after, opened, turn }
     }
 
-    /// Returns the existing certificate for `names`, if any.
+    /// Reads the stored certificate for `names`. Returns `None` if the file is missing or invalid.
     pub(super) fn present(&self, names: &OrderedNames) -> Option<CertificateContents> {
         self.config.files(names).contents().ok()
     }
 
-    /// Returns the `Retry-After` of the last order.
+    /// Returns the delay that the ACME server requested with its last `Retry-After`, and clears the delay.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         self.last_retry_after.take()
     }
 
-    /// Orders a certificate for `names` and replaces `present`.
+    /// Orders a certificate for `names` and stores it. `replaced` is the existing certificate, if any.
     pub(super) async fn order(
         &self,
         names: &OrderedNames,
@@ -70,9 +71,11 @@ impl AcmeClient {
         if !self.config.terms_of_service_agreed {
             return Err(AcmeError::TermsNotAgreed);
         }
-        // The roots may have changed on disk. If they cannot be read, the loaded ones stay.
+        // Reloads the trusted roots if their file has changed. If the file cannot be read, the loaded roots
+        // stay in use.
         let _ = self.config.connector.refresh();
-        // A certificate that cannot be stored would still count towards the server's weekly limit.
+        // Checks the store before the order, because even a certificate that cannot be stored counts
+        // towards the weekly limit of the ACME server.
         self.opened.lock().await.store(&self.config)?.check_capacity()?;
         let account = self.account().await?;
         let pem = order(&account, &self.config, &self.challenges, names, replaced).await?;
@@ -81,7 +84,8 @@ impl AcmeClient {
         store.keep_certificate(&self.config.files(names), &pem, |issued| check(issued, names))
     }
 
-    /// Returns the renewal time that the server suggests. Sends no request without an account.
+    /// Requests the renewal time that the ACME server suggests. Returns `None` if no account is stored or
+    /// the request fails.
     pub(super) async fn suggested(&self, contents: &CertificateContents) -> Option<Suggested> {
         let asking = async {
             let kept = self.opened.lock().await.store(&self.config).ok()?.account().ok()?;
@@ -91,7 +95,7 @@ impl AcmeClient {
         timeout(self.config.pace.answer, asking).await.ok()?
     }
 
-    /// Returns the stored account, or creates one.
+    /// Returns the stored account. Creates an account if none is stored.
     async fn account(&self) -> Result<Account, AcmeError> {
         let mut opened = self.opened.lock().await;
         if let Some(account) = &opened.account {
@@ -141,11 +145,11 @@ impl Opened {
     }
 }
 
-/// Checks that the issued certificate is the ordered one.
+/// Checks that the issued certificate has not expired and contains the ordered names.
 fn check(issued: &CertificateContents, names: &OrderedNames) -> Result<(), AcmeError> {
     let problem = issued.validity.problem_at(Clock::system().time_of_day());
     match problem {
-        // The server's clock may be ahead of ours.
+        // The clock of the ACME server may be ahead of the clock of this machine.
         None | Some(CertificateProblem::NotYetValid) => {}
         Some(_) => return Err(AcmeError::CertificateTooOld),
     }

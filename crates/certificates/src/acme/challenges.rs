@@ -9,31 +9,32 @@ use thruway_server::{AnswerFirst, Request, Response, StatusCode};
 use super::material::validation_certificate;
 use super::{AcmeError, ChallengeKind};
 
-/// Challenge responses that listeners give to ACME servers. Clones share them, and they survive a reload.
+/// Challenge responses that listeners send to ACME servers. Clones share the responses. A reload of the
+/// config keeps the responses.
 #[derive(Clone, Default, Debug)]
 pub struct Challenges {
-    /// Key authorizations by tokens.
+    /// Key authorizations by token.
     http: Arc<RwLock<HashMap<String, String>>>,
     tls_alpn: TlsAlpnChallenges,
 }
 
-/// A published response. Dropping it removes the response.
+/// A published challenge response. Dropping this value removes the response.
 pub(super) struct Published {
     challenges: Challenges,
     kind: ChallengeKind,
-    /// The token or the name.
+    /// The token of an `http-01` challenge, or the host name of a `tls-alpn-01` challenge.
     key: String,
 }
 
 impl Challenges {
-    /// Returns the challenges of TLS listeners.
+    /// Returns the certificates that TLS listeners present in `tls-alpn-01` handshakes.
     pub fn tls_alpn(&self) -> TlsAlpnChallenges {
         self.tls_alpn.clone()
     }
 
-    /// Publishes the response for `token` over HTTP (RFC 8555 §8.3).
+    /// Publishes `key_authorization` as the HTTP response for `token` (RFC 8555 §8.3).
     pub(super) fn publish_path(&self, token: &str, key_authorization: &str) -> Result<Published, AcmeError> {
-        // Other characters would change the path, or let another party choose the text.
+        // Other characters could change the path, or let the ACME server choose the text of the response.
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(is_token) {
             return Err(AcmeError::ChallengeUnusable);
@@ -44,7 +45,7 @@ impl Challenges {
         Ok(self.published(ChallengeKind::Http01, token))
     }
 
-    /// Publishes the response for `name` in TLS handshakes (RFC 8737 §3).
+    /// Publishes the certificate that proves control of `name` in TLS handshakes (RFC 8737 §3).
     pub(super) fn publish_handshake(&self, name: &str, digest: &[u8]) -> Result<Published, AcmeError> {
         let (certificate, key) = validation_certificate(name, digest)?;
         self.tls_alpn.show(name, certificate, key).map_err(|_| AcmeError::ChallengeUnusable)?;
@@ -57,8 +58,8 @@ impl Challenges {
 }
 
 impl AnswerFirst for Challenges {
-    /// Returns the response to a challenge. Returns `None` for unknown tokens, which may belong to a server
-    /// behind this one.
+    /// Returns the response to an `http-01` challenge. Returns `None` if the token in the path is unknown,
+    /// because an upstream server may know this token.
     fn answer(&self, request: &Request<'_>) -> Option<Response> {
         let token = request.path().strip_prefix(WELL_KNOWN)?;
         let http = self.http.read().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +83,7 @@ impl Drop for Published {
 
 const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
 
-/// Maximum length of a token in bytes; known servers use 43.
+/// Maximum length of a token, in bytes. Known ACME servers send tokens of 43 bytes.
 const TOKEN_BYTES_MAX: usize = 256;
 
 #[cfg(test)]

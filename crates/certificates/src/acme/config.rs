@@ -1,4 +1,4 @@
-//! ACME server and settings of orders.
+//! Config of the ACME client.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,22 +9,25 @@ use thruway_net::tls::{CertificateFiles, TlsConnector};
 
 use super::OrderedNames;
 
-/// ACME server and settings of orders.
+/// Config of the ACME client: the ACME server, and the settings of orders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AcmeConfig {
-    /// The URL of the directory (RFC 8555 §7.1.1), which begins with `https://`.
+    /// URL of the directory of the ACME server (RFC 8555 §7.1.1). The URL must begin with `https://`.
     pub directory: String,
-    /// TLS connector with the trusted roots for the ACME server.
+    /// TLS connector that connects to the ACME server. The connector must trust the root certificate of the
+    /// ACME server.
     pub connector: Arc<TlsConnector>,
-    /// `true` if the operator accepts the terms of service. Otherwise nothing is ordered.
+    /// `true` if the operator accepts the terms of service of the ACME server. If `false`, every order
+    /// fails with [`AcmeError::TermsNotAgreed`](super::AcmeError::TermsNotAgreed).
     pub terms_of_service_agreed: bool,
-    /// Contact URLs of the operator, such as `mailto:admin@example.com`. They are sent when the account is
-    /// created.
+    /// Contact URLs of the operator, such as `mailto:admin@example.com`. The client sends the URLs only
+    /// when it creates the account.
     pub contacts: Vec<String>,
-    /// External account binding (RFC 8555 §7.3.4): the account at the operator of the ACME server to which
-    /// the ACME account is bound. Default none.
+    /// External account binding (RFC 8555 §7.3.4): an existing account at the certificate authority, to
+    /// which the ACME account is bound. Default: `None`.
     pub external_account: Option<ExternalAccount>,
-    /// Directory for the account, keys and certificates. Each ACME server has its own directory below it.
+    /// Directory for the account, keys and certificates. The directory contains a subdirectory for each
+    /// ACME server.
     pub store: PathBuf,
     /// Challenge that validates names.
     pub challenge: ChallengeKind,
@@ -41,27 +44,28 @@ pub enum ChallengeKind {
     TlsAlpn01,
 }
 
-/// External account binding: an account that the operator of the ACME server issued.
+/// External account binding: the key of an account that the certificate authority issued.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
-    /// Id of its key.
+    /// Id of the key.
     pub key_id: String,
-    /// The key, decoded.
+    /// The decoded HMAC key.
     pub key: Vec<u8>,
 }
 
 /// Timeouts and retry intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Delay after the first failure. It doubles after each further one. Default 1 min.
+    /// Delay after the first failed order. Each further failure doubles the delay. Default: 1 min.
     pub retry_first: Duration,
-    /// Maximum delay. Default 6 h.
+    /// Maximum delay after a failed order. Default: 6 h.
     pub retry_max: Duration,
-    /// Timeout of an order. Default 5 min.
+    /// Timeout of an order. Default: 5 min.
     pub order: Duration,
-    /// Timeout of one response. Default 30 s.
+    /// Timeout of one request to the ACME server. Default: 30 s.
     pub answer: Duration,
-    /// First interval for checking the state of an order. The interval grows. Default 500 ms.
+    /// Interval between the first two checks of the state of an order. Later intervals are longer. Default:
+    /// 500 ms.
     pub poll: Duration,
 }
 
@@ -78,7 +82,7 @@ impl Default for Pace {
 }
 
 impl AcmeConfig {
-    /// Returns the directory for the certificates of this server.
+    /// Returns the subdirectory of `store` for the files of this ACME server.
     pub fn directory_of_server(&self) -> PathBuf {
         let url = self.directory.strip_prefix("https://").unwrap_or(&self.directory);
         let is_kept = |c: char| c.is_ascii_alphanumeric() || c == '.';
@@ -86,8 +90,8 @@ impl AcmeConfig {
         self.store.join(name.trim_matches(['.', '-']))
     }
 
-    /// Returns the path of the file with the certificate for `names` and its key. Both are in one file, so
-    /// that they change together.
+    /// Returns the path of the file with the certificate for `names` and its key. One file contains the
+    /// certificate and the key, so that both change at the same time.
     pub fn files(&self, names: &OrderedNames) -> CertificateFiles {
         let path = self.directory_of_server().join(format!("{}.pem", names.first()));
         CertificateFiles { chain: path.clone(), key: path, ocsp: None }
@@ -95,7 +99,7 @@ impl AcmeConfig {
 }
 
 impl ChallengeKind {
-    /// Returns the name in the protocol (RFC 8555 §9.7.8).
+    /// Returns the name of the challenge in the ACME protocol (RFC 8555 §9.7.8).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http01 => "http-01",
@@ -110,7 +114,7 @@ impl fmt::Display for ChallengeKind {
     }
 }
 
-/// Leaves out the key.
+/// Omits the key, which is secret.
 impl fmt::Debug for ExternalAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExternalAccount").field("key_id", &self.key_id).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Computes the times of renewals and retries. Time and randomness are arguments.
+//! Computes the times of renewals and retries. The caller passes the random numbers.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,9 +6,9 @@ use thruway_net::tls::Validity;
 
 use super::Pace;
 
-/// If the issuer gives no renewal information, a certificate is renewed when a third of its lifetime is left.
-/// Up to a tenth of that third earlier, so that not all certificates are renewed at once. `chance` is from 0
-/// to 1.
+/// Returns the renewal time of a certificate whose issuer suggests no renewal time: when a third of its
+/// lifetime is left. Subtracts a random time of up to a thirtieth of the lifetime, so that not all
+/// certificates are renewed at the same time. `chance` is a random number from 0 to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;
@@ -16,14 +16,16 @@ pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     validity.not_after.checked_sub(ahead).unwrap_or(validity.not_before)
 }
 
-/// Returns a random time in the renewal window that the issuer suggests (RFC 9773 §4.2).
+/// Returns a random time in the renewal window that the issuer suggests (RFC 9773 §4.2). `chance` is a
+/// random number from 0 to 1.
 pub(super) fn random_time_between(start: SystemTime, end: SystemTime, chance: f64) -> SystemTime {
     let width = end.duration_since(start).unwrap_or_default();
     start + width.mul_f64(chance.clamp(0.0, 1.0))
 }
 
-/// Returns the delay after a number of consecutive failures. `told` is the server's `Retry-After`. Adds up to
-/// a quarter at random.
+/// Returns the delay after `failures` consecutive failures. The delay doubles with each failure, up to
+/// `pace.retry_max`. A random time of up to a quarter of the delay is added. The delay is at least `told`,
+/// the `Retry-After` of the ACME server. If `told` is longer than one day, it counts as one day.
 pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, chance: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
     let backoff = pace.retry_first.saturating_mul(1 << doublings).min(pace.retry_max);
@@ -31,7 +33,7 @@ pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, ch
     backoff.max(told.unwrap_or_default().min(TOLD_MAX))
 }
 
-/// Maximum delay that a server can request. A longer one may be a mistake.
+/// Maximum delay that an ACME server can request with `Retry-After`. A longer delay may be a mistake.
 pub(super) const TOLD_MAX: Duration = Duration::from_hours(24);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Errors of orders.
+//! Errors of ACME orders.
 
 use std::fmt;
 use std::io;
@@ -7,46 +7,49 @@ use std::path::PathBuf;
 use instant_acme::{Error, Problem};
 use thruway_net::tls::CertificateError;
 
-/// An order failed. The existing certificate stays in use.
+/// Reason why an order failed. The existing certificate stays in use.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AcmeError {
-    /// The stored account is invalid.
+    /// The file of the stored account is invalid. Contains the path of the file.
     AccountUnreadable(PathBuf),
-    /// The server could not validate the name. Contains the name and the server's reason.
+    /// The ACME server could not validate a name. Contains the name, and the reason from the server.
     AuthorizationInvalid(String, String),
     /// The issued certificate is invalid.
     CertificateUnusable(CertificateError),
-    /// The issued certificate has other names.
+    /// The issued certificate does not contain all ordered names.
     CertificateForOtherNames,
-    /// The issued certificate has expired or expires soon, so that it would be renewed at once.
+    /// The issued certificate has expired, or expires so soon that a renewal is already due.
     CertificateTooOld,
-    /// The server does not offer the configured challenge for the name.
+    /// The ACME server does not offer the configured challenge for a name. Contains the name of the
+    /// challenge.
     ChallengeNotOffered(String),
-    /// The challenge of the server is not supported.
+    /// The challenge of the ACME server is malformed.
     ChallengeUnusable,
-    /// The key could not be created.
+    /// The key, or a certificate or signing request with the key, could not be created.
     KeyNotMade,
-    /// The order panicked, which is a bug.
+    /// The task of the order panicked because of a bug.
     Panicked,
-    /// The server refused the request. Contains the type of the problem (RFC 8555 §6.7) and its description.
+    /// The ACME server refused a request. Contains the type of the problem (RFC 8555 §6.7) and the
+    /// description of the problem.
     Refused(String, String),
-    /// The server is unreachable, or its response is an error or invalid.
+    /// The ACME server is unreachable, or its response is invalid. Contains the description of the error.
     Server(String),
-    /// A stored file cannot be written or read.
+    /// A file or directory of the store cannot be read or written. Contains the path of the file or
+    /// directory.
     Store(PathBuf, io::ErrorKind),
-    /// Another process orders certificates for the same directory.
+    /// Another process holds the lock of the store directory. Contains the path of the directory.
     StoreInUse(PathBuf),
     /// The operator has not accepted the terms of service.
     TermsNotAgreed,
     /// The order timed out.
     TimedOut,
-    /// The server asks for the validation of names that were not ordered.
+    /// The ACME server asks to validate a name that was not ordered.
     UnknownName,
 }
 
 impl AcmeError {
-    /// Returns `true` if the server does not know the account.
+    /// Returns `true` if the ACME server does not know the account.
     pub(super) fn is_account_unknown(&self) -> bool {
         matches!(self, Self::Refused(kind, _) if kind == "urn:ietf:params:acme:error:accountDoesNotExist")
     }
@@ -57,14 +60,14 @@ impl AcmeError {
     }
 }
 
-/// Formats a problem document with its subproblems.
+/// Joins the descriptions in a problem document (RFC 9457) and in its subproblems.
 pub(super) fn detail_of(problem: &Problem) -> String {
     let within = problem.subproblems.iter().map(|within| within.detail.as_deref());
     let details: Vec<_> = std::iter::once(problem.detail.as_deref()).chain(within).flatten().collect();
     quoted(&details.join("; "))
 }
 
-/// Returns text of the server in a form that is safe in a log line.
+/// Escapes text from the ACME server and limits its length, so that the text is safe in a log line.
 fn quoted(text: &str) -> String {
     let mut quoted: String = text.chars().take(TEXT_CHARS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(TEXT_CHARS_MAX).is_some() {
@@ -103,15 +106,15 @@ impl fmt::Display for AcmeError {
                 write!(f, "the ACME server does not offer the challenge `{kind}`")
             }
             Self::ChallengeUnusable => f.write_str("cannot respond to the challenge of the ACME server"),
-            Self::KeyNotMade => f.write_str("cannot create a key"),
-            Self::Panicked => f.write_str("the order ended with a panic"),
+            Self::KeyNotMade => f.write_str("cannot create a key or a signing request"),
+            Self::Panicked => f.write_str("the task of the order panicked"),
             Self::Refused(kind, detail) => {
                 write!(f, "the ACME server refused the request: {detail} ({kind})")
             }
             Self::Server(reason) => write!(f, "the ACME server failed: {reason}"),
-            Self::Store(path, kind) => write!(f, "cannot store `{}`: {kind}", path.display()),
+            Self::Store(path, kind) => write!(f, "cannot read or write `{}`: {kind}", path.display()),
             Self::StoreInUse(path) => {
-                write!(f, "another process uses the store `{}`", path.display())
+                write!(f, "another process uses the directory `{}` for ACME orders", path.display())
             }
             Self::TermsNotAgreed => f.write_str("the terms of service of the ACME server are not accepted"),
             Self::TimedOut => f.write_str("the ACME server did not complete the order in time"),

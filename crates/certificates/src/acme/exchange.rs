@@ -1,4 +1,5 @@
-//! Requests to an ACME server through our own client: with limits for time and size, over `https` only.
+//! Sends requests to an ACME server with `thruway-client`: over `https` only, with a timeout and a maximum
+//! response size.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -18,22 +19,22 @@ use thruway_net::Clock;
 use super::AcmeConfig;
 use super::due::TOLD_MAX;
 
-/// Sends the requests of an account.
+/// HTTP client that sends the requests of an ACME account.
 #[derive(Clone)]
 pub(super) struct Exchange {
     client: Client,
     last_retry_after: RetryAfter,
 }
 
-/// `Retry-After` of the last responses. Clones share it.
+/// Delay from the last `Retry-After` header. Clones share the value.
 #[derive(Clone, Default)]
 pub(super) struct RetryAfter(Arc<Mutex<Option<Duration>>>);
 
-/// Reason why there is no response.
+/// Reason why a request got no response.
 #[derive(Debug)]
 pub(super) enum ExchangeError {
     Client(ClientError),
-    /// The server names a URL without `https`.
+    /// A URL from the ACME server does not begin with `https://`.
     NotHttps,
 }
 
@@ -46,7 +47,8 @@ impl Exchange {
         };
         client.exchange.timeouts =
             Timeouts { total: Some(config.pace.answer), head: config.pace.answer, ..Timeouts::default() };
-        // Servers close connections that are idle for longer, and a POST on such a connection would be lost.
+        // Servers may close connections that are idle for longer than `IDLE`, and a POST on a closed
+        // connection would be lost.
         client.pool = PoolConfig { idle: IDLE, ..PoolConfig::default() };
         Self { client: Client::with_config(client), last_retry_after }
     }
@@ -93,7 +95,7 @@ impl HttpClient for Exchange {
     }
 }
 
-/// Returns the body, which is one piece.
+/// Returns the request body, which `instant-acme` passes as a single frame.
 async fn content_of(body: &mut BodyWrapper<Bytes>) -> Bytes {
     let Some(Ok(piece)) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await else {
         return Bytes::new();
@@ -101,7 +103,7 @@ async fn content_of(body: &mut BodyWrapper<Bytes>) -> Bytes {
     piece.into_data().unwrap_or_default()
 }
 
-/// Copies the headers that the protocol uses.
+/// Copies the response headers that the ACME protocol uses.
 fn copy_fields(response: &thruway_client::Response, fields: &mut HeaderMap) {
     for name in ["location", "replay-nonce", "retry-after"] {
         let value = response.field(name).and_then(|value| HeaderValue::from_bytes(value.as_bytes()).ok());
@@ -112,8 +114,9 @@ fn copy_fields(response: &thruway_client::Response, fields: &mut HeaderMap) {
 }
 
 impl RetryAfter {
-    /// Keeps the `Retry-After` of a refusal. Reduces it to one day, because the clock cannot represent large
-    /// values.
+    /// Stores the `Retry-After` of a response with status 429 or 503. In all responses, limits
+    /// `Retry-After` to one day: `instant-acme` adds the value to the current time, and a large value would
+    /// overflow.
     fn heed<B>(&self, answer: &mut http::Response<B>) {
         let value = answer.headers_mut().remove(RETRY_AFTER);
         let now = Clock::system().time_of_day();
@@ -125,13 +128,14 @@ impl RetryAfter {
         }
     }
 
-    /// Returns the value since the last call.
+    /// Returns the stored delay and clears it.
     pub(super) fn take(&self) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Parses `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
+/// Parses `Retry-After` (RFC 9110 §10.2.3), which is a number of seconds or a date. Returns the delay after
+/// `now`.
 fn waited_for(value: &str, now: SystemTime) -> Option<Duration> {
     let told = match value.trim() {
         text if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -162,7 +166,8 @@ impl std::error::Error for ExchangeError {}
 /// Value of `User-Agent` (RFC 8555 §6.1).
 const OURSELVES: &str = concat!("thruway/", env!("CARGO_PKG_VERSION"));
 
-/// Maximum size of a response. Certificate chains are the largest, with some kilobytes.
+/// Maximum size of a response, in bytes. Certificate chains are the largest responses and have a few
+/// kilobytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 const IDLE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Keys and signing requests.
+//! Creates keys, signing requests, and certificates for `tls-alpn-01` challenges.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,24 +6,26 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 
 use super::{AcmeError, OrderedNames};
 
-/// A new key, and a signing request for it (RFC 2986).
+/// A new key, and a certificate signing request (CSR) for the key (RFC 2986).
 pub(super) struct SigningRequest {
     key: KeyPair,
     pub(super) der: Vec<u8>,
 }
 
 impl SigningRequest {
-    /// Creates a new P-256 key, and a certificate signing request (CSR) for it.
+    /// Creates a new P-256 key, and a CSR for `names` with this key.
     ///
     /// # Errors
-    /// The key cannot be created.
+    ///
+    /// The key or the CSR cannot be created.
     pub(super) fn new(names: &OrderedNames) -> Result<Self, AcmeError> {
         let key = KeyPair::generate().map_err(|_| AcmeError::KeyNotMade)?;
         let request = params(names.iter())?.serialize_request(&key).map_err(|_| AcmeError::KeyNotMade)?;
         Ok(Self { der: request.der().to_vec(), key })
     }
 
-    /// Returns `chain`, which was issued for this request, followed by the key, in PEM.
+    /// Returns a PEM text with `chain`, the certificate chain that was issued for this request, followed by
+    /// the private key.
     pub(super) fn with_key(&self, chain: &str) -> String {
         let key = STANDARD.encode(self.key.serialize_der());
         let mut pem = String::from(chain.trim_end());
@@ -38,7 +40,8 @@ impl SigningRequest {
     }
 }
 
-/// Returns the certificate for a `tls-alpn-01` handshake for `name`, and its key (RFC 8737 §3), both in DER.
+/// Returns the certificate that proves control of `name` in a `tls-alpn-01` handshake, and the key of this
+/// certificate (RFC 8737 §3). The certificate and the key are in DER.
 pub(super) fn validation_certificate(name: &str, digest: &[u8]) -> Result<(Vec<u8>, Vec<u8>), AcmeError> {
     if digest.len() != DIGEST_BYTES {
         return Err(AcmeError::ChallengeUnusable);
@@ -50,8 +53,8 @@ pub(super) fn validation_certificate(name: &str, digest: &[u8]) -> Result<(Vec<u
     Ok((certificate.der().to_vec(), key.serialize_der()))
 }
 
-/// Returns the parameters of a certificate for `names`. Its subject is empty, because clients use only the
-/// names.
+/// Returns the parameters of a certificate for `names`. The subject of the certificate is empty, because
+/// clients check only the subject alternative names.
 fn params<'n>(names: impl Iterator<Item = &'n str>) -> Result<CertificateParams, AcmeError> {
     let mut params = CertificateParams::new(names.map(str::to_owned).collect::<Vec<_>>())
         .map_err(|_| AcmeError::KeyNotMade)?;
@@ -59,5 +62,5 @@ fn params<'n>(names: impl Iterator<Item = &'n str>) -> Result<CertificateParams,
     Ok(params)
 }
 
-/// Length of a SHA-256 digest.
+/// Length of a SHA-256 digest, in bytes.
 const DIGEST_BYTES: usize = 32;

@@ -1,4 +1,4 @@
-//! Certificates from an ACME server (RFC 8555), with the crate `instant-acme`.
+//! Orders certificates from an ACME server (RFC 8555) with the crate `instant-acme`.
 //!
 //! ```text
 //! Wanted ─▶ Acme ─▶ a renewer for each certificate ─▶ order ─▶ Store ─▶ a file that listeners watch
@@ -6,7 +6,7 @@
 //!                                      └── backoff ────┤
 //!                                                      └─▶ Challenges ─▶ responses of listeners
 //! ```
-//! A failure leaves the existing certificate in use. The retries have growing delays.
+//! If an order fails, the existing certificate stays in use, and the order is repeated with growing delays.
 
 // settings
 mod config;

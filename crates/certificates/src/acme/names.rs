@@ -5,33 +5,35 @@ use std::net::IpAddr;
 
 use thruway_net::tls::TlsServerName;
 
-/// Host names of a certificate to order, in lower case, at least one. The first name identifies the
-/// certificate.
+/// Host names of a certificate to order: one or more names in lower case. The first name is also the name
+/// of the certificate file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct OrderedNames(Vec<String>);
 
-/// Reason why names are invalid.
+/// Reason why a list of names is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InvalidNames {
-    /// There is no name.
+    /// The list is empty.
     Empty,
-    /// The name is an IP address.
+    /// An entry is an IP address. Contains the entry.
     IpAddress(String),
-    /// The text is not a host name.
+    /// An entry is not a host name. Contains the entry.
     NoHost(String),
-    /// There are more names than a certificate may have.
+    /// The list has more than 100 names.
     TooMany,
-    /// The name is repeated.
+    /// A name occurs twice. Contains the name.
     Twice(String),
-    /// The name is a wildcard, which only the DNS challenge could validate.
+    /// An entry is a wildcard. Wildcards need the DNS challenge, which is not supported. Contains the
+    /// entry.
     Wildcard(String),
 }
 
 impl OrderedNames {
-    /// Returns the names, checked and in lower case.
+    /// Checks `names` and converts them to lower case.
     ///
     /// # Errors
-    /// One of the names is invalid, or there are none or too many.
+    ///
+    /// A name is invalid or occurs twice, or there are no names or more than 100.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, InvalidNames> {
         let mut ordered = Vec::new();
         for name in names {
@@ -58,7 +60,7 @@ impl OrderedNames {
         self.0.iter().map(String::as_str)
     }
 
-    /// Returns `true` if a certificate for `others` covers all these names.
+    /// Returns `true` if a certificate for `others` covers all names in `self`.
     pub(super) fn are_among(&self, others: &[String]) -> bool {
         self.0.iter().all(|name| others.iter().any(|other| other.eq_ignore_ascii_case(name)))
     }
@@ -78,7 +80,7 @@ fn host(name: &str) -> Result<String, InvalidNames> {
 }
 
 impl InvalidNames {
-    /// Returns a hint.
+    /// Returns advice for the operator on how to correct the list.
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Empty => "write host names: `acme = [\"www.example.com\"]`",
@@ -97,8 +99,8 @@ impl fmt::Display for InvalidNames {
         match self {
             Self::Empty => f.write_str("a certificate needs at least one name"),
             Self::IpAddress(name) => write!(f, "`{}` is an IP address", name.escape_debug()),
-            Self::NoHost(name) => write!(f, "`{}` is not the name of a host", name.escape_debug()),
-            Self::TooMany => f.write_str("a certificate has too many names"),
+            Self::NoHost(name) => write!(f, "`{}` is not a host name", name.escape_debug()),
+            Self::TooMany => f.write_str("a certificate must not have more than 100 names"),
             Self::Twice(name) => write!(f, "`{name}` is listed twice"),
             Self::Wildcard(name) => write!(f, "cannot order a certificate for `{}`", name.escape_debug()),
         }
@@ -107,7 +109,7 @@ impl fmt::Display for InvalidNames {
 
 impl std::error::Error for InvalidNames {}
 
-/// Maximum number of names, as at Let's Encrypt.
+/// Maximum number of names in a certificate. Let's Encrypt has the same limit.
 const NAMES_MAX: usize = 100;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! One order (RFC 8555 §7.4): names are validated, and a certificate is issued.
+//! Runs one order (RFC 8555 §7.4): lets the ACME server validate the names, and downloads the issued
+//! certificate.
 
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error,
@@ -13,8 +14,8 @@ use super::material::SigningRequest;
 use super::renewal::identifier_of;
 use super::{AcmeConfig, AcmeError, ChallengeKind, Challenges, OrderedNames};
 
-/// Orders a certificate for `names` and returns it with its key, in PEM. The order names the certificate that
-/// it replaces.
+/// Orders a certificate for `names`. Returns the certificate chain and its key, in PEM. If `replaced` is
+/// set, the order tells the ACME server that it replaces this certificate.
 pub(super) async fn order(
     account: &Account,
     config: &AcmeConfig,
@@ -25,7 +26,8 @@ pub(super) async fn order(
     let identifiers: Vec<_> = names.iter().map(|name| Identifier::Dns(name.to_owned())).collect();
     let replaced = replaced.and_then(|contents| identifier_of(contents.chain.first()?));
     let mut order = begin(account, &identifiers, replaced).await?;
-    // Each authorization costs a request, so a server must not name more than were ordered.
+    // Each authorization costs a request, so the ACME server must not list more authorizations than ordered
+    // names.
     if order.state().authorizations.len() > identifiers.len() {
         return Err(AcmeError::UnknownName);
     }
@@ -44,7 +46,8 @@ pub(super) async fn order(
     Ok(request.with_key(&chain))
 }
 
-/// Begins an order. If the server refuses the name of the replaced certificate, begins an order without it.
+/// Begins an order. If the ACME server refuses the identifier of the replaced certificate, begins an order
+/// without that identifier.
 async fn begin(
     account: &Account,
     identifiers: &[Identifier],
@@ -59,7 +62,8 @@ async fn begin(
     Ok(account.new_order(&NewOrder::new(identifiers)).await?)
 }
 
-/// Returns `true` if an order without the replaced certificate may succeed.
+/// Returns `true` if the identifier of the replaced certificate may have caused `error`. An order without
+/// the identifier may then succeed.
 fn is_about_replaced(error: &Error) -> bool {
     match error {
         Error::Api(problem) => matches!(
@@ -71,8 +75,8 @@ fn is_about_replaced(error: &Error) -> bool {
     }
 }
 
-/// Publishes the responses to all challenges of unvalidated names. They stay published until the result is
-/// dropped.
+/// Publishes a challenge response for each name that is not validated yet, and tells the ACME server that
+/// the response is ready. The responses stay published until the caller drops the returned values.
 async fn answer_all(
     order: &mut Order,
     kind: ChallengeKind,
@@ -128,7 +132,7 @@ fn name_of(authorization: &AuthorizationHandle<'_>) -> Option<String> {
     }
 }
 
-/// Returns the name that failed, and the server's reason.
+/// Returns an error with the first name that is not validated, and with the reason from the ACME server.
 async fn why_invalid(order: &mut Order) -> AcmeError {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {

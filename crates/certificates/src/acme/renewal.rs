@@ -1,4 +1,5 @@
-//! Renewal times that the issuer suggests (RFC 9773).
+//! Computes renewal times. With the ACME extension "renewal information" (RFC 9773), the issuer suggests
+//! the time.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,27 +13,27 @@ use x509_cert::ext::pkix::AuthorityKeyIdentifier;
 
 use super::due::{random_time_between, renewal_at};
 
-/// Time of a renewal, and how long the result is valid.
+/// Renewal time of a certificate, and the time of the next request for a suggestion.
 pub(super) struct Renewal {
     pub(super) at: SystemTime,
     certificate: Vec<u8>,
     ask_again: Instant,
 }
 
-/// Renewal time that the issuer of a certificate suggests.
+/// Time window in which the issuer suggests renewing a certificate.
 pub(super) struct Suggested {
     start: SystemTime,
     end: SystemTime,
-    /// Duration until the next request.
+    /// Delay until the next request for a suggestion.
     ask_again: Duration,
 }
 
 impl Renewal {
-    /// Returns the renewal time of a certificate. `chance` is from 0 to 1.
+    /// Returns the renewal time of a certificate. `chance` is a random number from 0 to 1.
     pub(super) fn of(contents: &CertificateContents, suggested: Option<&Suggested>, chance: f64) -> Self {
         let validity = &contents.validity;
         let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
-        // The issuer cannot delay the renewal beyond this: an expired certificate is useless.
+        // The issuer cannot delay the renewal beyond this time, because an expired certificate is useless.
         let latest = validity.not_after.checked_sub(lifetime / 10).unwrap_or(validity.not_before);
         let at = suggested.map_or_else(
             || renewal_at(validity, chance),
@@ -42,14 +43,15 @@ impl Renewal {
         Self { at, certificate: leaf_of(contents).to_vec(), ask_again: Instant::now() + ask_again }
     }
 
-    /// Returns `true` if the suggestion is for this certificate and has not expired.
+    /// Returns `true` if this renewal time is for the certificate `contents`, and no new suggestion is due.
     pub(super) fn holds_for(&self, contents: &CertificateContents) -> bool {
         self.certificate == leaf_of(contents) && Instant::now() < self.ask_again
     }
 }
 
 impl Suggested {
-    /// Requests the server's suggestion for a certificate.
+    /// Requests the renewal window that the ACME server suggests for a certificate. Returns `None` if the
+    /// request fails or the window is invalid.
     pub(super) async fn of(account: &Account, contents: &CertificateContents) -> Option<Self> {
         let (info, ask_again) = account.renewal_info(&identifier_of(leaf_of(contents))?).await.ok()?;
         let window = info.suggested_window;
@@ -66,7 +68,7 @@ fn leaf_of(contents: &CertificateContents) -> &[u8] {
     contents.chain.first().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the identifier of a certificate (RFC 9773 §4.1).
+/// Returns the identifier of a certificate in ACME requests (RFC 9773 §4.1).
 pub(super) fn identifier_of(certificate: &[u8]) -> Option<CertificateIdentifier<'static>> {
     let certificate = Certificate::from_der(certificate).ok()?.tbs_certificate;
     let (_, authority) = certificate.get::<AuthorityKeyIdentifier>().ok()??;

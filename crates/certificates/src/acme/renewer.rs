@@ -1,4 +1,5 @@
-//! Renews one certificate: waits until it is due, orders it, and waits longer after each failure.
+//! Renews one certificate: waits until its renewal is due, orders a new certificate, and waits longer after
+//! each failure.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,18 +15,19 @@ use super::renewal::Renewal;
 use super::status::Statuses;
 use super::{AcmeError, CertificateStatus, OrderedNames};
 
-/// Renews one certificate.
+/// Task that renews one certificate.
 pub(super) struct Renewer {
     acme_client: Arc<AcmeClient>,
     names: OrderedNames,
     statuses: Statuses,
     renewal: Option<Renewal>,
     failures: Failures,
-    /// A random number from 0 to 1, so that certificates are not all renewed at the same time.
+    /// Random number from 0 to 1 that varies the renewal time, so that not all certificates are renewed at
+    /// the same time.
     chance: f64,
 }
 
-/// Consecutive failures.
+/// Consecutive failures of orders.
 #[derive(Default)]
 struct Failures {
     count: u32,
@@ -39,17 +41,18 @@ impl Renewer {
         Self { acme_client, names, statuses, renewal, failures, chance: fastrand::f64() }
     }
 
-    /// Renews the certificate forever.
+    /// Renews the certificate in an endless loop.
     pub(super) async fn run(mut self) {
         loop {
-            // Another process may have renewed the certificate, or an operator may have removed it.
+            // Reads the file again, because another process may have renewed the certificate or an operator
+            // may have removed it.
             let present = self.acme_client.present(&self.names);
             let wait = self.wait(present.as_ref()).await;
             self.tell(present.as_ref(), wait);
             if wait.is_zero() {
                 self.order(present).await;
             } else {
-                // The time of day may be set while this task sleeps.
+                // Sleeps for at most one hour, because the system clock may be set during the sleep.
                 sleep(wait.min(LOOK_AGAIN)).await;
             }
         }
@@ -82,20 +85,21 @@ impl Renewer {
         let ordered = self.ordered(present).await;
         let issued = self.acme_client.present(&self.names);
         let outcome = match ordered {
-            // Without this error, the renewer would order again and again.
+            // The renewal of the issued certificate is already due. Without this error, the renewer would
+            // order certificates in a loop.
             Ok(()) if self.until_due(issued.as_ref()).await.is_zero() => Err(AcmeError::CertificateTooOld),
             outcome => outcome,
         };
         match outcome {
             Ok(()) => {
-                tracing::info!(name = self.names.first(), "a certificate was issued");
+                tracing::info!(name = self.names.first(), "certificate issued");
                 self.failures = Failures::default();
             }
             Err(error) => self.failed(&error),
         }
     }
 
-    /// Orders in a separate task, so that a panic does not stop the renewals.
+    /// Runs the order in a separate task, so that a panic does not stop the renewer.
     async fn ordered(&self, present: Option<CertificateContents>) -> Result<(), AcmeError> {
         let (acme_client, names) = (self.acme_client.clone(), self.names.clone());
         let mut order = JoinSet::new();

@@ -13,25 +13,25 @@ use super::renewer::Renewer;
 use super::status::Statuses;
 use super::{AcmeConfig, CertificateStatus, Challenges, OrderedNames};
 
-/// Orders certificates and renews them before they expire, on its own thread. Clones share the thread.
+/// Orders certificates and renews them before they expire, on a separate thread. Clones share the thread.
 #[derive(Clone)]
 pub struct Acme {
     challenges: Challenges,
     statuses: Statuses,
-    /// The thread. `None` until the first certificate is added.
+    /// Channel to the thread. `None` before the thread starts.
     thread: Arc<Mutex<Option<UnboundedSender<Option<Wanted>>>>>,
 }
 
-/// Certificates to order, and the ACME server.
+/// Certificates to order, and the config of the ACME client.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// ACME settings.
+    /// Config of the ACME client.
     pub config: AcmeConfig,
-    /// Names of each certificate.
+    /// Names of each certificate to order.
     pub certificates: Vec<OrderedNames>,
 }
 
-/// The renewers of the current config.
+/// The running renewers of the current config.
 #[derive(Default)]
 struct CurrentRenewers {
     acme_client: Option<Arc<AcmeClient>>,
@@ -39,20 +39,23 @@ struct CurrentRenewers {
 }
 
 impl Acme {
-    /// Returns a value without certificates. Listeners must respond to ACME servers with `challenges`.
+    /// Returns an [`Acme`] that orders no certificates yet. The listeners must respond to ACME servers with
+    /// the responses in `challenges`.
     pub fn new(challenges: Challenges) -> Self {
         Self { challenges, statuses: Statuses::default(), thread: Arc::default() }
     }
 
-    /// Orders and renews the certificates of `wanted` from now on, and no others. Orders in progress continue
-    /// if they are still wanted from the same server.
+    /// Orders and renews the certificates in `wanted` from now on, and stops the renewal of all other
+    /// certificates. An order in progress continues if `wanted` has an equal config and still contains the
+    /// certificate.
     pub fn follow(&self, wanted: Option<Wanted>) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && wanted.is_none() {
             return;
         }
         let sender = thread.get_or_insert_with(|| self.start());
-        // The thread ends when the sender is dropped.
+        // The thread runs until the sender is dropped. `send` fails only if the runtime could not start or
+        // the thread panicked.
         let _ = sender.send(wanted);
     }
 
@@ -61,7 +64,8 @@ impl Acme {
         self.statuses.all()
     }
 
-    /// Waits until `is_so` returns `true` for the statuses, for at most `within`. Returns its last result.
+    /// Waits until `is_so` returns `true` for the statuses, but no longer than `within`. Returns the last
+    /// result of `is_so`.
     pub fn wait_until(&self, within: Duration, is_so: impl Fn(&[CertificateStatus]) -> bool) -> bool {
         self.statuses.wait_until(within, is_so)
     }
@@ -97,7 +101,8 @@ impl CurrentRenewers {
         let over: Vec<_> = self.keepers.extract_if(.., |names, _| !is_wanted(names)).collect();
         for (_, renewer) in over {
             renewer.abort();
-            // The next renewer may start only after this one has released the store and its challenges.
+            // The next renewer may start only after the aborted renewer has released the store and its
+            // challenges.
             let _ = renewer.await;
         }
         statuses.keep_only(&certificates);

@@ -1,4 +1,4 @@
-//! Status of the ordered certificates.
+//! Statuses of the ordered certificates.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::OrderedNames;
 pub struct CertificateStatus {
     /// Names of the certificate.
     pub names: OrderedNames,
-    /// Path of the file, which may not exist yet.
+    /// Path of the certificate file. The file may not exist yet.
     pub path: PathBuf,
     /// Expiry of the existing certificate, if any.
     pub not_after: Option<SystemTime>,
@@ -20,18 +20,18 @@ pub struct CertificateStatus {
     pub next_at: SystemTime,
     /// Number of consecutive failures.
     pub failures: u32,
-    /// Error of the last order, if it failed.
+    /// Error of the last order, if that order failed.
     pub last_error: Option<String>,
 }
 
-/// Status of all certificates by names. Clones share it.
+/// Statuses of all ordered certificates, by their names. Clones share the statuses.
 #[derive(Clone, Default)]
 pub(super) struct Statuses(Arc<(Mutex<ByNames>, Condvar)>);
 
 type ByNames = BTreeMap<OrderedNames, CertificateStatus>;
 
 impl Statuses {
-    /// Replaces the status of a certificate and wakes waiting callers.
+    /// Replaces the status of a certificate and wakes callers of [`wait_until`](Self::wait_until).
     pub(super) fn tell(&self, status: CertificateStatus) {
         self.lock().insert(status.names.clone(), status);
         self.0.1.notify_all();
@@ -48,7 +48,8 @@ impl Statuses {
         self.lock().values().cloned().collect()
     }
 
-    /// Waits until `is_so` returns `true` for the statuses, for at most `within`. Returns its last result.
+    /// Waits until `is_so` returns `true` for the statuses, but no longer than `within`. Returns the last
+    /// result of `is_so`.
     pub(super) fn wait_until(&self, within: Duration, is_so: impl Fn(&[CertificateStatus]) -> bool) -> bool {
         let is_not = |statuses: &mut ByNames| !is_so(&statuses.values().cloned().collect::<Vec<_>>());
         let waited = self.0.1.wait_timeout_while(self.lock(), within, is_not);

@@ -1,7 +1,8 @@
-//! Files on disk: the account, and certificates with their keys.
+//! Stores the ACME account, and the certificates with their keys, in files.
 //!
-//! Each is one file with mode 0600, which is replaced atomically: written to a temporary file, flushed,
-//! renamed. One process at a time writes.
+//! The account is in one file. Each certificate and its key are in one further file. All files have
+//! mode 0600. To replace a file atomically, the store writes a temporary file, flushes the file to disk and
+//! renames it. Only one process at a time can open the store.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -13,14 +14,15 @@ use thruway_net::tls::{CertificateContents, CertificateFiles};
 
 use super::AcmeError;
 
-/// The directory of one ACME server. A lock keeps other processes from writing until this is dropped.
+/// The directory of one ACME server. A lock file prevents other processes from writing until this value is
+/// dropped.
 pub(super) struct Store {
     directory: PathBuf,
     _lock: File,
 }
 
 impl Store {
-    /// Opens the directory. Creates it if it is missing.
+    /// Opens and locks `directory`. Creates the directory if it is missing.
     pub(super) fn open(directory: &Path) -> Result<Self, AcmeError> {
         let failed = |error: io::Error| failure(directory, &error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -50,13 +52,13 @@ impl Store {
         replace(&path, &json).map_err(|error| failure(&path, &error))
     }
 
-    /// Removes the account and its key.
+    /// Removes the file with the account and its key.
     pub(super) fn forget_account(&self) {
-        // If the removal fails, the server refuses the account again.
+        // If the removal fails, the ACME server refuses the stored account again at the next order.
         let _ = fs::remove_file(self.account_path());
     }
 
-    /// Stores a certificate and its key, in PEM, in place of `files`, if `check` accepts it.
+    /// Replaces `files` with `pem`, a certificate and its key, if `check` accepts the certificate.
     pub(super) fn keep_certificate(
         &self,
         files: &CertificateFiles,
@@ -72,17 +74,17 @@ impl Store {
             .and_then(|contents| check(&contents))
             .and_then(|()| put_in_place(&beside, &path).map_err(failed));
         if kept.is_err() {
-            // Leaves no unused key on disk.
+            // Removes the temporary file, so that no unused key remains on disk.
             let _ = fs::remove_file(&beside);
         }
         kept
     }
 
-    /// Checks that a certificate can be stored.
+    /// Checks that a certificate can be stored: writes and removes a test file.
     pub(super) fn check_capacity(&self) -> Result<(), AcmeError> {
         let path = self.directory.join("room");
         let written = write_beside(&path, &vec![0; CERTIFICATE_BYTES]);
-        // If the removal fails, the next check removes the file.
+        // If the removal fails, the next check removes the test file.
         let _ = fs::remove_file(path.with_added_extension("new"));
         written.map(drop).map_err(|error| failure(&path, &error))
     }
@@ -92,7 +94,7 @@ impl Store {
     }
 }
 
-/// Size of the test file, larger than a certificate with chain and key.
+/// Size of the test file, in bytes. A certificate chain with its key is smaller.
 const CERTIFICATE_BYTES: usize = 64 << 10;
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -102,7 +104,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Writes a file next to `path` and flushes it to disk.
 fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let beside = path.with_added_extension("new");
-    // A file of an earlier process may have a mode that lets others read it.
+    // Removes a leftover file of an earlier process, because its mode may let other users read the key.
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -113,7 +115,7 @@ fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     Ok(beside)
 }
 
-/// Replaces `path` with the file `beside` atomically, also if the machine stops.
+/// Replaces `path` with the file `beside`. The replacement is atomic, even if the machine crashes.
 fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
     fs::rename(beside, path)?;
     match path.parent() {
@@ -122,7 +124,7 @@ fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns options for a file with mode 0600.
+/// Returns options for writing a file with mode 0600.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);

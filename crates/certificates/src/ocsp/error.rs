@@ -4,27 +4,27 @@ use std::fmt;
 
 use thruway_client::ClientError;
 
-/// Reason why there is no OCSP response.
+/// Reason why an OCSP response is missing or unusable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OcspError {
     /// The response is for another certificate.
     ForOther,
-    /// The chain has no issuer, so the responder is unknown.
+    /// The chain contains no issuer certificate, so the response cannot be verified.
     IssuerMissing,
     /// The response is malformed.
     Malformed,
-    /// The response has expired, or starts in the future.
+    /// The response has expired, or its validity starts in the future.
     NotCurrent,
-    /// The responder refuses, with this status (RFC 6960 §4.2.1).
+    /// The responder refused the request. Contains the OCSP response status (RFC 6960 §4.2.1).
     Refused(u32),
     /// The certificate is revoked.
     Revoked,
-    /// The signer is not authorized.
+    /// The signature of the response is invalid, or the signer is not authorized.
     SignatureInvalid,
-    /// The responder responded with this HTTP status.
+    /// The responder returned an HTTP status other than 200. Contains the HTTP status.
     Status(u16),
-    /// The responder is unreachable.
+    /// The request failed or timed out. Contains the error of the HTTP client.
     Unreachable(ClientError),
     /// The responder does not know the certificate.
     Unknown,
@@ -37,10 +37,12 @@ impl fmt::Display for OcspError {
             Self::IssuerMissing => f.write_str("the chain has no issuer certificate"),
             Self::Malformed => f.write_str("the response is not a valid OCSP response"),
             Self::NotCurrent => f.write_str("the response has expired or is not valid yet"),
-            Self::Refused(reason) => write!(f, "the responder returned the error {reason}"),
+            Self::Refused(reason) => write!(f, "the responder returned the OCSP error status {reason}"),
             Self::Revoked => f.write_str("the certificate is revoked"),
-            Self::SignatureInvalid => f.write_str("the signer of the response is not authorized"),
-            Self::Status(status) => write!(f, "the responder returned status {status}"),
+            Self::SignatureInvalid => {
+                f.write_str("the response has an invalid signature or an unauthorized signer")
+            }
+            Self::Status(status) => write!(f, "the responder returned the HTTP status {status}"),
             Self::Unreachable(error) => write!(f, "cannot reach the responder: {error}"),
             Self::Unknown => f.write_str("the responder does not know the certificate"),
         }

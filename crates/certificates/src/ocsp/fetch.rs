@@ -1,4 +1,4 @@
-//! OCSP requests (RFC 6960 §A.1), with limits for time and size.
+//! Sends OCSP requests over HTTP (RFC 6960 §A.1), with a timeout and a maximum response size.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use thruway_net::Clock;
 
 use super::{OcspError, Staple, Subject};
 
-/// Creates the client for OCSP requests.
+/// Creates the HTTP client for OCSP requests. `patience` is the timeout of a request.
 pub(super) fn client(patience: Duration) -> Client {
     let mut config = ClientConfig { connect: patience, ..ClientConfig::default() };
     config.exchange.timeouts = Timeouts { total: Some(patience), head: patience, ..Timeouts::default() };
@@ -33,27 +33,30 @@ pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, 
     Staple::read(&der, &subject.named, Clock::system().time_of_day())
 }
 
-/// Returns the delay until a response that arrived at `now` is fetched again: half of its validity, plus up
-/// to a tenth of that at random. `chance` is from 0 to 1.
+/// Returns the delay from `now` to the next request for a response. The next request is due after half of
+/// the validity of `staple`, plus a random time of up to a twentieth of the validity. `chance` is a random
+/// number from 0 to 1.
 pub(super) fn refresh_after(staple: &Staple, now: SystemTime, chance: f64) -> Duration {
     let half = staple.next_update.duration_since(staple.this_update).unwrap_or_default() / 2;
     let at = staple.this_update + half + (half / 10).mul_f64(chance.clamp(0.0, 1.0));
     at.duration_since(now).unwrap_or_default().clamp(REFRESH_MIN, REFRESH_MAX)
 }
 
-/// Returns the delay after a number of consecutive failures.
+/// Returns the delay after `failures` consecutive failures. The delay starts at `first` and doubles with
+/// each failure, up to one hour. A random time of up to a quarter of the delay is added.
 pub(super) fn retry_after(failures: u32, first: Duration, chance: f64) -> Duration {
     let backoff = first.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(RETRY_MAX);
     backoff + (backoff / 4).mul_f64(chance.clamp(0.0, 1.0))
 }
 
-/// Minimum delay. Responders return the same response for hours.
+/// Minimum delay between requests. Responders return the same response for hours.
 const REFRESH_MIN: Duration = Duration::from_mins(1);
-/// Maximum delay, so that a revocation is noticed.
+/// Maximum delay between requests, so that a revocation is noticed within two days.
 const REFRESH_MAX: Duration = Duration::from_hours(48);
 const RETRY_MAX: Duration = Duration::from_hours(1);
 
-/// Maximum size of a response in bytes; common ones have a few kilobytes with the signer's certificates.
+/// Maximum size of a response, in bytes. Typical responses have a few kilobytes, including the certificates
+/// of the signer.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]

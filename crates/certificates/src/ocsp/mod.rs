@@ -1,10 +1,10 @@
-//! OCSP responses (RFC 6960), which are fetched and stapled to the certificate.
+//! Fetches OCSP responses (RFC 6960) and staples them to certificates in TLS handshakes.
 //!
 //! ```text
 //! TlsAcceptor ─▶ Subject: request and responder ─▶ fetch ─▶ Staple: verified response ─▶ TlsAcceptor
 //! ```
-//! A response is fetched again before it expires. A failure leaves the previous response in use until it
-//! expires.
+//! The stapler fetches a new response before the current response expires. If a request fails, the current
+//! response stays in use until it expires.
 
 mod subject;
 mod staple;

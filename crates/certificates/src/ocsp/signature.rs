@@ -1,5 +1,5 @@
-//! Verifies signatures of OCSP responses: by the issuer of the certificate, or by a delegated responder (RFC
-//! 6960 §4.2.2.2).
+//! Verifies the signatures of OCSP responses. The signer is the issuer of the certificate, or a responder
+//! to which the issuer delegates OCSP responses (RFC 6960 §4.2.2.2).
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,8 @@ use x509_ocsp::BasicOcspResponse;
 
 use super::OcspError;
 
-/// Verifies the signature of `response`, encoded as `der`, for `issuer` at `now`.
+/// Verifies that the signer of `response` is `issuer`, or an authorized responder with a certificate that
+/// is valid at `now`. `der` is the encoded `response`.
 pub(super) fn verify(
     response: &BasicOcspResponse,
     der: &[u8],
@@ -31,7 +32,7 @@ pub(super) fn verify(
     }
 }
 
-/// Returns `true` if `issuer` delegates OCSP responses to the owner of `certificate`.
+/// Returns `true` if `issuer` authorizes the owner of `certificate` to sign OCSP responses.
 fn may_answer(certificate: &Certificate, issuer: &Certificate, now: SystemTime) -> bool {
     let contents = &certificate.tbs_certificate;
     let usage = contents.get::<ExtendedKeyUsage>().ok().flatten();
@@ -70,17 +71,19 @@ fn is_signed(
     })
 }
 
-/// Returns the content of the SEQUENCE, which is the form that rustls uses for algorithms.
+/// Returns the encoded `algorithm` without the header of its SEQUENCE, because rustls stores algorithm
+/// identifiers in this form.
 fn contents_of(algorithm: &AlgorithmIdentifierOwned) -> Option<Vec<u8>> {
     let der = algorithm.to_der().ok()?;
     Some(AnyRef::from_der(&der).ok()?.value().to_vec())
 }
 
-/// Returns the encoded first value of a SEQUENCE, which is the signed part.
+/// Returns the first element of a SEQUENCE, still encoded. In certificates and OCSP responses, this element
+/// is the signed part.
 fn first_within(der: &[u8]) -> Option<&[u8]> {
     let value = AnyRef::from_der(der).ok()?.value();
     SliceReader::new(value).ok()?.tlv_bytes().ok()
 }
 
-/// id-kp-OCSPSigning.
+/// Extended key usage of certificates that may sign OCSP responses (`id-kp-OCSPSigning`).
 const OCSP_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.9");

@@ -9,30 +9,35 @@ use super::signature::verify;
 use super::subject::SHA1;
 use super::{Named, OcspError};
 
-/// A verified OCSP response that states that a certificate is valid.
+/// A verified OCSP response, which states that a certificate is not revoked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staple {
-    /// The response, in DER, as sent to clients.
+    /// The response, in DER. TLS servers send these bytes to clients.
     pub der: Vec<u8>,
-    /// Start of its validity.
+    /// Start of the validity of the response.
     pub this_update: SystemTime,
-    /// End of its validity.
+    /// End of the validity of the response.
     pub next_update: SystemTime,
 }
 
 impl Staple {
-    /// Reads the OCSP response for the first certificate of `chain`; the second one is its issuer.
+    /// Reads and verifies the OCSP response for the first certificate of `chain`. The second certificate of
+    /// `chain` must be the issuer of the first.
     ///
     /// # Errors
-    /// The same errors as [`read`](Self::read), or the chain is too short.
+    ///
+    /// The errors of [`read`](Self::read), or [`OcspError::IssuerMissing`] if the chain has fewer than two
+    /// certificates or a malformed certificate.
     pub fn of_chain(der: &[u8], chain: &[Vec<u8>], now: SystemTime) -> Result<Self, OcspError> {
         Self::read(der, &Named::of(chain).ok_or(OcspError::IssuerMissing)?, now)
     }
 
-    /// Reads and verifies the response for the certificate `named`.
+    /// Reads and verifies the OCSP response for the certificate `named`.
     ///
     /// # Errors
-    /// The response does not state that the certificate is valid at `now`, or its signature is invalid.
+    ///
+    /// The response is malformed, is for another certificate, has an invalid signature, or is not valid at
+    /// `now`. Also fails if the response states that the certificate is revoked or unknown.
     pub fn read(der: &[u8], named: &Named, now: SystemTime) -> Result<Self, OcspError> {
         let whole = OcspResponse::from_der(der).map_err(|_| OcspError::Malformed)?;
         if whole.response_status != OcspResponseStatus::Successful {
@@ -56,9 +61,10 @@ impl Staple {
     }
 }
 
-/// Returns `true` if `said` identifies the certificate of `own`. Some responders omit the NULL parameters of
-/// the digest. A response from a file may use another digest than ours. The issuer or its delegate signed it,
-/// so the serial number is enough to identify the certificate.
+/// Returns `true` if `said`, from a response, identifies the same certificate as `own`. The parameters of
+/// the digest algorithm are not compared, because some responders omit the NULL parameters. If `said`
+/// contains digests other than SHA-1, as in some response files, only the serial number is compared. The
+/// serial number is enough, because the issuer of the certificate or its delegate signed the response.
 fn is_same(said: &x509_ocsp::CertId, own: &x509_ocsp::CertId) -> bool {
     let is_of_issuer =
         said.issuer_name_hash == own.issuer_name_hash && said.issuer_key_hash == own.issuer_key_hash;
@@ -69,8 +75,9 @@ fn time_of(time: OcspGeneralizedTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + time.0.to_unix_duration()
 }
 
-/// Assumed validity of a response without an expiry: a newer one may exist at any time.
+/// Assumed validity of a response without an expiry. The assumed validity is short, because a newer
+/// response may exist at any time.
 const UNSAID: Duration = Duration::from_hours(1);
 
-/// Allowed clock difference to the responder.
+/// Tolerated difference between the clocks of the responder and this machine.
 const SKEW: Duration = Duration::from_mins(5);

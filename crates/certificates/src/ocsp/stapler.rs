@@ -1,4 +1,4 @@
-//! The thread that fetches OCSP responses.
+//! Fetches OCSP responses in a background thread.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,18 +16,18 @@ use tokio::time::{Instant, sleep};
 use super::fetch::{client, fetch, refresh_after, retry_after};
 use super::{OcspError, Staple, Subject};
 
-/// Fetches OCSP responses and gives them to acceptors, on its own thread. Clones share the thread.
+/// Fetches OCSP responses and passes them to TLS acceptors, on a separate thread. Clones share the thread.
 #[derive(Clone, Default)]
 pub struct Stapler {
     pace: StaplerPace,
     told: Arc<(Mutex<Vec<StapleStatus>>, Condvar)>,
-    /// The thread. `None` before the first acceptor.
+    /// Channel to the thread. `None` before the thread starts.
     thread: Arc<Mutex<Option<UnboundedSender<StaplerMessage>>>>,
 }
 
 type Acceptors = Vec<Arc<TlsAcceptor>>;
 
-/// Message to the thread.
+/// Message to the thread that fetches OCSP responses.
 enum StaplerMessage {
     Follow(Acceptors),
     FetchNow,
@@ -36,31 +36,31 @@ enum StaplerMessage {
 /// Timeouts and retry intervals.
 #[derive(Clone, Copy)]
 struct StaplerPace {
-    /// Timeout of a response.
+    /// Timeout of an OCSP request.
     answer: Duration,
-    /// Delay after the first failure. It doubles after each further one.
+    /// Delay after the first failure. Each further failure doubles the delay.
     retry: Duration,
-    /// Interval for finding changed certificates.
+    /// Interval at which the thread looks for changed certificates.
     look: Duration,
 }
 
 /// OCSP status of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StapleStatus {
-    /// The file with its chain.
+    /// Path of the file with the certificate chain.
     pub path: PathBuf,
-    /// End of the validity of the stapled response. `None` without one.
+    /// End of the validity of the stapled response. `None` if no response is stapled.
     pub next_update: Option<SystemTime>,
     /// Number of consecutive failures.
     pub failures: u32,
-    /// Error of the last request, if it failed.
+    /// Error of the last request, if that request failed.
     pub last_error: Option<OcspError>,
 }
 
-/// A certificate whose OCSP response is kept current.
+/// A certificate of an acceptor, and its current OCSP response.
 struct StapledCertificate {
     path: PathBuf,
-    /// `None` without a responder.
+    /// The OCSP request. `None` if the certificate names no responder.
     subject: Option<Arc<Subject>>,
     staple: Option<Staple>,
     /// Time of the next request.
@@ -69,7 +69,8 @@ struct StapledCertificate {
     last_error: Option<OcspError>,
 }
 
-/// All certificates, by their DER encoding.
+/// The certificates of the observed acceptors, and the OCSP requests in progress. The key of each map entry
+/// is the certificate in DER.
 struct StapledCertificates {
     acceptors: Acceptors,
     looked: HashMap<Vec<u8>, StapledCertificate>,
@@ -79,37 +80,41 @@ struct StapledCertificates {
 }
 
 impl Stapler {
-    /// Returns a stapler with other times, for tests: `answer` is the timeout of a responder, `retry` the
-    /// delay after a failure.
+    /// Returns a stapler with different intervals, for tests. `answer` is the timeout of an OCSP request.
+    /// `retry` is the delay after the first failure, and the interval at which the stapler looks for
+    /// changed certificates.
     pub fn with_pace(answer: Duration, retry: Duration) -> Self {
         let pace = StaplerPace { answer, retry, look: retry };
         Self { pace, ..Self::default() }
     }
 
-    /// Staples the certificates of these acceptors from now on, and no others.
+    /// Staples OCSP responses to the certificates of `acceptors` from now on. Acceptors that are not in
+    /// `acceptors` stop stapling.
     pub fn follow(&self, acceptors: Vec<Arc<TlsAcceptor>>) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && acceptors.is_empty() {
             return;
         }
         let sender = thread.get_or_insert_with(|| self.start());
-        // The thread ends when the sender is dropped.
+        // The thread runs until the sender is dropped. `send` fails only if the runtime could not start or
+        // the thread panicked.
         let _ = sender.send(StaplerMessage::Follow(acceptors));
     }
 
-    /// Fetches all responses now.
+    /// Fetches the OCSP responses of all certificates immediately.
     pub fn fetch_now(&self) {
         if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = thread.send(StaplerMessage::FetchNow);
         }
     }
 
-    /// Returns the OCSP status of the certificates with a responder.
+    /// Returns the OCSP status of each certificate that names a responder.
     pub fn statuses(&self) -> Vec<StapleStatus> {
         self.told().clone()
     }
 
-    /// Waits until `is_so` returns `true` for the statuses, for at most `within`. Returns its last result.
+    /// Waits until `is_so` returns `true` for the statuses, but no longer than `within`. Returns the last
+    /// result of `is_so`.
     pub fn wait_until(&self, within: Duration, is_so: impl Fn(&[StapleStatus]) -> bool) -> bool {
         let waited = self.told.1.wait_timeout_while(self.told(), within, |statuses| !is_so(statuses));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -121,7 +126,7 @@ impl Stapler {
 
     fn start(&self) -> UnboundedSender<StaplerMessage> {
         let (sender, receiver) = unbounded_channel();
-        // The closure must not hold the sender: the thread ends when the last sender is dropped.
+        // The closure must not contain a sender, because the thread ends when the last sender is dropped.
         let (pace, told) = (self.pace, self.told.clone());
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -161,8 +166,8 @@ async fn run(
 }
 
 impl StapledCertificates {
-    /// Replaces the observed acceptors. Removed ones stop stapling, because their responses would not be
-    /// renewed.
+    /// Replaces the observed acceptors. Removed acceptors stop stapling, because their responses would not
+    /// be renewed.
     fn follow(&mut self, acceptors: Acceptors) {
         for before in &self.acceptors {
             if !acceptors.iter().any(|now| Arc::ptr_eq(now, before)) {
@@ -172,7 +177,8 @@ impl StapledCertificates {
         self.acceptors = acceptors;
     }
 
-    /// Finds certificates, starts due requests, and gives responses to acceptors.
+    /// Updates the list of certificates, starts due requests, and passes the current responses to the
+    /// acceptors.
     fn look(&mut self) {
         let served: Vec<_> = self.acceptors.iter().flat_map(|acceptor| acceptor.served()).collect();
         let is_served = |certificate: &Vec<u8>| {
@@ -203,14 +209,14 @@ impl StapledCertificates {
             if looked.next > now {
                 continue;
             }
-            // Time of the next request if this one never ends.
+            // Schedules the next request, in case the request that starts now never ends.
             looked.next = now + 2 * self.pace.answer + self.pace.retry;
             let (client, certificate) = (self.client.clone(), certificate.clone());
             self.fetches.spawn(async move { (certificate, fetch(&client, &subject).await) });
         }
     }
 
-    /// Applies the result of a request.
+    /// Stores the result of an OCSP request and schedules the next request.
     fn take(&mut self, certificate: &[u8], outcome: Result<Staple, OcspError>) {
         let Some(looked) = self.looked.get_mut(certificate) else { return };
         let chance = fastrand::f64();
@@ -227,7 +233,7 @@ impl StapledCertificates {
                 let file = looked.path.display();
                 tracing::warn!(%file, failures = looked.failures, "cannot fetch an OCSP response: {error}");
                 if error == OcspError::Revoked {
-                    // The previous response is no longer valid.
+                    // The previous response states that the certificate is not revoked, which is wrong now.
                     looked.staple = None;
                 }
                 looked.last_error = Some(error);

@@ -1,4 +1,4 @@
-//! OCSP requests and responders.
+//! Creates OCSP requests, and finds the URL of the responder.
 
 use sha1::{Digest, Sha1};
 use thruway_client::Url;
@@ -10,7 +10,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 use x509_ocsp::{CertId, OcspRequest, Request, TbsRequest};
 
-/// A certificate, and the request for its OCSP status.
+/// A certificate, the request for its OCSP status, and the responder.
 #[derive(Clone)]
 pub struct Subject {
     /// URL of the responder.
@@ -20,7 +20,7 @@ pub struct Subject {
     pub(super) named: Named,
 }
 
-/// Identifies a certificate.
+/// Identity of a certificate in OCSP, with the certificate of its issuer.
 #[derive(Clone)]
 pub struct Named {
     pub(super) id: CertId,
@@ -28,8 +28,9 @@ pub struct Named {
 }
 
 impl Named {
-    /// Returns the subject of a chain: the first certificate, with the second one as its issuer. `None` if
-    /// the chain is too short.
+    /// Returns the identity of the first certificate of `chain`. The second certificate of `chain` must be
+    /// the issuer of the first. Returns `None` if the chain has fewer than two certificates or a malformed
+    /// certificate.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let [certificate, issuer, ..] = chain else { return None };
         let certificate = Certificate::from_der(certificate).ok()?;
@@ -40,8 +41,8 @@ impl Named {
 }
 
 impl Subject {
-    /// Returns the subject of a chain like [`Named::of`]. `None` also if the certificate names no responder
-    /// with an HTTP URL.
+    /// Returns the OCSP request for the first certificate of `chain`. Returns `None` in the cases of
+    /// [`Named::of`], and if the certificate contains no `http` URL of a responder.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let named = Named::of(chain)?;
         let responder = responder_of(&Certificate::from_der(chain.first()?).ok()?)?;
@@ -52,7 +53,7 @@ impl Subject {
     }
 }
 
-/// Returns the URL of the responder in the certificate (RFC 5280 §4.2.2.1).
+/// Returns the first `http` URL of an OCSP responder in the certificate (RFC 5280 §4.2.2.1).
 fn responder_of(certificate: &Certificate) -> Option<String> {
     let (_, access) = certificate.tbs_certificate.get::<AuthorityInfoAccessSyntax>().ok()??;
     let mut places = access.0.into_iter().filter(|description| description.access_method == OCSP);
@@ -62,12 +63,14 @@ fn responder_of(certificate: &Certificate) -> Option<String> {
     })
 }
 
-/// `true` for `http` URLs. Responders sign their responses, so TLS is not needed.
+/// Returns `true` if `url` is an `http` URL. OCSP does not need TLS, because responders sign their
+/// responses.
 fn is_http(url: &str) -> bool {
     Url::for_request(url).is_ok_and(|url| !url.is_https())
 }
 
-/// Uses SHA-1, the only digest that all responders support (RFC 5019 §2.1.1). Security does not depend on it.
+/// Returns the OCSP identifier of a certificate. Uses SHA-1, the only digest that all responders support
+/// (RFC 5019 §2.1.1). Security does not depend on this digest.
 fn id_of(certificate: &Certificate, issuer: &Certificate) -> Option<CertId> {
     let key = &issuer.tbs_certificate.subject_public_key_info.subject_public_key;
     let name = certificate.tbs_certificate.issuer.to_der().ok()?;
@@ -82,5 +85,5 @@ fn id_of(certificate: &Certificate, issuer: &Certificate) -> Option<CertId> {
 
 pub(super) const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
-/// id-ad-ocsp.
+/// Access method of OCSP responders in certificates (`id-ad-ocsp`).
 const OCSP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1");

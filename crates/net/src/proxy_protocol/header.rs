@@ -1,9 +1,9 @@
-//! The header of the PROXY protocol, independent of the version.
+//! The header of the PROXY protocol, independent of the protocol version.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// The client that a header describes.
+/// Contents of a PROXY header: the client of the proxy.
 ///
 /// ```
 /// use thruway_net::{ProxyHeader, ProxyVersion};
@@ -18,51 +18,53 @@ use std::net::{IpAddr, SocketAddr};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProxyHeader {
-    /// No client: the connection is the proxy's own, or the proxy does not know the client (`LOCAL`,
-    /// `UNKNOWN`).
+    /// The header names no client (`LOCAL`, `UNKNOWN`). Either the proxy has opened the connection for
+    /// itself, such as for a health check, or the proxy does not know its client.
     Local,
     /// A TCP client.
     Tcp {
-        /// The client's address.
+        /// The address of the client.
         source: SocketAddr,
-        /// The address to which the client has connected.
+        /// The address of the proxy to which the client has connected.
         destination: SocketAddr,
     },
-    /// A client on the proxy's machine. Clients of Unix domain sockets have no useful address.
+    /// A client that is connected to the proxy over a Unix domain socket. Clients of Unix domain sockets
+    /// have no useful address.
     Unix,
 }
 
-/// The version of a header.
+/// Version of the PROXY protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyVersion {
-    /// Version 1: a line of text.
+    /// Version 1: the header is a line of text.
     V1,
-    /// Version 2: binary.
+    /// Version 2: the header is binary.
     V2,
 }
 
-/// The reason that bytes are not a valid header.
+/// Reason why bytes are not a valid PROXY header. The sections refer to the specification of the PROXY
+/// protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidProxyHeader {
-    /// Addresses or ports do not have the announced form (§2.1, §2.2).
+    /// An address or port does not match the address family in the header (§2.1, §2.2).
     Address,
     /// The command is neither `LOCAL` nor `PROXY` (§2.2).
     Command,
     /// The address family is unknown (§2.1, §2.2).
     Family,
-    /// A line of version 1 has no end within 107 bytes (§2.1).
+    /// A header of version 1 is longer than 107 bytes (§2.1).
     LineTooLong,
     /// The bytes do not start with a header (§2).
     Missing,
-    /// A header of version 2 is longer than the accepted maximum.
+    /// A header of version 2 has addresses and additional fields of more than 4 KiB.
     TooLong,
     /// The version is unknown (§2.2).
     Version,
 }
 
 impl ProxyHeader {
-    /// Returns the header with addresses of one family, because a header has only one. IPv4 is used if both
-    /// addresses are IPv4 addresses or IPv4-mapped.
+    /// Converts both addresses to one address family, because a header states only one family. Uses IPv4 if
+    /// both addresses are IPv4 addresses or IPv4-mapped IPv6 addresses, and otherwise IPv6.
     pub(super) fn of_one_family(self) -> Self {
         let Self::Tcp { source, destination } = self else { return self };
         let is_v4 = [source, destination].iter().all(|address| address.ip().to_canonical().is_ipv4());
@@ -78,7 +80,8 @@ impl ProxyHeader {
     }
 }
 
-/// Returns `true` if `bytes` starts with `start` or is a prefix of it.
+/// Returns `true` if `bytes` starts with `start`, or if `bytes` is shorter and equals the beginning of
+/// `start`.
 pub(super) fn may_begin_with(bytes: &[u8], start: &[u8]) -> bool {
     let length = bytes.len().min(start.len());
     bytes[..length] == start[..length]

@@ -1,5 +1,6 @@
-//! The PROXY protocol, versions 1 and 2. A proxy sends a header with its client's address before all other
-//! bytes. The parser skips the additional fields (TLVs) of version 2 and does not verify checksums in them.
+//! Implements versions 1 and 2 of the PROXY protocol. On each connection, a proxy sends a header with the
+//! address of its client before all other bytes. The parser skips the additional fields (TLVs) of version
+//! 2, and does not verify their checksums.
 //!
 //! <https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt>
 
@@ -15,11 +16,12 @@ pub use header::{InvalidProxyHeader, ProxyHeader, ProxyVersion};
 pub use receive::{ReceiveError, receive_proxy_header};
 
 impl ProxyHeader {
-    /// Reads the header at the start of `bytes`. Returns the header and its length in bytes, or `None` if
+    /// Parses the header at the start of `bytes`. Returns the header and its length in bytes, or `None` if
     /// the header is incomplete.
     ///
     /// # Errors
-    /// The header is missing, or it breaks a rule.
+    ///
+    /// The header is missing or malformed.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, InvalidProxyHeader> {
         match bytes.first() {
             None => Ok(None),

@@ -1,4 +1,4 @@
-//! Receives the header on a connection that was just accepted.
+//! Receives the PROXY header on an accepted connection.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,26 +11,30 @@ use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 use crate::worker::ConnectionGuard;
 
-/// The reason that no header was received.
+/// Reason why no PROXY header was received.
 #[derive(Debug)]
 pub enum ReceiveError {
     /// The connection ended before the header was complete.
     Ended,
-    /// The received bytes are not a valid header.
+    /// The received bytes are not a valid PROXY header.
     Invalid(InvalidProxyHeader),
     /// The connection failed.
     Io(io::Error),
-    /// The header did not arrive in time, or not before the drain.
+    /// The header did not arrive within the timeout, or the server started to drain before the header
+    /// arrived.
     TimedOut,
 }
 
-/// Reads the header at the start of `transport`, within `within`. Also returns the bytes that arrived after
-/// it. If the connection drains, this waits only for data that has already arrived.
+/// Reads the PROXY header at the start of `transport`. `within` is the timeout. Also returns the bytes that
+/// arrived after the header. If the connection drains, this function waits only for data that has already
+/// arrived.
 ///
 /// # Errors
-/// The header is missing, invalid or late, or the connection failed.
+///
+/// The header is missing, invalid or late, or the connection has ended or failed.
 ///
 /// # Cancel safety
+///
 /// Dropping the future loses the bytes that were read.
 pub async fn receive_proxy_header<T: Transport>(
     transport: &mut T,
@@ -59,7 +63,7 @@ pub async fn receive_proxy_header<T: Transport>(
     .await
 }
 
-/// Reads until the header is complete.
+/// Reads bytes until the header is complete.
 fn poll_header<T: Transport>(
     transport: &mut T,
     cx: &mut Context<'_>,
@@ -96,8 +100,9 @@ impl fmt::Display for ReceiveError {
 
 impl std::error::Error for ReceiveError {}
 
-/// Number of bytes read at a time. A header and the first request usually arrive together.
+/// Number of bytes read at a time. One read usually returns the header and the first request, because they
+/// arrive together.
 const PIECE_BYTES: usize = 1 << 10;
 
-/// Time for the reactor to report data that has already arrived.
+/// Timeout during a drain. The reactor needs this time to report data that has already arrived.
 const DRAIN_WAIT: Duration = Duration::from_millis(150);

@@ -1,4 +1,6 @@
-//! Version 1, a line of text: `PROXY TCP4 192.0.2.1 198.51.100.1 56324 443` (§2.1).
+//! Parses and writes headers of version 1, which are lines of text (§2.1). An example of such a line:
+//!
+//! `PROXY TCP4 192.0.2.1 198.51.100.1 56324 443`
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,13 +20,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Invali
     Ok(Some((parse_line(line)?, end + 2)))
 }
 
-/// Reads the part between `PROXY ` and the end of the line.
+/// Parses the part of a line after `PROXY `, without the line end.
 fn parse_line(line: &str) -> Result<ProxyHeader, InvalidProxyHeader> {
     let mut words = line.split(' ');
     let parse_ip: fn(&str) -> Option<IpAddr> = match words.next() {
         Some("TCP4") => |word| word.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
         Some("TCP6") => |word| word.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
-        // The receiver must ignore the rest of the line.
+        // The specification requires that the receiver ignores the rest of the line.
         Some("UNKNOWN") => return Ok(ProxyHeader::Local),
         _ => return Err(InvalidProxyHeader::Family),
     };
@@ -36,13 +38,14 @@ fn parse_line(line: &str) -> Result<ProxyHeader, InvalidProxyHeader> {
     }
 }
 
-/// Accepts digits only, without leading zeros.
+/// Parses a port. Accepts only digits, without leading zeros.
 fn parse_port(word: &str) -> Option<u16> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     if is_plain { word.parse().ok() } else { None }
 }
 
-/// Writes the line. Version 1 has no form for a Unix client, which becomes `UNKNOWN`.
+/// Appends the header line to `output`. Writes `UNKNOWN` for clients of Unix sockets, which version 1
+/// cannot describe.
 pub(super) fn write(header: ProxyHeader, output: &mut Vec<u8>) {
     let ProxyHeader::Tcp { source, destination } = header else {
         return output.extend_from_slice(b"PROXY UNKNOWN\r\n");
@@ -56,5 +59,5 @@ pub(super) fn write(header: ProxyHeader, output: &mut Vec<u8>) {
 
 const START: &[u8] = b"PROXY ";
 
-/// The maximum length of a line, including its end.
+/// Maximum length of a line in bytes, including the line end.
 const LINE_BYTES_MAX: usize = 107;

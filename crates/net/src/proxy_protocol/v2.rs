@@ -1,4 +1,4 @@
-//! Version 2, binary (§2.2).
+//! Parses and writes headers of version 2, which are binary (§2.2).
 //!
 //! ```text
 //! 0            12      13                14       16
@@ -24,7 +24,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Invali
     }
     let Some(block) = rest.get(..length) else { return Ok(None) };
     let header = match version_and_command & 0xf {
-        // The receiver must ignore the addresses.
+        // The specification requires that the receiver ignores the addresses of a `LOCAL` header.
         0 => ProxyHeader::Local,
         1 => parse_addresses(family, block)?,
         _ => return Err(InvalidProxyHeader::Command),
@@ -32,7 +32,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, Invali
     Ok(Some((header, FIXED_BYTES + length)))
 }
 
-/// Reads the addresses at the start of `block`.
+/// Parses the addresses at the start of `block`.
 fn parse_addresses(family: u8, block: &[u8]) -> Result<ProxyHeader, InvalidProxyHeader> {
     let header = match family {
         UNSPECIFIED => Some(ProxyHeader::Local),
@@ -44,7 +44,7 @@ fn parse_addresses(family: u8, block: &[u8]) -> Result<ProxyHeader, InvalidProxy
     header.ok_or(InvalidProxyHeader::Address)
 }
 
-/// Reads two addresses of `N` bytes each, and their ports.
+/// Parses two IP addresses of `N` bytes each, and their ports.
 fn tcp<const N: usize, I>(block: &[u8]) -> Option<ProxyHeader>
 where
     SocketAddr: From<(I, u16)>,
@@ -108,9 +108,10 @@ const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 const UNIX_STREAM: u8 = 0x31;
 
-/// Two paths of a fixed length.
+/// Length of the two paths of a Unix header, in bytes. Each path has 108 bytes.
 const UNIX_BYTES: usize = 216;
 
-/// Maximum length of addresses and additional fields. Proxies add some hundred bytes about TLS, names and
-/// checksums. The length field allows 64 KiB, but then a client could make the server allocate that much.
+/// Maximum length of the addresses and additional fields, in bytes. Proxies add a few hundred bytes about
+/// TLS, host names and checksums. The length field of the header allows 64 KiB, but a client could then
+/// make the server allocate 64 KiB for each connection.
 const LENGTH_MAX: usize = 4 << 10;

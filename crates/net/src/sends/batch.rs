@@ -1,4 +1,4 @@
-//! The batch of one thread: it collects sends and passes them to the kernel together.
+//! The batch of one thread: collects sends and passes them to the kernel with one system call.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -18,26 +18,26 @@ use super::ring::{Ring, Send};
 use crate::socket::Socket;
 use crate::worker::spawn;
 
-/// The sends of one thread.
+/// The collected sends of one thread.
 #[derive(Debug)]
 pub(super) struct Batch {
     ring: Ring,
     queued: Vec<Queued>,
     outcomes: Vec<Result<usize, Errno>>,
-    /// The waker of the task that sends the batch.
+    /// Waker of the task that sends the batch.
     flusher: Option<Waker>,
 }
 
-/// The sockets of one thread that did not take all bytes of a batch.
+/// Counts the sockets of one thread that did not accept all bytes of a batch.
 struct Unsent {
     sockets: Cell<usize>,
-    /// The waker of a drain that waits until the count is zero.
+    /// Waker of a drain, which waits until the count is zero.
     waiting: Cell<Option<Waker>>,
 }
 
 #[derive(Debug)]
 struct Queued {
-    /// Keeps the socket open until the data is sent, even if the stream is dropped.
+    /// Reference that keeps the socket open until the data is sent, even if the stream is dropped.
     socket: Arc<Socket>,
     bytes: Range<usize>,
 }
@@ -47,11 +47,12 @@ thread_local! {
     pub(super) static BATCH: RefCell<Option<Batch>> = const { RefCell::new(None) };
 }
 
-/// Starts to batch the sends of this thread. The returned future sends the batches. It never ends, and must
-/// run on this thread next to all other tasks.
+/// Starts to batch the sends of this thread. The caller must spawn the returned future on this thread. The
+/// future sends the batches and never ends.
 ///
 /// # Errors
-/// The kernel has no `io_uring`, or this process may not use it.
+///
+/// The kernel does not support `io_uring`, or this process may not use it.
 pub(crate) fn begin() -> io::Result<impl Future<Output = ()>> {
     let batch =
         Batch { ring: Ring::new(SENDS_MAX)?, queued: Vec::new(), outcomes: Vec::new(), flusher: None };
@@ -67,8 +68,8 @@ pub(crate) fn begin() -> io::Result<impl Future<Output = ()>> {
     }))
 }
 
-/// Adds `slices` to the batch of this thread. Returns `false` if the thread has no batch, or if the data is
-/// large enough for a direct write.
+/// Adds `slices` to the batch of this thread. Returns `false` if the caller must write directly, because
+/// the thread has no batch or the data is large.
 #[inline]
 pub(crate) fn queue(socket: &Arc<Socket>, slices: &[IoSlice<'_>], length: usize) -> bool {
     if length > SEND_BYTES_MAX {
@@ -81,9 +82,9 @@ pub(crate) fn queue(socket: &Arc<Socket>, slices: &[IoSlice<'_>], length: usize)
     queued.is_some()
 }
 
-/// Sends the batch of this thread.
+/// Sends the batch of this thread. If `io_uring` fails, stops batching.
 fn flush() {
-    // The batch no longer exists while the thread ends.
+    // The access fails only while the thread ends, when the batch no longer exists.
     let _ = BATCH.try_with(|batch| {
         let mut slot = batch.borrow_mut();
         if let Some(Err(error)) = slot.as_mut().map(Batch::flush) {
@@ -99,18 +100,18 @@ pub(super) fn break_down() {
     BATCH.with_borrow(|batch| batch.as_ref().unwrap().ring.break_down());
 }
 
-/// Sends the batch of this thread, and stops batching.
+/// Sends the batch of this thread and stops batching.
 pub(crate) fn end() {
     flush();
     BATCH.set(None);
 }
 
-/// Runs `sending`. A drain waits until it has ended: see [`poll_all_sent`].
+/// Returns a future that runs `sending`. A drain waits until the future has ended: see [`poll_all_sent`].
 fn unsent(sending: impl Future<Output = ()>) -> impl Future<Output = ()> {
     struct Counted;
     impl Drop for Counted {
         fn drop(&mut self) {
-            // The state is gone when the thread ends; no drain waits then.
+            // The access fails only while the thread ends. No drain waits at that time.
             let _ = UNSENT.try_with(|unsent| {
                 unsent.sockets.set(unsent.sockets.get() - 1);
                 if let Some(waker) = unsent.waiting.take() {
@@ -127,7 +128,7 @@ fn unsent(sending: impl Future<Output = ()>) -> impl Future<Output = ()> {
     }
 }
 
-/// Ready when all bytes from this thread are sent, or are lost with their connection.
+/// Ready when all bytes of this thread are sent, or lost because their connections have failed.
 pub(crate) fn poll_all_sent(cx: &Context<'_>) -> Poll<()> {
     flush();
     UNSENT.with(|unsent| {
@@ -139,17 +140,17 @@ pub(crate) fn poll_all_sent(cx: &Context<'_>) -> Poll<()> {
     })
 }
 
-/// Number of sockets of this thread that did not take all bytes of a batch.
+/// Returns the number of sockets of this thread that did not accept all bytes of a batch.
 #[cfg(test)]
 pub(super) fn unsent_sockets() -> usize {
     UNSENT.with(|unsent| unsent.sockets.get())
 }
 
 impl Batch {
-    /// Adds a send. Returns the number of sends in the batch.
+    /// Adds a send to the batch. Returns the number of sends in the batch.
     fn queue(&mut self, socket: &Arc<Socket>, slices: &[IoSlice<'_>]) -> usize {
         if let Some(flusher) = self.flusher.take() {
-            // The flusher task runs after all tasks that are ready now.
+            // The task of the flusher runs after all tasks that are ready now.
             flusher.wake();
         }
         let bytes = self.ring.keep(slices.iter().map(|slice| &**slice));
@@ -162,7 +163,7 @@ impl Batch {
         let Self { ring, queued, outcomes, .. } = self;
         let works = match &queued[..] {
             [] => return Ok(()),
-            // A direct system call costs less than the ring.
+            // For a single send, a direct system call costs less than `io_uring`.
             [only] => {
                 outcomes.push(send(&only.socket, ring.kept(only.bytes.clone()), DONTWAIT));
                 Ok(())
@@ -185,9 +186,11 @@ impl Batch {
 }
 
 impl Socket {
-    /// Ready when no earlier bytes wait to be sent.
+    /// Ready when no earlier bytes of this socket wait to be sent. If the batch contains bytes of this
+    /// socket, sends the batch first.
     ///
     /// # Errors
+    ///
     /// Earlier bytes could not be sent.
     #[inline]
     pub(crate) fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -208,28 +211,28 @@ impl Socket {
             SendObstacle::Failed => Poll::Ready(Err(self.outbox.error().into())),
             SendObstacle::Unsent => self.outbox.poll_sent(cx).map(Ok),
             SendObstacle::Queued => {
-                // Another thread is about to send the batch with these bytes.
+                // The batch of another thread contains the bytes, and that thread will send them soon.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
         }
     }
 
-    /// Like `poll_clear`, but waits for the batch instead of sending it.
+    /// Works like `poll_clear`, but waits until the batch is sent instead of sending it.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.outbox.obstacle() == SendObstacle::Queued {
-            // The task that sends the batch was woken earlier, so it runs first.
+            // The task that sends the batch was woken before this task, so it runs first.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         self.poll_clear(cx)
     }
 
-    /// Handles the result of a send of `bytes` from the batch.
+    /// Handles `outcome`, the result of sending `bytes` from the batch.
     #[inline]
     fn handle_sent(socket: &Arc<Self>, bytes: &[u8], outcome: Result<usize, Errno>) {
         match outcome {
-            // The data was discarded in the meantime.
+            // The owner of the stream has discarded the data in the meantime.
             _ if socket.outbox.obstacle() != SendObstacle::Queued => {}
             Ok(taken) if taken == bytes.len() => socket.outbox.set_empty(),
             Ok(taken) => Self::send_later(socket, bytes.get(taken..).unwrap_or_default()),
@@ -238,7 +241,7 @@ impl Socket {
         }
     }
 
-    /// Starts a task that sends `bytes`. The task continues after the stream is dropped, because the stream
+    /// Starts a task that sends `bytes`. The task also runs after the stream is dropped, because the stream
     /// has already reported these bytes as written.
     #[cold]
     fn send_later(socket: &Arc<Self>, bytes: &[u8]) {
@@ -252,14 +255,14 @@ impl Socket {
                 Ok(Ok(is_all)) if is_all => return,
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return socket.fail(Errno::from_io_error(&error).unwrap_or(Errno::PIPE)),
-                // The owner of the stream has its own deadlines.
+                // The stream still exists, and its owner sets deadlines for the connection.
                 Err(_) if Arc::strong_count(&socket) > 1 => {}
                 Err(_) => return socket.fail(Errno::TIMEDOUT),
             }
         }
     }
 
-    /// Sends some of the unsent bytes. Returns `true` if none are left.
+    /// Sends some of the unsent bytes. Returns `true` if no unsent bytes are left.
     fn poll_send_some(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.outbox.send_rest(cx, |bytes, cx| {
             self.poll_io(cx, Interest::WRITABLE, bytes.len(), |socket| {
@@ -269,15 +272,17 @@ impl Socket {
     }
 }
 
-/// The same flags as in the ring.
+/// Flags of direct sends, which are the same as the flags of sends with `io_uring`.
 const DONTWAIT: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// Maximum number of sends in one system call. A larger batch gains no speed and delays its first send.
+/// Maximum number of sends in one batch. A larger batch would not be faster, and would delay its first
+/// send.
 pub(super) const SENDS_MAX: u32 = 64;
 
-/// Maximum number of bytes for which a copy is cheaper than a system call.
+/// Maximum number of bytes of a send in a batch. For larger sends, a system call costs less than the copy.
 pub(super) const SEND_BYTES_MAX: usize = 16 << 10;
 
-/// Time that a peer has to take some unsent bytes after the stream was dropped. Then the bytes are discarded.
+/// Timeout after the stream was dropped: if the peer accepts none of the unsent bytes within this time, the
+/// bytes are discarded.
 pub(super) const STALL: Duration =
     if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };

@@ -1,13 +1,14 @@
-//! Batches the sends of one worker.
+//! Collects the data that connections of one worker send, and passes it to the kernel in batches.
 //!
 //! ```text
 //! Stream::poll_write ──▶ batch ──(all ready tasks have run, or the batch is full)──▶ one system call
 //!                          │ taken only in part
 //!                          └──▶ a new task sends the rest, and the stream accepts no more until then
 //! ```
-//! If a worker shares its core with its peers, each send that wakes a peer can make the kernel preempt the
-//! worker. A batch has only one such point. Bytes are copied into the batch, so the kernel borrows no memory
-//! beyond a call. Without `io_uring`, streams write directly.
+//! If clients or upstream servers run on the same core as a worker, each send can wake a client or server,
+//! and the kernel may then preempt the worker. Batches reduce the number of such interruptions, because a
+//! batch needs only one system call. Bytes are copied into the batch, so the kernel never uses the memory
+//! of a stream after a call. Without `io_uring`, streams write directly to their sockets.
 
 mod batch;
 mod outbox;

@@ -1,4 +1,4 @@
-//! The bytes that a socket has accepted but not sent yet.
+//! Stores the bytes that a stream has reported as written but that are not sent yet.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use rustix::io::Errno;
 
-/// The bytes that must be sent first, and the state of the socket's sending side.
+/// The unsent bytes of a socket, and the state of its write side.
 ///
 /// ```text
 /// EMPTY ──▶ QUEUED ──▶ EMPTY
@@ -16,9 +16,9 @@ use rustix::io::Errno;
 /// ```
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// One of the states above. Only the thread that drives the socket changes it.
+    /// One of the states in the diagram above. Only the thread that polls the socket changes the state.
     state: AtomicU8,
-    /// Details of the states `UNSENT` and `FAILED`.
+    /// The unsent bytes in the state `UNSENT`, or the error in the state `FAILED`.
     rest: Mutex<Option<Box<UnsentState>>>,
 }
 
@@ -26,27 +26,27 @@ pub(crate) struct Outbox {
 struct UnsentState {
     bytes: Vec<u8>,
     error: Option<Errno>,
-    /// The waker of the task that wants to send more.
+    /// Waker of the task that waits to write more bytes.
     waker: Option<Waker>,
-    /// The waker of the task that sends the bytes.
+    /// Waker of the task that sends `bytes`.
     sender: Option<Waker>,
 }
 
-/// The obstacle to sending the next bytes.
+/// Reason why a socket cannot send the next bytes yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendObstacle {
-    /// No obstacle.
+    /// There is no obstacle: the socket can send bytes.
     Nothing,
-    /// Bytes in the batch of the thread.
+    /// Earlier bytes are in the batch of the thread.
     Queued,
-    /// Bytes that the socket did not take.
+    /// The socket did not accept some earlier bytes, and a task sends them.
     Unsent,
-    /// An error: the socket sends no more bytes.
+    /// The socket has failed and sends no more bytes.
     Failed,
 }
 
 impl Outbox {
-    /// Records that bytes were added to the batch.
+    /// Records that bytes of this socket were added to the batch.
     pub(super) fn set_queued(&self) {
         self.set(QUEUED);
     }
@@ -56,13 +56,13 @@ impl Outbox {
         self.set(EMPTY);
     }
 
-    /// Records that the bytes in the batch were sent, except for `bytes`.
+    /// Records that the bytes in the batch were sent, except `bytes`.
     pub(crate) fn set_unsent(&self, bytes: &[u8]) {
         self.rest().get_or_insert_default().bytes = bytes.to_vec();
         self.set(UNSENT);
     }
 
-    /// Records that the socket sends no more bytes, and wakes the waiting tasks.
+    /// Records that the socket has failed with `error`, and wakes the waiting tasks.
     pub(crate) fn set_failed(&self, error: Errno) {
         let rest = UnsentState { error: Some(error), ..UnsentState::default() };
         let before = self.rest().replace(Box::new(rest));
@@ -86,7 +86,7 @@ impl Outbox {
         self.rest().as_ref().and_then(|rest| rest.error).unwrap_or(Errno::PIPE)
     }
 
-    /// Ready when no unsent bytes are left.
+    /// Ready when no unsent bytes are left, or when the socket has failed.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut rest = self.rest();
         match rest.as_mut().filter(|_| self.obstacle() == SendObstacle::Unsent) {
@@ -98,8 +98,8 @@ impl Outbox {
         }
     }
 
-    /// Passes the unsent bytes to `poll_send`, which returns the number of bytes taken. Returns `true` if
-    /// none are left, and then wakes the waiting task.
+    /// Passes the unsent bytes to `poll_send`, which returns the number of accepted bytes. Returns `true`
+    /// if no unsent bytes are left, after waking the waiting task.
     pub(crate) fn send_rest(
         &self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! One direction of a tunnel between two connections.
+//! One direction of a tunnel: forwards bytes from one connection to another.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -8,27 +8,27 @@ use super::pool::PIPE_BYTES;
 use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 
-/// Moves bytes from one stream to another, as fast as the destination takes them. A tunnel has two flows, one
-/// for each direction, and polls both in one task.
+/// Moves bytes from one stream to another, as fast as the destination accepts them. A tunnel consists of
+/// two flows, one for each direction. The task of the tunnel polls both flows.
 ///
 /// A flow without pending bytes holds neither a pipe nor a buffer.
 #[derive(Debug, Default)]
 pub struct Flow {
     carrier: Storage,
     moved_bytes: u64,
-    /// `true` if the last read filled a buffer. More data is likely then, and a pipe is worth its system
-    /// calls.
+    /// `true` if the last read returned at least `BUFFER_BYTES`. More data is then likely, so the next read
+    /// uses a pipe, which needs more system calls but avoids copies.
     is_bulk: bool,
     state: State,
 }
 
-/// The storage of the bytes that were read and are not written yet.
+/// Storage for bytes that were read and are not written yet.
 #[derive(Debug, Default)]
 pub(super) enum Storage {
     #[default]
     None,
     Pipe(Pipe),
-    /// A buffer, and the number of its bytes that are already written.
+    /// A buffer, and the number of bytes in the buffer that are already written.
     Buffer(PooledBuffer, usize),
 }
 
@@ -36,19 +36,19 @@ pub(super) enum Storage {
 enum State {
     #[default]
     Moves,
-    /// The source has ended. The write side of the destination is shut down after the remaining bytes.
+    /// The source has ended. The flow shuts down the write side of the destination next.
     Ending,
     Ended,
 }
 
 impl Flow {
-    /// Creates a flow that starts with bytes that the source sent earlier.
+    /// Creates a flow that first writes `early`: bytes that were already read from the source.
     pub fn behind(early: PooledBuffer) -> Self {
         let carrier = if early.is_empty() { Storage::None } else { Storage::Buffer(early, 0) };
         Self { carrier, ..Self::default() }
     }
 
-    /// Returns the number of bytes that were written.
+    /// Returns the number of bytes written to the destination.
     pub const fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }
@@ -63,10 +63,11 @@ impl Flow {
         &self.carrier
     }
 
-    /// Moves the available bytes, at most 1 MiB in one poll. Ready when `from` has ended, `to` has taken all
-    /// bytes, and the writing side of `to` is shut down.
+    /// Moves the available bytes: about 1 MiB at most in one poll. Ready when `from` has ended, `to` has
+    /// accepted all bytes, and the write side of `to` is shut down.
     ///
     /// # Errors
+    ///
     /// One of the connections failed.
     pub fn poll<F: Transport, T: Transport>(
         &mut self,
@@ -79,7 +80,7 @@ impl Flow {
             while !matches!(self.carrier, Storage::None) {
                 ready!(self.poll_write(cx, to))?;
                 if self.moved_bytes >= fair_end {
-                    // Other tasks must run too.
+                    // Yields, so that other tasks of this thread can run.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -95,8 +96,8 @@ impl Flow {
         }
     }
 
-    /// Reads into a pipe if much data is available and both sides splice, and otherwise into a buffer. Keeps
-    /// the pipe or buffer only if the read returned data.
+    /// Reads into a pipe if much data is likely and both connections support `splice`. Otherwise reads into
+    /// a buffer. Keeps the pipe or buffer only if the read returned data.
     fn poll_read<F: Transport>(
         &mut self,
         cx: &mut Context<'_>,
@@ -124,7 +125,8 @@ impl Flow {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes some of the pending bytes. Releases the pipe or buffer when all of them are written.
+    /// Writes some of the pending bytes to `to`. Releases the pipe or buffer when all pending bytes are
+    /// written.
     fn poll_write<T: Transport>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
         let (written, is_all) = match &mut self.carrier {
             Storage::None => return Poll::Ready(Ok(())),
@@ -146,11 +148,12 @@ impl Flow {
     }
 }
 
-/// Maximum number of bytes that one poll moves, so that other connections get their share.
+/// Number of bytes after which one poll stops, so that other connections of the thread are served too.
 const FAIR_BYTES: u64 = 1 << 20;
 
-/// Number of bytes read at a time. Smaller messages are batched with others and sent in one system call.
+/// Number of bytes read at a time into a buffer. Writes of at most this size can be sent in one batch with
+/// writes of other connections.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
-/// Number of bytes read at a time if more data is available and no pipe is free.
+/// Number of bytes read at a time if much data is likely but no pipe is available.
 const BULK_BYTES: usize = 64 << 10;

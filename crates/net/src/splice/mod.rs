@@ -1,10 +1,12 @@
-//! Moves bytes from one socket to another with `splice`: the kernel moves them through a pipe without a copy.
+//! Moves bytes from one socket to another with `splice`: the kernel moves the bytes through a pipe without
+//! copying them.
 //!
 //! ```text
 //!  socket ──Transport::poll_fill──▶ Pipe ──Transport::poll_splice──▶ socket        Flow does both, to the end
 //! ```
-//! A pipe is filled only when it is empty. So a task never waits for a pipe, only for a socket. If the kernel
-//! refuses to splice, a pipe carries bytes in a buffer instead, and the pool gives out no more pipes.
+//! A pipe is filled only when it is empty. So a task waits only for sockets, never for a pipe. If the
+//! kernel refuses to splice, the current pipe carries its bytes in a buffer instead, and the pool returns
+//! no more pipes.
 
 mod pool;
 mod pipe;

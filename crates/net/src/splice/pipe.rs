@@ -1,4 +1,4 @@
-//! A pipe that holds bytes on their way from one socket to another.
+//! Pipe that holds bytes on the way from one socket to another.
 
 use std::fmt;
 use std::io;
@@ -11,29 +11,31 @@ use super::pool::{PIPE_BYTES, PipeEnds};
 use crate::buffers::PooledBuffer;
 use crate::thread_state::ThreadState;
 
-/// A pipe from the pool of this thread, and the number of bytes in it. Dropping an empty pipe returns it to
-/// the pool. Dropping any other pipe closes it and loses its bytes.
+/// A pipe from the pool of this thread. Dropping an empty pipe returns it to the pool. Dropping a pipe that
+/// contains bytes closes the pipe and discards the bytes.
 ///
-/// Each thread has a limited number of pipes. A connection that gets none uses a buffer.
+/// Each thread has a limited number of pipes. If no pipe is free, connections use buffers instead.
 pub struct Pipe {
-    /// The two ends. `None` only while the pipe is dropped.
+    /// The descriptors of the pipe. `None` only while the pipe is dropped.
     ends: Option<PipeEnds>,
-    /// Number of bytes in the kernel's pipe.
+    /// Number of bytes in the pipe of the kernel.
     piped: usize,
-    /// Bytes that could not be spliced. They come before the bytes in the pipe.
+    /// Buffer for bytes that cannot be spliced. The bytes in this buffer precede the bytes in the pipe of
+    /// the kernel.
     copied: PooledBuffer,
-    /// Number of copied bytes that are already written.
+    /// Number of bytes in `copied` that are already written.
     copied_written: usize,
 }
 
 impl Pipe {
-    /// Returns an empty pipe. Returns `None` if too many are in use, or if the kernel has refused to splice.
+    /// Returns an empty pipe. Returns `None` if too many pipes are in use, or if the kernel has refused to
+    /// splice or to open a large pipe.
     pub fn take() -> Option<Self> {
         let ends = ThreadState::with(|thread| thread.pipes.borrow_mut().take())?;
         Some(Self { ends: Some(ends), piped: 0, copied: PooledBuffer::default(), copied_written: 0 })
     }
 
-    /// Returns the number of bytes in the pipe.
+    /// Returns the number of bytes in the pipe, including copied bytes.
     pub fn len(&self) -> usize {
         self.piped + self.copied_left().len()
     }
@@ -43,7 +45,8 @@ impl Pipe {
         self.len() == 0
     }
 
-    /// Moves at most `length` received bytes from `socket` into the pipe. The pipe must be empty.
+    /// Moves at most `length` received bytes from `socket` into the pipe, which must be empty. Returns the
+    /// number of bytes.
     pub(crate) fn splice_from(&mut self, socket: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
         let Some(PipeEnds { writer, .. }) = &self.ends else { return Ok(0) };
         let length = length.min(PIPE_BYTES);
@@ -52,7 +55,7 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Moves as many bytes from the pipe to `socket` as the socket takes.
+    /// Moves as many bytes from the pipe to `socket` as the socket accepts. Returns the number of bytes.
     pub(crate) fn splice_to(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let Some(PipeEnds { reader, .. }) = &self.ends else { return Ok(0) };
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
@@ -61,12 +64,12 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Returns `true` if the pipe holds copied bytes, which need an ordinary write.
+    /// Returns `true` if `copied` contains unwritten bytes, which need an ordinary write.
     pub(crate) fn has_copied(&self) -> bool {
         !self.copied_left().is_empty()
     }
 
-    /// Counts copied bytes as written.
+    /// Counts `written` of the copied bytes as written.
     pub(crate) fn advance_copied(&mut self, written: usize) {
         self.copied_written += written;
         if !self.has_copied() {
@@ -74,10 +77,11 @@ impl Pipe {
         }
     }
 
-    /// Removes some bytes from the pipe and returns them, for code that must read them. The result is empty
-    /// if the pipe is empty.
+    /// Removes some bytes from the pipe and returns them, for callers that must read the bytes. The result
+    /// is empty if the pipe is empty.
     ///
     /// # Errors
+    ///
     /// Reading from the pipe failed.
     pub fn take_bytes(&mut self) -> io::Result<PooledBuffer> {
         if !self.has_copied() {
@@ -88,7 +92,7 @@ impl Pipe {
         Ok(bytes)
     }
 
-    /// Copies some bytes out of the kernel's pipe.
+    /// Copies some bytes from the pipe of the kernel into `copied`.
     pub(crate) fn copy_out(&mut self) -> io::Result<()> {
         let Some(PipeEnds { reader, .. }) = &self.ends else { return Ok(()) };
         let mut copied = PooledBuffer::take();
@@ -100,7 +104,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Moves the bytes of the pipe into a socket, from which splicing fails.
+    /// Replaces the read end of the pipe with a socket that returns the same bytes, so that splicing fails.
     #[cfg(test)]
     pub(super) fn put_a_socket_before_its_reader(&mut self) {
         let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -111,7 +115,7 @@ impl Pipe {
         *reader = socket.into();
     }
 
-    /// Replaces the buffer of bytes that could not be spliced.
+    /// Replaces the buffer of copied bytes.
     pub(crate) fn set_copied(&mut self, copied: PooledBuffer) {
         self.copied = copied;
         self.copied_written = 0;
@@ -127,7 +131,7 @@ impl Drop for Pipe {
     fn drop(&mut self) {
         if let Some(ends) = self.ends.take() {
             let is_empty = self.piped == 0;
-            // While the thread ends, the pool no longer exists and the pipe is closed.
+            // While the thread ends, the pool no longer exists, so the pipe is closed instead.
             ThreadState::try_with(|thread| thread.pipes.borrow_mut().give_back(ends, is_empty));
         }
     }
@@ -139,5 +143,5 @@ impl fmt::Debug for Pipe {
     }
 }
 
-/// Number of bytes copied at a time if splicing fails: the largest buffer that the pool keeps.
+/// Number of bytes copied at a time if splicing fails. The buffer pool keeps buffers of up to this size.
 pub(crate) const COPY_BYTES: usize = 64 << 10;

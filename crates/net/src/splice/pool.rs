@@ -1,32 +1,32 @@
-//! The pool of pipes of a thread.
+//! Pool of pipes of a thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
-/// The two ends of a pipe.
+/// The two descriptors of a pipe.
 #[derive(Debug)]
 pub(super) struct PipeEnds {
     pub(super) reader: OwnedFd,
     pub(super) writer: OwnedFd,
 }
 
-/// Opens a pipe of the preferred size or of half that size. Returns `None` if the pipe would be smaller. The
-/// kernel limits pipe memory for each user (`pipe-user-pages-soft`) and above the limit, new pipes are small.
-/// At 64 KiB, a pipe costs more than a buffer.
+/// Opens a pipe of `PIPE_BYTES` or half that size. Returns `None` if the kernel allows only a smaller pipe.
+/// The kernel limits the pipe memory of each user (`pipe-user-pages-soft`), and beyond that limit new pipes
+/// are small. A pipe of 64 KiB is slower than a buffer.
 fn open() -> io::Result<Option<PipeEnds>> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let sized = [PIPE_BYTES, PIPE_BYTES / 2].iter().any(|bytes| fcntl_setpipe_size(&writer, *bytes).is_ok());
     Ok(sized.then_some(PipeEnds { reader, writer }))
 }
 
-/// The pipes of one thread.
+/// Pool of the pipes of one thread.
 #[derive(Debug)]
 pub(crate) struct PipePool {
     free: Vec<PipeEnds>,
     in_use: usize,
-    /// Number of requests to skip before a new pipe is tried again.
+    /// Number of calls of `open` until the next attempt to open a pipe.
     pause: u32,
     is_refused: bool,
 }
@@ -36,8 +36,8 @@ impl PipePool {
         Self { free: Vec::new(), in_use: 0, pause: 0, is_refused: false }
     }
 
-    /// Returns the ends of an empty pipe. Returns `None` if too many are in use, or if the kernel refuses
-    /// large pipes.
+    /// Returns an empty pipe. Returns `None` if too many pipes are in use, or if the kernel refuses to
+    /// splice or to open a large pipe.
     pub(super) fn take(&mut self) -> Option<PipeEnds> {
         if self.is_refused || self.in_use >= PIPES_MAX {
             return None;
@@ -47,7 +47,7 @@ impl PipePool {
         Some(ends)
     }
 
-    /// Takes a pipe back. A pipe that is not empty is closed.
+    /// Returns an empty pipe to the pool. Closes the pipe if it is not empty or if the pool is full.
     pub(super) fn give_back(&mut self, ends: PipeEnds, is_empty: bool) {
         self.in_use = self.in_use.saturating_sub(1);
         if is_empty && self.free.len() < PIPES_KEPT {
@@ -55,14 +55,14 @@ impl PipePool {
         }
     }
 
-    /// Disables the pool, because the kernel does not splice.
+    /// Disables the pool after the kernel has refused to splice.
     pub(crate) fn refuse(&mut self) {
         self.is_refused = true;
         self.free.clear();
     }
 
-    /// Opens a new pipe. After the kernel refused one, the next `PAUSE` calls return `None` without a system
-    /// call.
+    /// Opens a new pipe. After the kernel has refused a pipe, about `PAUSE` calls return `None` without a
+    /// system call.
     fn open(&mut self) -> Option<PipeEnds> {
         self.pause = self.pause.saturating_sub(1);
         if self.pause > 0 {
@@ -76,17 +76,18 @@ impl PipePool {
     }
 }
 
-/// Size of a pipe, and maximum number of bytes moved at a time. A smaller size is slower. A larger size lets
-/// slow clients hold more memory.
+/// Size of a pipe in bytes, which is also the maximum number of bytes moved at a time. A smaller pipe is
+/// slower. With larger pipes, slow clients would hold more memory.
 pub(super) const PIPE_BYTES: usize = 512 << 10;
 
-/// Maximum number of pipes in use by a thread: clients that stop reading can hold 128 descriptors and 32 MiB.
+/// Maximum number of pipes in use by a thread. Clients that stop reading can hold at most 128 descriptors
+/// and 32 MiB of each thread.
 pub(super) const PIPES_MAX: usize = 64;
 
-/// Maximum number of pipes that the pool keeps.
+/// Maximum number of free pipes in the pool.
 pub(super) const PIPES_KEPT: usize = 32;
 
-/// Number of requests for a pipe that are skipped after the kernel refused one.
+/// After the kernel has refused a pipe, the pool tries to open a pipe again after this number of calls.
 const PAUSE: u32 = 1000;
 
 #[cfg(test)]
@@ -96,8 +97,8 @@ pub(super) mod faults {
     use super::PipeEnds;
     use crate::thread_state::ThreadState;
 
-    /// Makes the next pipe a pair of sockets. Splicing to it fails, because the kernel requires a pipe on one
-    /// side.
+    /// Makes the next pipe a pair of sockets. Splicing between sockets fails, because the kernel requires a
+    /// pipe on one side.
     pub(in super::super) fn put_sockets_instead_of_a_pipe() {
         let (reader, writer) = UnixStream::pair().unwrap();
         let ends = PipeEnds { reader: reader.into(), writer: writer.into() };

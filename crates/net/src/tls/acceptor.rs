@@ -1,4 +1,4 @@
-//! The TLS settings and certificates of a listener.
+//! TLS settings and certificates of a listener.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,49 +25,52 @@ use super::session::Session;
 use super::staples::{FileStaple, Staples};
 use super::verifier::provider;
 
-/// The TLS settings of a listener.
+/// TLS settings of a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsAcceptorConfig {
-    /// The certificates, at least one. A client gets the certificate for the name that it requests, else a
+    /// One or more certificates. A client gets the certificate with the requested host name, else a
     /// matching wildcard certificate, else the first certificate.
     pub certificates: Vec<CertificateFiles>,
-    /// The chain files that may still be missing, because an ACME server will issue them. While all
-    /// certificates are missing, handshakes fail with an alert (`access_denied`). The default is empty.
+    /// Paths of chain files that may be missing at first, because an ACME server will issue these
+    /// certificates. While all certificates are missing, handshakes fail with the alert `access_denied`.
+    /// The default is an empty list.
     pub awaited: Vec<PathBuf>,
-    /// The lower-case names of the missing certificates. They are [matched](TlsAcceptor::match_of) before the
-    /// certificates exist. The default is empty.
+    /// Host names of the certificates in `awaited`, in lower case. [`match_of`](TlsAcceptor::match_of)
+    /// finds these names even before the certificates exist. The default is an empty list.
     pub awaited_names: Vec<String>,
-    /// The certificates for ACME servers that validate names. The default is `None`.
+    /// The certificates for ACME servers that validate host names. The default is `None`.
     pub challenges: Option<TlsAlpnChallenges>,
-    /// The lowest TLS version. The default is 1.2.
+    /// The lowest accepted TLS version. The default is 1.2.
     pub min_version: TlsVersion,
-    /// The supported protocols, in order of preference (ALPN). The default is `http/1.1`. A client that
-    /// offers only other protocols is rejected. A client without ALPN is accepted.
+    /// The supported protocols (ALPN), in order of preference. The default is `http/1.1`. The server
+    /// rejects clients that offer only other protocols, and accepts clients without ALPN.
     pub alpn: Vec<Vec<u8>>,
-    /// `true` if clients get tickets to resume sessions. The ticket keys are replaced every six hours and
-    /// live for twelve. If `false`, the server stores sessions, up to [`sessions_max`](Self::sessions_max).
-    /// The default is `true`.
+    /// `true` if clients get tickets with which they can resume sessions. The server replaces the ticket
+    /// keys every six hours, and accepts tickets with the previous key for six more hours. If `false`, the
+    /// server stores up to [`sessions_max`](Self::sessions_max) sessions in memory instead. The default is
+    /// `true`.
     pub tickets: bool,
-    /// Maximum number of stored sessions for clients without tickets. The default is 10 000; 0 stores none. A
-    /// full cache evicts the oldest session.
+    /// Maximum number of sessions in memory, for clients without tickets. A full cache evicts the oldest
+    /// session. With 0, the server stores no sessions. The default is 10 000.
     pub sessions_max: usize,
-    /// The setting for client certificates. The default is `Off`.
+    /// Rule for client certificates. The default is `Off`.
     pub client_authentication: ClientAuthentication,
 }
 
-/// The setting for client certificates, with the PEM files of the trusted root certificates.
+/// Rule for client certificates. The paths name PEM files with the trusted root certificates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum ClientAuthentication {
-    /// Does not request a client certificate.
+    /// The server does not request client certificates.
     #[default]
     Off,
-    /// Accepts clients without a certificate. An invalid certificate fails the handshake.
+    /// The server requests a client certificate, but accepts clients without a certificate. The handshake
+    /// fails if a client certificate is invalid.
     Optional(Vec<PathBuf>),
-    /// Requires a valid client certificate.
+    /// The server requires a valid client certificate.
     Required(Vec<PathBuf>),
 }
 
-/// Performs TLS for the clients of a listener. All workers share it.
+/// Accepts TLS connections for a listener. All workers share the acceptor.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -93,35 +96,35 @@ pub enum ClientAuthentication {
 pub struct TlsAcceptor {
     config: TlsAcceptorConfig,
     live: ArcSwap<Live>,
-    /// The OCSP responses, by certificate. Locked while the loaded state is replaced.
+    /// The OCSP responses, by certificate. Code that replaces `live` must hold this lock.
     staples: Mutex<Staples>,
 }
 
-/// The state that was loaded from the files.
+/// State that was loaded from the files.
 #[derive(Clone)]
 pub(super) struct Live {
     server: Arc<ServerConfig>,
     names: Arc<CertificatesByName>,
     sessions: Sessions,
-    /// The state of the files before they were read.
+    /// Attributes of the files before they were read, for the detection of changes.
     stamps: Stamps,
     pub(super) certificates: Vec<(PathBuf, Loaded)>,
-    /// The errors of files for which the previous certificates stay in use.
+    /// Errors of the certificates for which the previous version stays in use.
     problems: Vec<CertificateError>,
 }
 
-/// A certificate that the listener presents to clients.
+/// A certificate that a listener presents to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServedCertificate {
     /// The path of the chain file.
     pub path: PathBuf,
     /// The contents of the certificate.
     pub contents: CertificateContents,
-    /// The OCSP response from a file, if there is one.
+    /// The OCSP response from a file, if any.
     pub ocsp: Option<FileStaple>,
 }
 
-/// The state for session resumption.
+/// State for session resumption.
 #[derive(Clone)]
 struct Sessions {
     tickets: Option<Arc<dyn ProducesTickets>>,
@@ -129,7 +132,7 @@ struct Sessions {
 }
 
 impl TlsAcceptorConfig {
-    /// Returns the default settings with these certificates.
+    /// Returns the default settings with the certificates `certificates`.
     pub fn new(certificates: Vec<CertificateFiles>) -> Self {
         Self {
             certificates,
@@ -144,7 +147,7 @@ impl TlsAcceptorConfig {
         }
     }
 
-    /// Returns the supported protocols. They include the ACME protocol if challenges are set.
+    /// Returns the supported ALPN protocols, including [`ALPN_ACME`] if `challenges` is set.
     fn alpn_protocols(&self) -> Vec<Vec<u8>> {
         let of_acme = self.challenges.as_ref().map(|_| ALPN_ACME.to_vec());
         self.alpn.iter().cloned().chain(of_acme).collect()
@@ -181,27 +184,30 @@ impl ClientAuthentication {
 }
 
 impl TlsAcceptor {
-    /// Reads the files.
+    /// Reads the certificate files and creates an acceptor.
     ///
     /// # Errors
+    ///
     /// A file cannot be read or used.
     pub fn load(config: TlsAcceptorConfig) -> Result<Self, CertificateError> {
         let live = Live::load(&config, None, &Staples::default())?;
         Ok(Self { config, live: ArcSwap::from_pointee(live), staples: Mutex::default() })
     }
 
-    /// Reads the files again if they have changed. Returns `true` if the acceptor now uses changed files for
-    /// new handshakes. If a certificate cannot be read or used, its previous version stays in use,
-    /// independent of the other certificates. The error is then listed in [`problems`](Self::problems) until
-    /// the certificate is usable again.
+    /// Reloads the files if they have changed. Returns `true` if the state of the acceptor has changed. If
+    /// a certificate cannot be read or used, its previous version stays in use, and the other certificates
+    /// are reloaded. [`problems`](Self::problems) then returns the error until the certificate is usable
+    /// again.
     ///
     /// # Errors
-    /// Another file than a certificate cannot be read or used. The acceptor does not change then.
+    ///
+    /// A file with root certificates cannot be read or used. The acceptor then does not change.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let staples = self.staples();
         let before = self.live.load_full();
         let are_same = before.stamps.again() == before.stamps;
-        // A file that could not be read may become readable without a change of its stamp.
+        // Retries files with errors even if their attributes are the same: a file may become readable
+        // without a change of its attributes.
         if are_same && before.problems.is_empty() {
             return Ok(false);
         }
@@ -213,12 +219,12 @@ impl TlsAcceptor {
         Ok(true)
     }
 
-    /// Returns the errors of certificates for which the previous version stays in use.
+    /// Returns the errors of the certificates for which the previous version stays in use.
     pub fn problems(&self) -> Vec<CertificateError> {
         self.live.load().problems.clone()
     }
 
-    /// Sends `staples` with the current certificates from now on.
+    /// Sends the OCSP responses in `staples` with the current certificates from now on.
     fn give(&self, staples: &Staples) {
         let live = self.live.load();
         let mut server = ServerConfig::clone(&live.server);
@@ -227,7 +233,7 @@ impl TlsAcceptor {
         self.live.store(Arc::new(Live { server: Arc::new(server), names, ..Live::clone(&live) }));
     }
 
-    /// Returns the certificates that are not valid at `now`.
+    /// Returns an error for each certificate that is not valid at `now`.
     pub fn invalid_at(&self, now: SystemTime) -> Vec<CertificateError> {
         let live = self.live.load();
         let invalid =
@@ -235,7 +241,7 @@ impl TlsAcceptor {
         live.certificates.iter().filter_map(invalid).collect()
     }
 
-    /// Returns the certificates that the listener presents, as last read.
+    /// Returns the certificates that the listener presents to clients.
     pub fn served(&self) -> Vec<ServedCertificate> {
         let live = self.live.load();
         let served = |(path, loaded): &(PathBuf, Loaded)| ServedCertificate {
@@ -246,29 +252,29 @@ impl TlsAcceptor {
         live.certificates.iter().map(served).collect()
     }
 
-    /// Returns the kind of match of a present or expected certificate for this host name. `name` is in lower
-    /// case.
+    /// Returns the kind of match between the host name `name` and the certificates, including certificates
+    /// that are still to be issued. `name` must be in lower case.
     pub fn match_of(&self, name: &str) -> Option<NameMatch> {
         let is_awaited = self.config.awaited_names.iter().any(|awaited| awaited == name);
         self.live.load().names.match_of(name).max(is_awaited.then_some(NameMatch::Exact))
     }
 
-    /// Sends `response` to clients together with `certificate`, unless a file provides a response. `response`
-    /// is an OCSP response of the issuer, in DER; `certificate` is in DER too. `None` removes the response.
+    /// Sends `response`, an OCSP response, to clients together with `certificate`. A response from a file
+    /// has priority. `certificate` and `response` are in DER. `None` removes the response.
     pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
         let mut staples = self.staples();
         if !staples.set_fetched(certificate, response) {
             return;
         }
         let live = self.live.load();
-        // Removes the responses for replaced certificates.
+        // Removes the responses for certificates that are no longer in use.
         staples.retain(|certificate| live.certificates.iter().any(|(_, loaded)| loaded.is_of(certificate)));
         self.give(&staples);
     }
 
-    /// Stops sending these [responses from files](FileStaple) to clients, and sends all other responses
-    /// again. Each response comes with its certificate, in DER. The caller has found the responses to be
-    /// invalid.
+    /// Stops sending the OCSP responses in `responses`, which were [read from files](FileStaple) and which
+    /// the caller has found to be invalid. Each entry is a certificate and its response, both in DER.
+    /// Responses from files that are not in `responses` are sent again.
     pub fn withhold(&self, responses: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
         let mut staples = self.staples();
         if staples.set_withheld(responses.into_iter().collect()) {
@@ -276,7 +282,7 @@ impl TlsAcceptor {
         }
     }
 
-    /// Returns the OCSP response that was fetched for the certificate in this file, if any.
+    /// Returns the fetched OCSP response for the certificate in the file `chain`, if any.
     pub fn stapled(&self, chain: &Path) -> Option<Vec<u8>> {
         let staples = self.staples();
         let live = self.live.load();
@@ -298,7 +304,7 @@ impl TlsAcceptor {
         &self.config
     }
 
-    /// Returns the TLS state of a new connection.
+    /// Creates the TLS state of a new connection.
     pub(super) fn session(&self) -> Result<Session, Error> {
         let server = UnbufferedServerConnection::new(self.live.load().server.clone())?;
         Ok(Session::Server(Box::new(server)))
@@ -306,7 +312,8 @@ impl TlsAcceptor {
 }
 
 impl Live {
-    /// Reads the files. Keeps the sessions of the previous state unless clients show certificates.
+    /// Reads the files. Keeps the stored sessions of the previous state, `before`, if the server does not
+    /// request client certificates.
     fn load(
         config: &TlsAcceptorConfig,
         before: Option<&Self>,
@@ -332,8 +339,8 @@ impl Live {
         };
         let names = Arc::new(by_name(config, &certificates, staples));
         let mut server = builder.with_cert_resolver(names.clone());
-        // The new roots may reject a client that the old roots accepted. A resumed session would skip that
-        // check.
+        // Discards sessions if the server requests client certificates. The new roots may reject a
+        // certificate that the old roots accepted, but a resumed session would skip the check.
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
         let sessions = match kept {
             Some(before) => before.sessions.clone(),
@@ -359,7 +366,8 @@ impl Sessions {
     }
 }
 
-/// Maps names to `certificates`, with their OCSP responses.
+/// Returns a table of `certificates` by host name. The table contains each certificate together with its
+/// OCSP response.
 fn by_name(
     config: &TlsAcceptorConfig,
     certificates: &[(PathBuf, Loaded)],
@@ -369,8 +377,9 @@ fn by_name(
     CertificatesByName::new(named, config.challenges.clone())
 }
 
-/// Returns the previous version of a certificate that cannot be used now, and records `error`. Returns `None`
-/// for a certificate that is still to be issued.
+/// Returns the previous version of a certificate whose files cannot be used, and adds `error` to
+/// `problems`. Without a previous version, returns `None` if the certificate is still to be issued, and
+/// `error` otherwise.
 fn kept_of(
     before: Option<&Live>,
     config: &TlsAcceptorConfig,
@@ -390,13 +399,13 @@ fn kept_of(
     Ok(kept)
 }
 
-/// Returns the error for a TLS configuration that rustls rejects although each file is valid.
+/// Returns the error for settings that rustls rejects although each file is valid.
 fn refused(config: &TlsAcceptorConfig, error: &Error) -> CertificateError {
     let path = config.paths().next().unwrap_or_else(|| Path::new(""));
     problem(path, CertificateProblem::Refused(error.to_string()))
 }
 
-/// Returns the versions from `min` on.
+/// Returns the supported TLS versions, starting at `min`.
 pub(super) fn versions(min: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
     match min {
         TlsVersion::Tls12 => &VERSIONS,
@@ -406,7 +415,7 @@ pub(super) fn versions(min: TlsVersion) -> &'static [&'static SupportedProtocolV
 
 static VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
 
-/// Acceptors with the same settings are equal.
+/// Two acceptors are equal if their settings are equal.
 impl PartialEq for TlsAcceptor {
     fn eq(&self, other: &Self) -> bool {
         self.config == other.config

@@ -1,4 +1,4 @@
-//! Certificates and keys from files.
+//! Reads certificates and keys from files.
 
 use std::fmt;
 use std::fs::{self, metadata};
@@ -16,28 +16,28 @@ use rustls::{Error, InconsistentKeys, RootCertStore};
 use super::identity::{Contents, Validity};
 use super::verifier::provider;
 
-/// The files of a certificate and its key.
+/// Paths of the files of a certificate and its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFiles {
-    /// The certificate and its intermediate certificates, in PEM. The certificate comes first.
+    /// The certificate, followed by its intermediate certificates, in PEM.
     pub chain: PathBuf,
     /// The private key, in PEM.
     pub key: PathBuf,
-    /// The OCSP response for clients, in DER. The loader does not check it: see
-    /// [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
+    /// The OCSP response for clients, in DER. [`TlsAcceptor`](super::TlsAcceptor) does not check the
+    /// response. The caller must check it: see [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
     pub ocsp: Option<PathBuf>,
 }
 
-/// A problem with a file.
+/// Error: a certificate or key file has a problem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateError {
     /// The path of the file.
     pub path: PathBuf,
-    /// The problem.
+    /// The problem of the file.
     pub problem: CertificateProblem,
 }
 
-/// A problem with a certificate or a key.
+/// Problem with a certificate or a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CertificateProblem {
@@ -45,9 +45,9 @@ pub enum CertificateProblem {
     Expired,
     /// A certificate cannot be parsed.
     InvalidCertificate,
-    /// The key is invalid, or of an unsupported kind.
+    /// The key is invalid, or its type is not supported.
     InvalidKey,
-    /// The file is not in PEM.
+    /// The file is not valid PEM.
     InvalidPem,
     /// The key belongs to another certificate.
     KeyOfAnother,
@@ -57,27 +57,27 @@ pub enum CertificateProblem {
     NoKey,
     /// The certificate is not valid yet.
     NotYetValid,
-    /// The TLS library rejects the certificate or the settings. The payload is the reason.
+    /// The TLS library rejects the certificate or the TLS settings. Contains the reason.
     Refused(String),
-    /// The file cannot be read. The payload is the reason.
+    /// The file cannot be read. Contains the reason.
     Unreadable(String),
-    /// The certificate has this version of X.509 instead of 3. Only version 3 has extensions, which hold the
-    /// host names.
+    /// The certificate has an X.509 version other than 3. Contains the version. Only version 3 has
+    /// extensions, which contain the host names.
     UnsupportedVersion(u8),
 }
 
-/// The contents of a certificate with its key.
+/// Contents of a certificate file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateContents {
-    /// The names in the certificate, of hosts and others, as text.
+    /// The subject alternative names of the certificate, as text: host names and other names.
     pub names: Vec<String>,
     /// The period in which the certificate is valid.
     pub validity: Validity,
-    /// The certificate and its intermediate certificates, in DER. The certificate comes first.
+    /// The certificate, followed by its intermediate certificates, in DER.
     pub chain: Vec<Vec<u8>>,
 }
 
-/// A certificate that is ready for use.
+/// A certificate and its key, ready for use in rustls.
 #[derive(Clone)]
 pub(super) struct Loaded {
     pub(super) certified: Arc<CertifiedKey>,
@@ -90,15 +90,15 @@ impl CertificateFiles {
         [Some(&self.chain), Some(&self.key), self.ocsp.as_ref()].into_iter().flatten().map(|path| &**path)
     }
 
-    /// Returns the contents of the files.
+    /// Reads the files and returns their contents.
     ///
     /// # Errors
+    ///
     /// A file cannot be read or used.
     pub fn contents(&self) -> Result<CertificateContents, CertificateError> {
         self.load(&provider()).map(|loaded| loaded.contents())
     }
 
-    /// Reads the files.
     pub(super) fn load(&self, provider: &CryptoProvider) -> Result<Loaded, CertificateError> {
         let chain = read_certificates(&self.chain)?;
         let contents = chain.first().and_then(|certificate| Contents::read(certificate));
@@ -125,7 +125,7 @@ impl CertificateFiles {
 }
 
 impl Loaded {
-    /// Returns `true` if `certificate`, in DER, is this certificate.
+    /// Returns `true` if this certificate is equal to `certificate`, which is in DER.
     pub(super) fn is_of(&self, certificate: &[u8]) -> bool {
         self.certified.cert.first().is_some_and(|own| own.as_ref() == certificate)
     }
@@ -137,7 +137,8 @@ impl Loaded {
 }
 
 impl Validity {
-    /// Returns the problem at `now`, if there is one.
+    /// Returns the problem of a certificate that is not valid at `now`. Returns `None` if the certificate
+    /// is valid.
     pub fn problem_at(&self, now: SystemTime) -> Option<CertificateProblem> {
         match () {
             () if now > self.not_after => Some(CertificateProblem::Expired),
@@ -147,7 +148,7 @@ impl Validity {
     }
 }
 
-/// Reads the certificates in `path`, at least one.
+/// Reads the certificates in the file `path`. A file without certificates is an error.
 pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let pem = fs::read(path).map_err(|error| unreadable(path, &error))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
@@ -166,7 +167,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
     })
 }
 
-/// Reads the trusted root certificates in the files at `paths`.
+/// Reads the trusted root certificates in the files `paths`.
 pub(super) fn read_roots(paths: &[PathBuf]) -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();
     for path in paths {
@@ -185,7 +186,7 @@ pub(super) fn problem(path: &Path, problem: CertificateProblem) -> CertificateEr
     CertificateError { path: path.to_owned(), problem }
 }
 
-/// Returns the problem of a certificate that the TLS library does not accept.
+/// Returns the error for a certificate that the TLS library rejects for `reason`.
 fn refused_certificate(path: &Path, reason: &rustls::CertificateError) -> CertificateError {
     match reason {
         rustls::CertificateError::BadEncoding => problem(path, CertificateProblem::InvalidCertificate),
@@ -198,7 +199,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> CertificateError {
 }
 
 impl CertificateError {
-    /// Returns a hint for the operator.
+    /// Returns a hint that tells the operator how to fix the problem.
     pub const fn hint(&self) -> &'static str {
         match self.problem {
             CertificateProblem::Expired => {
@@ -220,7 +221,7 @@ impl CertificateError {
                 "the file must have a `-----BEGIN PRIVATE KEY-----` block without a password"
             }
             CertificateProblem::NotYetValid => "check the clock of this machine",
-            CertificateProblem::Refused(_) => "check that the file is meant for this purpose",
+            CertificateProblem::Refused(_) => "check that this is the right file for this setting",
             CertificateProblem::Unreadable(_) => "check the path, and that this user may read the file",
             CertificateProblem::UnsupportedVersion(_) => {
                 "issue the certificate again with extensions: `openssl x509 -req` writes version 3 with `-extfile FILE`, \
@@ -258,14 +259,14 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// Version of X.509 (RFC 5280 §4.1.2.1).
+/// The supported version of X.509 (RFC 5280 §4.1.2.1).
 const X509_VERSION: u8 = 3;
 
-/// The state of files, for the detection of changes.
+/// Attributes of several files, for the detection of changes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
 
-/// The attributes that change with a file.
+/// Attributes of a file. At least one attribute differs after the file has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -275,12 +276,12 @@ struct Stamp {
 }
 
 impl Stamps {
-    /// Returns the current state of the files at `paths`.
+    /// Returns the current attributes of the files `paths`.
     pub(super) fn of<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Self {
         Self(paths.into_iter().map(|path| (path.to_owned(), Stamp::of(path))).collect())
     }
 
-    /// Returns the current state of the same files.
+    /// Returns the current attributes of the files in `self`.
     pub(super) fn again(&self) -> Self {
         Self::of(self.0.iter().map(|(path, _)| &**path))
     }

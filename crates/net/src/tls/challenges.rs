@@ -1,5 +1,5 @@
-//! Certificates that prove the control of a name to an ACME server (RFC 8737). Only clients that offer
-//! nothing but the validation protocol get them.
+//! Certificates that prove the control of a host name to an ACME server (RFC 8737). Only clients whose
+//! single ALPN protocol is `acme-tls/1` get these certificates.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,32 +11,34 @@ use rustls::sign::CertifiedKey;
 
 use super::verifier::provider;
 
-/// The protocol with which ACME servers validate a name. It carries no data (RFC 8737 §6.2).
+/// ALPN protocol with which ACME servers validate a host name. Connections with this protocol carry no data
+/// (RFC 8737 §6.2).
 pub const ALPN_ACME: &[u8] = b"acme-tls/1";
 
-/// The challenge certificates that an ACME server gets when it validates a name. Clones share their state, so
-/// that all listeners can present them.
+/// The challenge certificates that ACME servers get when they validate host names. Clones share the
+/// certificates, so that all listeners can present them.
 #[derive(Clone, Default)]
 pub struct TlsAlpnChallenges(Arc<RwLock<ByName>>);
 
-/// Certificates by lower-case name.
+/// Certificates by host name, in lower case.
 type ByName = HashMap<Box<str>, Arc<CertifiedKey>>;
 
-/// The error for an invalid private key.
+/// Error: the private key of a challenge certificate is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnusableChallenge;
 
 impl TlsAlpnChallenges {
-    /// Presents `certificate` to ACME servers that validate `name`. Replaces an earlier certificate for this
-    /// name. `certificate` is in DER, and `key` is its private key in PKCS#8.
+    /// Presents `certificate` to ACME servers that validate `name`, in place of an earlier certificate for
+    /// this name. `certificate` is in DER. `key` is its private key in PKCS#8.
     ///
     /// # Errors
-    /// The key is invalid.
+    ///
+    /// The private key is invalid.
     pub fn show(&self, name: &str, certificate: Vec<u8>, key: Vec<u8>) -> Result<(), UnusableChallenge> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         let key = provider().key_provider.load_private_key(key).map_err(|_| UnusableChallenge)?;
-        // Does not use `from_der`, which parses the certificate: webpki does not know the critical extension
-        // that this certificate must have.
+        // Does not use `from_der`, which parses the certificate with webpki. webpki rejects the
+        // certificate, because it does not know the required critical extension.
         let certified = CertifiedKey::new(vec![CertificateDer::from(certificate)], key);
         let mut by_name = self.0.write().unwrap_or_else(PoisonError::into_inner);
         by_name.insert(name.to_ascii_lowercase().into(), Arc::new(certified));
@@ -54,12 +56,13 @@ impl TlsAlpnChallenges {
     }
 }
 
-/// Returns `true` if `hello` is from an ACME server that validates a name: it offers only that protocol.
+/// Returns `true` if `hello` is from an ACME server that validates a host name. Such a server offers only
+/// the protocol [`ALPN_ACME`].
 pub(super) fn is_validation(hello: &ClientHello<'_>) -> bool {
     hello.alpn().is_some_and(|mut offers| offers.next() == Some(ALPN_ACME) && offers.next().is_none())
 }
 
-/// Clones that share their state are equal.
+/// Two values are equal if they share their certificates.
 impl PartialEq for TlsAlpnChallenges {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,4 +1,4 @@
-//! The first message of a TLS client, read before the handshake.
+//! Reads the first message of a TLS client (`ClientHello`) before the handshake.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 use crate::worker::ConnectionGuard;
 
-/// The requests in the client's first message.
+/// The server name and the protocols that a client requests in its first message.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ClientHello {
     /// The server name (SNI), in lower case.
@@ -20,13 +20,16 @@ pub struct ClientHello {
     pub alpn: Vec<Vec<u8>>,
 }
 
-/// Reads the first message of a TLS client, within `within`. Also returns all bytes that were read: `early`,
-/// which the caller read before, and all bytes after it. The code that continues the handshake needs them.
+/// Reads the first message of a TLS client. `within` is the timeout. `early` contains the bytes that the
+/// caller has already read. Also returns all bytes that were read, including `early`, because the code that
+/// continues the handshake needs these bytes.
 ///
 /// # Errors
-/// The message is invalid or late, or the connection failed.
+///
+/// The message is invalid or late, or the connection has ended or failed.
 ///
 /// # Cancel safety
+///
 /// Dropping the future loses the bytes that were read.
 pub async fn read_client_hello<T: Transport>(
     transport: &mut T,
@@ -42,7 +45,8 @@ pub async fn read_client_hello<T: Transport>(
     Ok((hello, received))
 }
 
-/// Reads until the message is complete. `acceptor` has already got the first `fed` bytes.
+/// Reads bytes until the message is complete. `fed` is the number of bytes in `received` that were already
+/// passed to `acceptor`.
 fn poll_hello<T: Transport>(
     transport: &mut T,
     cx: &mut Context<'_>,
@@ -75,5 +79,5 @@ impl ClientHello {
     }
 }
 
-/// Number of bytes read at a time. Most messages are shorter, even with a post-quantum key.
+/// Number of bytes read at a time. Most first messages are shorter, even with a post-quantum key.
 const PIECE_BYTES: usize = 2 << 10;

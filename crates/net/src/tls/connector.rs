@@ -21,38 +21,40 @@ use super::verifier::{Unverified, classical_provider, provider};
 /// The TLS settings for connections to servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsConnectorConfig {
-    /// The trusted root certificates. The default is the trust store of the system.
+    /// The trusted root certificates. The default is the trust store of the operating system.
     pub roots: Roots,
-    /// `true` if server certificates are verified. The default is `true`. Without verification, anyone on the
-    /// network path can read and change all traffic.
+    /// `true` if server certificates are verified. The default is `true`. Without verification, an attacker
+    /// on the network path can read and change all traffic.
     pub verify: bool,
-    /// The certificate for servers that request one. The default is `None`.
+    /// The client certificate for servers that request a certificate. The default is `None`.
     pub client_certificate: Option<CertificateFiles>,
-    /// The offered protocols, in order of preference (ALPN). The default is `http/1.1`.
+    /// The offered protocols (ALPN), in order of preference. The default is `http/1.1`.
     pub alpn: Vec<Vec<u8>>,
     /// The lowest TLS version. The default is 1.2.
     pub min_version: TlsVersion,
     /// The highest TLS version. The default is 1.3.
     pub max_version: TlsVersion,
-    /// `true` if a post-quantum key exchange is offered first. The default is `true`.
+    /// `true` if the client prefers a post-quantum key exchange. If `false`, the client offers only
+    /// classical key exchanges. The default is `true`.
     pub post_quantum: bool,
-    /// `true` if connections resume earlier sessions, which saves both sides most of a handshake. The default
-    /// is `true`.
+    /// `true` if connections resume earlier sessions, which makes handshakes cheaper for the client and the
+    /// server. The default is `true`.
     pub resume: bool,
     /// Maximum number of stored tickets for each server. Each ticket resumes one TLS 1.3 connection. The
-    /// default is 8. Increase it if many connections to a server open at the same time.
+    /// default is 8. Increase this number if many connections to one server open at the same time.
     pub tickets_max: usize,
 }
 
-/// The trusted root certificates.
+/// Source of the trusted root certificates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Roots {
-    /// The trust store of the system. `SSL_CERT_FILE` and `SSL_CERT_DIR` replace it.
+    /// The trust store of the operating system, or the certificates in the locations that the environment
+    /// variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
     #[default]
     System,
-    /// The certificates in these PEM files.
+    /// Only the certificates in these PEM files.
     Files(Vec<PathBuf>),
-    /// The trust store of the system, and the certificates in these PEM files.
+    /// The trust store of the operating system, and the certificates in these PEM files.
     SystemAnd(Vec<PathBuf>),
 }
 
@@ -72,7 +74,7 @@ impl Default for TlsConnectorConfig {
     }
 }
 
-/// Connectors with the same settings are equal.
+/// Two connectors are equal if their settings are equal.
 impl PartialEq for TlsConnector {
     fn eq(&self, other: &Self) -> bool {
         self.config == other.config
@@ -81,7 +83,7 @@ impl PartialEq for TlsConnector {
 
 impl Eq for TlsConnector {}
 
-/// Performs TLS with servers, and stores sessions for resumption. All threads share it.
+/// Opens TLS connections to servers, and stores sessions for resumption. All threads share the connector.
 ///
 /// ```no_run
 /// use thruway_net::Stream;
@@ -99,25 +101,26 @@ pub struct TlsConnector {
     live: ArcSwap<Live>,
 }
 
-/// The state that was loaded from the files.
+/// State that was loaded from the files.
 struct Live {
     client: Arc<ClientConfig>,
     stamps: Stamps,
 }
 
-/// The name of a server as in its certificate: a host name or an IP address.
+/// Server name that the certificate of the server must contain: a host name or an IP address.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TlsServerName(ServerName<'static>);
 
-/// The error for text that is not a server name.
+/// Error: a text is not a server name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidServerName;
 
 impl TlsServerName {
-    /// Parses the name of a server: a host name or an IP address, with or without brackets.
+    /// Parses a server name: a host name, or an IP address with or without brackets.
     ///
     /// # Errors
-    /// The text is neither of them.
+    ///
+    /// The text is neither a host name nor an IP address.
     pub fn new(name: &str) -> Result<Self, InvalidServerName> {
         let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
         ServerName::try_from(name.to_owned()).map(Self).map_err(|_| InvalidServerName)
@@ -125,19 +128,22 @@ impl TlsServerName {
 }
 
 impl TlsConnector {
-    /// Reads the files.
+    /// Reads the certificate files and creates a connector.
     ///
     /// # Errors
+    ///
     /// A file cannot be read or used.
     pub fn load(config: TlsConnectorConfig) -> Result<Self, CertificateError> {
         let live = Live::load(&config)?;
         Ok(Self { config, live: ArcSwap::from_pointee(live) })
     }
 
-    /// Returns the shared connector with default settings. The first call creates it.
+    /// Returns the connector with the default settings, which all callers share. The first call creates the
+    /// connector.
     ///
     /// # Errors
-    /// The TLS library rejects the default settings, which does not happen.
+    ///
+    /// The TLS library rejects the default settings, which does not happen in practice.
     pub fn system() -> Result<Arc<Self>, CertificateError> {
         static SYSTEM: OnceLock<Arc<TlsConnector>> = OnceLock::new();
         if let Some(system) = SYSTEM.get() {
@@ -147,11 +153,12 @@ impl TlsConnector {
         Ok(SYSTEM.get_or_init(|| system).clone())
     }
 
-    /// Reads the files again if they have changed. Returns `true` if they have. New connections then use the
-    /// new files, and do not resume earlier sessions.
+    /// Reloads the files if they have changed. Returns `true` if the files were reloaded. New connections
+    /// then use the new files, and do not resume earlier sessions.
     ///
     /// # Errors
-    /// A file cannot be read or used. The connector does not change then.
+    ///
+    /// A file cannot be read or used. The connector then does not change.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let before = self.live.load_full();
         if before.stamps.again() == before.stamps {
@@ -166,8 +173,8 @@ impl TlsConnector {
         &self.config
     }
 
-    /// Returns the TLS state of a new connection. It offers `protocols` if given, and otherwise the protocols
-    /// of the settings.
+    /// Creates the TLS state of a new connection. The connection offers `protocols`, or the protocols in
+    /// the settings if `protocols` is `None`.
     pub(super) fn session(
         &self,
         server_name: &TlsServerName,
@@ -221,7 +228,7 @@ impl Live {
     }
 }
 
-/// Returns the versions from `min` to `max`. The result is empty if `max` is lower than `min`.
+/// Returns the TLS versions from `min` to `max`. The result is empty if `max` is lower than `min`.
 fn versions_up_to(min: TlsVersion, max: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
     match max {
         TlsVersion::Tls13 => versions(min),
@@ -241,7 +248,8 @@ fn roots(roots: &Roots) -> Result<Arc<RootCertStore>, CertificateError> {
     })
 }
 
-/// Returns the trust store of the system, read once. If it is empty, no server can be verified.
+/// Returns the trust store of the operating system, which is read only once. If the trust store is empty,
+/// all server certificates are rejected.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let read = || {
@@ -270,7 +278,7 @@ impl fmt::Display for TlsServerName {
 }
 
 impl InvalidServerName {
-    /// The hint for the operator: the valid forms.
+    /// Hint for the operator, which lists the valid forms of a server name.
     pub const HINT: &str = "write a host name as in the server's certificate, or an IP address";
 }
 

@@ -1,4 +1,4 @@
-//! Failures of TLS handshakes.
+//! Errors of TLS handshakes.
 
 use std::fmt;
 use std::io;
@@ -7,28 +7,30 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 use crate::buffers::PooledBuffer;
 
-/// The reason that a handshake failed.
+/// Reason why a TLS handshake failed.
 #[derive(Debug)]
 pub enum HandshakeError {
     /// The connection ended during the handshake.
     Ended,
     /// The connection failed.
     Io(io::Error),
-    /// The client sent HTTP without TLS. The payload holds the received bytes.
+    /// The client sent HTTP without TLS. Contains the received bytes.
     PlainHttp(PooledBuffer),
-    /// A TLS rule was broken, or the settings of the two sides are incompatible.
+    /// The TLS library reported an error. Either the peer sent an alert or an invalid certificate, or broke
+    /// a rule of TLS, or the settings of the two peers are incompatible.
     Refused(Error),
-    /// The handshake did not end in time, or not before the drain.
+    /// The handshake did not end within the timeout, or the server started to drain before the handshake
+    /// ended.
     TimedOut,
 }
 
-/// The kind of a TLS failure, for counters and logs.
+/// Kind of a TLS failure, for counters and logs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TlsFailure {
     /// The certificate has expired.
     CertificateExpired,
-    /// The certificate is for other names.
+    /// The certificate is for other host names.
     CertificateForOtherName,
     /// The certificate cannot be read, or cannot be used for this purpose.
     CertificateInvalid,
@@ -38,19 +40,19 @@ pub enum TlsFailure {
     CertificateUnknownIssuer,
     /// The connection ended during the handshake.
     Ended,
-    /// The two sides have no protocol, version or algorithm in common.
+    /// The two peers have no TLS version, algorithm or protocol (ALPN) in common.
     Incompatible,
-    /// The other side does not use TLS.
+    /// The peer does not use TLS.
     NotTls,
-    /// The other side broke a TLS rule.
+    /// The peer broke a rule of TLS.
     Protocol,
-    /// The other side refused with this alert.
+    /// The peer rejected the handshake. Contains the name of the alert from the peer.
     Refused(AlertName),
-    /// The handshake took too long.
+    /// The handshake exceeded the timeout.
     TimedOut,
 }
 
-/// The name of an alert (RFC 8446 §6).
+/// Name of a TLS alert (RFC 8446 §6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AlertName(&'static str);
 
@@ -90,7 +92,7 @@ impl TlsFailure {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 Self::CertificateForOtherName
             }
-            // `BadSignature` is from an issuer with the same name as a trusted one.
+            // `BadSignature` means that the issuer has the name of a trusted issuer, but another key.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 Self::CertificateUnknownIssuer
             }
@@ -98,7 +100,8 @@ impl TlsFailure {
         }
     }
 
-    /// Returns `true` if the other side refused because it supports none of the offered protocols (ALPN).
+    /// Returns `true` if the peer rejected the handshake because it supports none of the offered protocols
+    /// (ALPN).
     pub fn is_no_protocol(self) -> bool {
         self == Self::Refused(AlertName(name_of(AlertDescription::NoApplicationProtocol)))
     }
@@ -111,7 +114,7 @@ impl TlsFailure {
             Self::CertificateNotYetValid => "the certificate is not valid yet",
             Self::CertificateUnknownIssuer => "the certificate issuer is not trusted",
             Self::Ended => "the connection ended during the TLS handshake",
-            Self::Incompatible => "the peers have no TLS version, algorithm or protocol in common",
+            Self::Incompatible => "the two peers have no TLS version, algorithm or protocol in common",
             Self::NotTls => "the peer does not use TLS",
             Self::Protocol => "the peer broke a rule of TLS",
             Self::Refused(_) => "the peer refused TLS with the alert",
@@ -120,7 +123,7 @@ impl TlsFailure {
     }
 }
 
-/// Returns the name of a common alert. Other alerts are rare and share one name.
+/// Returns the name of an alert, or `other` for rare alerts.
 const fn name_of(alert: AlertDescription) -> &'static str {
     match alert {
         AlertDescription::AccessDenied => "access_denied",
@@ -138,11 +141,11 @@ const fn name_of(alert: AlertDescription) -> &'static str {
         AlertDescription::UnknownCA => "unknown_ca",
         AlertDescription::UnrecognisedName => "unrecognized_name",
         AlertDescription::UnsupportedCertificate => "unsupported_certificate",
-        _ => "of another kind",
+        _ => "other",
     }
 }
 
-/// Converts a TLS error of a connection into an I/O error.
+/// Converts a TLS error into an I/O error.
 pub(super) fn broken(error: Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

@@ -1,4 +1,4 @@
-//! TLS handshakes.
+//! Performs and ends TLS handshakes.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,13 +15,15 @@ use crate::buffers::PooledBuffer;
 use crate::transport::Transport;
 use crate::worker::ConnectionGuard;
 
-/// Performs the TLS handshake with the client of `transport`, within `within`. `early` holds the bytes that
-/// were already read. If the connection drains, the handshake gets only a short time.
+/// Performs the TLS handshake with the client of `transport`. `within` is the timeout. `early` contains the
+/// bytes that the caller has already read from `transport`. If the connection drains, the timeout is short.
 ///
 /// # Errors
-/// The handshake failed or took too long. A client that broke a rule was sent an alert.
+///
+/// The handshake failed or exceeded the timeout. If the client broke a rule, the server has sent an alert.
 ///
 /// # Cancel safety
+///
 /// Dropping the future closes the connection.
 pub async fn accept_tls<T: Transport>(
     transport: T,
@@ -41,21 +43,23 @@ pub async fn accept_tls<T: Transport>(
     }
 }
 
-/// Closes a connection without application data: sends the rest of the handshake and `close_notify`, within
-/// `within`.
+/// Closes a connection on which the server sent no application data. Sends the rest of the handshake and
+/// `close_notify`. `within` is the timeout.
 ///
 /// # Cancel safety
+///
 /// Dropping the future closes the connection.
 pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionGuard, within: Duration) {
-    // The result does not matter: the connection closes in any case.
+    // Ignores the result, because the connection closes in any case.
     let _ = until(guard, within, |cx| stream.poll_close(cx).map_err(HandshakeError::Io)).await;
 }
 
-/// Waits until the client of a failed handshake has closed the connection, or until `within` is over.
-/// Discards a limited number of bytes from the client. If a connection is closed before all received data was
-/// read, the kernel resets it, and the alert is lost.
+/// Waits until the client of a failed handshake has closed the connection, but no longer than `within`.
+/// Discards the bytes that the client sends, up to a limit. Without this wait, the client may never receive
+/// the alert: the kernel resets a connection that is closed before all received data was read.
 ///
 /// # Cancel safety
+///
 /// Dropping the future closes the connection.
 pub async fn wait_for_close<T: Transport>(mut transport: T, guard: &ConnectionGuard, within: Duration) {
     let mut left = PASSED_OVER_BYTES;
@@ -65,11 +69,11 @@ pub async fn wait_for_close<T: Transport>(mut transport: T, guard: &ConnectionGu
         scratch.give_back();
         outcome.map(Ok)
     });
-    // The result does not matter: the connection closes in any case.
+    // Ignores the result, because the connection closes in any case.
     let _gone = gone.await;
 }
 
-/// Ready when the peer has ended the connection, or has sent too much.
+/// Ready when the peer has closed the connection, or when `left` bytes were discarded.
 fn poll_gone<T: Transport>(
     transport: &mut T,
     cx: &mut Context<'_>,
@@ -86,14 +90,16 @@ fn poll_gone<T: Transport>(
     Poll::Ready(())
 }
 
-/// Performs the TLS handshake with the server of `transport`. The server must have a certificate for
-/// `server_name`. It is offered `protocols`, or else the protocols of the connector. The caller sets the
-/// deadline.
+/// Performs the TLS handshake with the server at the other end of `transport`. The server must present a
+/// certificate for `server_name`. The client offers `protocols` (ALPN), or the protocols of `connector` if
+/// `protocols` is `None`. The function has no timeout.
 ///
 /// # Errors
-/// The handshake failed. A server that broke a rule was sent an alert.
+///
+/// The handshake failed. If the server broke a rule, the client has sent an alert.
 ///
 /// # Cancel safety
+///
 /// Dropping the future closes the connection.
 pub async fn connect_tls<T: Transport>(
     transport: T,
@@ -107,8 +113,8 @@ pub async fn connect_tls<T: Transport>(
     Ok(stream)
 }
 
-/// Polls `poll` until it is ready, or until `within` is over. If the connection drains, it gets only a short
-/// time.
+/// Calls `poll` until it is ready, but no longer than `within`. If the connection drains, the timeout is
+/// short.
 pub(super) async fn until<R>(
     guard: &ConnectionGuard,
     within: Duration,
@@ -136,8 +142,8 @@ pub(super) async fn until<R>(
 }
 
 impl<T: Transport> TlsStream<T> {
-    /// Ready when application data can be written and read. The last flight of a client may still be unsent.
-    /// It is then sent with the first data.
+    /// Ready when application data can be written and read. The last handshake messages of a client may
+    /// still be unsent. The first write sends these messages together with its data.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
         let mut scratch = Scratch::take();
         let outcome = self.poll_flights(cx, &mut scratch.input);
@@ -153,7 +159,7 @@ impl<T: Transport> TlsStream<T> {
             let is_done = match self.step_all() {
                 Ok(()) => !self.session.common().is_handshaking(),
                 Err(error) => {
-                    // Sends the alert without waiting until the socket takes it.
+                    // Tries to send the alert, but does not wait if the socket cannot accept it.
                     let _ = self.poll_unsent(cx);
                     return Poll::Ready(Err(HandshakeError::Refused(error)));
                 }
@@ -178,7 +184,8 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// Processes the received records. Keeps application data that came with the end of the handshake.
+    /// Processes the received records. Stores application data that arrived together with the end of the
+    /// handshake.
     fn step_all(&mut self) -> Result<(), rustls::Error> {
         loop {
             let opened = &mut self.opened;
@@ -211,16 +218,18 @@ fn ended(error: io::Error) -> HandshakeError {
     }
 }
 
-/// TLS records begin with a small number; HTTP requests begin with the name of a method.
+/// Returns `true` if `bytes` starts like an HTTP request: with a capital letter, as in a method name. The
+/// first byte of a TLS record is a small number.
 fn is_plain_http(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(u8::is_ascii_uppercase)
 }
 
-/// Number of bytes read at a time.
+/// Number of bytes read at a time during a handshake.
 const FLIGHT_BYTES: usize = 16 << 10;
 
-/// Maximum number of bytes to discard. This is more than clients send before they read a response.
+/// Maximum number of bytes to discard after a failed handshake. Clients send fewer bytes before they read a
+/// response.
 const PASSED_OVER_BYTES: usize = 256 << 10;
 
-/// Time for the reactor to report data that has already arrived.
+/// Timeout during a drain. The reactor needs this time to report data that has already arrived.
 const DRAIN_WAIT: Duration = Duration::from_millis(150);

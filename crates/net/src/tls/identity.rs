@@ -1,4 +1,4 @@
-//! The subject, the names and the validity of a certificate.
+//! Reads the subject, the names and the validity of a certificate.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -13,15 +13,15 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::RdnSequence;
 use x509_cert::{Certificate, Version};
 
-/// The identity in a peer's certificate.
+/// Identity of a peer, from its certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerCertificate {
-    /// The subject as text (RFC 4514): `CN=client,O=Example`. Empty if the subject is missing or cannot be
-    /// parsed.
+    /// The subject as text (RFC 4514), such as `CN=client,O=Example`. Empty if the certificate has no
+    /// subject or cannot be parsed.
     pub subject: String,
-    /// The issuer as text.
+    /// The issuer as text (RFC 4514).
     pub issuer: String,
-    /// The alternative names that have a text form.
+    /// The subject alternative names that can be written as text.
     pub names: Vec<CertificateName>,
     /// The serial number, in hexadecimal.
     pub serial: String,
@@ -31,7 +31,7 @@ pub struct PeerCertificate {
     pub der: Vec<u8>,
 }
 
-/// The period in which a certificate is valid.
+/// Period in which a certificate is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validity {
     /// The start of the period.
@@ -40,8 +40,7 @@ pub struct Validity {
     pub not_after: SystemTime,
 }
 
-/// A subject alternative name of a certificate (RFC 5280 §4.2.1.6). Names of different kinds never match each
-/// other.
+/// Subject alternative name of a certificate (RFC 5280 §4.2.1.6). Names of different kinds are never equal.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum CertificateName {
     /// A host name.
@@ -54,23 +53,24 @@ pub enum CertificateName {
     Uri(String),
 }
 
-/// Returns `text` in the form of [`PeerCertificate::subject`], which is unique for each subject (RFC 4514).
-/// Returns `None` if the subject is invalid or empty.
+/// Converts the subject `text` to the form of [`PeerCertificate::subject`] (RFC 4514), so that equal
+/// subjects have equal text. Returns `None` if `text` is invalid or empty.
 pub fn normal_subject(text: &str) -> Option<String> {
     let subject = RdnSequence::from_str(text).ok()?.to_string();
-    // A value that does not parse as text would become hexadecimal digits, which no certificate produces.
+    // Rejects a value that is not valid text. The parser would convert the value to hexadecimal digits
+    // (`=#…`), which would match no certificate.
     let is_read = text.contains("=#") || !subject.contains("=#");
     Some(subject).filter(|subject| !subject.is_empty() && is_read)
 }
 
-/// The parsed parts of a certificate.
+/// Parsed fields of a certificate.
 pub(super) struct Contents {
     subject: String,
     issuer: String,
     pub(super) names: Vec<CertificateName>,
     serial: String,
     pub(super) validity: Validity,
-    /// The version of X.509, from 1 to 3.
+    /// The X.509 version, from 1 to 3.
     pub(super) version: u8,
 }
 
@@ -86,7 +86,7 @@ impl PeerCertificate {
 }
 
 impl Contents {
-    /// Parses a certificate in DER. Returns `None` if it is invalid.
+    /// Parses a certificate in DER. Returns `None` if the certificate is malformed.
     pub(super) fn read(der: &[u8]) -> Option<Self> {
         let certificate = Certificate::from_der(der).ok()?.tbs_certificate;
         let names = match certificate.get::<SubjectAltName>() {
@@ -118,7 +118,7 @@ fn since_epoch(duration: Duration) -> SystemTime {
 }
 
 impl CertificateName {
-    /// Converts `name`, if its kind has a text form.
+    /// Converts `name`. Returns `None` if the name cannot be written as text.
     fn of(name: &GeneralName) -> Option<Self> {
         match name {
             GeneralName::DnsName(name) => Some(Self::Dns(name.to_string())),

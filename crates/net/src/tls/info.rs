@@ -1,4 +1,4 @@
-//! The parameters of a TLS connection.
+//! Negotiated parameters of a TLS connection.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// The parameters of a TLS connection.
+/// Negotiated parameters of a TLS connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsInfo {
     /// The TLS version.
@@ -58,7 +58,8 @@ impl<T: Transport> TlsStream<T> {
         self.session.common().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Returns the parameters of the connection. Takes the server name, so that a second call returns none.
+    /// Returns the parameters of the connection. Moves the server name into the result, so that a second
+    /// call returns no server name.
     pub fn take_info(&mut self) -> TlsInfo {
         let common = self.session.common();
         let suite = common.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());

@@ -1,27 +1,28 @@
-//! TLS 1.3 and 1.2 over any transport, with rustls.
+//! Implements TLS 1.3 and 1.2 over any transport, with rustls.
 //!
 //! ```text
 //! files ─▶ TlsAcceptor  ─▶ accept  ─┐
 //!                                   ├─▶ TlsStream: a Transport
 //! files ─▶ TlsConnector ─▶ connect ─┘
 //! ```
-//! rustls implements the protocol. This module moves its bytes, through buffers that all connections of a
-//! thread share. It also reads certificate files, and reports the identity of the peer. It fetches nothing.
+//! rustls implements the protocol. This module passes bytes between rustls and the transport, through
+//! buffers that all connections of a thread share. This module also reads certificate files, and reports
+//! the identity of the peer. The module sends no requests to other servers.
 
-// contents of the files
+// certificate files
 mod certificates;
 mod identity;
 mod names;
 mod challenges;
 mod staples;
 
-// the two sides
+// settings of servers and clients
 mod acceptor;
 mod connector;
 mod verifier;
 mod tickets;
 
-// one connection
+// state of a connection
 mod session;
 mod scratch;
 mod stream;
@@ -29,7 +30,7 @@ mod handshake;
 mod info;
 mod failure;
 
-// without decryption
+// first message of a client, read without decryption
 mod client_hello;
 
 pub use acceptor::{ClientAuthentication, ServedCertificate, TlsAcceptor, TlsAcceptorConfig};

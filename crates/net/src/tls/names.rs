@@ -1,5 +1,5 @@
-//! Selects the certificate for a client: by the exact name that it requests, by a wildcard, or else the
-//! first.
+//! Selects the certificate for a client: the certificate with the requested host name, else a certificate
+//! with a matching wildcard, else the first certificate.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use super::challenges::{TlsAlpnChallenges, is_validation};
 
 use crate::thread_state::ThreadState;
 
-/// The certificates of a listener, by name.
+/// The certificates of a listener, by host name.
 #[derive(Debug)]
 pub(super) struct CertificatesByName {
     /// Certificates by host name, in lower case.
     exact: HashMap<Box<str>, Arc<CertifiedKey>>,
-    /// Certificates by the part after `*.`. A wildcard matches names with one more label.
+    /// Wildcard certificates, by the part of the name after `*.`. A wildcard matches names with exactly one
+    /// more label.
     wildcard: HashMap<Box<str>, Arc<CertifiedKey>>,
-    /// The certificate for clients that send no name or an unknown name.
+    /// The certificate for clients that request no host name or an unknown host name.
     default: Option<Arc<CertifiedKey>>,
-    /// The certificates for ACME servers that validate names.
+    /// The certificates for ACME servers that validate host names.
     challenges: Option<TlsAlpnChallenges>,
 }
 
-/// The kind of match between a certificate and a name. The better match is the greater value.
+/// Kind of match between a certificate and a host name. A better match is a greater value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NameMatch {
-    /// A wildcard in the certificate matches.
+    /// A wildcard in the certificate matches the name.
     Wildcard,
     /// The certificate contains the exact name.
     Exact,
@@ -35,7 +36,7 @@ pub enum NameMatch {
 
 impl CertificatesByName {
     /// Creates the table from `certificates`, each with its names. If several certificates have the same
-    /// name, the first one is used. The first certificate of all is the default.
+    /// name, the first of them is used. The first certificate in the list is the default.
     pub(super) fn new(
         certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>,
         challenges: Option<TlsAlpnChallenges>,
@@ -56,7 +57,8 @@ impl CertificatesByName {
         by_name
     }
 
-    /// Returns the kind of match for this name, which is in lower case.
+    /// Returns the kind of match for `name`, which must be in lower case. Returns `None` if no certificate
+    /// matches.
     pub(super) fn match_of(&self, name: &str) -> Option<NameMatch> {
         self.named(name).map(|(of, _)| of)
     }
@@ -87,8 +89,8 @@ impl ResolvesServerCert for CertificatesByName {
     }
 }
 
-/// Returns the name that the client requested in the most recent step on this thread. rustls shows this name
-/// only to the certificate resolver.
+/// Returns the host name that a client requested in the most recent handshake step on this thread. rustls
+/// passes this name only to the certificate resolver, so the resolver stores the name for this thread.
 pub(super) fn take_requested_name() -> Option<Box<str>> {
     ThreadState::with(|thread| thread.asked_name.take())
 }

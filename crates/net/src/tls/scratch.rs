@@ -1,12 +1,13 @@
-//! The buffers that the TLS connections of a thread use while they are polled.
+//! Buffers that the TLS connections of a thread share. A connection uses the buffers only while it is
+//! polled.
 
-/// The buffers of one thread. A waiting connection owns none of them.
+/// The TLS buffers of one thread. A connection that waits does not use these buffers.
 pub(crate) struct Scratch {
-    /// Records that have arrived.
+    /// Received records.
     pub(super) input: Box<[u8]>,
     /// Records to send.
     pub(super) output: Box<[u8]>,
-    /// The data of one record, joined from several pieces.
+    /// The data of one record, copied together from several slices.
     pub(super) joined: Box<[u8]>,
 }
 
@@ -17,21 +18,23 @@ impl Scratch {
     }
 }
 
-/// Maximum size of the data in a record (RFC 8446 §5.1).
+/// Maximum number of data bytes in a record (RFC 8446 §5.1).
 pub(super) const RECORD_CONTENT_BYTES: usize = 16 << 10;
 
-/// Maximum size of a received record with its header (RFC 5246 §6.2.3, RFC 8446 §5.2).
+/// Maximum size of a received record, including its header, in bytes (RFC 5246 §6.2.3, RFC 8446 §5.2).
 pub(super) const RECORD_BYTES_MAX: usize = RECORD_CONTENT_BYTES + 2048 + 5;
 
-/// Maximum overhead of a sent record, in either version.
+/// Maximum overhead of a sent record, in bytes, in both TLS versions.
 const RECORD_EXTRA_BYTES: usize = 64;
 
-/// Number of records sent at a time. The part that the socket does not take must fit into a pooled buffer, so
-/// more records are not possible.
+/// Number of records that are encrypted and sent at a time. Records that the socket does not accept must
+/// fit into a pooled buffer, so more records are not possible.
 pub(super) const RECORDS_AT_A_TIME: usize = 3;
 
-/// The maximum size of a handshake message, 64 KiB, with the headers of its records.
+/// Size of the input buffer, in bytes: a handshake message of the maximum size, 64 KiB, and the headers of
+/// its records.
 const INPUT_BYTES: usize = (64 << 10) + (2 << 10);
 
-/// The received records, and the key change that applies before them, if there is one.
+/// Size of the output buffer, in bytes: all records that are sent at a time, and a key change before the
+/// records.
 const OUTPUT_BYTES: usize = RECORDS_AT_A_TIME * (RECORD_CONTENT_BYTES + RECORD_EXTRA_BYTES) + 1024;

@@ -1,4 +1,4 @@
-//! One side of a TLS connection in rustls: keys and states, without buffers.
+//! TLS state of a connection in rustls: keys and protocol state, without buffers.
 
 use std::io::IoSlice;
 
@@ -13,51 +13,52 @@ use rustls::{CommonState, unbuffered::InsufficientSizeError};
 use super::scratch::{RECORD_CONTENT_BYTES, RECORDS_AT_A_TIME, Scratch};
 use crate::thread_state::ThreadState;
 
-/// A client or a server.
+/// TLS state of a client or a server.
 pub(super) enum Session {
     Client(Box<UnbufferedClientConnection>),
     Server(Box<UnbufferedServerConnection>),
 }
 
-/// The result of a step.
+/// Result of a step of the TLS state machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
-    /// The remaining input may allow another step.
+    /// The step made progress, and the caller should take another step.
     Moved,
     /// The peer has sent `close_notify`.
     PeerClosed,
-    /// More input is needed.
+    /// The next step needs more input.
     Waits,
 }
 
-/// The number of data bytes that were encrypted, and the number of record bytes that they became.
+/// Result of an encryption: the number of encrypted data bytes, and the number of bytes in the resulting
+/// records.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Sealed {
     pub(super) content: usize,
     pub(super) records: usize,
 }
 
-/// The input of the encryption.
+/// Data to encrypt, or a `close_notify` alert.
 enum ToSeal<'a> {
     Content(&'a [IoSlice<'a>]),
     CloseNotify,
 }
 
 impl Scratch {
-    /// Takes the buffers of this thread, or creates new ones if they are in use.
+    /// Takes the buffers of this thread. Creates new buffers if the buffers of the thread are in use.
     pub(super) fn take() -> Self {
         ThreadState::with(|thread| thread.tls_scratch.take()).unwrap_or_else(Self::new)
     }
 
-    /// Gives the buffers back to the thread.
+    /// Returns the buffers to this thread.
     pub(super) fn give_back(self) {
         ThreadState::with(|thread| thread.tls_scratch.set(Some(self)));
     }
 }
 
 impl Session {
-    /// Takes the next step with the records in `input`. Returns the number of processed bytes, and the
-    /// result. Passes received data to `take`, and appends response records to `unsent`.
+    /// Processes the next records in `input`. Returns the number of processed bytes, and the result. Passes
+    /// received data to `take`, and appends response records to `unsent`.
     pub(super) fn step(
         &mut self,
         input: &mut [u8],
@@ -70,7 +71,7 @@ impl Session {
         }
     }
 
-    /// Appends the remaining records of a failed connection to `unsent`: the alert for the peer. Does not
+    /// Appends the alert of a failed connection to `unsent`, so that the peer learns the reason. Does not
     /// read `input`.
     pub(super) fn take_alert(&mut self, input: &mut [u8], unsent: &mut Vec<u8>) {
         while self.common().wants_write() {
@@ -80,8 +81,8 @@ impl Session {
         }
     }
 
-    /// Encrypts some of `slices` into the output of `scratch`. The output must be sent after `unsent`.
-    /// `input` and `take` work as in [`step`](Self::step).
+    /// Encrypts some bytes of `slices` into the output buffer of `scratch`. The output must be sent after
+    /// `unsent`. `input` and `take` have the same meaning as in [`step`](Self::step).
     pub(super) fn seal(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -93,7 +94,7 @@ impl Session {
         self.seal_what(&ToSeal::Content(slices), scratch, input, take, unsent)
     }
 
-    /// Encrypts a `close_notify` in the same way.
+    /// Encrypts a `close_notify` alert. The parameters have the same meaning as in [`seal`](Self::seal).
     pub(super) fn seal_close_notify(
         &mut self,
         scratch: &mut Scratch,
@@ -118,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Returns the part of the TLS state that client and server connections share.
+    /// Returns the part of the TLS state that clients and servers have in common.
     pub(super) fn common(&self) -> &CommonState {
         match self {
             Self::Client(client) => client,
@@ -131,7 +132,7 @@ impl Session {
     }
 }
 
-/// Received records, and the number of their bytes that were processed.
+/// Received records, and the number of bytes that were already processed.
 pub(super) struct Input<'i> {
     pub(super) bytes: &'i mut [u8],
     pub(super) used: usize,
@@ -145,7 +146,7 @@ impl<'i> Input<'i> {
     }
 }
 
-/// The common interface of the two connection types of rustls.
+/// Common interface of the two connection types of rustls.
 trait Process {
     type Data;
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
@@ -175,7 +176,7 @@ fn step<P: Process>(
     (discard, state.and_then(|state| handle(state, take, unsent)))
 }
 
-/// Handles a state, except for the encryption of data.
+/// Handles a state that rustls returned, but does not encrypt data.
 fn handle<D>(
     state: ConnectionState<'_, '_, D>,
     mut take: impl FnMut(&[u8]),
@@ -193,7 +194,8 @@ fn handle<D>(
             Ok(Progress::Moved)
         }
         ConnectionState::TransmitTlsData(data) => {
-            // The caller sends `unsent` before anything else, so this holds.
+            // In this state, rustls waits until the records are sent. The caller sends `unsent` before all
+            // other data, so the records count as sent.
             data.done();
             Ok(Progress::Moved)
         }
@@ -201,7 +203,7 @@ fn handle<D>(
         ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) | ConnectionState::Closed => {
             Ok(Progress::Waits)
         }
-        // Early data is never accepted.
+        // The remaining states occur only with early data, which is never accepted.
         _ => Err(Error::General("unexpected state of the TLS library".to_owned())),
     }
 }
@@ -213,12 +215,12 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, unsent: &mut Vec<u8>) {
         return;
     };
     unsent.resize(start + required_size, 0);
-    // The vector has the size that the first call required.
+    // The call cannot fail, because the vector has the size that the first call required.
     let written = data.encode(&mut unsent[start..]).unwrap_or_default();
     unsent.truncate(start + written);
 }
 
-/// Takes steps until data can be encrypted, and encrypts it.
+/// Processes received records until data can be encrypted, and then encrypts `what`.
 fn seal<P: Process>(
     side: &mut P,
     what: &ToSeal<'_>,
@@ -253,7 +255,8 @@ fn seal<P: Process>(
     }
 }
 
-/// Fills one record after the other. A message head and the body after it share a record.
+/// Fills one record after the other with bytes of `slices`. This way, a message head and the start of its
+/// body share one record.
 fn seal_records<D>(
     traffic: &mut WriteTraffic<'_, D>,
     slices: &[IoSlice<'_>],
@@ -274,22 +277,22 @@ fn seal_records<D>(
     Ok(sealed)
 }
 
-/// Returns the error of a failed encryption. The output has enough space, so the cause is that the keys have
+/// Converts the error of a failed encryption. The output buffer has enough space, so the keys must have
 /// reached their usage limit.
 fn exhausted(error: &EncryptError) -> Error {
     Error::General(error.to_string())
 }
 
-/// Slices of which some bytes were already taken.
+/// Slices of data to encrypt, without the bytes that were already taken.
 struct Pieces<'s> {
     slices: &'s [IoSlice<'s>],
-    /// Number of bytes taken from the first slice.
+    /// Number of bytes already taken from the first slice.
     taken: usize,
 }
 
 impl<'s> Pieces<'s> {
-    /// Returns the bytes of the next record. A single piece is returned in place; several pieces are joined
-    /// in `joined`.
+    /// Returns the bytes of the next record. If the first slice contains the whole record, returns a part
+    /// of that slice. Otherwise copies the bytes of several slices to `joined`.
     fn next_record<'r>(&mut self, joined: &'r mut [u8]) -> &'r [u8]
     where
         's: 'r,
@@ -315,7 +318,7 @@ impl<'s> Pieces<'s> {
         &joined[..filled]
     }
 
-    /// Returns the rest of the first slice that is not empty.
+    /// Returns the bytes of the first slice that has bytes left.
     fn rest(&mut self) -> &'s [u8] {
         while let [first, others @ ..] = self.slices {
             if self.taken < first.len() {

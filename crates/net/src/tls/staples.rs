@@ -1,5 +1,5 @@
-//! OCSP responses: the issuer's statements about revocation (RFC 6066 §8). They come from files, or from code
-//! that has fetched them. This module does not inspect them.
+//! Stores the OCSP responses that the server sends with its certificates (RFC 6066 §8). The responses are
+//! read from files, or fetched by other code. This module does not check the responses.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,16 +9,17 @@ use rustls::sign::CertifiedKey;
 
 use super::certificates::Loaded;
 
-/// The OCSP responses that do not come from certificate files, by certificate.
+/// The fetched OCSP responses, and the responses from files that must not be sent. The keys of both maps
+/// are certificates in DER.
 #[derive(Default)]
 pub(super) struct Staples {
-    /// The fetched responses.
+    /// OCSP responses that other code has fetched.
     fetched: HashMap<Vec<u8>, Vec<u8>>,
-    /// The responses from files that clients must not get.
+    /// Responses from files that the server must not send to clients, because they are invalid.
     withheld: HashMap<Vec<u8>, Vec<u8>>,
 }
 
-/// An OCSP response from a file.
+/// An OCSP response that was read from a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileStaple {
     /// The path of the file.
@@ -28,7 +29,8 @@ pub struct FileStaple {
 }
 
 impl Staples {
-    /// Sets the fetched response for `certificate`, or removes it. Returns `false` if nothing changed.
+    /// Sets the fetched response for `certificate`. `None` removes the response. Returns `false` if nothing
+    /// changed.
     pub(super) fn set_fetched(&mut self, certificate: &[u8], response: Option<&[u8]>) -> bool {
         if self.fetched.get(certificate).map(Vec::as_slice) == response {
             return false;
@@ -40,19 +42,19 @@ impl Staples {
         true
     }
 
-    /// Removes the fetched responses for other certificates.
+    /// Removes the fetched responses for certificates for which `is_kept` returns `false`.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
         self.fetched.retain(|certificate, _| is_kept(certificate));
     }
 
-    /// Sets the responses from files that clients must not get. Returns `false` if nothing changed.
+    /// Sets the responses from files that the server must not send. Returns `false` if nothing changed.
     pub(super) fn set_withheld(&mut self, withheld: HashMap<Vec<u8>, Vec<u8>>) -> bool {
         let is_news = self.withheld != withheld;
         self.withheld = withheld;
         is_news
     }
 
-    /// Returns the fetched response for the certificate that `is_of` accepts.
+    /// Returns the fetched response for the certificate for which `is_of` returns `true`.
     pub(super) fn fetched_for(&self, is_of: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         let mut fetched = self.fetched.iter();
         fetched.find(|(certificate, _)| is_of(certificate)).map(|(_, response)| response.clone())
@@ -60,8 +62,8 @@ impl Staples {
 }
 
 impl Loaded {
-    /// Returns the certificate with its OCSP response. A response from a file has priority, unless it is
-    /// withheld.
+    /// Returns the certificate with its OCSP response. Prefers the response from a file over a fetched
+    /// response, unless the response from the file is withheld.
     pub(super) fn stapled_with(&self, staples: &Staples) -> Arc<CertifiedKey> {
         let own: &[u8] = self.certified.cert.first().map_or(&[], AsRef::as_ref);
         let of_file =

@@ -1,4 +1,4 @@
-//! A transport that performs TLS over another transport.
+//! A transport that encrypts and decrypts data with TLS over another transport.
 
 use std::fmt;
 use std::fs::File;
@@ -15,46 +15,46 @@ use crate::transport::Transport;
 
 /// A TLS connection.
 ///
-/// Data counts as written when the underlying transport has taken it. Until then,
-/// [`poll_write`](Transport::poll_write) is pending, and the caller must retry with the same bytes first. A
-/// connection without pending data owns no buffer. The end of the received data is valid only after the
-/// peer's `close_notify`; otherwise reading returns an error.
+/// Data counts as written when the underlying transport has accepted it. While
+/// [`poll_write`](Transport::poll_write) is pending, the next call must start with the same bytes. A
+/// connection without pending data uses no buffer. If the underlying connection ends before the peer has
+/// sent `close_notify`, reading returns an error.
 pub struct TlsStream<T: Transport = Stream> {
     pub(super) transport: T,
     pub(super) session: Session,
-    /// Records that are incomplete or not decrypted yet.
+    /// Received records that are incomplete or not decrypted yet.
     pub(super) sealed: PooledBuffer,
     /// Decrypted data that the caller has not read.
     pub(super) opened: Unread,
     pub(super) unsent: Unsent,
-    /// Number of data bytes in `unsent` that were not reported as written yet.
+    /// Number of data bytes in `unsent` that `poll_write` has not reported as written yet.
     owed: usize,
     pub(super) end: End,
-    /// `true` if `close_notify` was encrypted.
+    /// `true` if `close_notify` was already encrypted.
     is_close_sealed: bool,
-    /// The server name that the client requested.
+    /// The server name (SNI) that the client requested.
     pub(super) server_name: Option<Box<str>>,
 }
 
-/// The end of the connection.
+/// State of the end of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     /// The connection is open.
     No,
     /// The peer has sent `close_notify`.
     PeerClosed,
-    /// The connection has failed: reading and writing are impossible.
+    /// The connection has failed. Reading and writing are impossible.
     Broken,
 }
 
-/// Bytes, and the number of them that were already taken.
+/// Decrypted bytes, and the number of bytes that the caller has already read.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     bytes: PooledBuffer,
     taken: usize,
 }
 
-/// Records that are being sent.
+/// Encrypted records to send, and the number of bytes that are already written.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     pub(super) bytes: PooledBuffer,
@@ -76,12 +76,13 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// Returns the protocol that ALPN negotiated (RFC 7301), if any.
+    /// Returns the protocol that was negotiated with ALPN (RFC 7301), if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.session.common().alpn_protocol()
     }
 
-    /// Decrypts the received records, and reads more if they contain no data.
+    /// Decrypts the received records into `buffer`. Reads more records if the received records contain no
+    /// data.
     fn poll_open(
         &mut self,
         cx: &mut Context<'_>,
@@ -107,7 +108,7 @@ impl<T: Transport> TlsStream<T> {
                     return Poll::Ready(outcome);
                 }
             }
-            // Limits the read to the wanted bytes plus one record.
+            // Limits the read to the size of `buffer`, or to the size of one record if `buffer` is smaller.
             let most = input.len().min(buffer.len().max(RECORD_BYTES_MAX) + filled);
             if filled == most {
                 return Poll::Ready(Err(self.fail(io::ErrorKind::InvalidData.into())));
@@ -115,7 +116,8 @@ impl<T: Transport> TlsStream<T> {
             match self.transport.poll_read(cx, &mut input[filled..most]) {
                 Poll::Pending => {
                     self.keep(&input[..filled]);
-                    // Sends the responses to the peer's records now, because no other call may follow.
+                    // Sends the responses to the records of the peer now, because the caller may not write
+                    // soon.
                     let _ = self.poll_unsent(cx)?;
                     return Poll::Pending;
                 }
@@ -128,8 +130,8 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// Decrypts records until `buffer` is full or no complete record is left. Keeps the data that does not
-    /// fit.
+    /// Decrypts records until `buffer` is full or no complete record is left. Stores data that does not fit
+    /// into `buffer`.
     fn open(&mut self, input: &mut Input<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() && self.end == End::No {
@@ -160,8 +162,8 @@ impl<T: Transport> TlsStream<T> {
         Ok(filled)
     }
 
-    /// Encrypts some of `slices` and sends it after the unsent records. Keeps the records that the socket
-    /// does not take.
+    /// Encrypts some bytes of `slices`, and sends the new records after the unsent records. Stores the
+    /// records that the transport does not accept.
     fn poll_seal(
         &mut self,
         cx: &mut Context<'_>,
@@ -198,7 +200,7 @@ impl<T: Transport> TlsStream<T> {
         Poll::Pending
     }
 
-    /// Sends the unsent records.
+    /// Sends all unsent records.
     pub(super) fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unsent.left().is_empty() {
             match ready!(self.transport.poll_write(cx, &[IoSlice::new(self.unsent.left())]))? {
@@ -210,14 +212,15 @@ impl<T: Transport> TlsStream<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reports bytes of earlier calls as written, as far as they are in `slices`.
+    /// Returns the number of bytes that earlier calls have encrypted and that can now be reported as
+    /// written. The number is at most the length of `slices`.
     fn tell_owed(&mut self, slices: &[IoSlice<'_>]) -> usize {
         let told = self.owed.min(length_of(slices));
         self.owed -= told;
         told
     }
 
-    /// Encrypts `close_notify`, once.
+    /// Encrypts `close_notify`, unless it was already encrypted.
     fn seal_close_notify(&mut self) {
         if self.is_close_sealed || self.end == End::Broken || self.session.common().is_handshaking() {
             return;
@@ -238,14 +241,15 @@ impl<T: Transport> TlsStream<T> {
         scratch.give_back();
     }
 
-    /// Keeps records for later.
+    /// Stores received records for the next call.
     fn keep(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() && self.end == End::No {
             self.sealed = PooledBuffer::copy_of(bytes);
         }
     }
 
-    /// Removes processed records, and remembers if one of them was a `close_notify`.
+    /// Removes processed records from `sealed`. Records that the peer has closed the connection if
+    /// `is_peer_closed` is `true`.
     fn drop_sealed(&mut self, bytes: usize, is_peer_closed: bool) {
         if is_peer_closed {
             self.end = End::PeerClosed;
@@ -279,7 +283,7 @@ impl<T: Transport> Transport for TlsStream<T> {
                 let outcome = self.poll_open(cx, buffer, &mut scratch);
                 scratch.give_back();
                 if self.end == End::Broken {
-                    // Sends the alert, if there is one, without waiting until the socket takes it.
+                    // Tries to send the alert, if any, but does not wait if the socket cannot accept it.
                     let _ = self.poll_unsent(cx);
                 }
                 outcome
@@ -306,7 +310,7 @@ impl<T: Transport> Transport for TlsStream<T> {
         let outcome = self.poll_seal(cx, slices, &mut scratch);
         scratch.give_back();
         if outcome.is_pending() {
-            // A partial write of the socket has registered no waker.
+            // Polls the transport again, because a partial write has registered no waker.
             ready!(self.poll_unsent(cx))?;
             return Poll::Ready(Ok(self.tell_owed(slices)));
         }
@@ -317,7 +321,7 @@ impl<T: Transport> Transport for TlsStream<T> {
         self.owed > 0 && self.unsent.is_begun()
     }
 
-    /// Reads from the file, because the data must be encrypted.
+    /// Reads the file into memory, because the data must be encrypted.
     fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
@@ -374,7 +378,7 @@ impl Unread {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Moves as much as fits into `buffer`.
+    /// Copies as many bytes as fit into `buffer`. Returns the number of bytes.
     fn take(&mut self, buffer: &mut [u8]) -> usize {
         let left = &self.bytes[self.taken..];
         let length = left.len().min(buffer.len());
@@ -388,7 +392,7 @@ impl Unread {
 }
 
 impl Unsent {
-    /// Returns the vector for more records. An empty vector costs nothing.
+    /// Returns the vector to which more records can be appended.
     pub(super) fn records(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -397,12 +401,12 @@ impl Unsent {
         &self.bytes[self.written..]
     }
 
-    /// Returns `true` if all or some bytes were sent.
+    /// Returns `true` if at least some of the bytes were written.
     fn is_begun(&self) -> bool {
         self.written > 0 || self.bytes.is_empty()
     }
 
-    /// Returns `true` if the records are too long to be sent together with others.
+    /// Returns `true` if the unsent records are too long to be sent together with new records.
     fn is_long(&self) -> bool {
         self.left().len() > TOGETHER_BYTES
     }
@@ -412,9 +416,9 @@ fn length_of(slices: &[IoSlice<'_>]) -> usize {
     slices.iter().map(|slice| slice.len()).sum()
 }
 
-/// Number of bytes read from a file at a time: the number that is encrypted at a time.
+/// Number of bytes read from a file at a time, which is also the number of bytes encrypted at a time.
 const FILE_BYTES: usize = 48 << 10;
 
-/// Maximum length of unsent records that are sent together with data. Session tickets, alerts and key changes
-/// are shorter; the flight of a handshake is longer.
+/// Maximum length of unsent records that are sent together with new data. Session tickets, alerts and key
+/// changes are shorter, but handshake messages may be longer.
 const TOGETHER_BYTES: usize = 4 << 10;

@@ -1,4 +1,4 @@
-//! Client sessions with servers, for resumption.
+//! Stores TLS sessions with servers, so that clients can resume them.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -10,10 +10,10 @@ use rustls::client::{
 };
 use rustls::pki_types::ServerName;
 
-/// Stores a configurable number of tickets for each server. The store in rustls keeps eight, which is too few
-/// for clients that open more connections at the same time.
+/// Session store with a configurable number of tickets for each server. The store in rustls keeps eight
+/// tickets, which is too few for clients that open more connections at the same time.
 pub(super) struct Sessions {
-    /// Stores everything except the tickets of TLS 1.3.
+    /// Stores everything except TLS 1.3 tickets.
     others: ClientSessionMemoryCache,
     tickets: Mutex<Tickets>,
     tickets_max: usize,
@@ -29,7 +29,8 @@ impl Sessions {
         Self { others, tickets: Mutex::default(), tickets_max, servers_max }
     }
 
-    /// A panic elsewhere does not matter: it cannot interrupt an operation on tickets halfway.
+    /// Locks the tickets even if another thread has panicked, because a panic cannot leave the tickets
+    /// inconsistent.
     fn tickets(&self) -> MutexGuard<'_, Tickets> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +60,7 @@ impl ClientSessionStore for Sessions {
     fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
         let mut tickets = self.tickets();
         if tickets.len() >= self.servers_max && !tickets.contains_key(&server_name) {
-            // A server without a ticket only needs a full handshake.
+            // Removing all tickets is harmless: the next connections only need full handshakes.
             tickets.clear();
         }
         let of_server = tickets.entry(server_name).or_default();
@@ -69,7 +70,8 @@ impl ClientSessionStore for Sessions {
         of_server.push_back(value);
     }
 
-    /// Takes the newest ticket, which is used once (RFC 8446 appendix C.4).
+    /// Removes and returns the newest ticket, because each ticket should be used only once (RFC 8446
+    /// appendix C.4).
     fn take_tls13_ticket(&self, server_name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.tickets().get_mut(server_name)?.pop_back()
     }

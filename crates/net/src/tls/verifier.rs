@@ -1,4 +1,4 @@
-//! The TLS algorithms, and the verifier that accepts every server.
+//! Selects the TLS algorithms, and defines a verifier that accepts every server certificate.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,21 +7,21 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, NamedGroup, SignatureScheme};
 
-/// Returns the algorithms of aws-lc. X25519MLKEM768 is the preferred key exchange.
+/// Returns the TLS algorithms of aws-lc. The preferred key exchange is X25519MLKEM768.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider())).clone()
 }
 
-/// Returns the algorithms without post-quantum key exchanges, as in RFC 8446.
+/// Returns the TLS algorithms without post-quantum key exchanges: the key exchanges of RFC 8446.
 pub(super) fn classical_provider() -> Arc<CryptoProvider> {
     let mut provider = CryptoProvider::clone(&provider());
     provider.kx_groups.retain(|group| group.name() != NamedGroup::X25519MLKEM768);
     Arc::new(provider)
 }
 
-/// Accepts every server that has the private key of its certificate. It does not check the name or the
-/// issuer.
+/// Verifier that accepts every server that has the private key of its certificate. Does not check the name
+/// or the issuer in the certificate.
 #[derive(Debug)]
 pub(super) struct Unverified;
 
