@@ -36,7 +36,7 @@ impl Printer<'_> {
         self.print(result, || {
             let mut rows = vec![
                 ["server".to_owned(), format!("{} {}", said("name"), said("version"))],
-                ["revision".to_owned(), revision.to_string()],
+                ["revision used".to_owned(), revision.to_string()],
                 ["revisions".to_owned(), result.supported_versions.join(", ")],
                 ["capabilities".to_owned(), offers.join(", ")],
             ];
