@@ -289,10 +289,10 @@ impl McpAccessArgs {
 
 /// Limits of an MCP server.
 #[derive(clap::Args)]
-#[expect(clippy::struct_field_names, reason = "the names of options: each is a maximum")]
+#[expect(clippy::struct_field_names, reason = "each field has the name of its option")]
 pub(crate) struct McpServerLimits {
     /// Maximum size of a message from a client, in bytes or with a unit such as `512KiB` or `16MiB`. A larger
-    /// message gets an error. Each connection can make the server buffer as many bytes
+    /// message gets an error. Each connection can make the server buffer a message of this size
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_message_size)]
     pub(crate) message_max: usize,
     /// Maximum total size of all requests in progress, in the format of `--message-max`. Above the maximum, a
@@ -398,8 +398,8 @@ pub(crate) struct ServeArgs {
     /// Config file; without a config file, a test server runs on 127.0.0.1:8080
     pub(crate) config: Option<PathBuf>,
     /// Address to listen on, instead of the addresses in the config: `IP:PORT` or `unix:PATH`; may be
-    /// repeated. If the config has one listener, its settings, such as `tls`, apply to each address. Several
-    /// listeners can be replaced only if none of them has settings
+    /// repeated. If the config has one listener, its settings, such as `tls`, apply to each address. If the
+    /// config has several listeners, none of them may have settings
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Number of worker threads [default: one per core]
@@ -489,7 +489,7 @@ Environment:
 
 const SIGNALS: &str = "\
 Signals:
-  SIGTERM, SIGINT  Drain: accept no new connections, complete accepted requests, exit. A second signal exits at once
+  SIGTERM, SIGINT  Drain: accept no connections, complete accepted requests, exit. A second signal exits at once
   SIGHUP           Reload the config; an invalid config changes nothing
   SIGUSR1          Reopen the access log, after another program has moved the file
 

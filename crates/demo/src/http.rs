@@ -183,7 +183,8 @@ const fn one_second() -> u64 {
     1000
 }
 
-/// Parses the query of `request`. If the query is invalid, the client gets the reason and the text `usage`.
+/// Parses the query of `request`. If the query is invalid, the response contains the reason and the text
+/// `usage`.
 fn query<'a, T: Deserialize<'a>>(request: &Request<'a>, usage: &str) -> Result<T, Rejection> {
     request
         .query()
@@ -227,8 +228,8 @@ const DOWNLOAD_BYTES_MAX: u64 = 1 << 30;
 const DOWNLOAD_USAGE: &str = "/download?bytes=N, with &chunked, &delay=MS and &close optional";
 const EVENTS_USAGE: &str = "/events?count=N&every=MS, both optional";
 
-/// Maximum of `delay` and `every`: one minute. A handler also waits no longer than this for a client that has
-/// disconnected.
+/// Maximum of `delay` and `every`: one minute. The limit also bounds how long a handler sleeps after its
+/// client has disconnected.
 const PAUSE_MS_MAX: u64 = 60_000;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

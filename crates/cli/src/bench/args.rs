@@ -26,8 +26,8 @@ pub(crate) struct HttpArgs {
 /// Options for the report.
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// Id of the server process, to report its CPU time per request and its memory; for a server that `bench`
-    /// starts, the report always contains both
+    /// Id of the server process; the report then contains the CPU time per request and the memory of this
+    /// process. Not necessary for a server that `bench` starts
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// Format of the report
@@ -80,7 +80,7 @@ pub(crate) struct CompareArgs {
 /// The command sends requests at a fixed rate (open loop) for `--duration`. The first rate is `--rate`, or
 /// 1000 requests per second. A rate fails if the server does not reach the rate, requests fail, or the p99 of
 /// the response times exceeds `--p99`, in two attempts. The command doubles the rate until a rate fails, then
-/// narrows the highest sustained rate down to 5 %.
+/// tries rates in between until it knows the highest sustained rate to 5 %.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
     /// URL to load, in the formats of `thruway bench http`
@@ -230,7 +230,7 @@ pub(crate) struct LoadArgs {
     /// Number of requests to measure, instead of `--duration`
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Duration of a load before the measurement
+    /// Duration of the load before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_pause)]
     pub(crate) warm_up: Duration,
     /// Number of requests to start per second (open loop), even if earlier requests have not completed.
@@ -391,7 +391,7 @@ const AFTER_COMPARE: &str = r"Examples:
 
 Exit codes:
   0    The comparison is complete, and no figure is worse than the baseline allows
-  1    A figure is worse than the baseline allows, requests failed, or a server exited; the report contains the complete rounds
+  1    A figure is worse than allowed, requests failed, or a server exited; the report contains the complete rounds
   2    The arguments or the baseline are invalid, or a server cannot be started or reached
   130  Interrupted; the report contains the complete rounds";
 

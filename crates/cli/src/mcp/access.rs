@@ -75,8 +75,8 @@ impl Access {
         Ok(addresses.into_iter().map(listener).collect())
     }
 
-    /// Checks that `--allow-remote` is set and that clients need a credential. Call it for an `address` that
-    /// accepts clients on other machines.
+    /// Refuses to listen on `address`, which other machines can reach, if `--allow-remote` or a credential is
+    /// missing. Warns if tokens would cross the network unencrypted.
     fn check_remote(&self, address: &ListenAddr) -> Result<(), Failure> {
         let refusal = format!("cannot listen on `{address}`: clients on other machines can connect to it");
         if !self.allows_remote {

@@ -76,9 +76,9 @@ impl UserAgent for NoLogin {
     }
 }
 
-/// Returns the client that the operator registered at an authorization server. Returns `None` if
-/// `--client-id` is missing, or if it is an `https` URL without `--client-secret` and `--issuer`. Such a URL
-/// points to a client id metadata document.
+/// Returns the client that the operator registered at an authorization server. Returns `None` without
+/// `--client-id`. Also returns `None` if `--client-id` is the `https` URL of a client id metadata document,
+/// and neither `--client-secret` nor `--issuer` is set.
 ///
 /// # Errors
 /// Returns an error if a file is unreadable, or if `--client-secret` is used without `--issuer`. Without an

@@ -192,7 +192,7 @@ impl Printer<'_> {
 }
 
 fn write(text: &str) -> ExitCode {
-    // The reader may have closed the pipe. A script can detect this from the exit code.
+    // If the reader has closed the pipe, the exit code reports the failure to scripts.
     let text = if stdout().is_terminal() { &*shown(text) } else { text };
     let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
     if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

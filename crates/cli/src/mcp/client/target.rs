@@ -10,7 +10,7 @@ use super::{question, trace};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
-/// MCP client of the server in the arguments, and the remaining arguments.
+/// The MCP client for the server that the command line names, and the remaining arguments.
 pub(super) struct Target {
     pub(super) client: McpClient,
     pub(super) words: Vec<String>,

@@ -66,8 +66,9 @@ impl TokenFile {
         fs::rename(&new, &self.0)
     }
 
-    /// Opens the lock file with this name. The token file cannot be the lock, because each write replaces it.
-    /// No process removes a lock file: after a removal, two processes could hold locks on different files.
+    /// Opens the lock file that belongs to `name`. The token file cannot be the lock, because each write
+    /// replaces it. No process removes a lock file: after a removal, two processes could hold locks on
+    /// different files.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
         let path = self.0.with_extension(format!("{name}lock"));
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(Path::new("/")))?;
@@ -100,13 +101,13 @@ impl TokenStore for TokenFile {
                 Ok(file) => file.turn().await,
                 Err(error) => Err(error),
             };
-            // This error is ignored. Without a lock file, `save` fails too, and prints a warning.
+            // An error of the lock is ignored: without a lock file, `save` fails too, and prints a warning.
             locked.map_or_else(|_| Box::new(()) as TokenLock, |file| Box::new(file) as TokenLock)
         })
     }
 }
 
-/// A file for a lock. The system releases the lock when the file is closed or the process ends.
+/// A lock file. The system releases the lock when the file is closed or the process ends.
 struct LockFile(File);
 
 impl LockFile {
