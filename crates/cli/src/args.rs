@@ -64,7 +64,7 @@ pub(crate) enum McpCommand {
     /// Complete an argument of a prompt or resource template: pass the name or URI, and `key=value` with the
     /// text to complete
     ///
-    /// Further `key=value` pairs are arguments that already have their final values.
+    /// Pass arguments that already have their final values as further `key=value` pairs.
     #[command(after_help = TARGETS, override_usage = "thruway mcp complete [OPTIONS] URL PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]...\n       thruway mcp complete [OPTIONS] PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]... -- COMMAND [ARG]...")]
     Complete(McpClientArgs),
     /// Print changes of the lists of tools, prompts and resources, and of the resources with these URIs,
@@ -222,8 +222,8 @@ pub(crate) struct McpBridgeArgs {
     /// Maximum time to wait for the result of a call; each progress report restarts this time
     #[arg(long, default_value = "5m", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
-    /// Start a separate server process for each session. By default, only clients that support elicitation,
-    /// sampling or roots get one
+    /// Start a separate server process for each session. By default, only a client that supports elicitation,
+    /// sampling or roots gets a separate process
     #[arg(long)]
     pub(crate) server_per_session: bool,
     /// Let all subscriptions share one server process. By default, a subscription of a client that supports
@@ -232,7 +232,7 @@ pub(crate) struct McpBridgeArgs {
     pub(crate) share_subscriptions: bool,
     /// Maximum number of server processes that serve a single client each. If sessions and subscriptions
     /// occupy all of these processes, further clients get 503. A single caller on another machine gets at
-    /// most half of them
+    /// most half of these processes
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
     /// Time after which the bridge ends an unused session, and an unused server process of a single client

@@ -80,7 +80,7 @@ pub(crate) struct CompareArgs {
 /// The command sends requests at a fixed rate (open loop) for `--duration`. The first rate is `--rate`, or
 /// 1000 requests per second. A rate fails if the server does not reach the rate, requests fail, or the p99 of
 /// the response times exceeds `--p99`, in two attempts. The command doubles the rate until a rate fails, then
-/// tries rates in between until it knows the highest sustained rate to 5 %.
+/// tries rates in between until it knows the highest sustained rate with an accuracy of 5 %.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
     /// URL to load, in the formats of `thruway bench http`

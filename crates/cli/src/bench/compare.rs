@@ -113,7 +113,7 @@ impl Contender {
         Ok(())
     }
 
-    /// Loads the target for one round.
+    /// Runs the load of one round against the target.
     fn measure(&self, round: usize, rounds: usize) -> Result<Report, Failure> {
         let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, self.name));
         // All targets of a round have the same random start times. Each round has different start times.

@@ -74,6 +74,7 @@ static WRITER: OnceLock<MessageWriter> = OnceLock::new();
 const VARIABLE: &str = "THRUWAY_LOG";
 
 /// Log level of the HTTP/2 library, which would otherwise warn about frames that any client can send as often
-/// as it likes. This level comes before the levels of the user, so that the user can override it.
+/// as it likes. The filter lists this level before the levels of the user, so that the user can override this
+/// level.
 const QUIET: &str = "h2=error";
 const HINT: &str = "set a level, such as `debug`, or levels by crate, such as `info,thruway_server=trace`";

@@ -8,7 +8,7 @@ use thruway_message::mask_userinfo;
 use thruway_net::{LogBuffer, LogTarget, LogWriter, LogWriterConfig};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Passes log messages to the log thread. Clones write to the same target.
+/// Passes log messages to the log thread. All clones write to the same target.
 #[derive(Clone)]
 pub(super) struct MessageWriter {
     writer: Arc<LogWriter<()>>,

@@ -184,7 +184,8 @@ impl Printer<'_> {
     /// standard output contains JSON.
     fn save_all(self, text: impl FnOnce() -> String) {
         if let Some(directory) = self.save {
-            // `text` saves the files. Its return value is for people, so JSON mode does not need it.
+            // The function `text` saves the files. It returns a description for people, which JSON mode does
+            // not need.
             let _ = text();
             directory.paths().iter().for_each(|path| to_stderr(&format!("saved {}", path.display())));
         }

@@ -14,7 +14,7 @@ use thruway_mcp_sdk::oauth::{Locking, StoredToken, TokenLock, TokenStore};
 
 use super::print;
 
-/// Path of a file with tokens. The key of a token consists of the server URL and the grant.
+/// Path of a file with tokens. The key of a token consists of the server URL and the OAuth grant.
 pub(super) struct TokenFile(PathBuf);
 
 /// Tokens by key, as unparsed JSON: a newer version of Thruway may have written tokens of other servers in
@@ -66,8 +66,8 @@ impl TokenFile {
         fs::rename(&new, &self.0)
     }
 
-    /// Opens the lock file that belongs to `name`. The token file cannot be the lock, because each write
-    /// replaces it. No process removes a lock file: after a removal, two processes could hold locks on
+    /// Opens the lock file whose file name contains `name`. The token file cannot be the lock, because each
+    /// write replaces it. No process removes a lock file: after a removal, two processes could hold locks on
     /// different files.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
         let path = self.0.with_extension(format!("{name}lock"));
