@@ -489,7 +489,7 @@ Environment:
 
 const SIGNALS: &str = "\
 Signals:
-  SIGTERM, SIGINT  Drain: accept no connections, complete accepted requests, exit. A second signal exits at once
+  SIGTERM, SIGINT  Drain: complete accepted requests, accept no new ones, exit. A second signal exits at once
   SIGHUP           Reload the config; an invalid config changes nothing
   SIGUSR1          Reopen the access log, after another program has moved the file
 

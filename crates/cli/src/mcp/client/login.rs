@@ -99,8 +99,10 @@ fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
 }
 
 fn issuer_is_missing() -> Failure {
-    Failure::new("cannot use `--client-secret` without `--issuer`: the MCP server could choose the receiver of the secret")
-        .with_hint("add `--issuer URL` with the authorization server that issued the secret")
+    Failure::new(
+        "cannot use `--client-secret` without `--issuer`: the MCP server could choose the receiver of the secret",
+    )
+    .with_hint("add `--issuer URL` with the authorization server that issued the secret")
 }
 
 fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
