@@ -66,7 +66,7 @@ impl TokenFile {
         fs::rename(&new, &self.0)
     }
 
-    /// Opens the lock file whose file name contains `name`. The token file cannot be the lock, because each
+    /// Opens the lock file with `name` in its file name. The token file cannot be the lock, because each
     /// write replaces it. No process removes a lock file: after a removal, two processes could hold locks on
     /// different files.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
