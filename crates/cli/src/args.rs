@@ -28,7 +28,7 @@ pub(crate) enum Command {
     /// Work with the Model Context Protocol
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Load servers and measure them
+    /// Measure servers under load
     #[command(subcommand)]
     Bench(Box<BenchCommand>),
 }
@@ -45,7 +45,8 @@ pub(crate) enum McpCommand {
     /// List the tools of a server
     #[command(after_help = TARGETS, override_usage = "thruway mcp tools [OPTIONS] URL\n       thruway mcp tools [OPTIONS] -- COMMAND [ARG]...")]
     Tools(McpClientArgs),
-    /// Call a tool: its name, and `key=value` for each argument, typed as its schema says
+    /// Call a tool: pass its name, and `key=value` for each argument; the schema of the tool sets the types
+    /// of the values
     #[command(after_help = TARGETS, override_usage = "thruway mcp call [OPTIONS] URL TOOL [KEY=VALUE]...\n       thruway mcp call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARG]...")]
     Call(McpClientArgs),
     /// List the resources of a server and their templates
@@ -57,25 +58,27 @@ pub(crate) enum McpCommand {
     /// List the prompts of a server
     #[command(after_help = TARGETS, override_usage = "thruway mcp prompts [OPTIONS] URL\n       thruway mcp prompts [OPTIONS] -- COMMAND [ARG]...")]
     Prompts(McpClientArgs),
-    /// Get a prompt: its name, and `key=value` for each argument
+    /// Get a prompt: pass its name, and `key=value` for each argument
     #[command(after_help = TARGETS, override_usage = "thruway mcp get [OPTIONS] URL PROMPT [KEY=VALUE]...\n       thruway mcp get [OPTIONS] PROMPT [KEY=VALUE]... -- COMMAND [ARG]...")]
     Get(McpClientArgs),
-    /// Complete an argument of a prompt or of a resource template: its name or URI, and `key=value`
+    /// Complete an argument of a prompt or resource template: pass the name or URI, and `key=value` with the
+    /// text to complete
     ///
-    /// Further `key=value` are arguments that are already known.
+    /// Pass arguments that already have their final values as further `key=value` pairs.
     #[command(after_help = TARGETS, override_usage = "thruway mcp complete [OPTIONS] URL PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]...\n       thruway mcp complete [OPTIONS] PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]... -- COMMAND [ARG]...")]
     Complete(McpClientArgs),
-    /// Print changes of lists, and of the resources with these URIs, until the server ends
+    /// Print changes of the lists of tools, prompts and resources, and of the resources with these URIs,
+    /// until the server ends the subscription
     #[command(after_help = TARGETS, override_usage = "thruway mcp listen [OPTIONS] URL [URI]...\n       thruway mcp listen [OPTIONS] [URI]... -- COMMAND [ARG]...")]
     Listen(McpClientArgs),
-    /// Show the state of the tasks with these ids, or of all tasks (2025-11-25); `call --no-wait` starts a
-    /// task
+    /// Show the state of the tasks with these ids, or of all tasks (only with revision 2025-11-25); `call
+    /// --no-wait` starts a task
     #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
     Bridge(Box<McpBridgeArgs>),
 }
 
-/// Operation on a server.
+/// Command of `thruway mcp` that sends requests to a server.
 #[derive(Clone, Copy)]
 pub(crate) enum McpClientCommand {
     Discover,
@@ -93,25 +96,26 @@ pub(crate) enum McpClientCommand {
 
 #[derive(clap::Args)]
 pub(crate) struct McpClientArgs {
-    /// URL of the server, unless a command follows, and the arguments of the operation
+    /// URL of the server (omit it if a COMMAND follows `--`), and the arguments of the operation
     #[arg(value_name = "URL|WORD")]
     pub(crate) words: Vec<String>,
-    /// Command that starts the server, with its arguments
+    /// Command that starts the server, and the arguments of the command
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
-    /// Protocol era: `auto`, `modern`, `legacy`, or a revision such as `2025-11-25`
+    /// Protocol era: `modern` (from 2026-07-28 on), `legacy` (up to 2025-11-25), `auto` to detect it, or a
+    /// revision such as `2025-11-25`
     #[arg(long, default_value = "auto", value_parser = parse_era)]
     pub(crate) era: EraChoice,
     /// Format of the output
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) output: McpOutput,
-    /// Maximum time for a response, or after the last progress report
+    /// Maximum time to wait for a response; each progress report of the server restarts this time
     #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
     /// Arguments of a tool as a JSON object, instead of `key=value`
     #[arg(long, value_name = "OBJECT")]
     pub(crate) json: Option<String>,
-    /// Print each message with its time on the standard error
+    /// Print each MCP message to the standard error, with the time since the start of the command
     #[arg(long)]
     pub(crate) trace: bool,
     /// Write images, audio and other binary content into this directory
@@ -119,7 +123,7 @@ pub(crate) struct McpClientArgs {
     pub(crate) save: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) tasks: McpTaskArgs,
-    /// `listen`: end after this number of changes
+    /// `listen`: exit after this number of changes
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<usize>,
     #[command(flatten)]
@@ -130,29 +134,29 @@ pub(crate) struct McpClientArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Login")]
 pub(crate) struct McpLoginArgs {
-    /// Token to send, instead of a login; `@FILE` reads it from a file
+    /// Bearer token to send, instead of a login; `@FILE` reads the token from a file
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["login", "client_id"])]
     pub(crate) bearer: Option<String>,
-    /// Let the user log in with a browser if the server requires it, also without a terminal
+    /// Let the user log in with a browser if the server requires a login, even if the command has no terminal
     #[arg(long)]
     pub(crate) login: bool,
-    /// Id of the client at the authorization server, or an `https` URL that describes the client
+    /// OAuth client id, or the `https` URL of a document that describes the client
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// Secret of the client, which `--issuer` gave it; `@FILE` reads it from a file
+    /// OAuth client secret from the server of `--issuer`; `@FILE` reads the secret from a file
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<String>,
-    /// Log in as the client itself, without a user
+    /// Get tokens for the client itself, without a user (OAuth client credentials)
     #[arg(long, requires = "client_secret", conflicts_with = "login")]
     pub(crate) client_credentials: bool,
-    /// Authorization server that knows the client, and the only one that receives its secret; required with a
-    /// secret
+    /// URL of the authorization server that issued `--client-id`; only this server receives the secret, so
+    /// `--client-secret` requires this option
     #[arg(long, value_name = "URL", requires = "client_id")]
     pub(crate) issuer: Option<String>,
-    /// Request this scope, too; may be repeated
+    /// OAuth scope to request, besides the scopes that the server demands; may be repeated
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
-    /// Port of the redirect URI, for authorization servers that require a fixed one [default: any]
+    /// Port of the redirect URI, for authorization servers that require a fixed port [default: any free port]
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     pub(crate) callback_port: u16,
 }
@@ -160,13 +164,13 @@ pub(crate) struct McpLoginArgs {
 /// Options for tasks.
 #[derive(clap::Args)]
 pub(crate) struct McpTaskArgs {
-    /// `call`: do not wait if the server returns a task
+    /// `call`: if the server starts a task, print the task and do not wait for its result
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// `tasks`: wait for the results
+    /// `tasks`: wait for the tasks to end, and print their results
     #[arg(long, conflicts_with = "cancel")]
     pub(crate) wait: bool,
-    /// `tasks`: cancel them
+    /// `tasks`: cancel the tasks
     #[arg(long)]
     pub(crate) cancel: bool,
 }
@@ -174,61 +178,64 @@ pub(crate) struct McpTaskArgs {
 /// Format of the output.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum McpOutput {
-    /// Text for people
+    /// Tables and text for people
     Text,
-    /// JSON for programs: all pages of a list together, without members that the MCP schema does not have
+    /// JSON for programs: one document for all pages of a list, with only the members that the MCP schema
+    /// defines
     Json,
 }
 
-/// Serve another MCP server: over stdio, or over HTTP with `--listen`
+/// Make another MCP server available over stdio, or over HTTP with `--listen`
 ///
-/// The other server is at a URL, or a command after `--` starts it. Clients and servers of all revisions work
-/// together. A client that the server can ask (elicitation, sampling, roots) gets a server process of its
-/// own, for its session or its call. All other clients share one.
+/// Name the other server by its URL, or by a command after `--` that starts it. The client and the server may
+/// use different MCP revisions. A client that supports elicitation, sampling or roots gets a separate server
+/// process for its session or its call. All other clients share one server process.
 #[derive(clap::Args)]
 #[command(after_help = BRIDGES)]
 pub(crate) struct McpBridgeArgs {
-    /// URL of the server, unless a command follows
+    /// URL of the server; omit it if a COMMAND follows `--`
     #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
     pub(crate) url: Option<String>,
-    /// Command that starts the server, with its arguments
+    /// Command that starts the server, and the arguments of the command
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "McpLoginArgs")]
     pub(crate) command: Vec<String>,
     /// Address to listen on, `IP:PORT` or `unix:PATH`, instead of the standard input and output; may be
     /// repeated
     ///
-    /// The bridge starts even if the server at the URL is not up yet, and retries until it is. Meanwhile,
-    /// clients get 503.
+    /// The bridge starts even if the server at the URL is unreachable, and tries to connect until it
+    /// succeeds. Meanwhile, clients get 503.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
-    /// Number of worker threads; more than one does not speed up a single server process
+    /// Number of worker threads of the bridge; a second thread does not make a single server process faster
     #[arg(long, value_name = "N", default_value = "1", requires = "listen", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: u16,
-    /// Accept requests for this host, too: a name or an address without a port; may be repeated
+    /// Also accept this host in `Host` and `Origin`: a name or an address without a port; may be repeated
     #[arg(long, value_name = "HOST", requires = "listen", value_parser = parse_host)]
     pub(crate) allow_host: Vec<String>,
-    /// Header of each request to the server: `Name: value`; may be repeated
+    /// Header to add to each request to the server: `Name: value`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER", requires = "url")]
     pub(crate) header: Vec<String>,
-    /// Protocol era for the server: `auto` (the era of each client, if the server supports it), `modern`,
-    /// `legacy`, or a revision such as `2025-11-25`
+    /// Protocol era between the bridge and the server: `auto` (the era of each client, if the server supports
+    /// that era), `modern`, `legacy`, or a revision such as `2025-11-25`
     #[arg(long, default_value = "auto", value_parser = parse_era)]
     pub(crate) era: EraChoice,
-    /// Maximum time for a call, or after its last progress report
+    /// Maximum time to wait for the result of a call; each progress report restarts this time
     #[arg(long, default_value = "5m", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
-    /// Start a server for each session, not only for clients that the server can ask
+    /// Start a separate server process for each session. By default, only a client that supports elicitation,
+    /// sampling or roots gets a separate process
     #[arg(long)]
     pub(crate) server_per_session: bool,
-    /// Let all subscriptions share one server. By default, a subscription of a client that the server can ask
-    /// keeps a server of its own
+    /// Let all subscriptions share one server process. By default, a subscription of a client that supports
+    /// elicitation, sampling or roots occupies a separate server process
     #[arg(long)]
     pub(crate) share_subscriptions: bool,
-    /// Maximum number of servers that serve only one client each. If sessions and subscriptions keep all of
-    /// them, further clients get 503. One caller on another machine gets at most half
+    /// Maximum number of server processes that serve a single client each. If sessions and subscriptions
+    /// occupy all of these processes, further clients get 503. A single caller on another machine gets at
+    /// most half of these processes
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
-    /// Time until an unused session ends, and a server that served only one client
+    /// Time after which the bridge ends an unused session, and an unused server process of a single client
     #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     pub(crate) session_idle: Duration,
     #[command(flatten)]
@@ -243,37 +250,38 @@ pub(crate) struct McpBridgeArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access")]
 pub(crate) struct McpAccessArgs {
-    /// Accept clients on other machines; needs a credential: `--token-file` or `--client-ca`
+    /// Accept clients on other machines; requires a credential: `--token-file` or `--client-ca`
     ///
-    /// Without it, the server listens only on loopback addresses and Unix sockets. Name the host that clients
-    /// use with `--allow-host`.
+    /// Without this option, the server listens only on loopback addresses and Unix sockets. Use
+    /// `--allow-host` to name the host in the URLs of the clients.
     #[arg(long)]
     pub(crate) allow_remote: bool,
-    /// Require a bearer token from this file, one token per line
+    /// Require a bearer token from this file, which has one token per line
     ///
-    /// A client sends it as `Authorization: Bearer TOKEN`. Each token is a caller of its own, without access
-    /// to the sessions and tasks of other callers. Tokens have at least 16 characters; `openssl rand -base64
-    /// 32` prints a good one. Only the user of this process should be able to read the file (mode 0600). The
-    /// file is read at the start. Without TLS, tokens cross the network unencrypted.
+    /// A client sends its token as `Authorization: Bearer TOKEN`. Clients with different tokens cannot use
+    /// each other's sessions and tasks. A token needs at least 16 characters; `openssl rand -base64 32`
+    /// prints a suitable token. Only the user of this process should be able to read the file (mode 0600).
+    /// The server reads the file only at its start. Without TLS, tokens cross the network unencrypted.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Serve HTTPS with this certificate chain (PEM); a changed file is read again
+    /// Serve HTTPS with this certificate chain (PEM); the server reloads the file after a change
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Require a client certificate of a root in this file (PEM)
+    /// Require a client certificate that was issued under a root certificate in this file (PEM)
     ///
-    /// All such clients are one caller, whatever their certificates contain. They share sessions and tasks if
-    /// they know the ids. A bridge lets a child process that served one client serve another one later, with
-    /// all data that it keeps in memory. Use `--token-file` to separate clients from each other.
+    /// The server does not tell clients with certificates apart, whatever their certificates contain. A
+    /// client that knows the id of a session or task can use it, even if another client created it. A bridge
+    /// may reuse a child process for another client, with all data that the process keeps in memory. Use
+    /// `--token-file` to separate clients from each other.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
 }
 
 impl McpAccessArgs {
-    /// `true` if any of the options is given.
+    /// `true` if at least one option of this group is set.
     pub(crate) const fn is_given(&self) -> bool {
         self.allow_remote || self.token_file.is_some() || self.tls_cert.is_some() || self.client_ca.is_some()
     }
@@ -281,32 +289,34 @@ impl McpAccessArgs {
 
 /// Limits of an MCP server.
 #[derive(clap::Args)]
-#[expect(clippy::struct_field_names, reason = "the names of options: each is a maximum")]
+#[expect(clippy::struct_field_names, reason = "each field has the name of its option")]
 pub(crate) struct McpServerLimits {
-    /// Maximum size of a client's message: bytes, or with a unit such as `512KiB` or `16MiB`. Larger messages
-    /// get an error. Each connection can make the server buffer this much
+    /// Maximum size of a message from a client, in bytes or with a unit such as `512KiB` or `16MiB`. A larger
+    /// message gets an error. Each connection can make the server buffer a message of this size
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_message_size)]
     pub(crate) message_max: usize,
-    /// Maximum size of all requests in flight, as for `--message-max`. Beyond it, a request gets an error,
-    /// over HTTP with status 503. One caller on another machine gets at most half. Requests smaller than 4
-    /// KiB do not count. Stored events for clients that reconnect have the same maximum, apart from requests;
-    /// beyond it, they are not stored. Values below `--message-max` count as `--message-max`
+    /// Maximum total size of all requests in progress, in the format of `--message-max`. Above the maximum, a
+    /// new request gets an error, over HTTP with status 503. A single caller on another machine gets at most
+    /// half of the maximum. Requests smaller than 4 KiB do not count. A second limit of the same size applies
+    /// to events that the server stores for clients that reconnect. Above this second limit, the server does
+    /// not store further events. A value below `--message-max` has the effect of `--message-max`
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
-    /// Maximum number of sessions over HTTP. Beyond it, a new session ends an idle one; if all are in use, it
-    /// gets 503
+    /// Maximum number of sessions over HTTP. Above the maximum, a new session ends an idle session. If all
+    /// sessions are in use, a request for a new session gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_max: u32,
-    /// Maximum number of sessions for each token. Beyond it, a new session ends an idle one of that token
+    /// Maximum number of sessions for each token. Above the maximum, a new session ends an idle session of
+    /// the same token
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_principal_max: u32,
-    /// Maximum number of sessions of one client address, or of one IPv6 network of 64 bits, for callers
-    /// without a token. Behind a proxy, all clients have the address of the proxy
+    /// Maximum number of sessions of clients without a token at one IPv4 address or in one IPv6 /64 network.
+    /// Behind a proxy, all clients appear to have the address of the proxy
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_address_max: u32,
 }
 
-/// Parses a number of bytes between 1 KiB, which every client needs to begin, and 1 GiB.
+/// Parses a message size between 1 KiB and 1 GiB. Every client needs messages of up to 1 KiB to start.
 fn parse_message_size(text: &str) -> Result<usize, String> {
     let bytes = parse_size(text).filter(|bytes| (1 << 10..=1 << 30).contains(bytes));
     bytes.ok_or_else(|| {
@@ -314,7 +324,7 @@ fn parse_message_size(text: &str) -> Result<usize, String> {
     })
 }
 
-/// Parses a number of bytes for several messages, at least 1 MiB.
+/// Parses the total size of several messages, at least 1 MiB.
 fn parse_in_flight_size(text: &str) -> Result<usize, String> {
     let bytes = parse_size(text).filter(|bytes| *bytes >= 1 << 20);
     bytes.ok_or_else(|| "the size must be at least 1MiB, such as `128MiB` or `1GiB`".to_owned())
@@ -348,12 +358,14 @@ fn parse_era(text: &str) -> Result<EraChoice, String> {
 
 /// Serve a demo MCP server with tools, resources and a prompt
 ///
-/// The endpoint is `/mcp`. It listens on this machine only, unless `--allow-remote` and a credential are
-/// given. `Host` and `Origin` must be `localhost`, `127.0.0.1`, `[::1]`, or named by `--allow-host`. This
-/// protects against web pages in browsers (DNS rebinding), and not against other programs.
+/// The path of the endpoint is `/mcp`. The server accepts only clients on this machine, unless you pass
+/// `--allow-remote` and a credential. The headers `Host` and `Origin` must name `localhost`, `127.0.0.1`,
+/// `[::1]` or a host of `--allow-host`. This check protects against web pages in browsers (DNS rebinding),
+/// but not against other programs.
 #[derive(clap::Args)]
 pub(crate) struct McpServeArgs {
-    /// Serve the standard input and output, for clients that start the server
+    /// Use the standard input and output instead of HTTP, for clients that start the server as a child
+    /// process
     #[arg(long, conflicts_with_all = ["listen", "workers", "allow_host", "McpAccessArgs"])]
     pub(crate) stdio: bool,
     /// Address to listen on: `IP:PORT` or `unix:PATH`; may be repeated
@@ -362,7 +374,7 @@ pub(crate) struct McpServeArgs {
     /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
-    /// Accept requests for this host, too: a name or an address without a port; may be repeated
+    /// Also accept this host in `Host` and `Origin`: a name or an address without a port; may be repeated
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     pub(crate) allow_host: Vec<String>,
     #[command(flatten)]
@@ -371,7 +383,7 @@ pub(crate) struct McpServeArgs {
     pub(crate) limits: McpServerLimits,
 }
 
-/// Parses a host as `Host` contains it, without a port.
+/// Parses a host in the syntax of the `Host` header, without a port.
 fn parse_host(text: &str) -> Result<String, &'static str> {
     match Authority::parse(text.as_bytes()) {
         Ok(authority) if !text.is_empty() && authority.host() == text => Ok(text.to_owned()),
@@ -379,14 +391,15 @@ fn parse_host(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Serve a config, or a test server without one
+/// Run the service of a config file, or a test server without a config file
 #[derive(Clone, clap::Args)]
 #[command(after_help = SIGNALS)]
 pub(crate) struct ServeArgs {
-    /// Config file; without it, a test server on 127.0.0.1:8080
+    /// Config file; without a config file, a test server runs on 127.0.0.1:8080
     pub(crate) config: Option<PathBuf>,
-    /// Address to listen on instead: `IP:PORT` or `unix:PATH`; may be repeated. The settings of the config's
-    /// listener, such as `tls`, apply to each address; several listeners with settings cannot be replaced
+    /// Address to listen on, instead of the addresses in the config: `IP:PORT` or `unix:PATH`; may be
+    /// repeated. If the config has one listener, its settings, such as `tls`, apply to each address. If the
+    /// config has several listeners, none of them may have settings
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Number of worker threads [default: one per core]
@@ -394,22 +407,23 @@ pub(crate) struct ServeArgs {
     pub(crate) workers: Option<u16>,
 }
 
-/// Check a config without serving it
+/// Check a config file without starting the service
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
     /// Config file
     #[arg(required_unless_present = "schema")]
     pub(crate) config: Option<PathBuf>,
-    /// Show the route of this request and the reason: `METHOD URI`, such as `GET http://example.com/path`
+    /// Show the route that this request selects, and the reason: `METHOD URI`, such as `GET
+    /// http://example.com/path`
     #[arg(long, value_name = "REQUEST")]
     pub(crate) explain: Option<String>,
-    /// Header of the request to explain: `Name: value`; may be repeated
+    /// Header of the request in `--explain`: `Name: value`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER", requires = "explain")]
     pub(crate) header: Vec<String>,
-    /// Do not resolve the names of servers
+    /// Do not resolve the host names of upstream servers
     #[arg(long, conflicts_with = "schema")]
     pub(crate) offline: bool,
-    /// Print the JSON Schema of configs for editors instead
+    /// Print the JSON Schema of config files, for editors, instead of checking a config
     #[arg(long, conflicts_with_all = ["config", "explain"])]
     pub(crate) schema: bool,
 }
@@ -418,7 +432,7 @@ pub(crate) struct CheckArgs {
 #[derive(clap::Args)]
 #[command(after_help = COMPLETIONS)]
 pub(crate) struct CompletionsArgs {
-    /// Shell
+    /// Shell that uses the completions
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
@@ -426,7 +440,7 @@ pub(crate) struct CompletionsArgs {
 /// Arguments of `thruway man`.
 #[derive(clap::Args)]
 pub(crate) struct ManArgs {
-    /// Directory, which is created if it does not exist
+    /// Directory for the man pages; the command creates the directory if it does not exist
     pub(crate) directory: PathBuf,
 }
 
@@ -448,7 +462,7 @@ Logins:
 
 Exit codes:
   0  The server responded
-  1  The server refused, or the tool or the task failed
+  1  The server refused the request, or the tool or the task failed
   2  The server cannot be reached, or the arguments are invalid";
 
 const BRIDGES: &str = "\
@@ -456,28 +470,28 @@ Bridges:
   thruway mcp bridge https://mcp.example/mcp
       a stdio server for clients that start their servers, connected to the server at the URL
   thruway mcp bridge https://mcp.example/mcp --login
-      the same for a server that requires a login; the token is stored
+      a stdio server for a server that requires a login; the bridge stores the token
   thruway mcp bridge --listen 127.0.0.1:8080 -- npx some-server --stdio
       an MCP endpoint at `/mcp`, and at `/sse` for clients of 2024-11-05, connected to a child process
   thruway mcp bridge --listen 0.0.0.0:8443 --allow-remote --allow-host mcp.example --token-file tokens \\
       --tls-cert chain.pem --tls-key key.pem -- npx some-server --stdio
-      the same for clients on other machines, which send a bearer token
+      an MCP endpoint with TLS for clients on other machines, which send a bearer token
 
 Exit codes:
-  0  The client closed its side, or all connections ended after a signal
+  0  The client closed the input of the bridge, or all connections ended after a signal
   1  Some connections were cut off, or the client stopped reading
   2  The server cannot be reached, or the arguments or an address are invalid";
 
 const ENVIRONMENT: &str = "\
 Environment:
   THRUWAY_LOG  Log level, such as `debug` or `warn,thruway_server=trace` [default: info]. The HTTP/2 library
-               logs errors only, unless it is named, as in `debug,h2=debug`";
+               `h2` logs only errors, unless the value names it, as in `debug,h2=debug`";
 
 const SIGNALS: &str = "\
 Signals:
-  SIGTERM, SIGINT  Drain: accept nothing more, complete accepted requests, exit. A second signal exits at once
+  SIGTERM, SIGINT  Drain: complete accepted requests, accept no new ones, exit. A second signal exits at once
   SIGHUP           Reload the config; an invalid config changes nothing
-  SIGUSR1          Open the access log again, after it was moved
+  SIGUSR1          Reopen the access log, after another program has moved the file
 
 Exit codes:
   0    All connections ended

@@ -1,14 +1,14 @@
-//! Headers from the command line.
+//! Parses the headers of the option `-H`.
 
 use thruway_message::FieldName;
 
 use crate::config::Failure;
 
-/// Returns the names and values of `lines`, each in the form `Name: value`.
+/// Parses header lines of the form `Name: value`, and returns their names and values.
 ///
 /// # Errors
-/// A line is not a header. The error has the number of the line, but not its text: it may be a secret, in
-/// full if the colon is missing.
+/// Returns an error if a line is not a header. The error contains the number of the line but not its text,
+/// because the text may be a secret.
 pub(crate) fn parse_headers(lines: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let parsed = lines.iter().zip(1..).map(|(line, place)| {
         parse(line).ok_or_else(|| {

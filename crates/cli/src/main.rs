@@ -10,7 +10,7 @@ mod serve;
 mod mcp;
 mod bench;
 
-/// The error of all commands.
+/// The error type of all commands, and the parser of listener addresses.
 mod config {
     pub(crate) use thruway_daemon::{Failure, parse_listeners};
 }
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let outcome = run(Args::parse());
     logging::finish();
     outcome.unwrap_or_else(|failure| {
-        // An error here is ignored: the reader may have closed the pipe.
+        // A write error is ignored, because the reader of the standard error may have closed the pipe.
         let _ = write!(stderr(), "{failure}");
         ExitCode::from(EXIT_UNUSABLE)
     })
@@ -45,7 +45,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Exit code if the arguments, the config or an address are invalid, the same as that of clap.
+/// Exit code if the arguments, the config or an address are invalid. `clap` exits with the same code if the
+/// arguments are invalid.
 const EXIT_UNUSABLE: u8 = 2;
 
 /// Prints shell completions.
@@ -60,6 +61,8 @@ fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
         .and_then(|()| clap_mangen::generate_to(Args::command(), &args.directory));
     match written {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::new(format!("`{}`: {error}", args.directory.display()))),
+        Err(error) => {
+            Err(Failure::new(format!("cannot write man pages to `{}`: {error}", args.directory.display())))
+        }
     }
 }

@@ -10,12 +10,13 @@ use thruway_server::{ListenAddr, RunningServer};
 use crate::args::{CheckArgs, ServeArgs};
 use crate::config::Failure;
 
-/// Serves until a signal, and drains.
+/// Runs the service until a signal arrives, then drains it.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let source = args.config.as_ref().map_or_else(ConfigSource::demo, ConfigSource::file);
     let source = source.listen_at(&args.listen);
     let source = args.workers.map_or(source.clone(), |workers| source.workers(workers.into()));
-    // Without a config file there is nothing to reload: SIGHUP ends the demo with its terminal.
+    // Without a config file there is nothing to reload, so SIGHUP is not handled: closing the terminal ends
+    // the demo.
     let signals = Signals::take_over(args.config.is_some())?;
     let daemon = Daemon::from_source(source)?;
     if args.config.is_none() {
@@ -33,14 +34,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Prints the addresses on the standard output, for scripts that let the system choose a port.
+/// Prints the addresses of `server` to the standard output. Scripts need the addresses if the system has
+/// chosen the port.
 pub(crate) fn print_addresses(server: &RunningServer, scheme: &str) {
     server.addresses().iter().for_each(|address| print("listening on", scheme, address));
 }
 
 fn print(what: &str, scheme: &str, address: &ListenAddr) {
     let mut out = stdout().lock();
-    // The reader may have closed the pipe.
+    // A write error is ignored, because the reader may have closed the pipe.
     let _ = match address {
         ListenAddr::Tcp(address) => writeln!(out, "{what} {scheme}://{address}"),
         ListenAddr::Unix(_) => writeln!(out, "{what} {address}"),
@@ -48,13 +50,14 @@ fn print(what: &str, scheme: &str, address: &ListenAddr) {
     let _ = out.flush();
 }
 
-/// Prints the description of a config, its warnings, or the route of a request.
+/// Checks a config and prints its summary, or the route of the request in `--explain`. With `--schema`,
+/// prints the JSON Schema of config files.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let text = match &args.config {
         Some(path) => describe(path, args)?,
         None => format!("{:#}\n", thruway_daemon::schema().as_value()),
     };
-    // The reader may have closed the pipe.
+    // A write error is ignored, because the reader may have closed the pipe.
     let _ = write!(stdout(), "{text}");
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! HTTP endpoints to test clients, gateways and load generators with.
+//! HTTP endpoints for tests of clients, gateways and load generators.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::mcp;
 
-/// Returns the routes of the demo: the HTTP endpoints and the MCP endpoint.
+/// Returns the routes of the test server: the HTTP endpoints and the MCP endpoint.
 pub fn router() -> Router {
     mcp::mount_endpoint(Router::new(), mcp::endpoint(&[], McpServerOptions::default()))
         .get("/", || Response::html(PAGE))
@@ -40,7 +40,7 @@ struct Message {
     message: &'static str,
 }
 
-/// Sends the content of a request back, as it arrives.
+/// Sends the request body back while it arrives.
 struct Echo;
 
 impl Handler for Echo {
@@ -54,8 +54,8 @@ impl Handler for Echo {
     }
 }
 
-/// Reads the body of the request, and then returns its length. Conformance tests of HTTP/2 need a response
-/// that follows the whole request.
+/// Reads the whole request body, then responds with its length. HTTP/2 conformance tests need a response that
+/// begins after the end of the request.
 async fn upload(mut request: OwnedRequest) -> Result<Response, Rejection> {
     let body = request.content();
     let mut bytes = 0;
@@ -65,8 +65,9 @@ async fn upload(mut request: OwnedRequest) -> Result<Response, Rejection> {
     Ok(Response::text(format!("received {bytes} bytes\n")))
 }
 
-/// `/download?bytes=N`: N bytes. With `chunked`, in chunks; with `delay`, after so many milliseconds; with
-/// `close`, as the last answer of the connection.
+/// `/download?bytes=N`: responds with a body of N bytes. With `chunked`, the body has no known length. With
+/// `delay=MS`, the handler waits this number of milliseconds before the response. With `close`, the server
+/// closes the connection after the response.
 struct Download;
 
 #[derive(Deserialize)]
@@ -110,7 +111,7 @@ impl DownloadQuery {
     }
 }
 
-/// A body of `left` bytes, block by block.
+/// Response body with `left` remaining bytes, which are sent in blocks.
 struct Blocks {
     left: u64,
     is_chunked: bool,
@@ -129,7 +130,7 @@ impl ContentStream for Blocks {
     }
 }
 
-/// The request as the server understood it.
+/// Responds with the request as the server has parsed it, as JSON.
 fn headers(request: &Request) -> Response {
     let fields: Vec<[String; 2]> =
         request.field_lines().iter().map(|line| [line.name.to_string(), line.value.to_string()]).collect();
@@ -151,10 +152,11 @@ struct Seen<'a> {
     fields: Vec<[String; 2]>,
 }
 
-/// A tick a second; `?count=N` ends the stream after N, `?every=MS` changes the pace.
+/// Sends one `tick` event per second. `?count=N` ends the stream after N events, and `?every=MS` sets the
+/// interval in milliseconds.
 fn events(request: &Request) -> Result<Response, Rejection> {
     let EventsQuery { count, every } = query(request, EVENTS_USAGE)?;
-    // At least a millisecond, to limit the rate of an endless stream.
+    // The interval is at least one millisecond, to limit the rate of an endless stream.
     let every = Duration::from_millis(every.max(1));
     Ok(Response::events(KEEP_ALIVE, async move |mut events| {
         for tick in 1..=count {
@@ -181,14 +183,15 @@ const fn one_second() -> u64 {
     1000
 }
 
-/// Parses the query of `request`. For an invalid query, the client gets the reason and the usage.
+/// Parses the query of `request`. If the query is invalid, the response contains the reason and the text
+/// `usage`.
 fn query<'a, T: Deserialize<'a>>(request: &Request<'a>, usage: &str) -> Result<T, Rejection> {
     request
         .query()
         .map_err(|rejection| Rejection::new(rejection.status(), format!("{rejection}\n\nhint: {usage}\n")))
 }
 
-/// Boolean that `?flag`, `?flag=1` and `?flag=true` set.
+/// Boolean query parameter, which `?flag`, `?flag=1` and `?flag=true` set to `true`.
 #[derive(Clone, Copy, Default)]
 struct Flag(bool);
 
@@ -220,12 +223,13 @@ fn number_up_to<'de, D: Deserializer<'de>>(most: u64, deserializer: D) -> Result
 
 static BLOCK: [u8; 256 << 10] = [b'x'; 256 << 10];
 
-/// 1 GiB.
+/// Maximum number of bytes of `/download`: 1 GiB.
 const DOWNLOAD_BYTES_MAX: u64 = 1 << 30;
 const DOWNLOAD_USAGE: &str = "/download?bytes=N, with &chunked, &delay=MS and &close optional";
 const EVENTS_USAGE: &str = "/events?count=N&every=MS, both optional";
 
-/// Maximum pause: a minute, which also bounds the wait for clients that are gone.
+/// Maximum of `delay` and `every`: one minute. The limit also bounds how long a handler sleeps after its
+/// client has disconnected.
 const PAUSE_MS_MAX: u64 = 60_000;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

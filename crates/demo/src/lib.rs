@@ -1,7 +1,7 @@
 //! The servers that `thruway serve` and `thruway mcp serve` run without a config.
 //!
-//! [`router`] has HTTP endpoints for tests of clients, gateways and load generators. [`mcp`] has an MCP
-//! server.
+//! [`router`] returns HTTP endpoints for tests of clients, gateways and load generators. The module [`mcp`]
+//! contains an MCP server.
 
 mod http;
 pub mod mcp;

@@ -1,4 +1,4 @@
-//! A demo MCP server, and the paths that clients of every revision find it at.
+//! A demo MCP server, and the paths of its HTTP endpoints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use thruway_mcp_sdk::{
 use thruway_server::Router;
 use tokio::time::sleep;
 
-/// Adds the endpoints of an MCP server to `router`.
+/// Adds the endpoints for Streamable HTTP and for HTTP with SSE to `router`.
 pub fn mount_endpoint(router: Router, endpoint: McpEndpoint) -> Router {
     let sse = endpoint.sse_endpoints(MESSAGE_PATH);
     router.any(PATH, endpoint).get(SSE_PATH, sse.stream()).post(MESSAGE_PATH, sse.messages())
@@ -29,12 +29,12 @@ pub fn endpoint(hosts: &[String], options: McpServerOptions) -> McpEndpoint {
     hosts.iter().fold(server(options).endpoint(), McpEndpoint::allow_host)
 }
 
-/// Returns the demo server, which offers tools, resources, a prompt and a completion.
+/// Returns the demo server, which offers tools, resources, and a prompt with completion of its argument.
 pub fn server(options: McpServerOptions) -> McpServer {
     let info = Implementation::new("thruway-demo", env!("CARGO_PKG_VERSION")).with_title("Thruway demo");
     let options = McpServerOptions {
         instructions: Some(
-            "A server to test MCP clients. Its tools change nothing outside of it.".to_owned(),
+            "A server for tests of MCP clients. Its tools change nothing outside this server.".to_owned(),
         ),
         ..options
     };
@@ -177,10 +177,10 @@ struct Greeting {
 /// Path of the Streamable HTTP endpoint.
 pub const PATH: &str = "/mcp";
 
-/// Path of the event stream for clients of HTTP with SSE (2024-11-05).
+/// Path of the event stream of HTTP with SSE, the HTTP transport of revision 2024-11-05.
 pub const SSE_PATH: &str = "/sse";
 
-/// Path that these clients send their messages to.
+/// Path for the messages of clients that use HTTP with SSE.
 pub const MESSAGE_PATH: &str = "/message";
 
 const COUNTER: &str = "example://counter";

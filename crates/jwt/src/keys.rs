@@ -44,7 +44,6 @@ impl JwtKeys {
     /// RSA keys with fewer than 2048 or more than 8192 bits.
     ///
     /// # Errors
-    ///
     /// The text is not a key set, or it contains no usable key.
     pub fn from_set(text: &str) -> Result<Self, InvalidJwtKeys> {
         Self::from_issuer(text).and_then(Self::some)
@@ -54,7 +53,6 @@ impl JwtKeys {
     /// text contains no usable key. An issuer that publishes such a set has withdrawn its keys.
     ///
     /// # Errors
-    ///
     /// The text is not a key set.
     pub fn from_issuer(text: &str) -> Result<Self, InvalidJwtKeys> {
         let set: Value = serde_json::from_str(text).map_err(|_| InvalidJwtKeys::Syntax)?;
@@ -66,7 +64,6 @@ impl JwtKeys {
     /// PUBLIC KEY`). Skips other PEM blocks, such as private keys.
     ///
     /// # Errors
-    ///
     /// The text is neither a key set nor PEM, or it contains no usable key.
     pub fn from_file(text: &str) -> Result<Self, InvalidJwtKeys> {
         if !text.contains(PEM_BEGIN) {
@@ -80,7 +77,6 @@ impl JwtKeys {
     /// bytes.
     ///
     /// # Errors
-    ///
     /// The secret has fewer than 32 bytes.
     pub fn from_secret(secret: &str) -> Result<Self, InvalidJwtKeys> {
         if secret.len() < SECRET_BYTES_MIN {

@@ -80,7 +80,6 @@ impl JwtRules {
     /// does not prove that the sender holds that key.
     ///
     /// # Errors
-    ///
     /// The reason for the rejection. The reason does not name the failed check, because this would help an
     /// attacker.
     pub fn verify(
@@ -97,7 +96,6 @@ impl JwtRules {
     /// lowercase hexadecimal digits.
     ///
     /// # Errors
-    ///
     /// The reason for the rejection.
     pub fn verify_from(
         &self,

@@ -87,7 +87,6 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Compares the headers `Mcp-Param-*` of a tool call of the legacy era with the arguments of the call.
     ///
     /// # Errors
-    ///
     /// Returns an error if a header differs from the argument that it repeats.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, params: &Params<'_>) -> Result<(), Error>;
 
@@ -112,7 +111,6 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Starts a subscription to the notifications in `wanted`.
     ///
     /// # Errors
-    ///
     /// Returns an error if the parameters of the request are invalid for this backend.
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error>;
 

@@ -69,7 +69,6 @@ impl LocalClient {
     /// Declares the capabilities of the client. By default, the client declares no capabilities.
     ///
     /// # Panics
-    ///
     /// Never panics in practice, because capabilities can always be written as JSON.
     #[must_use]
     pub fn with_capabilities(mut self, capabilities: &ClientCapabilities) -> Self {
@@ -89,7 +88,6 @@ impl LocalClient {
     /// Begins a session of the legacy era, and returns the result of `initialize`.
     ///
     /// # Errors
-    ///
     /// Returns an error if the server answers with an error.
     pub async fn initialize(&mut self, revision: Revision) -> Result<Value, Error> {
         self.is_modern = false;
@@ -112,7 +110,6 @@ impl LocalClient {
     /// question.
     ///
     /// # Errors
-    ///
     /// Returns an error if the server answers with an error. If the server closes the connection, returns
     /// an internal error.
     pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, Error> {
@@ -173,11 +170,9 @@ impl LocalClient {
     /// after the server has closed the connection.
     ///
     /// # Panics
-    ///
     /// Panics if the server sent a message that is not JSON.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no message.
     pub async fn receive(&mut self) -> Option<Value> {
         match self.aside.pop_front() {

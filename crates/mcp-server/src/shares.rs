@@ -51,7 +51,6 @@ pub enum LimitReached {
 /// Programs on this machine may always take everything that is free.
 ///
 /// # Errors
-///
 /// Returns an error if the caller must not take the amount.
 pub fn check_share(
     holder: &Holder,
@@ -78,7 +77,6 @@ impl Shares {
     /// Takes `amount` of the limit for `holder`.
     ///
     /// # Errors
-    ///
     /// Returns an error if the limit, or [the holder's share](check_share) of this limit, is reached.
     pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Share, LimitReached> {
         let mut held = self.held();
@@ -146,7 +144,6 @@ impl Share {
     /// Gives a reserved share to `holder`. Has no effect if a caller already holds the share.
     ///
     /// # Errors
-    ///
     /// Returns an error if the limit, or [the holder's share](check_share) of this limit, is reached.
     pub fn give_to(&mut self, holder: &Holder) -> Result<(), LimitReached> {
         if self.holder.is_none() {

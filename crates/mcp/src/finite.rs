@@ -23,7 +23,6 @@ pub struct NotFinite {
 /// Checks that all numbers of `value` are finite.
 ///
 /// # Errors
-///
 /// A number is not finite. The error names the first number that is not finite.
 pub fn check_finite(value: &impl Serialize) -> Result<(), NotFinite> {
     let mut finder = Finder { path: String::new() };

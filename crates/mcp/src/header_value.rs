@@ -34,7 +34,6 @@ pub fn encode(text: &str) -> Cow<'_, str> {
 /// Decodes a header value. The caller must have removed white space around the value.
 ///
 /// # Errors
-///
 /// See [`InvalidHeaderValue`].
 pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, InvalidHeaderValue> {
     let text = core::str::from_utf8(value).map_err(|_| InvalidHeaderValue)?;

@@ -22,7 +22,6 @@ impl CompiledSchema {
     /// Compiles a schema that this program defines.
     ///
     /// # Errors
-    ///
     /// The schema is invalid.
     pub fn compile(schema: &JsonObject) -> Result<Self, InvalidSchema> {
         Self::compile_with(&jsonschema::draft202012::options(), schema)
@@ -32,7 +31,6 @@ impl CompiledSchema {
     /// time in the length of the text.
     ///
     /// # Errors
-    ///
     /// The schema is invalid, or contains a regular expression that can take more than linear time.
     pub fn compile_untrusted(schema: &JsonObject) -> Result<Self, InvalidSchema> {
         let patterns =

@@ -18,7 +18,6 @@ pub struct NotAnObject;
 /// with `{` or with a member.
 ///
 /// # Errors
-///
 /// `object` is not an object.
 pub fn append_members<'a>(
     output: &mut Vec<u8>,

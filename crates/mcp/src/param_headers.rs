@@ -37,7 +37,6 @@ pub enum InvalidAnnotation {
 /// Finds the annotations `x-mcp-header` of an input schema.
 ///
 /// # Errors
-///
 /// An annotation is invalid. A client must not use a tool with an invalid annotation.
 pub fn find(input_schema: &Map<String, Value>) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
     let mut headers = Vec::new();

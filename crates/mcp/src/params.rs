@@ -51,7 +51,6 @@ impl<'a> Params<'a> {
     /// Parses the parameters of a request. Absent parameters count as an empty object.
     ///
     /// # Errors
-    ///
     /// A member has the wrong type or occurs twice.
     pub fn parse(params: Option<&'a RawValue>) -> Result<Self, Error> {
         parse(params)
@@ -60,7 +59,6 @@ impl<'a> Params<'a> {
     /// Returns the value of the required member `member`.
     ///
     /// # Errors
-    ///
     /// The value is `None`, because the request does not have the member.
     pub fn required<'p>(member: &'static str, value: Option<&'p Cow<'a, str>>) -> Result<&'p str, Error> {
         value.map(|value| &**value).ok_or_else(|| Error::invalid_params(format!("`{member}` is missing")))
@@ -70,7 +68,6 @@ impl<'a> Params<'a> {
 /// Parses the parameters of one method. Absent parameters count as an empty object.
 ///
 /// # Errors
-///
 /// The parameters do not match the type `P`.
 pub fn parse<'a, P: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<P, Error> {
     serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(|error| {

@@ -97,7 +97,6 @@ fn file_id(path: &Path) -> io::Result<FileId> {
 /// `backlog` is the maximum number of connections that wait in the kernel to be accepted, for each socket.
 ///
 /// # Errors
-///
 /// The address cannot be used. The error contains the reason and a hint for the operator.
 pub fn bind(address: &ListenAddr, sockets: usize, backlog: i32) -> Result<Bound, BindError> {
     let bound = match address {

@@ -107,7 +107,6 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
     /// Starts the writer thread.
     ///
     /// # Errors
-    ///
     /// The operating system refuses to create a thread.
     pub fn start(config: LogWriterConfig, setting: S, target: impl LogTarget + 'static) -> io::Result<Self> {
         let buffers = Arc::new(Mutex::new(Buffers { setting, list: Vec::new() }));

@@ -5,7 +5,6 @@
 /// Returns `N` unpredictable random bytes.
 ///
 /// # Panics
-///
 /// Panics if the operating system provides no random bytes, because a predictable key would be worse than a
 /// panic.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
@@ -17,7 +16,6 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
 /// Returns an unpredictable id: 128 random bits as 32 lowercase hexadecimal digits.
 ///
 /// # Panics
-///
 /// Panics in the same case as [`random_bytes`].
 pub fn unguessable_id() -> Box<str> {
     format!("{:032x}", u128::from_ne_bytes(random_bytes())).into()

@@ -33,7 +33,6 @@ impl TerminationSignals {
     /// Installs handlers for both signals.
     ///
     /// # Errors
-    ///
     /// The operating system refuses the signal handlers.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::terminate(), SignalKind::interrupt()]).map(Self)
@@ -49,7 +48,6 @@ impl ReloadSignal {
     /// Installs a handler for the signal.
     ///
     /// # Errors
-    ///
     /// The operating system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::hangup()]).map(Self)
@@ -65,7 +63,6 @@ impl ReopenSignal {
     /// Installs a handler for the signal.
     ///
     /// # Errors
-    ///
     /// The operating system refuses the signal handler.
     pub fn take_over() -> io::Result<Self> {
         Awaited::take_over(&[SignalKind::user_defined1()]).map(Self)

@@ -226,7 +226,6 @@ pub trait InProcessServer {
     /// Starts a task that serves the client at the other end of `pipe` until the client closes the pipe.
     ///
     /// # Panics
-    ///
     /// Panics outside of a tokio runtime.
     fn serve_pipe(&self, pipe: DuplexStream);
 }

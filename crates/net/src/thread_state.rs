@@ -30,7 +30,6 @@ impl ThreadState {
     /// Calls `act` with the state of this thread.
     ///
     /// # Panics
-    ///
     /// Panics while the thread ends.
     #[inline]
     pub(crate) fn with<R>(act: impl FnOnce(&Self) -> R) -> R {

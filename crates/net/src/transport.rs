@@ -18,7 +18,6 @@ pub trait Transport: 'static {
     /// Reads bytes into `buffer`. Returns the number of bytes, or 0 at the end of the stream.
     ///
     /// # Errors
-    ///
     /// The connection failed.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 
@@ -42,7 +41,6 @@ pub trait Transport: 'static {
     /// sent some of these bytes.
     ///
     /// # Errors
-    ///
     /// The connection failed.
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
@@ -56,7 +54,6 @@ pub trait Transport: 'static {
     /// the end of the file.
     ///
     /// # Errors
-    ///
     /// The connection or the file failed.
     fn poll_send_file(
         &mut self,
@@ -80,7 +77,6 @@ pub trait Transport: 'static {
     /// Writes some bytes of `pipe`, which must not be empty. Returns the number of bytes.
     ///
     /// # Errors
-    ///
     /// The connection or the pipe failed.
     fn poll_splice(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
         pipe.poll_copy_to(cx, self)
@@ -90,7 +86,6 @@ pub trait Transport: 'static {
     /// hold. Returns the number of bytes, or 0 at the end of the stream.
     ///
     /// # Errors
-    ///
     /// The connection failed.
     fn poll_fill(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, length: usize) -> Poll<io::Result<usize>> {
         pipe.poll_copy_from(cx, self, length)
@@ -100,7 +95,6 @@ pub trait Transport: 'static {
     /// transports without a buffer.
     ///
     /// # Errors
-    ///
     /// The connection failed.
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -111,7 +105,6 @@ pub trait Transport: 'static {
     /// writing is impossible.
     ///
     /// # Errors
-    ///
     /// The connection failed.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
@@ -120,7 +113,6 @@ pub trait Transport: 'static {
     /// Shuts down the write side of the connection.
     ///
     /// # Errors
-    ///
     /// The connection failed.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
@@ -133,7 +125,6 @@ impl Pipe {
     /// instead of splicing. Returns the number of bytes.
     ///
     /// # Errors
-    ///
     /// The connection failed.
     pub fn poll_copy_from<T: Transport + ?Sized>(
         &mut self,
@@ -190,7 +181,6 @@ impl Gathered {
     /// Writes all waiting data. Sets `has_moved` to `true` if any byte was written.
     ///
     /// # Errors
-    ///
     /// The connection failed.
     pub fn poll_write_all<T: Transport>(
         &mut self,

@@ -273,7 +273,6 @@ impl Drop for Accepting {
 /// Starts `task` on the thread of this worker. The task runs until it ends or the worker stops.
 ///
 /// # Panics
-///
 /// Panics if this thread is not a worker's thread.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
     drop(tokio::task::spawn_local(task));

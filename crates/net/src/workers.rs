@@ -74,7 +74,6 @@ impl Workers {
     /// the function that `start` returned. The number of a listener is its index in `listeners`.
     ///
     /// # Errors
-    ///
     /// The operating system refuses to create a thread or a reactor.
     pub fn start<T>(
         config: WorkersConfig,

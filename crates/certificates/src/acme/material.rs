@@ -16,7 +16,6 @@ impl SigningRequest {
     /// Creates a new P-256 key, and a CSR for `names` with this key.
     ///
     /// # Errors
-    ///
     /// The key or the CSR cannot be created.
     pub(super) fn new(names: &OrderedNames) -> Result<Self, AcmeError> {
         let key = KeyPair::generate().map_err(|_| AcmeError::KeyNotMade)?;

@@ -25,7 +25,6 @@ impl Staple {
     /// `chain` must be the issuer of the first.
     ///
     /// # Errors
-    ///
     /// The errors of [`read`](Self::read), or [`OcspError::IssuerMissing`] if the chain has fewer than two
     /// certificates or a malformed certificate.
     pub fn of_chain(der: &[u8], chain: &[Vec<u8>], now: SystemTime) -> Result<Self, OcspError> {
@@ -35,7 +34,6 @@ impl Staple {
     /// Reads and verifies the OCSP response for the certificate `named`.
     ///
     /// # Errors
-    ///
     /// The response is malformed, is for another certificate, has an invalid signature, or is not valid at
     /// `now`. Also fails if the response states that the certificate is revoked or unknown.
     pub fn read(der: &[u8], named: &Named, now: SystemTime) -> Result<Self, OcspError> {

@@ -12,9 +12,9 @@ use thruway_net::tls::TlsVersion;
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER_HTTP))]
 pub(crate) struct HttpArgs {
-    /// Server to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE`
-    /// with one JSON object per line. Several URLs of one server are chosen at random; `URL@3` is three times
-    /// as frequent
+    /// URL to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE` with
+    /// one request per line as a JSON object. With several URLs of one server, each request uses a random
+    /// URL; `URL@3` is chosen three times as often
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
@@ -26,17 +26,17 @@ pub(crate) struct HttpArgs {
 /// Options for the report.
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// Process of the server, to report its CPU time per request and its memory; a child process is always
-    /// reported
+    /// Id of the server process; the report then contains the CPU time per request and the memory of this
+    /// process. Not necessary for a server that `bench` starts
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// Format of the report
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
-    /// Also write an HTML page with plots
+    /// Also write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Print the JSON Schema of `--output json` instead
+    /// Print the JSON Schema of `--output json` and exit, without a load
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
 }
@@ -45,41 +45,45 @@ pub(crate) struct ReportArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_COMPARE)]
 pub(crate) struct CompareArgs {
-    /// Servers to compare: URLs, or `"URL -- COMMAND"` to start a server; each is compared with the first
+    /// Servers to compare: URLs, or `"URL -- COMMAND"`, where COMMAND starts the server; all servers are
+    /// compared with the first server
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// Number of rounds; each round loads all servers once in a random order. A verdict needs 6
+    /// Number of rounds; each round loads all servers once in a random order. A verdict needs at least 6
+    /// rounds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
-    /// Compare with an earlier run instead of the first target: the JSON output of `bench compare` or `bench
-    /// http`. Changes of the machine since then appear as a difference; to be certain, load both servers in
-    /// one run
+    /// Compare with an earlier run instead of the first target. FILE contains the JSON output of `bench
+    /// compare` or `bench http`. If the machine has changed since that run, the comparison shows this change
+    /// as a difference of the servers; to be certain, load both servers in one run
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
-    /// Percentage by which a figure may be worse than in the baseline, besides the spread of its rounds
+    /// Percentage by which a figure may be worse than the baseline. A figure counts as worse only if its
+    /// whole confidence interval is beyond this percentage
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "baseline", value_parser = parse_percent)]
     pub(crate) tolerance: f64,
     /// Format of the comparison
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
-    /// Also write an HTML page with plots
+    /// Also write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Print the JSON Schema of `--output json` instead
+    /// Print the JSON Schema of `--output json` and exit, without a load
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
 }
 
-/// Find the highest rate that a server can sustain, with open loops
+/// Find the highest request rate that a server can sustain
 ///
-/// The rate doubles from `--rate` on, until the server misses it, requests fail, or the p99 of the response
-/// times exceeds `--p99`, twice in a row. Then the search narrows the rate down to 5 %. Each rate is offered
-/// for `--duration`.
+/// The command sends requests at a fixed rate (open loop) for `--duration`. The first rate is `--rate`, or
+/// 1000 requests per second. A rate fails if the server does not reach the rate, requests fail, or the p99 of
+/// the response times exceeds `--p99`, in two attempts. The command doubles the rate until a rate fails, then
+/// tries rates in between until it knows the highest sustained rate with an accuracy of 5 %.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
-    /// Server to load, as for `thruway bench http`
+    /// URL to load, in the formats of `thruway bench http`
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     /// Maximum 99th percentile of the response times
@@ -90,12 +94,12 @@ pub(crate) struct RampArgs {
     /// Format of the result
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
-    /// Print the JSON Schema of `--output json` instead
+    /// Print the JSON Schema of `--output json` and exit, without a load
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
 }
 
-/// Load a server with the options of `wrk`
+/// Load a server; accepts the options of `wrk`
 #[derive(clap::Args)]
 pub(crate) struct WrkArgs {
     /// URL to load
@@ -106,7 +110,7 @@ pub(crate) struct WrkArgs {
     /// Number of threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
-    /// Duration: seconds, or with a unit
+    /// Duration in seconds, or with a unit such as `1m`
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_wrk_time)]
     pub(crate) duration: Duration,
     /// Header, `Name: value`; may be repeated
@@ -115,15 +119,15 @@ pub(crate) struct WrkArgs {
     /// Maximum time for a request
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_wrk_time)]
     pub(crate) timeout: Duration,
-    /// Ignored: percentiles are always printed
+    /// Ignored: the report always contains percentiles
     #[arg(long)]
     pub(crate) latency: bool,
-    /// Refused: scripts are not supported
+    /// Not supported: the command refuses to run scripts
     #[arg(short, long, value_name = "SCRIPT")]
     pub(crate) script: Option<PathBuf>,
 }
 
-/// Load a server with the options of `ab`
+/// Load a server; accepts the options of `ab`
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of `ab`")]
 #[derive(clap::Args)]
 pub(crate) struct AbArgs {
@@ -144,7 +148,7 @@ pub(crate) struct AbArgs {
     /// Reuse connections (HTTP keep-alive)
     #[arg(short = 'k')]
     pub(crate) is_persistent: bool,
-    /// Method
+    /// Request method
     #[arg(short = 'm', value_name = "METHOD")]
     pub(crate) method: Option<String>,
     /// Header, `Name: value`; may be repeated
@@ -156,7 +160,7 @@ pub(crate) struct AbArgs {
     /// File to send as the request body, with the method PUT
     #[arg(short = 'u', value_name = "FILE", conflicts_with = "content")]
     pub(crate) put: Option<String>,
-    /// Media type of the body
+    /// Media type of the request body
     #[arg(short = 'T', value_name = "TYPE")]
     pub(crate) content_type: Option<String>,
     /// Send HEAD requests
@@ -165,7 +169,7 @@ pub(crate) struct AbArgs {
     /// Cookie, `NAME=VALUE`; may be repeated
     #[arg(short = 'C', value_name = "COOKIE")]
     pub(crate) cookie: Vec<String>,
-    /// Ignored: progress is shown on terminals only
+    /// Ignored: only terminals show progress
     #[arg(short = 'q')]
     pub(crate) has_no_input: bool,
     /// Ignored: connection errors never end the load
@@ -223,44 +227,46 @@ pub(crate) struct LoadArgs {
     /// Duration of the measurement, such as `500ms`, `10s` or `2m`
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time, conflicts_with = "requests")]
     pub(crate) duration: Duration,
-    /// Number of requests to measure, instead of a duration
+    /// Number of requests to measure, instead of `--duration`
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Duration of the load before the measurement
+    /// Duration of the load before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_pause)]
     pub(crate) warm_up: Duration,
-    /// Requests per second of an open loop: requests start at this rate, whatever happens to earlier ones.
-    /// Response times count from the time when a request was due
+    /// Number of requests to start per second (open loop), even if earlier requests have not completed.
+    /// Response times count from the scheduled start of a request
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     pub(crate) rate: Option<f64>,
     /// Start the requests of an open loop at random times, like independent clients
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
-    /// Seed of the random times [default: random; reports show it]
+    /// Seed of the random start times [default: a random seed, which reports show]
     #[arg(long, value_name = "N", requires = "poisson")]
     pub(crate) seed: Option<u64>,
-    /// Number of requests in flight on each connection (pipelining); not with sessions
+    /// Number of requests in flight on each connection (pipelining); not supported with MCP sessions
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) pipeline: u16,
-    /// Open a connection for each request; not with sessions
+    /// Open a new connection for each request; not supported with MCP sessions
     #[arg(long = "no-keep-alive", conflicts_with = "pipeline")]
     pub(crate) is_not_persistent: bool,
-    /// With `https`: trust the roots in this PEM file instead of those of the system
+    /// With `https`: trust the root certificates in this PEM file instead of the roots of the system
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// With `https`: do not verify the certificate of the server
     #[arg(long = "insecure", conflicts_with = "ca")]
     pub(crate) is_insecure: bool,
-    /// With `https`: use only this version [default: the newest that both sides support]
+    /// With `https`: use only this TLS version [default: the newest version that the server supports]
     #[arg(long = "tls", value_name = "VERSION", value_enum)]
     pub(crate) tls_version: Option<TlsVersionName>,
-    /// With `https`: offer no post-quantum key exchange, to compare with servers that do not support it
+    /// With `https`: do not offer post-quantum key exchange, for a fair comparison with servers that do not
+    /// support post-quantum key exchange
     #[arg(long = "classical-key-exchange")]
     pub(crate) is_classical: bool,
-    /// With `https`: do a full handshake for each connection, without session resumption
+    /// With `https`: do a full TLS handshake for each connection, without session resumption
     #[arg(long = "full-handshakes")]
     pub(crate) is_without_resumption: bool,
-    /// Maximum time for a request, including its session if it has one of its own
+    /// Maximum time for a request. With a session per request, the time includes the start and the end of the
+    /// session
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) timeout: Duration,
     /// Header, `Name: value`, such as `Authorization`; may be repeated
@@ -268,24 +274,24 @@ pub(crate) struct LoadArgs {
     pub(crate) header: Vec<String>,
 }
 
-/// Options for HTTP requests.
+/// Options for the requests of an HTTP load.
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct HttpLoadArgs {
     #[command(flatten)]
     pub(crate) load: LoadArgs,
-    /// Method [default: GET, or POST with a body]
+    /// Request method [default: GET, or POST if there is a body]
     #[arg(short = 'X', long)]
     pub(crate) method: Option<String>,
-    /// Body: text, `@FILE`, or `-` for the standard input
+    /// Request body: text, `@FILE`, or `-` for the standard input
     #[arg(long, value_name = "TEXT")]
     pub(crate) content: Option<String>,
-    /// Expected status [default: any of 2xx and 3xx]
+    /// Expected status code of responses [default: any 2xx or 3xx]
     #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(200..=599))]
     pub(crate) status: Option<u16>,
     /// Expected length of response bodies in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) length: Option<u64>,
-    /// Use HTTP/2: negotiated with `https`, without negotiation with `http`
+    /// Use HTTP/2: `https` negotiates it in the TLS handshake, `http` starts it without negotiation
     #[arg(long = "http2", conflicts_with_all = ["pipeline", "is_not_persistent"])]
     pub(crate) is_http2: bool,
     /// Number of requests in flight on each HTTP/2 connection
@@ -296,7 +302,7 @@ pub(crate) struct HttpLoadArgs {
     pub(crate) sha256: Option<[u8; 32]>,
 }
 
-/// The defaults of the command line.
+/// Returns the defaults of the command line.
 impl Default for LoadArgs {
     fn default() -> Self {
         Self {
@@ -338,7 +344,8 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a duration above zero, in seconds if it has no unit: `30`, `2s` and `1m`, as wrk does.
+/// Parses a duration above zero in the format of `wrk`: `30`, `2s` or `1m`. A number without a unit is in
+/// seconds.
 fn parse_wrk_time(text: &str) -> Result<Duration, String> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         parse_time(&format!("{text}s"))
@@ -357,19 +364,20 @@ fn parse_percent(text: &str) -> Result<f64, &'static str> {
     percent.ok_or("expected a percentage between 0 and 100")
 }
 
-/// Returns `text` so that `clap` prints `{n}` and does not replace it with a line end. The sequence between
-/// brace and letter has no effect on a terminal, and `clap` removes it elsewhere.
+/// Returns help text in which `clap` prints `{n}` unchanged. Without this function, `clap` would print a line
+/// end instead of `{n}`. The function inserts an escape sequence after the brace. The sequence has no effect
+/// on a terminal, and `clap` removes the sequence from other output.
 pub(super) fn verbatim(text: &str) -> StyledStr {
     text.replace("{n}", "{\u{1b}[0mn}").into()
 }
 
 const AFTER_HTTP: &str = r#"Placeholders in paths, headers and bodies:
   {n}       Number of the request, from 0
-  {random}  16 random hexadecimal digits, the same within a request
+  {random}  16 random hexadecimal digits, chosen once for each request
 
 A line of @FILE:
   {"url": "http://127.0.0.1:8080/item/{n}", "method": "PUT", "content": "{random}", "weight": 2}
-  It may also have "headers" (an object), "status", "length" and "sha256".
+  A line may also have "headers" (an object), "status", "length" and "sha256".
 
 Exit codes:
   0    All responses were as expected
@@ -383,7 +391,7 @@ const AFTER_COMPARE: &str = r"Examples:
 
 Exit codes:
   0    The comparison is complete, and no figure is worse than the baseline allows
-  1    A figure is worse, requests failed, or a server exited; the report contains the complete rounds
+  1    A figure is worse than allowed, requests failed, or a server exited; the report contains the complete rounds
   2    The arguments or the baseline are invalid, or a server cannot be started or reached
   130  Interrupted; the report contains the complete rounds";
 

@@ -15,7 +15,7 @@ use super::progress::ProgressLine;
 use super::{load, output, progress};
 use crate::config::Failure;
 
-/// One of the compared targets.
+/// A target of a comparison, with the reports of its completed rounds.
 struct Contender {
     name: String,
     load: Load,
@@ -61,7 +61,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         contender.start(&groups, &stop)?;
     }
     let broken = measure_rounds(&mut contenders, args, &stop).err();
-    // An interrupted run reports its complete rounds.
+    // After an interruption, the comparison contains only complete rounds.
     let rounds = contenders.iter().map(|contender| contender.reports.len()).min().unwrap_or(0);
     for contender in &mut contenders {
         contender.reports.truncate(rounds);
@@ -94,7 +94,8 @@ impl Contender {
         Ok(Self { name: url.to_owned(), load, command, started: None, reports: Vec::new() })
     }
 
-    /// Starts the server, if there is a command, and prepares the load.
+    /// Starts the server if the target has a command. Then finds the address at which the server accepts
+    /// connections.
     fn start(&mut self, groups: &ProcessGroups, stop: &StopFlag) -> Result<(), Failure> {
         let addresses = &self.load.addresses;
         let Some(command) = &self.command else {
@@ -112,16 +113,16 @@ impl Contender {
         Ok(())
     }
 
-    /// Loads the target once.
+    /// Runs the load of one round against the target.
     fn measure(&self, round: usize, rounds: usize) -> Result<Report, Failure> {
         let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, self.name));
-        // Random arrivals are the same for all targets of a round, and differ between rounds.
+        // All targets of a round have the same random start times. Each round has different start times.
         let pace = self.load.pace.tried_again(round as u64);
         measure(&self.name, &Load { pace, ..self.load.clone() }, &line)
     }
 }
 
-/// Runs the rounds. Ends early if it is interrupted or a target can no longer be loaded.
+/// Runs all rounds. Ends early if the user interrupts the command, or if a target cannot be loaded any more.
 fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopFlag) -> Result<(), Failure> {
     let rounds = args.rounds as usize;
     measure_in_turn(contenders, rounds, |contender, round| {
@@ -171,13 +172,13 @@ fn show(comparison: &Comparison, contenders: &[Contender], args: &CompareArgs) -
     })
 }
 
-/// Prints the regressions. Returns `true` if there are any.
+/// Prints all regressions. Returns `true` if there is at least one regression.
 fn say_regressions(comparison: &Comparison, tolerance: f64) -> bool {
     let mut is_worse = false;
     for pair in comparison.regressions(tolerance) {
         is_worse = true;
         eprintln!(
-            "regression: {} of {} is ×{:.3} of the baseline, likely beyond {:.1} %",
+            "regression: {} of {} is ×{:.3} of the baseline, likely worse by more than {:.1} %",
             pair.metric.label(),
             pair.candidate,
             pair.ratio.median,
@@ -198,4 +199,5 @@ fn read_baseline(path: &Path) -> Result<Comparison, Failure> {
     Comparison::from_json(&text).map_err(failure)
 }
 
-const BASELINE_WITHOUT_SETTINGS: &str = "the baseline has no load settings, so it may have used other ones";
+const BASELINE_WITHOUT_SETTINGS: &str =
+    "the baseline has no load settings, so its load may have been different";

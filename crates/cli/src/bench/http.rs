@@ -25,7 +25,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
     output::show_report(&report, &args.report)
 }
 
-/// Runs a load with a progress line.
+/// Runs a load, shows its progress in `line`, and returns the report.
 pub(super) fn measure(target: &str, load: &Load, line: &ProgressLine) -> Result<Report, Failure> {
     let outcome = load.run(&mut |progress| line.show(load, progress));
     line.finish();
@@ -58,7 +58,7 @@ pub(super) fn run_wrk(args: &WrkArgs) -> Result<ExitCode, Failure> {
     run_preset(&args.url, HttpLoadArgs { load, ..HttpLoadArgs::default() })
 }
 
-/// Runs a load with the options of `ab`, over HTTP/1.1. Without `-k`, each request opens a connection.
+/// Runs a load with the options of `ab`, over HTTP/1.1. Without `-k`, each request opens a new connection.
 pub(super) fn run_ab(args: &AbArgs) -> Result<ExitCode, Failure> {
     let (mut header, closes) = without_connection_option(&args.header);
     header.extend(args.content_type.iter().map(|value| format!("Content-Type: {value}")));

@@ -1,4 +1,4 @@
-//! Loads from command line arguments.
+//! Makes loads from command line arguments.
 
 use thruway_bench::{
     Expected, HttpOptions, Limit, Load, LoadOptions, Pace, StopFlag, TlsOptions, reachable_address,
@@ -53,7 +53,7 @@ impl HttpLoadArgs {
     }
 }
 
-/// Returns the load of `targets` with these arguments. The server must be listening.
+/// Returns a load of `targets` with these arguments. Checks that the server accepts connections.
 pub(super) fn build(targets: &[String], args: &HttpLoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
     let mut load = build_unreached(targets, args, stop)?;
     let checked = args.load.options().check_tls(load.tls.is_some());
@@ -62,7 +62,7 @@ pub(super) fn build(targets: &[String], args: &HttpLoadArgs, stop: &StopFlag) ->
     Ok(load)
 }
 
-/// Returns the same load for a server that may not listen yet.
+/// Returns a load of `targets` with these arguments. The server need not be running yet.
 pub(super) fn build_unreached(
     targets: &[String],
     args: &HttpLoadArgs,

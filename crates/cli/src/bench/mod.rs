@@ -22,7 +22,7 @@ use crate::config::Failure;
 use args::{AbArgs, CompareArgs, HttpArgs, RampArgs, WrkArgs};
 use mcp::McpArgs;
 
-/// Load servers and measure them
+/// Measure servers under load
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
     Http(HttpArgs),
@@ -33,7 +33,7 @@ pub(crate) enum BenchCommand {
     Ab(AbArgs),
 }
 
-/// Runs a command.
+/// Runs a command of `thruway bench`.
 pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
     match command {
         BenchCommand::Http(args) => http::run(args),

@@ -1,4 +1,4 @@
-//! Reports, their files and exit codes.
+//! Prints reports, writes report files, and chooses exit codes.
 
 use std::fmt::Display;
 use std::fs;
@@ -11,7 +11,7 @@ use thruway_bench::{PlanError, Report, StartError};
 use super::args::{Form, ReportArgs};
 use crate::config::Failure;
 
-/// Prints a report, writes its page, and returns the exit code of the report.
+/// Prints a report, writes its HTML page if `--html` is set, and returns the exit code.
 pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
     print(&match args.output {
         Form::Text => report.to_text(),
@@ -27,7 +27,7 @@ pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode
     })
 }
 
-/// Prints on the standard output. The reader may have closed the pipe.
+/// Prints `text` to the standard output. Ignores an error if the reader has closed the pipe.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
@@ -39,32 +39,32 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes the page to a file, if one is named.
+/// Writes an HTML page to the file `path`, if any.
 pub(super) fn write(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, page())
         .map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Checks before the load that a file can be written.
+/// Checks that the file `path` can be written, so that an error appears before the load, not after it.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Returns an error with its hint, if it has one.
+/// Returns a failure with the text of `error` and the hint, if any.
 pub(super) fn failure(error: impl Display, hint: Option<impl Display>) -> Failure {
     hint.into_iter().fold(Failure::new(error), Failure::with_hint)
 }
 
-/// Returns the error of a load that cannot be planned.
+/// Converts the error of a load with invalid options.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn not_planned(error: PlanError) -> Failure {
     failure(&error, error.hint())
 }
 
-/// Returns the error of a server that did not start as expected.
+/// Converts the error of a server that did not start or has exited.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn not_started(error: StartError) -> Failure {
     failure(&error, error.hint())
@@ -73,5 +73,5 @@ pub(super) fn not_started(error: StartError) -> Failure {
 /// Exit code if a request failed or a comparison shows a regression.
 pub(super) const EXIT_FAILED: u8 = 1;
 
-/// Exit code after a signal, the same as that of a shell for SIGINT.
+/// Exit code after a signal: 128 plus the number of SIGINT, as shells report it.
 pub(super) const EXIT_INTERRUPTED: u8 = 130;

@@ -1,5 +1,6 @@
-//! The progress line of a load, on terminals only, and Ctrl-C. The first Ctrl-C ends the load and reports the
-//! measurements so far. The second one ends the process and its child processes.
+//! Progress line of a load, which only terminals show, and handling of Ctrl-C. The first Ctrl-C ends the
+//! load, and the command reports the measurements so far. The second Ctrl-C ends the command and its child
+//! processes.
 
 use std::io::{self, IsTerminal, Write, stderr};
 use std::process::exit;
@@ -15,7 +16,7 @@ use crate::config::Failure;
 /// The progress line on the standard error.
 pub(super) struct ProgressLine {
     is_shown: bool,
-    /// Name of the current target, if there are several.
+    /// Text before the progress, such as the name of the current target. May be empty.
     name: String,
 }
 
@@ -28,17 +29,17 @@ impl ProgressLine {
         self.say(&progress.describe(load.limit));
     }
 
-    /// Shows a text.
+    /// Shows `what` after the name.
     pub(super) fn say(&self, what: &str) {
         if self.is_shown {
-            // A text that is longer than a line could not be erased.
+            // The text is cut to the width of the terminal, because a terminal can erase only one line.
             let line = cut(&format!("{}{what}", self.name), columns());
-            // An error here is ignored: the line is only information.
+            // A write error is ignored, because the progress line is only information.
             let _ = write!(stderr(), "\r\x1b[2K{line}");
         }
     }
 
-    /// Erases the line.
+    /// Erases the progress line.
     pub(super) fn finish(&self) {
         if self.is_shown {
             let _ = write!(stderr(), "\r\x1b[2K");
@@ -46,7 +47,7 @@ impl ProgressLine {
     }
 }
 
-/// Width of the terminal, if it is known.
+/// Returns the width of the terminal in columns, or `usize::MAX` if the width is unknown.
 fn columns() -> usize {
     let size = tcgetwinsize(stderr()).ok().map(|size| usize::from(size.ws_col));
     size.filter(|columns| *columns > 0).unwrap_or(usize::MAX)
@@ -56,7 +57,8 @@ fn cut(line: &str, columns: usize) -> String {
     line.chars().take(columns.saturating_sub(1)).collect()
 }
 
-/// Returns a flag that the first signal sets. The second signal ends the processes of `started`.
+/// Returns a flag that the first SIGINT or SIGTERM sets. The second signal ends the processes in `started`
+/// and then this process.
 pub(super) fn stop_flag(started: &ProcessGroups) -> Result<StopFlag, Failure> {
     let stop = StopFlag::default();
     watch(stop.clone(), started.clone())

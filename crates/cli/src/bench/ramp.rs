@@ -25,14 +25,15 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
     let (mut steps, mut number, mut broken) = (Vec::new(), 0, None);
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
-        // The next try of a rate has other random arrivals, because those of the first may have made it fail.
+        // Each attempt has different random start times. The start times of the first attempt may be the
+        // reason why a rate failed.
         let pace = at_rate(load.pace, offered).tried_again(number);
         let offer = Load { pace, ..load.clone() };
         number += 1;
         let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
         let report = match measure(&target, &offer, &line) {
             Ok(report) => report,
-            // The rates that were sustained before remain valid.
+            // The results of earlier rates remain valid, so the report contains them.
             Err(failure) if !steps.is_empty() => {
                 broken = Some(failure);
                 break;
@@ -66,7 +67,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Returns the same pace with another rate.
+/// Returns `pace` with another rate. A closed loop becomes an open loop with constant intervals.
 const fn at_rate(pace: Pace, rate: f64) -> Pace {
     match pace {
         Pace::Poisson { seed, .. } => Pace::Poisson { rate, seed },

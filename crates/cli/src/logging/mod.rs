@@ -1,5 +1,5 @@
-//! Messages for the operator on the standard error. A thread of its own writes them, so that requests do not
-//! wait.
+//! Log messages for the operator on the standard error. A separate thread writes the messages, so that
+//! requests do not wait for a slow terminal or pipe.
 
 mod writer;
 
@@ -16,13 +16,14 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::config::Failure;
 use writer::MessageWriter;
 
-/// Starts logging with the levels of `THRUWAY_LOG`, or `info`.
+/// Starts logging with the levels in `THRUWAY_LOG`, or with `info` if the variable is not set.
 pub(crate) fn start() -> Result<(), Failure> {
     let levels = std::env::var_os(VARIABLE).filter(|levels| !levels.is_empty());
     let levels = levels.as_ref().map_or("info".into(), |levels| levels.to_string_lossy());
     let mut words = levels.split(',').filter(|word| !word.contains(['=', '[']));
     if let Some(word) = words.find(|word| word.trim().parse::<LevelFilter>().is_err()) {
-        // Without this check, the filter would read it as the name of a module and silence all others.
+        // Without this check, `EnvFilter` would take the word for the name of a module, and disable the
+        // messages of all other modules.
         return Err(
             Failure::new(format!("invalid `{VARIABLE}`: `{word}` is not a log level")).with_hint(HINT)
         );
@@ -40,7 +41,7 @@ pub(crate) fn start() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until all messages are written, but not for a reader that does not read.
+/// Waits until the log thread has written all messages, at most one second.
 pub(crate) fn finish() {
     if let Some(writer) = WRITER.get() {
         writer.finish();
@@ -53,8 +54,8 @@ fn writer() -> Result<MessageWriter, Failure> {
     Ok(WRITER.get_or_init(|| writer).clone())
 }
 
-/// Logs the message of a panic after the earlier messages. Waits until it is written, because the process may
-/// end.
+/// Logs the message of a panic after the earlier messages. Waits until the message is written, because the
+/// process may end.
 fn print_panic(panic: &PanicHookInfo<'_>) {
     let Some(mut writer) = WRITER.get() else { return };
     let thread = thread::current();
@@ -72,7 +73,8 @@ static WRITER: OnceLock<MessageWriter> = OnceLock::new();
 
 const VARIABLE: &str = "THRUWAY_LOG";
 
-/// Comes before the levels of the user, so that those can override it. The library warns about frames that
-/// any peer can send as often as it likes.
+/// Log level of the HTTP/2 library, which would otherwise warn about frames that any client can send as often
+/// as it likes. The filter lists this level before the levels of the user, so that the user can override this
+/// level.
 const QUIET: &str = "h2=error";
 const HINT: &str = "set a level, such as `debug`, or levels by crate, such as `info,thruway_server=trace`";

@@ -1,4 +1,5 @@
-//! The log of messages: threads that log wait neither for a slow terminal nor for a full pipe.
+//! Writer for log messages. A thread that logs a message waits neither for a slow terminal nor for a full
+//! pipe.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use thruway_message::mask_userinfo;
 use thruway_net::{LogBuffer, LogTarget, LogWriter, LogWriterConfig};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The writer of messages. Clones write to the same target.
+/// Passes log messages to the log thread. All clones write to the same target.
 #[derive(Clone)]
 pub(super) struct MessageWriter {
     writer: Arc<LogWriter<()>>,
@@ -22,14 +23,14 @@ impl MessageWriter {
         Ok(Self { writer: Arc::new(writer), buffer })
     }
 
-    /// Waits until all messages are written, at most a second.
+    /// Waits until the log thread has written all messages, at most one second.
     pub(super) fn finish(&self) {
         self.writer.flush();
     }
 }
 
-/// Each call writes one line. Credentials in URLs are masked here, so that no part of the program can log
-/// them.
+/// Each call of `write` logs one line. `write` masks credentials in URLs, so that no part of the program can
+/// log credentials.
 impl Write for &MessageWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let masked = str::from_utf8(line).map(mask_userinfo);
@@ -55,7 +56,7 @@ struct MessageTarget<W>(W);
 
 impl<W: Write + Send> LogTarget for MessageTarget<W> {
     fn write(&mut self, bytes: &[u8]) {
-        // There is no other place to report the error.
+        // The error is ignored, because there is no other place to report it.
         let _ = self.0.write_all(bytes);
     }
 
@@ -66,7 +67,7 @@ impl<W: Write + Send> LogTarget for MessageTarget<W> {
 
 const WRITER: LogWriterConfig = LogWriterConfig {
     thread_name: "log",
-    // About ten thousand lines.
+    // Enough for about ten thousand lines.
     buffer_bytes_max: 1 << 20,
     kept_bytes_max: 16 << 10,
     write_every: None,

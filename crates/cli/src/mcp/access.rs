@@ -1,7 +1,7 @@
 //! Listeners of `thruway mcp serve` and `thruway mcp bridge`, and the credentials that clients need.
 //!
 //! A client on another machine needs a credential: a bearer token, or a certificate. The checks of `Host` and
-//! `Origin` protect against pages in browsers only; any other program can send any value.
+//! `Origin` protect against pages in browsers only; any other program can send any value in these headers.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,7 +23,7 @@ use crate::args::McpAccessArgs;
 use crate::config::{Failure, parse_listeners};
 use crate::serve::print_addresses;
 
-/// The credentials that listeners require, if any. Clones share them.
+/// TLS settings of the listeners, and the credentials that clients need. Clones share both.
 #[derive(Clone)]
 pub(super) struct Access {
     allows_remote: bool,
@@ -36,7 +36,7 @@ impl Access {
     /// Reads the files named in `args`.
     ///
     /// # Errors
-    /// A file cannot be used.
+    /// Returns an error if a file in `args` cannot be used.
     pub(super) fn of(args: &McpAccessArgs) -> Result<Self, Failure> {
         let tokens = args.token_file.as_deref().map(TokenList::read).transpose()?;
         let tls = match (&args.tls_cert, &args.tls_key) {
@@ -61,7 +61,8 @@ impl Access {
     /// Returns the listeners at `addresses`.
     ///
     /// # Errors
-    /// An address is invalid, or accepts clients on other machines without a credential.
+    /// Returns an error if an address is invalid. Also returns an error if an address accepts clients on
+    /// other machines, but `--allow-remote` or a credential is missing.
     pub(super) fn listeners(&self, addresses: &[String]) -> Result<Vec<Listener>, Failure> {
         let addresses = parse_listeners(addresses)?;
         for address in addresses.iter().filter(|address| is_remote(address)) {
@@ -74,7 +75,8 @@ impl Access {
         Ok(addresses.into_iter().map(listener).collect())
     }
 
-    /// Checks that clients on other machines may connect to `address`, and need a credential there.
+    /// Refuses to listen on `address`, which other machines can reach, if `--allow-remote` or a credential is
+    /// missing. Warns if tokens would cross the network unencrypted.
     fn check_remote(&self, address: &ListenAddr) -> Result<(), Failure> {
         let refusal = format!("cannot listen on `{address}`: clients on other machines can connect to it");
         if !self.allows_remote {
@@ -94,7 +96,7 @@ impl Access {
         Ok(())
     }
 
-    /// Makes `endpoint` require a token, if there is a list of tokens.
+    /// Makes `endpoint` require a token if `--token-file` is set.
     pub(super) fn protect(&self, endpoint: McpEndpoint) -> McpEndpoint {
         match &self.tokens {
             Some(tokens) => endpoint.authorize(Authorization::given_tokens(tokens.clone())),
@@ -102,7 +104,8 @@ impl Access {
         }
     }
 
-    /// Prints the addresses of `server`, and reloads its certificates when their files change.
+    /// Prints the addresses of `server`. With TLS, also starts a thread that reloads the certificates when
+    /// their files change.
     pub(super) fn announce(&self, server: &RunningServer) {
         print_addresses(server, if self.tls.is_some() { "https" } else { "http" });
         if let Some(acceptor) = self.tls.clone() {
@@ -136,7 +139,8 @@ fn reread_certificates(acceptor: &TlsAcceptor) {
     }
 }
 
-/// The tokens of a file, as digests. The time of a comparison reveals nothing about the tokens.
+/// SHA-256 digests of the tokens in a token file. A comparison takes the same time for all tokens, so its
+/// duration reveals nothing about the tokens.
 #[derive(Clone)]
 struct TokenList {
     digests: Arc<[[u8; 32]]>,
@@ -155,7 +159,7 @@ impl TokenList {
         let read = file.by_ref().take(FILE_BYTES_MAX + 1).read_to_end(&mut text);
         read.map_err(|error| failure(error.to_string()))?;
         if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(failure(format!("it has more than {FILE_BYTES_MAX} bytes")));
+            return Err(failure(format!("the file has more than {FILE_BYTES_MAX} bytes")));
         }
         let digests = digests(&text).map_err(failure)?;
         if mode & 0o077 != 0 {
@@ -168,7 +172,8 @@ impl TokenList {
     }
 }
 
-/// Returns the digests of the tokens in the text of a file. An error names the line but not its text.
+/// Returns the digests of the tokens in `text`, the content of a token file. An error contains the number of
+/// the line but not its text, because the text may be a secret.
 fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
     let mut digests = Vec::new();
     for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
@@ -184,17 +189,18 @@ fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
         }
         digests.push(Sha256::digest(token).into());
     }
-    if digests.is_empty() { Err("it has no tokens".to_owned()) } else { Ok(digests) }
+    if digests.is_empty() { Err("the file has no tokens".to_owned()) } else { Ok(digests) }
 }
 
-/// Returns `true` if `text` is a `b64token` (RFC 6750 §2.1), the only valid form after `Bearer`.
+/// Returns `true` if `text` is a `b64token` (RFC 6750 §2.1), the syntax of all bearer tokens.
 fn is_token(text: &[u8]) -> bool {
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
     end > 0 && text[..end].iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
 }
 
 impl VerifyToken for TokenList {
-    /// Verifies a token. Each token is a separate caller without access to the sessions and tasks of others.
+    /// Verifies `token`. Each token has a separate identity, so that clients with different tokens cannot use
+    /// each other's sessions and tasks.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let is_known =
@@ -209,15 +215,15 @@ impl VerifyToken for TokenList {
 
 const CREDENTIALS: &str =
     "a credential: `--token-file FILE`, or `--client-ca FILE` with `--tls-cert` and `--tls-key`";
-const TOKEN_HINT: &str = "write one token a line, such as the output of `openssl rand -base64 32`";
+const TOKEN_HINT: &str = "write one token per line, such as the output of `openssl rand -base64 32`";
 
-/// Issuer of the identities of tokens from a file.
+/// Issuer in the identities of the tokens in a token file.
 const ISSUER: &str = "token-file";
 
-/// Minimum length of a token: shorter ones can be guessed.
+/// Minimum length of a token in characters. Attackers could guess shorter tokens.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// Maximum size of a token file.
+/// Maximum size of a token file in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Time between two checks of the certificate files.
@@ -247,8 +253,8 @@ mod tests {
     #[test]
     fn a_file_without_usable_tokens_is_refused_without_showing_them() {
         for (text, expected) in [
-            ("", "it has no tokens"),
-            ("# only a comment\n\n", "it has no tokens"),
+            ("", "the file has no tokens"),
+            ("# only a comment\n\n", "the file has no tokens"),
             ("abcdefghijklmnop\nsecret\n", "the token in line 2 is shorter than 16 characters"),
             ("secret secret secret\n", "line 1 is not a bearer token (RFC 6750 §2.1)"),
             ("secretsecretsecr\u{e9}t\n", "line 1 is not a bearer token (RFC 6750 §2.1)"),

@@ -27,7 +27,7 @@ use crate::args::McpBridgeArgs;
 use crate::config::Failure;
 use crate::headers::parse_headers;
 
-/// Serves another MCP server.
+/// Runs a bridge to another MCP server.
 pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     if !args.listen.is_empty() {
         return serve_http(args);
@@ -50,14 +50,15 @@ fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
         Ok(match outcome {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                tracing::warn!("the client stopped reading: {error}");
+                tracing::warn!("the client stopped reading the standard output: {error}");
                 ExitCode::FAILURE
             }
         })
     })
 }
 
-/// Serves over HTTP. The workers open their own connections, so the connections of this runtime are closed.
+/// Serves clients over HTTP. The workers open their own connections to the server behind the bridge. The
+/// runtime of this function closes the connections with which it has reached the server.
 fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let access = Access::of(&args.access)?;
     let listeners = access.listeners(&args.listen)?;
@@ -77,11 +78,11 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let connecting = connect_first(&runtime, &bridge, args, target, protect)?;
     let server = server.start()?;
     access.announce(&server);
-    tracing::info!("the MCP endpoint is at `{PATH}`, and for clients of HTTP+SSE at `{SSE_PATH}`");
+    tracing::info!("the MCP endpoint is at `{PATH}`; clients of HTTP+SSE (2024-11-05) use `{SSE_PATH}`");
     let abort = connecting.abort_handle();
     let attempts = {
         let runtime = runtime.clone();
-        // Canceled when the bridge drains.
+        // `abort` cancels this task when the bridge drains.
         thread::spawn(move || drop(runtime.block_on(connecting)))
     };
     signals.wait();
@@ -94,8 +95,8 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     abort.abort();
     let _ = attempts.join();
     if let Some(bridge) = bridge.bridge() {
-        // The workers must still run, because they cut off connections to the servers at the end of the
-        // drain.
+        // The workers must still run, because they close the connections to the servers behind the bridge at
+        // the end of the drain.
         let within = Timeouts::default().drain.saturating_sub(SEEING_OUT);
         runtime.block_on(bridge.drain(within));
     }
@@ -103,12 +104,12 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Connects `bridge` to its server. Returns after the first attempt. If the attempt takes long for a server
-/// at a URL, returns earlier, and the task continues with further attempts. A command has a single attempt
-/// without a time limit.
+/// Starts a task that connects `bridge` to its server, and waits for the first attempt. With a command, this
+/// attempt is the only one, and has no time limit. With a URL, the function waits at most [`FIRST_ATTEMPT`],
+/// and the task continues with further attempts.
 ///
 /// # Errors
-/// The first attempt failed, and another one would not help.
+/// Returns an error if the first attempt failed and another attempt would not help.
 fn connect_first(
     runtime: &Runtime,
     bridge: &LateBridge,
@@ -182,7 +183,7 @@ impl Target {
             None => Ok(Self::Command(args.command.clone())),
             Some(url) => {
                 let fields = parse_headers(&args.header)?;
-                // A token that is passed needs no login.
+                // If `-H` contains a token, no login is necessary.
                 let is_known = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
                 let login = if is_known { None } else { Some(Login::of(&args.login)?) };
                 Ok(Self::Url { url: url.clone(), fields, login })
@@ -212,11 +213,11 @@ fn runtime() -> Result<Runtime, Failure> {
     runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))
 }
 
-/// Maximum time that the listeners wait for the first attempt to connect to a server at a URL.
+/// Maximum time between the start of the first attempt to connect to a URL and the start of the listeners.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(5);
 
-/// Part of the drain time in which the servers behind the bridge can end.
+/// Part of the drain time that is reserved for closing the connections to the servers behind the bridge.
 const SEEING_OUT: Duration = Duration::from_secs(5);
 
-/// Exit code after SIGTERM, the same as that of a shell.
+/// Exit code after a second signal: 128 plus the number of SIGTERM, as shells report it.
 const EXIT_AT_ONCE: i32 = 143;

@@ -1,5 +1,5 @@
-//! HTTP endpoints of a bridge to a server that may not be up yet. They respond 503 until the bridge has
-//! connected to the server.
+//! HTTP endpoints of a bridge to a server that may not be reachable yet. The endpoints respond 503 until the
+//! bridge has connected to the server.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// The bridge, which is empty until it is connected. Clones share it.
+/// A bridge that may not have connected to its server yet. Clones share the bridge.
 #[derive(Clone, Default)]
 pub(super) struct LateBridge {
     connected: Arc<OnceLock<Connected>>,
@@ -26,24 +26,25 @@ struct Connected {
     messages: Box<dyn Handler>,
 }
 
-/// One of the endpoints.
+/// HTTP endpoint that forwards requests to a handler of the bridge, or responds 503 before the bridge has
+/// connected.
 struct LateEndpoint {
     bridge: LateBridge,
     of: fn(&Connected) -> &dyn Handler,
 }
 
-/// Progress of the first attempt to connect.
+/// Progress of the first attempt to connect to the server behind the bridge.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum FirstAttempt {
     Running,
-    /// The bridge is connected, or will be: the attempt is repeated.
+    /// The bridge has connected, or another attempt follows.
     Over,
-    /// Repeating it would not help.
+    /// The attempt failed, and another attempt would not help.
     Failed(McpClientError),
 }
 
 impl LateBridge {
-    /// Adds the endpoints to `router`.
+    /// Adds the endpoints for Streamable HTTP and for HTTP with SSE to `router`.
     pub(super) fn mount(&self, router: Router) -> Router {
         router
             .any(PATH, self.endpoint(|connected| &connected.endpoint))
@@ -55,14 +56,15 @@ impl LateBridge {
         LateEndpoint { bridge: self.clone(), of }
     }
 
-    /// Returns the bridge, if it is connected.
+    /// Returns the bridge, or `None` if it has not connected yet.
     pub(super) fn bridge(&self) -> Option<&Bridge> {
         self.connected.get().map(|connected| &connected.bridge)
     }
 
-    /// Calls `connect` until it succeeds, with growing pauses. Then applies `protect` to the endpoint and
-    /// serves it. The first attempt is the only one unless `may_repeat` is set and its error is temporary.
-    /// Later errors always count as temporary, because the server may be in the middle of its start.
+    /// Calls `connect` until it succeeds, with growing pauses between the attempts. Then applies `protect` to
+    /// the endpoint of the bridge and serves the endpoint. If the first attempt fails, a second attempt
+    /// follows only if `may_repeat` is `true` and the error is temporary. All later errors count as
+    /// temporary, because the server may be in the middle of its start.
     pub(super) async fn connect<F: Future<Output = Result<Bridge, McpClientError>>>(
         self,
         connect: impl Fn() -> F,
@@ -73,7 +75,8 @@ impl LateBridge {
         let mut pause = PAUSE_MIN;
         loop {
             let outcome = connect().await;
-            // If the first attempt took too long, the channel is closed, and the listeners are already open.
+            // The channel is closed if the first attempt took too long. The listeners are open in this case,
+            // so the attempts continue after any error.
             let is_first = !first_attempt.is_closed() && *first_attempt.borrow() == FirstAttempt::Running;
             match outcome {
                 Ok(bridge) => {
@@ -118,8 +121,8 @@ impl Handler for LateEndpoint {
     }
 }
 
-/// Returns the response without a connection. If the JSON-RPC request has completely arrived, the response
-/// has its id.
+/// Returns the response to a request that arrives before the bridge has connected. If the JSON-RPC request
+/// has arrived completely, the response contains the id of the request.
 fn unavailable(request: &Request<'_>) -> Response {
     let content = if request.has_whole_content() { request.content() } else { &[] };
     let id = match json_rpc::parse(content) {
@@ -140,9 +143,8 @@ fn error_message(id: Option<&Id<'_>>, error: &Error) -> Vec<u8> {
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// Value of `Retry-After`.
 const RETRY_AFTER_SECONDS: &str = "5";
 
-/// Pauses between attempts: minimum and maximum.
+/// Minimum and maximum pause between two attempts to connect.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);

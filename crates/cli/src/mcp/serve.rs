@@ -10,7 +10,7 @@ use super::access::Access;
 use crate::args::{McpServeArgs, McpServerLimits};
 use crate::config::Failure;
 
-/// Serves the demo server, over stdio or HTTP.
+/// Runs the demo MCP server over stdio or HTTP.
 pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     let options = server_options(&args.limits);
     if args.stdio {
@@ -33,13 +33,13 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     }
     let server = server.start()?;
     access.announce(&server);
-    tracing::info!("the MCP endpoint is at `{PATH}`, and for clients of HTTP+SSE at `{SSE_PATH}`");
+    tracing::info!("the MCP endpoint is at `{PATH}`; clients of HTTP+SSE (2024-11-05) use `{SSE_PATH}`");
     let loads = server.run_until(signals);
     let is_clean = loads.iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns the options with these limits, and with defaults for the others.
+/// Returns server options with these limits. All other options have their default values.
 pub(super) fn server_options(limits: &McpServerLimits) -> McpServerOptions {
     let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
     McpServerOptions {

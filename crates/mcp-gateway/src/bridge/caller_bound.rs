@@ -41,7 +41,6 @@ impl CallerBound {
     /// the server. `run` is the current [run](Upstream::run) of the server.
     ///
     /// # Errors
-    ///
     /// The caller did not receive this task id or `requestState`, or received the `requestState` for
     /// another request. Also an error: the server process that ran the task has exited.
     pub(super) fn open(&self, forwarded_call: &mut ForwardedCall, run: &str) -> Result<(), McpClientError> {
@@ -66,7 +65,6 @@ impl CallerBound {
     /// server before the bridge sent the request.
     ///
     /// # Errors
-    ///
     /// The answer is malformed, or belongs to a task of a server process that has exited.
     pub(super) fn seal(
         &self,

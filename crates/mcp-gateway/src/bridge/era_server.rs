@@ -43,7 +43,6 @@ impl EraServer {
     /// Connects to the server in `era` and requests its capabilities.
     ///
     /// # Errors
-    ///
     /// The server is unreachable, or does not report its capabilities in this era.
     pub(super) async fn connect(
         connector: &Connector,

@@ -92,7 +92,6 @@ impl Bridge {
     /// client uses: a legacy client for a session, a modern client for a call.
     ///
     /// # Errors
-    ///
     /// The server is unreachable, or does not report its capabilities.
     pub async fn connect(
         options: BridgeOptions,

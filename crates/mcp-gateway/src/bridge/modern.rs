@@ -302,7 +302,6 @@ struct Subscriber {
 /// server.
 ///
 /// # Errors
-///
 /// The capabilities in the request are invalid.
 pub(super) fn listen(
     bridge: &Arc<BridgeCore>,
@@ -322,7 +321,6 @@ impl BridgeCore {
     /// Subscribes to the notifications in `filter`.
     ///
     /// # Errors
-    ///
     /// All dedicated servers are in use, or the server is unreachable.
     async fn subscribe(
         &self,
@@ -393,7 +391,6 @@ fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
 /// server, which keeps running as long as the subscription exists.
 ///
 /// # Errors
-///
 /// All dedicated servers are in use, or the server is unreachable.
 async fn watch_logs(
     bridge: &BridgeCore,

@@ -45,7 +45,6 @@ impl Suspended {
     /// the `requestState` for the client.
     ///
     /// # Errors
-    ///
     /// Too many calls are waiting: of all callers, or of `holder`.
     pub(super) fn put(
         self: &Arc<Self>,
@@ -76,7 +75,6 @@ impl Suspended {
     /// Removes and returns a call if `binding` matches the caller and the request of the call.
     ///
     /// # Errors
-    ///
     /// The call does not exist, belongs to another caller or request, or has expired.
     pub(super) fn take(&self, state: &str, binding: &RequestBinding) -> Result<Ongoing, Error> {
         let mut calls = self.calls();

@@ -216,7 +216,6 @@ impl Upstream {
     /// one subscription.
     ///
     /// # Errors
-    ///
     /// Too many resources are watched: by all callers, or by `holder`.
     fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
         let mut resources = self.watches();

@@ -61,11 +61,9 @@ impl PendingRequests {
     /// the answer.
     ///
     /// # Errors
-    ///
     /// Returns an error if the client answers with an error or has disconnected.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped after it has sent the question, the server notifies the client of the
     /// cancellation. The server then ignores a later answer to the question.
     pub async fn ask<'a>(

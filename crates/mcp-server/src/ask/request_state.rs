@@ -143,7 +143,6 @@ impl StateKey {
     /// Returns a random key.
     ///
     /// # Panics
-    ///
     /// Panics if the operating system provides no random bytes.
     pub(crate) fn random() -> Self {
         Self(random_bytes())
@@ -153,7 +152,6 @@ impl StateKey {
     /// `base64(state).base64(mac)`.
     ///
     /// # Errors
-    ///
     /// Returns an error if the state cannot be written as JSON.
     pub fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
         state.expires = now() + LIFETIME.as_secs();
@@ -166,7 +164,6 @@ impl StateKey {
     /// Verifies and decodes a sealed state that a client returned.
     ///
     /// # Errors
-    ///
     /// Returns an error if the state was not sealed with this key for `binding`, or if it has expired.
     pub fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");

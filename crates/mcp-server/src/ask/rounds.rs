@@ -34,7 +34,6 @@ impl Rounds {
     /// request.
     ///
     /// # Errors
-    ///
     /// Returns an error if the state is not valid for this request, or if the answers are malformed or too
     /// numerous.
     pub(crate) fn resume(
@@ -101,7 +100,6 @@ impl Rounds {
 /// its answers.
 ///
 /// # Errors
-///
 /// Returns an error if the handler has asked the client in too many rounds.
 pub(crate) fn input_required(
     rounds: &Rounds,

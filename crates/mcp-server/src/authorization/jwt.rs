@@ -52,7 +52,6 @@ impl JwtVerifier {
     /// with fewer than 2048 bits.
     ///
     /// # Errors
-    ///
     /// Returns an error if `keys` is not a key set, or contains no usable key.
     pub fn new(
         issuer: impl Into<String>,
@@ -76,7 +75,6 @@ impl JwtVerifier {
     /// keys, the verifier rejects every token. Concurrent verifications do not wait for the replacement.
     ///
     /// # Errors
-    ///
     /// Returns an error if `keys` is not a key set. The verifier then continues to use the previous keys.
     pub fn replace_keys(&self, keys: &str) -> Result<(), InvalidKeys> {
         self.keys.store(Arc::new(JwtKeys::from_issuer(keys)?));
@@ -100,7 +98,6 @@ impl AccessTokenRules {
     /// Verifies `token` with `keys`, and returns the caller that its claims describe.
     ///
     /// # Errors
-    ///
     /// Returns an error if the token is invalid, or if it names a key that is not in `keys`
     /// ([`JwtError::UnknownKey`]).
     pub fn verify(&self, token: &str, keys: &JwtKeys) -> Result<Identity, JwtError> {

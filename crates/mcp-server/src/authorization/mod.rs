@@ -64,7 +64,6 @@ pub trait VerifyToken: Send + Sync + 'static {
     /// issued for this server and has not expired.
     ///
     /// # Errors
-    ///
     /// Returns an error if the token is invalid, expired, or issued for another server.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken>;
 }
@@ -105,7 +104,6 @@ impl Authorization {
     /// issuer of tokens.
     ///
     /// # Panics
-    ///
     /// Panics if `resource` is not an absolute HTTP URL, or if it has a query or a fragment. Also panics if
     /// `authorization_servers` is empty.
     pub fn new<T: Into<String>>(
@@ -173,7 +171,6 @@ impl Authorization {
     /// Returns the caller of a request with these header field lines.
     ///
     /// # Errors
-    ///
     /// Returns a challenge if the request has no valid token, or several `Authorization` headers. Also
     /// returns a challenge if the token lacks a required scope.
     pub(crate) fn identify(&self, fields: FieldLines<'_>) -> Result<Arc<Identity>, Challenge> {

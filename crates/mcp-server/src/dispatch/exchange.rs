@@ -72,7 +72,6 @@ impl Exchange {
     /// `None`.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no message.
     pub(crate) async fn next(&mut self) -> Option<Outgoing> {
         poll_fn(|cx| self.poll_next(cx)).await

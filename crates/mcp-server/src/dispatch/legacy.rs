@@ -60,7 +60,6 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
 /// request.
 ///
 /// # Errors
-///
 /// Returns the errors of [`check_present_headers`](modern::check_present_headers). Also returns an error if
 /// the arguments cannot be compared with the headers.
 pub(crate) fn check_headers(
@@ -84,7 +83,6 @@ pub(crate) fn check_headers(
 /// reports them when it handles the body.
 ///
 /// # Errors
-///
 /// Returns the error of [`check_headers`] as a JSON-RPC message.
 pub(crate) fn check_headers_of_body(
     server: &McpServer,

@@ -127,7 +127,6 @@ impl SubscriptionSources {
     /// Waits forever if the client wants no log messages.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no message.
     async fn next_of_logs(&self) -> Option<Vec<u8>> {
         let Some(logs) = &self.logs else { return std::future::pending().await };

@@ -170,7 +170,6 @@ fn answers(params: &Params<'_>) -> Result<BTreeMap<String, Value>, Error> {
 /// Checks that the client declared the extension for tasks.
 ///
 /// # Errors
-///
 /// Returns [`ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY`] if the client did not declare the extension.
 pub fn require_tasks(params: &Params<'_>) -> Result<(), Error> {
     if modern::client_capabilities(&params.meta)?.has_tasks() { Ok(()) } else { Err(tasks_required()) }

@@ -127,7 +127,6 @@ impl<'a> Call<'a> {
     /// Returns the client's capabilities.
     ///
     /// # Errors
-    ///
     /// Returns an error if the client sent malformed capabilities.
     pub fn client_capabilities(&self) -> Result<ClientCapabilities, Error> {
         match self.client {
@@ -244,7 +243,6 @@ impl Context {
     /// Returns the client's capabilities.
     ///
     /// # Errors
-    ///
     /// Returns an error if the client sent malformed capabilities.
     pub fn client_capabilities(&self) -> Result<&ClientCapabilities, HandlerError> {
         self.0.client_capabilities.as_ref().map_err(|error| error.clone().into())
@@ -319,7 +317,6 @@ impl Context {
     /// handler asks its questions in rounds, because there is no task yet.
     ///
     /// # Cancel safety
-    ///
     /// The call may become a task even if this future is dropped.
     pub async fn begin_task(&self) {
         if let Some(task) = &self.0.task {
@@ -359,7 +356,6 @@ impl Context {
     /// use the same key each time it runs.
     ///
     /// # Errors
-    ///
     /// Returns an error if the client does not support forms, or if it answers with an error.
     pub async fn elicit(
         &self,
@@ -375,7 +371,6 @@ impl Context {
     /// same meaning as for [`elicit`](Self::elicit).
     ///
     /// # Errors
-    ///
     /// Returns an error if the client cannot open web pages, or if it answers with an error.
     pub async fn elicit_url(
         &self,
@@ -391,7 +386,6 @@ impl Context {
     /// [`elicit`](Self::elicit).
     ///
     /// # Errors
-    ///
     /// Returns an error if the client does not support sampling, or if it answers with an error.
     pub async fn sample(
         &self,
@@ -407,7 +401,6 @@ impl Context {
     /// [`elicit`](Self::elicit).
     ///
     /// # Errors
-    ///
     /// Returns an error if the client does not support roots, or if it answers with an error.
     pub async fn list_roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
         let required = || ClientCapabilities::default().with_roots();

@@ -74,7 +74,6 @@ impl McpEndpoint {
     /// ```
     ///
     /// # Panics
-    ///
     /// Panics if `message_path` does not begin with `/`, or if it contains `?`, `#` or a line break.
     pub fn sse_endpoints(&self, message_path: impl Into<String>) -> SseEndpoints {
         let message_path = message_path.into();

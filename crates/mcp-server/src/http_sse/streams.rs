@@ -69,7 +69,6 @@ impl Streams {
     /// Opens a stream for `caller`.
     ///
     /// # Errors
-    ///
     /// Returns an error if the server or this caller has too many open streams.
     pub(super) fn open(self: &Arc<Self>, caller: &Caller) -> Result<OpenStream, NoCapacity> {
         let (owner, holder) = (caller.principal(), caller.holder());
@@ -104,7 +103,6 @@ impl Sender {
     /// waits alone. `bytes` counts the message against the limit on all requests in progress.
     ///
     /// # Errors
-    ///
     /// Returns an error if the queue is full or the stream has ended.
     pub(super) fn send(&self, caller: Caller, message: Bytes, bytes: Option<Share>) -> Result<(), Refused> {
         let permits = u32::try_from(message.len()).unwrap_or(WAITING_BYTES_MAX).min(WAITING_BYTES_MAX);
@@ -134,7 +132,6 @@ impl OpenStream {
     /// Returns the next message.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no message.
     pub(super) async fn receive(&mut self) -> Option<Received> {
         self.messages.recv().await

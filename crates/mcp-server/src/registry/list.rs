@@ -121,7 +121,6 @@ impl<T: Named> List<T> {
     /// entries in a page, and must be the same in all calls.
     ///
     /// # Errors
-    ///
     /// Returns an error if the cursor does not belong to a page of this list.
     pub(crate) fn page(&self, cursor: Option<&str>, era: Era, page_entries: usize) -> Result<&[u8], Error> {
         let place = match cursor {

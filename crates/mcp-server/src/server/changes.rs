@@ -124,7 +124,6 @@ impl<C: ChangeKey> Subscription<C> {
     /// Returns the next pending change. Waits if no change is pending.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no change.
     pub(crate) async fn next(&self) -> C {
         loop {

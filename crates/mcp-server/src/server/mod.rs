@@ -63,7 +63,6 @@ impl McpServer {
     /// Returns a server with the description `info` and with these options.
     ///
     /// # Panics
-    ///
     /// Panics if the operating system provides no random bytes.
     pub fn with_options(info: Implementation, options: McpServerOptions) -> Self {
         Self::build(info, options, None)
@@ -73,7 +72,6 @@ impl McpServer {
     /// application adds to this server have no effect.
     ///
     /// # Panics
-    ///
     /// Panics if the operating system provides no random bytes.
     pub fn with_backend(info: Implementation, options: McpServerOptions, backend: Arc<dyn Backend>) -> Self {
         Self::build(info, options, Some(backend))
@@ -93,7 +91,6 @@ impl McpServer {
     /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`].
     ///
     /// # Panics
-    ///
     /// Panics if the offer is invalid, for example because of an invalid schema.
     #[must_use]
     pub fn with(self, offer: impl Offer) -> Self {
@@ -109,7 +106,6 @@ impl McpServer {
     /// [`Structured`](crate::Structured) content becomes the output schema.
     ///
     /// # Panics
-    ///
     /// Panics if a schema is invalid.
     #[must_use]
     pub fn tool<I, M>(self, definition: Tool, handler: impl Handler<I, CallToolResult, M>) -> Self
@@ -147,7 +143,6 @@ impl McpServer {
     /// ```
     ///
     /// # Panics
-    ///
     /// Panics if a schema is invalid.
     #[must_use]
     pub fn task_tool<I, M>(
@@ -198,7 +193,6 @@ impl McpServer {
     /// Adds a resource template. The handler reads all resources with URIs that match the template.
     ///
     /// # Panics
-    ///
     /// Panics if the template is invalid, or has expressions other than `{name}` and `{+name}`.
     #[must_use]
     pub fn resource_template<I: From<UriParameters>, M>(
@@ -252,7 +246,6 @@ impl McpServer {
     /// names.
     ///
     /// # Errors
-    ///
     /// Returns an error if the offer is invalid, for example because of an invalid schema.
     pub fn add(&self, offer: impl Offer) -> Result<(), RegistrationError> {
         offer.offer(self)
@@ -261,7 +254,6 @@ impl McpServer {
     /// Adds a tool, or replaces the tool with the same name.
     ///
     /// # Errors
-    ///
     /// Returns an error if a schema is invalid.
     pub fn add_tool<I, M>(
         &self,
@@ -279,7 +271,6 @@ impl McpServer {
     /// Adds a tool that runs as a [task](Self::task_tool), or replaces the tool with the same name.
     ///
     /// # Errors
-    ///
     /// Returns an error if a schema is invalid.
     pub fn add_task_tool<I, M>(
         &self,
@@ -319,7 +310,6 @@ impl McpServer {
     /// URIs that match the template.
     ///
     /// # Errors
-    ///
     /// Returns an error if the template is invalid, or has expressions other than `{name}` and `{+name}`.
     pub fn add_resource_template<I: From<UriParameters>, M>(
         &self,
@@ -400,13 +390,11 @@ pub trait Offer {
     /// Adds the items to `server` with the methods of the server that begin with `add`.
     ///
     /// # Errors
-    ///
     /// Returns an error if an item is invalid.
     fn offer(self, server: &McpServer) -> Result<(), RegistrationError>;
 }
 
 /// # Panics
-///
 /// Panics if the registration failed.
 #[track_caller]
 fn expect(outcome: Result<(), RegistrationError>) {

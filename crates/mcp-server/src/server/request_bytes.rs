@@ -28,7 +28,6 @@ impl RequestBytes {
     /// for a small request, which does not count against the limit.
     ///
     /// # Errors
-    ///
     /// Returns an error if the limit, or the caller's share of this limit, is reached.
     pub(crate) fn hold(
         &self,
@@ -44,7 +43,6 @@ impl RequestBytes {
     /// number of bytes, which does not count against the limit.
     ///
     /// # Errors
-    ///
     /// Returns an error if the limit, or the holder's share of this limit, is reached.
     pub(crate) fn hold_bytes(&self, holder: &Holder, bytes: usize) -> Result<Option<Share>, Error> {
         if bytes < COUNTED_FROM {

@@ -34,7 +34,6 @@ pub struct ServerCore {
 
 impl ServerCore {
     /// # Panics
-    ///
     /// Panics if the operating system provides no random bytes.
     pub(super) fn new(info: Implementation, options: McpServerOptions) -> Self {
         Self {
@@ -76,7 +75,6 @@ impl ServerCore {
     /// request, which does not count against the limit.
     ///
     /// # Errors
-    ///
     /// Returns an error if all requests in progress, or all requests of this caller, have too many bytes.
     pub fn hold_bytes_of(
         &self,

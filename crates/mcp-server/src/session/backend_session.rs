@@ -78,7 +78,6 @@ impl OutOfBandMessages {
     /// Returns the next message. Waits if the queue is empty.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no message.
     pub(super) async fn next(&self) -> Vec<u8> {
         let mut messages = self.queue().messages.lock().await;

@@ -47,7 +47,6 @@ impl LogInbox {
     /// Returns the oldest message. Waits if the queue is empty.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no message.
     pub(crate) async fn next(&self) -> Arc<RawValue> {
         self.had_reader.store(true, Ordering::Relaxed);

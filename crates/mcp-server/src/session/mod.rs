@@ -140,7 +140,6 @@ impl Session {
     /// is a question or a log message.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no message.
     pub(crate) async fn next_out_of_band(&self) -> Vec<u8> {
         let Some(out_of_band) = &self.out_of_band else { return std::future::pending().await };

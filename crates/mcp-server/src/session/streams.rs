@@ -168,7 +168,6 @@ impl EventBytes {
     /// Takes `bytes` bytes from the limit of all sessions.
     ///
     /// # Errors
-    ///
     /// Returns an error if the limit, or the caller's share of this limit, is reached.
     fn take(&self, bytes: usize) -> Result<Option<Share>, LimitReached> {
         if bytes == 0 { Ok(None) } else { self.shares.take(&self.holder, bytes).map(Some) }
@@ -313,7 +312,6 @@ impl EventStream {
     /// Returns `None` if the stream ends first.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no event.
     async fn next_after(&self, event: u64) -> Option<Event> {
         loop {
@@ -340,7 +338,6 @@ impl StreamReader {
     /// Returns the next event without taking it. Returns `None` at the end of the stream.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no event.
     pub(crate) async fn peek(&self) -> Option<Event> {
         self.stream.next_after(self.last).await
@@ -349,7 +346,6 @@ impl StreamReader {
     /// Takes the next event. Returns `None` at the end of the stream.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no event.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         let event = self.peek().await?;

@@ -108,11 +108,9 @@ impl Sessions {
     /// session first.
     ///
     /// # Errors
-    ///
     /// Returns an error if a limit is reached and no session can be ended, because all of them are in use.
     ///
     /// # Panics
-    ///
     /// Panics if the operating system provides no random bytes.
     pub(crate) fn insert(&self, session: Session) -> Result<Arc<str>, NoCapacity> {
         self.insert_at(nanoseconds(now()), session)

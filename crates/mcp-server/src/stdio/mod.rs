@@ -21,12 +21,10 @@ impl McpServer {
     /// the server has answered all requests. Blocks the current thread, and creates its own tokio runtime.
     ///
     /// # Errors
-    ///
     /// Returns an error if the runtime cannot be created, or if reading from the client or writing to it
     /// fails.
     ///
     /// # Panics
-    ///
     /// Panics if the current thread is already in a tokio runtime, for example in a `main` with
     /// `#[tokio::main]`.
     pub fn serve_stdio(&self) -> io::Result<()> {
@@ -38,15 +36,12 @@ impl McpServer {
     /// thread.
     ///
     /// # Errors
-    ///
     /// Returns an error if reading from the client or writing to it fails.
     ///
     /// # Panics
-    ///
     /// Panics if the caller is not in a tokio runtime.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future cancels all requests of the client.
     pub async fn serve_standard_streams(&self) -> io::Result<()> {
         serve(self.clone(), Input::stdin()?, Output::stdout()?).await
@@ -56,15 +51,12 @@ impl McpServer {
     /// socket's path decide which clients can connect.
     ///
     /// # Errors
-    ///
     /// Returns an error if reading from the client or writing to it fails.
     ///
     /// # Panics
-    ///
     /// Panics if the caller is not in a tokio runtime.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future cancels all requests of the client.
     pub async fn serve_unix_stream(&self, stream: UnixStream) -> io::Result<()> {
         let (input, output) = tokio::io::split(stream);
@@ -74,7 +66,6 @@ impl McpServer {
     /// Returns a client of this server in the same process, without a network port.
     ///
     /// # Panics
-    ///
     /// Panics if the caller is not in a tokio runtime.
     pub fn connect(&self) -> LocalClient {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);

@@ -48,7 +48,6 @@ impl Input {
     /// the input.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future loses no bytes.
     pub(crate) async fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         bytes.reserve(READ_BYTES);

@@ -46,7 +46,6 @@ impl Events {
     /// Returns the next event, or `None` at the end.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future may lose an event. Poll the same future until it completes.
     pub(super) async fn next(&mut self) -> Option<Event> {
         match self {

@@ -128,7 +128,6 @@ impl McpEndpoint {
     /// Returns the caller of a request with these headers from `address`.
     ///
     /// # Errors
-    ///
     /// Returns the response that rejects the request, if the request is not allowed.
     pub(crate) fn admit(
         &self,

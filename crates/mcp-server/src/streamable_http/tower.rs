@@ -170,7 +170,6 @@ impl Fields {
 /// Reads the whole body of a request.
 ///
 /// # Errors
-///
 /// Returns a rejection if the body is larger than `bytes_max`, or if it ends too early.
 async fn collect<B: Body>(body: B, bytes_max: usize) -> Result<Vec<u8>, WholeResponse> {
     let mut body = pin!(body);

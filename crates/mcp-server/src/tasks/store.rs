@@ -45,11 +45,9 @@ impl Tasks {
     /// call's request until the handler is dropped.
     ///
     /// # Errors
-    ///
     /// Returns an error if the server or this caller has too many tasks.
     ///
     /// # Panics
-    ///
     /// Panics if the caller is not in a tokio runtime.
     pub(crate) fn begin(
         &self,
@@ -83,7 +81,6 @@ impl Tasks {
     /// Returns the task `id` of `caller`.
     ///
     /// # Errors
-    ///
     /// Returns an error if there is no such task, or if it belongs to another caller.
     pub(crate) fn find(&self, id: &str, caller: &Caller) -> Result<Arc<Task>, Error> {
         let owner = caller.principal();

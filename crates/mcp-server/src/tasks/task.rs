@@ -73,7 +73,6 @@ impl Task {
     /// Returns a task for a call that may become a task.
     ///
     /// # Panics
-    ///
     /// Panics if the operating system provides no random bytes.
     pub(super) fn new(caller: &Caller, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
         let created = now();
@@ -140,11 +139,9 @@ impl Task {
     /// Asks the client a question, and waits for the answer. The name of the question begins with `key`.
     ///
     /// # Errors
-    ///
     /// Returns an error if the handler has asked too many questions, or if the task has ended.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the task withdraws the question.
     pub(crate) async fn ask(&self, key: &str, question: Question) -> Result<Value, Error> {
         let (answer, answered) = oneshot::channel();

@@ -64,7 +64,6 @@ pub struct Invalid<'a> {
 /// Parses one message.
 ///
 /// # Errors
-///
 /// [`ErrorCode::PARSE_ERROR`] if the message is not JSON or not UTF-8. [`ErrorCode::INVALID_REQUEST`] if
 /// the message is not a JSON-RPC 2.0 message, or contains a member of the envelope twice.
 #[expect(clippy::result_large_err, reason = "the error is no larger than the message in `Ok`")]
@@ -260,7 +259,6 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 /// 2025-03-26 has batches.
 ///
 /// # Errors
-///
 /// The batch is not valid JSON, is empty, or has more than [`BATCH_MESSAGES_MAX`] messages.
 pub fn split_batch(bytes: &[u8]) -> Option<Result<Vec<&RawValue>, Error>> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {

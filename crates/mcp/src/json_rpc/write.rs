@@ -58,7 +58,6 @@ pub fn write_request(output: &mut Vec<u8>, id: &Id<'_>, method: &str, params: &i
 /// Appends a request. The function `params` must append a JSON object.
 ///
 /// # Errors
-///
 /// The function `params` failed. In that case, `output` is unchanged.
 pub fn write_request_with<E>(
     output: &mut Vec<u8>,

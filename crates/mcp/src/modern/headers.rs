@@ -23,7 +23,6 @@ pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Res
 /// headers. [`check_meta`](super::check_meta) checks the header that names the revision.
 ///
 /// # Errors
-///
 /// [`ErrorCode::HEADER_MISMATCH`] if a header is missing, malformed, duplicated, or different from the
 /// body.
 pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) -> Result<(), Error> {
@@ -38,7 +37,6 @@ pub fn check_headers(fields: FieldLines<'_>, method: &str, params: &Params<'_>) 
 /// Checks the headers that mirror arguments of a tool call.
 ///
 /// # Errors
-///
 /// The function returns the same errors as [`check_headers`].
 pub fn check_param_headers(
     fields: FieldLines<'_>,
@@ -74,7 +72,6 @@ pub fn has_mirroring_headers(fields: FieldLines<'_>) -> bool {
 /// `method` is `None` for responses. `params` is `None` for notifications.
 ///
 /// # Errors
-///
 /// [`ErrorCode::HEADER_MISMATCH`] if a header is malformed, present twice, or different from the body.
 pub fn check_present_headers(
     fields: FieldLines<'_>,
@@ -98,7 +95,6 @@ pub fn check_present_headers(
 /// [`check_present_headers`]).
 ///
 /// # Errors
-///
 /// The function returns the same errors as [`check_present_headers`].
 pub fn check_present_param_headers(
     fields: FieldLines<'_>,
@@ -113,7 +109,6 @@ pub fn check_present_param_headers(
 /// on the header.
 ///
 /// # Errors
-///
 /// [`ErrorCode::HEADER_MISMATCH`] if the request has a header `Mcp-Param-*`.
 pub fn refuse_param_headers(fields: FieldLines<'_>) -> Result<(), Error> {
     let is_param = |name: &[u8]| {
@@ -146,7 +141,6 @@ fn check_present_param_header(
 /// revision and the arguments. `name` identifies the tool, prompt, resource or task of the request.
 ///
 /// # Errors
-///
 /// The method contains characters that a header cannot contain.
 pub fn append_headers(
     field_lines: &mut FieldLinesBuf,

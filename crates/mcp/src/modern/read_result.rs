@@ -18,7 +18,6 @@ pub struct UnknownResultType;
 /// types.
 ///
 /// # Errors
-///
 /// See [`UnknownResultType`].
 pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
     if !result.get().starts_with('{') {

@@ -19,7 +19,6 @@ use crate::schema::{ClientCapabilities, Implementation, InputResponses, LoggingL
 /// revisions, the error is a mismatch, even if a revision is unknown.
 ///
 /// # Errors
-///
 /// The checks run in this order. [`ErrorCode::INVALID_PARAMS`] if a member is missing.
 /// [`ErrorCode::HEADER_MISMATCH`] if the header `MCP-Protocol-Version` differs from `_meta`.
 /// [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] if the revision is unknown or belongs to the legacy era.
@@ -48,7 +47,6 @@ pub fn unsupported_version(requested: &str) -> Error {
 /// Returns the client's capabilities.
 ///
 /// # Errors
-///
 /// [`ErrorCode::INVALID_PARAMS`] if the capabilities are malformed.
 pub fn client_capabilities(meta: &RequestMeta<'_>) -> Result<ClientCapabilities, Error> {
     let raw = meta.client_capabilities.map_or("{}", |raw| raw.get());
@@ -99,7 +97,6 @@ impl RequestWriter {
     /// Returns a writer for the requests of one client.
     ///
     /// # Errors
-    ///
     /// The client's capabilities, name or version cannot be written as JSON.
     pub fn new(
         revision: Revision,
@@ -118,7 +115,6 @@ impl RequestWriter {
     /// Appends a request. `params` are the parameters of the method without `_meta`.
     ///
     /// # Errors
-    ///
     /// The parameters cannot be written as a JSON object.
     pub fn write(
         &self,

@@ -41,7 +41,6 @@ impl ResultWriter {
     /// Returns a writer for the results of one server.
     ///
     /// # Errors
-    ///
     /// The server's name or version cannot be written as JSON.
     pub fn new(server_info: &Implementation) -> Result<Self, serde_json::Error> {
         let mut bytes = serde_json::to_vec(meta_keys::SERVER_INFO)?;
@@ -54,7 +53,6 @@ impl ResultWriter {
     /// members of `_meta` that the result adds to the server's name and version.
     ///
     /// # Errors
-    ///
     /// The result cannot be written as a JSON object.
     pub fn write(
         &self,
@@ -72,7 +70,6 @@ impl ResultWriter {
     /// Appends a complete result. `members` is JSON text, such as `"tools":[…]`.
     ///
     /// # Errors
-    ///
     /// The function returns the same errors as [`write`](Self::write).
     pub fn write_members(
         &self,

@@ -194,7 +194,6 @@ impl Base64Data {
     /// Decodes the data.
     ///
     /// # Errors
-    ///
     /// The text is not valid Base64.
     pub fn to_bytes(&self) -> Result<Vec<u8>, InvalidBase64> {
         STANDARD.decode(&self.0).map_err(|_| InvalidBase64)

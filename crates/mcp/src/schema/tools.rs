@@ -173,7 +173,6 @@ impl StructuredContent {
     /// Converts `value` to JSON.
     ///
     /// # Errors
-    ///
     /// The value cannot be written as JSON, for example because it contains a number that is not finite.
     /// For such a number, the error names the member.
     pub fn from_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {

@@ -20,7 +20,6 @@ impl ProxyHeader {
     /// the header is incomplete.
     ///
     /// # Errors
-    ///
     /// The header is missing or malformed.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, InvalidProxyHeader> {
         match bytes.first() {

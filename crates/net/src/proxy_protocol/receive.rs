@@ -30,11 +30,9 @@ pub enum ReceiveError {
 /// arrived.
 ///
 /// # Errors
-///
 /// The header is missing, invalid or late, or the connection has ended or failed.
 ///
 /// # Cancel safety
-///
 /// Dropping the future loses the bytes that were read.
 pub async fn receive_proxy_header<T: Transport>(
     transport: &mut T,

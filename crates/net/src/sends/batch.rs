@@ -51,7 +51,6 @@ thread_local! {
 /// future sends the batches and never ends.
 ///
 /// # Errors
-///
 /// The kernel does not support `io_uring`, or this process may not use it.
 pub(crate) fn begin() -> io::Result<impl Future<Output = ()>> {
     let batch =
@@ -190,7 +189,6 @@ impl Socket {
     /// socket, sends the batch first.
     ///
     /// # Errors
-    ///
     /// Earlier bytes could not be sent.
     #[inline]
     pub(crate) fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -31,7 +31,6 @@ impl Ring {
     /// Creates a ring for at most `sends_max` sends at a time.
     ///
     /// # Errors
-    ///
     /// The kernel is older than 5.18, or this process may not use `io_uring`.
     pub(super) fn new(sends_max: u32) -> io::Result<Self> {
         let queue = IoUring::builder().setup_submit_all().build(sends_max)?;
@@ -60,7 +59,6 @@ impl Ring {
     /// or the error.
     ///
     /// # Errors
-    ///
     /// The ring no longer works, and the stored bytes are lost. Sends with an unknown result get the error
     /// `CANCELED`.
     pub(super) fn send<'a, S: AsRawFd + 'a>(

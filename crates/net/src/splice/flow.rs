@@ -67,7 +67,6 @@ impl Flow {
     /// accepted all bytes, and the write side of `to` is shut down.
     ///
     /// # Errors
-    ///
     /// One of the connections failed.
     pub fn poll<F: Transport, T: Transport>(
         &mut self,

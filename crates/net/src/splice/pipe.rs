@@ -81,7 +81,6 @@ impl Pipe {
     /// is empty if the pipe is empty.
     ///
     /// # Errors
-    ///
     /// Reading from the pipe failed.
     pub fn take_bytes(&mut self) -> io::Result<PooledBuffer> {
         if !self.has_copied() {

@@ -187,7 +187,6 @@ impl TlsAcceptor {
     /// Reads the certificate files and creates an acceptor.
     ///
     /// # Errors
-    ///
     /// A file cannot be read or used.
     pub fn load(config: TlsAcceptorConfig) -> Result<Self, CertificateError> {
         let live = Live::load(&config, None, &Staples::default())?;
@@ -200,7 +199,6 @@ impl TlsAcceptor {
     /// again.
     ///
     /// # Errors
-    ///
     /// A file with root certificates cannot be read or used. The acceptor then does not change.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let staples = self.staples();

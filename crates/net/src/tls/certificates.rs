@@ -93,7 +93,6 @@ impl CertificateFiles {
     /// Reads the files and returns their contents.
     ///
     /// # Errors
-    ///
     /// A file cannot be read or used.
     pub fn contents(&self) -> Result<CertificateContents, CertificateError> {
         self.load(&provider()).map(|loaded| loaded.contents())

@@ -32,7 +32,6 @@ impl TlsAlpnChallenges {
     /// this name. `certificate` is in DER. `key` is its private key in PKCS#8.
     ///
     /// # Errors
-    ///
     /// The private key is invalid.
     pub fn show(&self, name: &str, certificate: Vec<u8>, key: Vec<u8>) -> Result<(), UnusableChallenge> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));

@@ -25,11 +25,9 @@ pub struct ClientHello {
 /// continues the handshake needs these bytes.
 ///
 /// # Errors
-///
 /// The message is invalid or late, or the connection has ended or failed.
 ///
 /// # Cancel safety
-///
 /// Dropping the future loses the bytes that were read.
 pub async fn read_client_hello<T: Transport>(
     transport: &mut T,

@@ -119,7 +119,6 @@ impl TlsServerName {
     /// Parses a server name: a host name, or an IP address with or without brackets.
     ///
     /// # Errors
-    ///
     /// The text is neither a host name nor an IP address.
     pub fn new(name: &str) -> Result<Self, InvalidServerName> {
         let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
@@ -131,7 +130,6 @@ impl TlsConnector {
     /// Reads the certificate files and creates a connector.
     ///
     /// # Errors
-    ///
     /// A file cannot be read or used.
     pub fn load(config: TlsConnectorConfig) -> Result<Self, CertificateError> {
         let live = Live::load(&config)?;
@@ -142,7 +140,6 @@ impl TlsConnector {
     /// connector.
     ///
     /// # Errors
-    ///
     /// The TLS library rejects the default settings, which does not happen in practice.
     pub fn system() -> Result<Arc<Self>, CertificateError> {
         static SYSTEM: OnceLock<Arc<TlsConnector>> = OnceLock::new();
@@ -157,7 +154,6 @@ impl TlsConnector {
     /// then use the new files, and do not resume earlier sessions.
     ///
     /// # Errors
-    ///
     /// A file cannot be read or used. The connector then does not change.
     pub fn refresh(&self) -> Result<bool, CertificateError> {
         let before = self.live.load_full();

@@ -19,11 +19,9 @@ use crate::worker::ConnectionGuard;
 /// bytes that the caller has already read from `transport`. If the connection drains, the timeout is short.
 ///
 /// # Errors
-///
 /// The handshake failed or exceeded the timeout. If the client broke a rule, the server has sent an alert.
 ///
 /// # Cancel safety
-///
 /// Dropping the future closes the connection.
 pub async fn accept_tls<T: Transport>(
     transport: T,
@@ -47,7 +45,6 @@ pub async fn accept_tls<T: Transport>(
 /// `close_notify`. `within` is the timeout.
 ///
 /// # Cancel safety
-///
 /// Dropping the future closes the connection.
 pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionGuard, within: Duration) {
     // Ignores the result, because the connection closes in any case.
@@ -59,7 +56,6 @@ pub async fn end_tls<T: Transport>(mut stream: TlsStream<T>, guard: &ConnectionG
 /// the alert: the kernel resets a connection that is closed before all received data was read.
 ///
 /// # Cancel safety
-///
 /// Dropping the future closes the connection.
 pub async fn wait_for_close<T: Transport>(mut transport: T, guard: &ConnectionGuard, within: Duration) {
     let mut left = PASSED_OVER_BYTES;
@@ -95,11 +91,9 @@ fn poll_gone<T: Transport>(
 /// `protocols` is `None`. The function has no timeout.
 ///
 /// # Errors
-///
 /// The handshake failed. If the server broke a rule, the client has sent an alert.
 ///
 /// # Cancel safety
-///
 /// Dropping the future closes the connection.
 pub async fn connect_tls<T: Transport>(
     transport: T,

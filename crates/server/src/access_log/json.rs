@@ -26,13 +26,12 @@ pub(super) fn write_request(
     let mut object = JsonObject::start(line, timestamp);
     object.client(record.client);
     object.optional_text("user.name", record.user);
-    match &record.head {
-        Some(head) => write_head(&mut object, head, masked_parameters),
-        None => {
-            object.null("http.request.method");
-            object.null("network.protocol.version");
-            object.null("server.address");
-        }
+    if let Some(head) = &record.head {
+        write_head(&mut object, head, masked_parameters);
+    } else {
+        object.null("http.request.method");
+        object.null("network.protocol.version");
+        object.null("server.address");
     }
     object.number("http.response.status_code", record.status.as_u16().into());
     object.number("http.response.body.size", record.content_bytes);

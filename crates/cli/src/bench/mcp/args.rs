@@ -5,34 +5,34 @@ use thruway_bench::{McpOperations, OperationKind, Revision, SessionUse};
 
 use crate::bench::args::{LoadArgs, ReportArgs, verbatim};
 
-/// Load an MCP server, over Streamable HTTP or over the pipes of a child process
+/// Load an MCP server, over Streamable HTTP or over the standard input and output of a child process
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER), override_usage = USAGE)]
 pub(crate) struct McpArgs {
-    /// Endpoint: `http://HOST:PORT/PATH`, `https://HOST/PATH`, or `http://unix:SOCKET:/PATH`
+    /// URL of the MCP endpoint: `http://HOST:PORT/PATH`, `https://HOST/PATH`, or `http://unix:SOCKET:/PATH`
     #[arg(value_name = "URL", required_unless_present_any = ["schema", "command"], conflicts_with = "command")]
     pub(crate) target: Option<String>,
     /// Command that starts a server on its standard input and output
     #[arg(value_name = "COMMAND", last = true, conflicts_with_all = OF_CONNECTIONS)]
     pub(crate) command: Vec<String>,
 
-    /// Operation
+    /// MCP operation of all requests
     #[arg(short, long, value_name = "NAME", value_enum, default_value_t = OperationName::Call, conflicts_with = "mix")]
     pub(crate) operation: OperationName,
-    /// Several operations with weights, such as `call=8,list=1,ping=1`; chosen at random
+    /// Several operations with weights, such as `call=8,list=1,ping=1`; each request uses a random operation
     #[arg(long, value_name = "MIX", value_delimiter = ',', value_parser = parse_weighted)]
     pub(crate) mix: Vec<(OperationName, u32)>,
     /// Tool to call [default: `echo`, or the first tool without required arguments]
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Arguments of the tool, a JSON object
+    /// Arguments of the tool as a JSON object
     #[arg(long, value_name = "JSON", value_parser = parse_object)]
     pub(crate) arguments: Option<serde_json::Value>,
     /// Resource to read, or to subscribe to
     #[arg(long, value_name = "URI")]
     pub(crate) uri: Option<String>,
-    /// Number of subscribers of `--uri`. Calls `--tool`, which changes the resource, and measures the time
-    /// until the last subscriber has the notification
+    /// Number of clients that subscribe to `--uri`. Each request calls `--tool`, which must change this
+    /// resource. The measured time ends when the last subscriber has received the notification
     #[arg(long, value_name = "N", requires_all = ["tool", "uri"], value_parser = clap::value_parser!(u32).range(1..=100_000),
         conflicts_with_all = ["command", "operation", "mix", "session", "connections", "workers", "rate", "pipeline", "is_not_persistent"])]
     pub(crate) subscribers: Option<u32>,
@@ -41,10 +41,10 @@ pub(crate) struct McpArgs {
     /// legacy]
     #[arg(long, value_name = "ERA", value_parser = parse_era)]
     pub(crate) era: Option<Revision>,
-    /// Sessions of the legacy era over HTTP [default: per-connection]
+    /// Use of sessions in the legacy era over HTTP [default: per-connection]
     #[arg(long, value_name = "USE", value_enum)]
     pub(crate) session: Option<SessionName>,
-    /// Number of requests in flight on the pipes; each response starts the next request
+    /// Number of requests in flight to the child process; each response starts the next request
     #[arg(long, value_name = "N", requires = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) window: Option<u16>,
 
@@ -54,7 +54,7 @@ pub(crate) struct McpArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// Operation.
+/// MCP operation of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum OperationName {
     /// `tools/call`
@@ -73,14 +73,15 @@ pub(crate) enum OperationName {
     Prompts,
 }
 
-/// Use of sessions.
+/// Use of sessions by the requests of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum SessionName {
     /// One session for each connection
     PerConnection,
-    /// One session for each request, from `initialize` to `DELETE`; all of it counts as response time
+    /// One session for each request; the response time begins with `initialize` and ends with the response to
+    /// `DELETE`
     PerCall,
-    /// No session: some servers do not need one
+    /// No session, for servers that do not need a session
     None,
 }
 
@@ -121,7 +122,8 @@ impl McpArgs {
         }
     }
 
-    /// Returns the load options. A child process has one connection, and a window instead of a pipeline.
+    /// Returns the load options. For a child process, the number of connections is 1, and `--window` replaces
+    /// `--pipeline`.
     pub(super) fn load(&self) -> LoadArgs {
         if self.command.is_empty() {
             return self.load.clone();

@@ -1,5 +1,5 @@
-//! Loads of MCP servers: requests, or with `--subscribers` the time until all subscribers have a
-//! notification.
+//! Loads MCP servers. Measures response times, or, with `--subscribers`, the time until all subscribers have
+//! a notification.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -88,12 +88,12 @@ fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result
     Ok(Report::new(name, &load, &outcome))
 }
 
-/// Returns the revisions to try, in this order.
+/// Returns the MCP revisions that the probe of the server tries, in this order.
 fn revisions(args: &McpArgs) -> Vec<Revision> {
     args.era.map_or_else(|| vec![Revision::LATEST, Revision::LATEST_LEGACY], |revision| vec![revision])
 }
 
-/// Returns the use of sessions over HTTP.
+/// Returns how the requests over HTTP use sessions.
 fn sessions(args: &McpArgs, facts: &McpServerFacts) -> Result<SessionUse, Failure> {
     let sessions = match (facts.revision.era(), args.session) {
         (Era::Modern, Some(_)) => {
@@ -131,7 +131,7 @@ fn prepare(
     Ok((requests, format!("{target} (MCP {}: {what}{sessions})", facts.revision)))
 }
 
-/// Measures notifications of a server at these addresses.
+/// Measures the time until all subscribers have a notification, for a server at these addresses.
 fn fan_out(
     args: &McpArgs,
     facts: &McpServerFacts,
@@ -143,7 +143,8 @@ fn fan_out(
         return Err(Failure::new("subscribers must be at least 1"));
     };
     if matches!(endpoint.url.origin, Origin::Unix(_)) {
-        return Err(Failure::new("subscribers need TCP").with_hint("pass an `http://HOST:PORT/PATH`"));
+        return Err(Failure::new("`--subscribers` does not support Unix sockets")
+            .with_hint("pass a URL such as `http://HOST:PORT/PATH`"));
     }
     let publication = args.operations().call(facts);
     let publication = publication.map_err(|error| failure(&error, Some(error.hint())))?;
@@ -156,7 +157,7 @@ fn fan_out(
         tool: publication.params["name"].as_str().unwrap_or_default().to_owned(),
         arguments: publication.params.get("arguments").cloned().unwrap_or_else(|| json!({})),
     };
-    // In the legacy era, a subscriber has one connection for its session and one for notifications.
+    // In the legacy era, a subscriber has one connection for its requests and one for notifications.
     let connections = 2 * (subscribers + 1);
     let options = LoadArgs { connections, ..args.load() }.options();
     options.check().map_err(not_planned)?;
@@ -175,7 +176,7 @@ fn fan_out(
     Ok(Report::new(name, &load, &outcome))
 }
 
-/// Returns the error of a failed probe, with its hint.
+/// Converts the error of a failed probe of the server, and adds a hint.
 fn not_understood(target: &str, error: &ProbeError) -> Failure {
     failure(format!("cannot load `{}`: {error}", target.escape_debug()), Some(error.hint()))
 }

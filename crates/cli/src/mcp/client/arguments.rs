@@ -9,12 +9,12 @@ use thruway_mcp_sdk::schema::{
 
 use crate::config::Failure;
 
-/// Returns the arguments of a prompt, which are strings.
+/// Returns the arguments of a prompt. All values are strings.
 pub(super) fn of_prompt(pairs: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     pairs.iter().map(|pair| split(pair).map(|(key, value)| (key.to_owned(), value.to_owned()))).collect()
 }
 
-/// Returns the arguments of a tool, with the types of its schema.
+/// Returns the arguments of a tool, converted to the types in the schema of the tool.
 pub(super) fn of_tool(pairs: &[String], tool: Option<&Tool>) -> Result<Map<String, Value>, Failure> {
     pairs
         .iter()
@@ -26,7 +26,8 @@ pub(super) fn of_tool(pairs: &[String], tool: Option<&Tool>) -> Result<Map<Strin
         .collect()
 }
 
-/// Returns the reference, the argument to complete, and the known arguments.
+/// Returns the parameters of a completion: the prompt or template, the argument to complete, and the
+/// arguments with known values.
 pub(super) fn of_completion(
     reference: &str,
     argument: &str,
@@ -57,8 +58,9 @@ fn split(pair: &str) -> Result<(&str, &str), Failure> {
     pair.split_once('=').ok_or_else(|| Failure::new(format!("invalid argument `{pair}`: write `key=value`")))
 }
 
-/// Converts a text to a type that the schema allows: a string if it may be one, otherwise JSON. Without a
-/// schema, the form of the text decides.
+/// Converts `text` to a type that the schema allows. If `text` is a JSON value of an allowed type other than
+/// string, returns this value. Otherwise returns a string if the schema allows strings. If the schema names
+/// no types, returns valid JSON as a JSON value, and any other text as a string.
 fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure> {
     let types = types(schema);
     let parsed = serde_json::from_str::<Value>(text);
@@ -74,7 +76,7 @@ fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure
     }
 }
 
-/// Returns the types that a schema names, strings last: `5` is a number if both are allowed.
+/// Returns the types that a schema names, or an empty list if it names no types.
 fn types(schema: Option<&Value>) -> Vec<&str> {
     match schema.and_then(|schema| schema.get("type")) {
         Some(Value::String(name)) => vec![name],
@@ -91,7 +93,7 @@ fn is_of(value: &Value, name: &str) -> bool {
         "array" => value.is_array(),
         "object" => value.is_object(),
         "null" => value.is_null(),
-        // Users do not type `"5"` with its quotes.
+        // `typed` handles strings: users do not type the quotes of a JSON string.
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens for servers that require them: a known token, or a login.
+//! Gets tokens for servers that require them: the token of `--bearer`, or a token from an OAuth login.
 
 use std::fs;
 use std::io::{self, IsTerminal, stderr};
@@ -14,9 +14,9 @@ use crate::config::Failure;
 
 /// Source of the tokens that a server requires.
 pub(crate) enum Login {
-    /// A known token, as `Authorization` contains it.
+    /// Value of the `Authorization` header, made from the token of `--bearer`.
     Known(String),
-    /// A login when the server requires a token, for all clients together.
+    /// An OAuth login when the server requires a token. All MCP clients of this process share the login.
     CommandResult(Box<OAuth>),
 }
 
@@ -28,7 +28,7 @@ impl Login {
         }
     }
 
-    /// Makes a client send a token, or log in when the server requires it.
+    /// Makes the client of `builder` send the token, or log in when the server requires a token.
     pub(crate) fn prepare(&self, builder: McpClientBuilder) -> McpClientBuilder {
         match self {
             Self::Known(authorization) => builder.field("Authorization", authorization),
@@ -63,7 +63,7 @@ fn login(args: &McpLoginArgs) -> OAuth {
     if args.login || stderr().is_terminal() { OAuth::login(redirect(args)) } else { OAuth::login(NoLogin) }
 }
 
-/// Uses and renews stored tokens, but starts no login.
+/// A user agent that refuses logins. The client can still use and renew stored tokens.
 struct NoLogin;
 
 impl UserAgent for NoLogin {
@@ -76,12 +76,13 @@ impl UserAgent for NoLogin {
     }
 }
 
-/// Returns the client that was registered by hand. A URL describes itself, unless it has a secret, or an
-/// issuer knows it.
+/// Returns the client that the operator registered at an authorization server. Returns `None` without
+/// `--client-id`. Also returns `None` if `--client-id` is the `https` URL of a client id metadata document,
+/// and neither `--client-secret` nor `--issuer` is set.
 ///
 /// # Errors
-/// A file is unreadable, or a secret has no issuer: the MCP server could then choose the receiver of the
-/// secret.
+/// Returns an error if a file is unreadable, or if `--client-secret` is used without `--issuer`. Without an
+/// issuer, the MCP server could choose the receiver of the secret.
 fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
     let is_known = args.client_secret.is_some() || args.issuer.is_some();
     let is_registered = |id: &&String| is_known || !id.starts_with("https://");
@@ -98,8 +99,10 @@ fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
 }
 
 fn issuer_is_missing() -> Failure {
-    Failure::new("cannot use `--client-secret` without `--issuer`: the MCP server could choose the recipient")
-        .with_hint("add `--issuer URL` with the authorization server that issued the secret")
+    Failure::new(
+        "cannot use `--client-secret` without `--issuer`: the MCP server could choose the receiver of the secret",
+    )
+    .with_hint("add `--issuer URL` with the authorization server that issued the secret")
 }
 
 fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
@@ -113,20 +116,21 @@ fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
     .port(args.callback_port)
 }
 
-/// Starts a browser if there is a display. If that fails, the user opens the printed URL.
+/// Opens `url` in a browser if the machine has a display. Otherwise the user can open the printed URL.
 fn open(url: &str) {
     let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     if has_screen {
         let null = Stdio::null;
-        // An error here is ignored: the user can open the printed URL.
+        // An error is ignored, because the user can open the printed URL.
         let _ = Command::new("xdg-open").arg(url).stdin(null()).stdout(null()).stderr(null()).spawn();
     }
 }
 
-/// Returns the content of the file after `@`, or the text itself. Other users of this machine can see the
-/// text, but not the file.
+/// Returns `text`, or the content of the file if `text` is `@FILE`. Other users of this machine can see the
+/// command line, but cannot read the file.
 fn secret(text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
-    let read = fs::read_to_string(path).map_err(|error| Failure::new(format!("`{path}`: {error}")))?;
+    let read =
+        fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read `{path}`: {error}")))?;
     Ok(read.trim_end_matches(['\r', '\n']).to_owned())
 }

@@ -32,12 +32,12 @@ pub(crate) fn run(command: McpClientCommand, args: &McpClientArgs) -> Result<Exi
         client.close().await;
         outcome
     });
-    // A prompt may still wait at the terminal; its answer is no longer needed.
+    // A thread may still wait for input at the terminal. `shutdown_background` does not wait for this thread.
     runtime.shutdown_background();
     outcome
 }
 
-/// Outcome of a valid command: its exit code, or the error of the server.
+/// Outcome of a valid command: the exit code, or the error of the MCP client.
 type CommandResult = Result<ExitCode, McpClientError>;
 
 async fn ask(
@@ -76,7 +76,7 @@ async fn ask(
         (McpClientCommand::Tasks, []) if !args.tasks.wait && !args.tasks.cancel => {
             match client.revision().await {
                 Ok(Revision::R20251125) => client.list_tasks().await.map(|tasks| printer.tasks(&tasks)),
-                // Only this revision can list tasks.
+                // Only revision 2025-11-25 can list tasks.
                 Ok(_) => return Err(misunderstood(command)),
                 Err(error) => Err(error),
             }
@@ -94,7 +94,7 @@ async fn discover(client: &McpClient, printer: Printer<'_>) -> CommandResult {
 async fn resources(client: &McpClient, printer: Printer<'_>) -> CommandResult {
     let resources = client.list_resources().await?;
     let templates = match client.list_resource_templates().await {
-        // Servers without templates may not know the method.
+        // Servers without resource templates may not support the method.
         Err(McpClientError::Server(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => Vec::new(),
         templates => templates?,
     };
@@ -110,14 +110,15 @@ async fn call(
 ) -> Result<ExitCode, Failure> {
     let arguments = match &args.json {
         Some(json) => arguments::of_json(json)?,
-        // Without arguments, the schema is not needed.
+        // Without arguments, the schema of the tool is not needed.
         None if pairs.is_empty() => serde_json::Map::new(),
         None => match client.list_tools().await {
             Ok(tools) => arguments::of_tool(pairs, tools.iter().find(|one| one.name == tool))?,
             Err(error) => return refused(&error),
         },
     };
-    // Each progress report extends the time limit of the call, also if it is not printed.
+    // Always sets the callback, because it enables progress reports, which restart the timeout of the call.
+    // The callback prints the reports only on a terminal.
     let is_shown = io::stderr().is_terminal();
     let client = client.clone().with_progress(move |progress| {
         if is_shown {
@@ -142,13 +143,13 @@ fn tell(progress: &ProgressNotificationParams) {
     print::to_stderr(&format!("{}{total} {message}", progress.progress));
 }
 
-/// Prints an error of the server and returns its exit code. Any other error means that the server cannot be
-/// reached.
+/// Returns the message for a request that the server refused. Returns `None` for all other errors, which mean
+/// that the server cannot be reached.
 fn refusal(error: &McpClientError) -> Option<String> {
     match error {
-        McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => {
-            Some(format!("the server refused: {error}: it wants to ask the user, but there is no terminal"))
-        }
+        McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => Some(
+            format!("the server refused: {error}: the server must ask the user, but there is no terminal"),
+        ),
         McpClientError::Server(error) => Some(format!("the server refused: {error}")),
         McpClientError::TaskCancelled | McpClientError::QuestionFailed(_) => Some(error.to_string()),
         _ => None,
@@ -187,7 +188,7 @@ fn misunderstood(command: McpClientCommand) -> Failure {
         .with_hint("name the server by a URL as the first argument, or by a command after `--`")
 }
 
-/// Prints changes until `--count` is reached or the server ends.
+/// Prints changes until it has printed `--count` changes, or until the server ends the subscription.
 async fn listen(
     client: &McpClient,
     uris: &[String],
@@ -216,7 +217,7 @@ async fn listen(
     }
 }
 
-/// Prints, awaits or cancels tasks. An error of one task does not affect the others.
+/// Prints, awaits or cancels tasks. An error of one task does not affect the other tasks.
 async fn tasks(
     client: &McpClient,
     ids: &[String],

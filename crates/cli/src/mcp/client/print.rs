@@ -1,4 +1,4 @@
-//! The results of MCP requests on the standard output, and files for binary content.
+//! Prints the results of MCP requests to the standard output, and saves binary content to files.
 
 use std::cell::{Cell, RefCell};
 use std::fs::OpenOptions;
@@ -23,7 +23,7 @@ use crate::args::McpOutput;
 #[derive(Clone, Copy)]
 pub(super) struct Printer<'a> {
     pub(super) output: McpOutput,
-    /// Directory for content that cannot be printed.
+    /// Directory for images, audio and other binary content, from `--save`.
     pub(super) save: Option<&'a SaveDirectory<'a>>,
 }
 
@@ -36,7 +36,7 @@ impl Printer<'_> {
         self.print(result, || {
             let mut rows = vec![
                 ["server".to_owned(), format!("{} {}", said("name"), said("version"))],
-                ["spoken".to_owned(), revision.to_string()],
+                ["revision used".to_owned(), revision.to_string()],
                 ["revisions".to_owned(), result.supported_versions.join(", ")],
                 ["capabilities".to_owned(), offers.join(", ")],
             ];
@@ -83,7 +83,7 @@ impl Printer<'_> {
         })
     }
 
-    /// Prints a tool result. The exit code tells if the tool failed.
+    /// Prints the result of a tool. Returns a failure exit code if the tool failed.
     pub(super) fn result(self, result: &CallToolResult) -> ExitCode {
         let printed = self.print(result, || lines(result.content.iter().map(|one| self.block(one))));
         if result.is_error == Some(true) { ExitCode::FAILURE } else { printed }
@@ -102,7 +102,7 @@ impl Printer<'_> {
         self.print(tasks, || table(&tasks.iter().map(row).collect::<Vec<_>>()))
     }
 
-    /// Prints a task. The exit code tells if it failed.
+    /// Prints a task. Returns a failure exit code if the task failed.
     pub(super) fn detailed_task(self, task: &DetailedTask) -> ExitCode {
         let (status, state) = match task {
             DetailedTask::Working(task) => (TaskStatus::Working, task),
@@ -115,7 +115,7 @@ impl Printer<'_> {
         if status == TaskStatus::Failed { ExitCode::FAILURE } else { printed }
     }
 
-    /// Prints one line for each change.
+    /// Prints one line for a change of a list or a resource. Ignores other notifications.
     pub(super) fn change(self, told: &ServerNotification) -> ExitCode {
         let (method, uri) = match told {
             ServerNotification::ToolsListChanged => ("notifications/tools/list_changed", None),
@@ -152,14 +152,14 @@ impl Printer<'_> {
         match contents {
             ResourceContents::Text(text) => text.text.clone(),
             ResourceContents::Blob(blob) => {
-                let mime_type = blob.mime_type.as_deref().unwrap_or("of no type");
+                let mime_type = blob.mime_type.as_deref().unwrap_or("no media type");
                 self.binary("resource", &blob.uri, mime_type, &blob.blob.0)
             }
         }
     }
 
-    /// Writes binary content into a file, if `--save` names a directory, and returns its description. Base64
-    /// is a third larger than the content.
+    /// Returns a description of binary content. If `--save` names a directory, also writes the content to a
+    /// file. The content has three bytes for each four characters of Base64.
     fn binary(self, kind: &str, name: &str, mime_type: &str, base64: &str) -> String {
         let padding = base64.len() - base64.trim_end_matches('=').len();
         let size = (base64.len() / 4 * 3).saturating_sub(padding);
@@ -180,10 +180,12 @@ impl Printer<'_> {
         if self.save.is_some_and(SaveDirectory::has_failed) { ExitCode::FAILURE } else { written }
     }
 
-    /// With JSON output, the names of saved files go to the standard error.
+    /// Saves binary content in JSON mode. Prints the names of the files to the standard error, because the
+    /// standard output contains JSON.
     fn save_all(self, text: impl FnOnce() -> String) {
         if let Some(directory) = self.save {
-            // The description is for people, so only its side effect is needed here.
+            // The function `text` saves the files. It returns a description for people, which JSON mode does
+            // not need.
             let _ = text();
             directory.paths().iter().for_each(|path| to_stderr(&format!("saved {}", path.display())));
         }
@@ -191,7 +193,7 @@ impl Printer<'_> {
 }
 
 fn write(text: &str) -> ExitCode {
-    // The reader may have closed the pipe; a script must know that from the exit code.
+    // If the reader has closed the pipe, the exit code reports the failure to scripts.
     let text = if stdout().is_terminal() { &*shown(text) } else { text };
     let written = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
     if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -203,8 +205,8 @@ fn row_of(status: TaskStatus, task: &WorkingTask) -> [String; 3] {
     [task.task_id.clone(), status.as_str().unwrap_or("?").to_owned(), message]
 }
 
-/// Removes control characters and marks of text direction from a text of a server, so that it cannot control
-/// the terminal.
+/// Removes control characters and marks of text direction from a text, so that a server cannot control the
+/// terminal. Keeps line ends and tabs.
 pub(super) fn shown(text: &str) -> String {
     let is_plain = |character: char| {
         matches!(character, '\n' | '\t')
@@ -214,9 +216,9 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|character| is_plain(*character)).collect()
 }
 
-/// Prints a line for people on the standard error.
+/// Prints a line to the standard error, without control characters.
 pub(super) fn to_stderr(line: &str) {
-    // An error here is ignored: the reader may have closed the pipe.
+    // A write error is ignored, because the reader may have closed the pipe.
     let _ = writeln!(stderr(), "{}", shown(line));
 }
 
@@ -224,7 +226,8 @@ fn lines(texts: impl Iterator<Item = String>) -> String {
     texts.fold(String::new(), |all, text| all + text.trim_end_matches('\n') + "\n")
 }
 
-/// Returns the arguments of a tool from its schema, required ones first.
+/// Returns the names of the arguments in the schema of a tool: first the required arguments, then the
+/// optional arguments in brackets.
 fn arguments(tool: &Tool) -> String {
     let names = tool.input_schema.get("properties").and_then(Value::as_object);
     let required = tool.input_schema.get("required").and_then(Value::as_array);
@@ -243,7 +246,7 @@ fn first_line(text: Option<&str>) -> String {
     text.and_then(|text| text.lines().next()).unwrap_or_default().to_owned()
 }
 
-/// Returns rows with aligned columns.
+/// Returns the rows as text with aligned columns.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let length = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let width = |column: usize| length(column).min(WIDTH_MAX);
@@ -255,10 +258,10 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Maximum width of a column. Longer cells are not aligned.
+/// Maximum width of a column in characters. Cells with more characters are not aligned.
 const WIDTH_MAX: usize = 200;
 
-/// Directory for binary content, with the outcome of each write.
+/// Directory for binary content. It records the saved files, and if an error occurred.
 pub(super) struct SaveDirectory<'a> {
     directory: &'a Path,
     paths: RefCell<Vec<PathBuf>>,
@@ -270,7 +273,8 @@ impl<'a> SaveDirectory<'a> {
         Self { directory, paths: RefCell::new(Vec::new()), has_failed: Cell::new(false) }
     }
 
-    /// Decodes Base64 into a new file. Prints an error and returns `None` if that fails.
+    /// Decodes `base64` into a new file and returns the path of the file. After a failure, prints the error
+    /// and returns `None`.
     pub(super) fn save(&self, kind: &str, mime_type: &str, base64: &str) -> Option<PathBuf> {
         let saved = save(self.directory, kind, mime_type, base64);
         let saved = saved.inspect_err(|error| {
@@ -283,18 +287,19 @@ impl<'a> SaveDirectory<'a> {
         Some(path)
     }
 
-    /// Returns the names of the files.
+    /// Returns the paths of the saved files.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.paths.borrow().clone()
     }
 
-    /// `true` if a file could not be written.
+    /// `true` if at least one file could not be saved.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.get()
     }
 }
 
-/// Decodes Base64 into a new file in `directory`, which is created if it does not exist. Overwrites no file.
+/// Decodes `base64` into a new file in `directory`. Creates the directory if it does not exist, and never
+/// overwrites a file.
 fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Result<PathBuf> {
     let bytes = STANDARD.decode(base64).map_err(|_| io::ErrorKind::InvalidData)?;
     fs::create_dir_all(directory)?;
@@ -312,7 +317,8 @@ fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Resu
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Returns the file extension of a media type. The server chooses the type, but not the directory.
+/// Returns the file extension for a media type. Returns `bin` if the subtype is not a short alphanumeric
+/// word, so that a server cannot choose a path outside the directory.
 fn extension(mime_type: &str) -> String {
     let subtype = mime_type.split('/').nth(1).unwrap_or_default();
     let subtype = subtype.split([';', '+']).next().unwrap_or_default().trim();
@@ -328,7 +334,7 @@ fn extension(mime_type: &str) -> String {
     if is_plain { known.to_owned() } else { "bin".to_owned() }
 }
 
-/// Maximum number of files of one kind in a directory.
+/// Largest number in a file name, and thus the maximum number of files of one kind and extension.
 const FILES_MAX: u32 = 10_000;
 
 #[cfg(test)]

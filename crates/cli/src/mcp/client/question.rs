@@ -1,4 +1,4 @@
-//! Questions of a server for the user at the terminal.
+//! Elicitation: the user answers questions of an MCP server at the terminal.
 
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 
@@ -13,7 +13,8 @@ use tokio::task::spawn_blocking;
 
 use super::print::shown;
 
-/// Lets the server ask the user if there is a terminal. Otherwise the client does not offer elicitation.
+/// Offers elicitation to the server if the command runs in a terminal. Otherwise the server cannot ask the
+/// user.
 pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilities) -> McpClientBuilder {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return builder.answers(capabilities, |_| async { Err(nobody()) });
@@ -43,7 +44,7 @@ fn answer(
     Ok(InputResponse::Elicit(result))
 }
 
-/// Asks the user to open a page. The program does not open it, because the server is not trusted.
+/// Asks the user to open a URL. The program does not open the URL, because it does not trust the server.
 fn visit(
     message: &str,
     url: &str,
@@ -58,7 +59,7 @@ fn visit(
     Ok(result_of(action, None))
 }
 
-/// Asks for each field of a form until the value is valid.
+/// Asks the user for each field of a form, and repeats the question until the value is valid.
 fn fill(
     form: &ElicitRequestFormParams,
     input: &mut impl BufRead,
@@ -104,7 +105,8 @@ fn confirm(input: &mut impl BufRead, output: &mut impl Write) -> std::io::Result
     })
 }
 
-/// Reads a line without its line end. `None` at the end of the input.
+/// Prints `label`, and returns a line of input without surrounding spaces. Returns `None` at the end of the
+/// input.
 fn prompt(label: &str, input: &mut impl BufRead, output: &mut impl Write) -> std::io::Result<Option<String>> {
     write!(output, "{label}")?;
     output.flush()?;
@@ -125,7 +127,8 @@ fn label(name: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> St
     format!("{title} ({kind}{optional}){default}: ")
 }
 
-/// Parses the value of a field. `None` for an empty optional field.
+/// Parses `line` as the value of `field`. For an empty line, returns the default value of the field. Returns
+/// `None` if the line is empty and the field is optional without a default.
 fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Result<Option<Value>, String> {
     if line.is_empty() {
         return match &field.default {
@@ -159,7 +162,7 @@ fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Res
     Ok(Some(value))
 }
 
-/// Returns the options of a choice.
+/// Returns the values from which the user can choose, or an empty list if the field has no such list.
 fn options(field: &PrimitiveSchemaDefinition) -> Vec<String> {
     let items = field.items.iter().flat_map(|items| {
         let titled = items.any_of.iter().map(|option| &option.value);

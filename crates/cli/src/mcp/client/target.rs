@@ -1,4 +1,4 @@
-//! The server of a command: a URL as the first argument, or a command after `--`.
+//! Finds the server in the arguments: a URL as the first argument, or a command after `--`.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use super::{question, trace};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
-/// The server of a command, and the remaining arguments.
+/// The MCP client for the server that the command line names, and the remaining arguments.
 pub(super) struct Target {
     pub(super) client: McpClient,
     pub(super) words: Vec<String>,
@@ -28,7 +28,8 @@ impl Target {
         if args.trace {
             builder = builder.on_message(trace::tracer());
         }
-        // The server may turn calls into tasks. The client waits for them, unless `--no-wait` is set.
+        // The server may turn a call into a task. The client then waits for the result of the task, unless
+        // `--no-wait` is set.
         let builder = question::answering(builder, ClientCapabilities::default().with_tasks());
         match (&args.command[..], &args.words[..]) {
             ([program, command_args @ ..], words) => {
@@ -48,7 +49,7 @@ impl Target {
     }
 }
 
-/// Returns the error if no server is named.
+/// Returns the error for arguments that name no server.
 fn nobody(first: &str) -> Failure {
     let failure = Failure::new("no server is named");
     if first.contains([':', '/', '.']) {

@@ -1,4 +1,5 @@
-//! A file of tokens that only its owner can read, so that a login lasts. Several processes can share it.
+//! Stores OAuth tokens in a file, so that the next command needs no new login. Only the owner can read the
+//! file. Several processes can share the file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -13,21 +14,24 @@ use thruway_mcp_sdk::oauth::{Locking, StoredToken, TokenLock, TokenStore};
 
 use super::print;
 
-/// A file of tokens by server URL and grant.
+/// Path of a file with tokens. The key of a token consists of the server URL and the OAuth grant.
 pub(super) struct TokenFile(PathBuf);
 
-/// Tokens of other servers stay unparsed, because a newer version may have written them.
+/// Tokens by key, as unparsed JSON: a newer version of Thruway may have written tokens of other servers in
+/// another format.
 type Tokens = BTreeMap<String, Box<RawValue>>;
 
 impl TokenFile {
-    /// Returns the file of this user. `None` if neither `XDG_STATE_HOME` nor `HOME` is set.
+    /// Returns the token file of the current user, or `None` if neither `XDG_STATE_HOME` nor `HOME` is an
+    /// absolute path.
     pub(super) fn of_user() -> Option<Self> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")))?;
         Some(Self(state.join("thruway/mcp_tokens.json")))
     }
 
-    /// Reads all tokens. An unreadable file is an error: to overwrite it would log the user out everywhere.
+    /// Reads all tokens. Returns an error for an unreadable file: replacing the file would delete the tokens
+    /// of all servers.
     fn read(&self) -> io::Result<Tokens> {
         match fs::read(&self.0) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
@@ -41,7 +45,8 @@ impl TokenFile {
         Ok(token.map(|token| serde_json::from_str(token.get())).transpose()?)
     }
 
-    /// Stores a token. Other processes may write tokens of other servers at the same time.
+    /// Stores a token. Locks the file, because other processes may store tokens of other servers at the same
+    /// time.
     fn keep(&self, key: &str, token: &StoredToken) -> io::Result<()> {
         let _lock = self.lock_file("")?.wait()?;
         let mut tokens = self.read()?;
@@ -49,11 +54,11 @@ impl TokenFile {
         self.write(&tokens)
     }
 
-    /// Replaces the file atomically, so that no process reads a part of it. Only the owner can read the new
-    /// file at any time.
+    /// Replaces the token file atomically, so that no process reads an incomplete file. The new file has mode
+    /// 0600 from the start, so only the owner can ever read it.
     fn write(&self, tokens: &Tokens) -> io::Result<()> {
         let new = self.0.with_extension(format!("{}.new", std::process::id()));
-        // Left by an earlier process with this id.
+        // An earlier process with the same process id may have left this file.
         let _ = fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec(tokens)?)?;
@@ -61,8 +66,9 @@ impl TokenFile {
         fs::rename(&new, &self.0)
     }
 
-    /// Returns the lock file of the token file, which itself is replaced on each write. The lock file stays:
-    /// after a removal, two processes could hold locks on different files.
+    /// Opens the lock file with `name` in its file name. The token file cannot be the lock, because each
+    /// write replaces it. No process removes a lock file: after a removal, two processes could hold locks on
+    /// different files.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
         let path = self.0.with_extension(format!("{name}lock"));
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(Path::new("/")))?;
@@ -95,13 +101,13 @@ impl TokenStore for TokenFile {
                 Ok(file) => file.turn().await,
                 Err(error) => Err(error),
             };
-            // Without a lock file, tokens cannot be stored either; that prints a warning.
+            // An error of the lock is ignored: without a lock file, `save` fails too, and prints a warning.
             locked.map_or_else(|_| Box::new(()) as TokenLock, |file| Box::new(file) as TokenLock)
         })
     }
 }
 
-/// A locked file. Closing it, or the end of the process, releases the lock.
+/// A lock file. The system releases the lock when the file is closed or the process ends.
 struct LockFile(File);
 
 impl LockFile {
@@ -113,7 +119,7 @@ impl LockFile {
         Ok(self.0)
     }
 
-    /// Waits for the lock at most a second: a process that holds it longer has stopped.
+    /// Waits for the lock for at most one second: a process that holds the lock longer is probably stopped.
     fn wait(self) -> io::Result<File> {
         for _ in 0..LOOKS_MAX {
             if self.is_locked()? {
@@ -124,7 +130,7 @@ impl LockFile {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Tries to lock the file.
+    /// Tries to lock the file. Returns `false` if another process holds the lock.
     fn is_locked(&self) -> io::Result<bool> {
         match self.0.try_lock() {
             Ok(()) => Ok(true),
@@ -134,8 +140,8 @@ impl LockFile {
     }
 }
 
-/// Returns a short file name for a long key (FNV-1a). It is the same in all versions, so that they exclude
-/// each other. Keys with the same name exclude each other, too.
+/// Returns a hash of a key (FNV-1a) for the name of a lock file. All versions of Thruway must use the same
+/// hash, so that they lock the same file for a key. Keys with equal hashes share a lock, which is harmless.
 fn digest(text: &str) -> u64 {
     let step = |digest: u64, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
@@ -144,7 +150,7 @@ fn digest(text: &str) -> u64 {
 /// Time between attempts to lock a file.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Time between attempts to lock a file for a short write.
+/// Maximum number of attempts to lock the file before a write.
 const LOOKS_MAX: u32 = 100;
 
 #[cfg(test)]

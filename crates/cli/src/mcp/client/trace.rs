@@ -1,4 +1,4 @@
-//! `--trace`: prints each message with the time since the start on the standard error.
+//! `--trace`: prints each message to the standard error, with the time since the start of the command.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use thruway_net::Clock;
 
 use super::print::to_stderr;
 
-/// Prints each message.
+/// Returns a callback that prints each message.
 pub(super) fn tracer() -> impl Fn(Direction, &[u8]) + Send + Sync + 'static {
     let began = now();
     move |direction, bytes| {
@@ -28,7 +28,7 @@ fn line(elapsed: Duration, direction: Direction, bytes: &[u8]) -> String {
     format!("{:>10.3} ms {arrow} {text}", elapsed.as_secs_f64() * 1000.0)
 }
 
-/// Removes control characters.
+/// Escapes control characters, so that a message cannot control the terminal.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

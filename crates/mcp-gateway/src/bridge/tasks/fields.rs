@@ -28,7 +28,6 @@ impl TaskFields {
     /// Parses the state of a task.
     ///
     /// # Errors
-    ///
     /// The text is not the state of a task, or the task id is too long.
     pub(super) fn parse(json: &str) -> Result<Self, McpClientError> {
         let task: Self =
@@ -39,7 +38,6 @@ impl TaskFields {
     /// Returns the task in the answer to a call, or `None` if the server did not run the call as a task.
     ///
     /// # Errors
-    ///
     /// The answer is invalid, or the task id is too long.
     pub(super) fn created(answer: &Answer) -> Result<Option<Self>, McpClientError> {
         let created: Created =

@@ -140,7 +140,6 @@ impl Found {
     /// Checks that the server process that runs the task has not exited.
     ///
     /// # Errors
-    ///
     /// The server process has exited, so its answer may belong to another task.
     pub(in crate::bridge) fn check(&self) -> Result<(), McpClientError> {
         let is_there = !self.upstream.is_closed() && self.upstream.client.losses() == self.losses;
@@ -199,7 +198,6 @@ impl Tasks {
     /// toward the share of `holder`. At the limit, removes the oldest finished task of `owner`.
     ///
     /// # Errors
-    ///
     /// Too many tasks are in progress: of all callers, of `holder`, or of `owner`.
     pub(super) fn reserve(
         self: &Arc<Self>,
@@ -250,7 +248,6 @@ impl Tasks {
     /// Returns the task that `owner` knows as `id`.
     ///
     /// # Errors
-    ///
     /// The task does not exist, has expired, belongs to another owner, or is lost.
     pub(super) fn find(&self, id: &str, owner: &Owner) -> Result<Found, Error> {
         let unknown = || Error::invalid_params("there is no such task");
@@ -354,7 +351,6 @@ impl Reserved {
     /// call with the same answer has no further effect.
     ///
     /// # Errors
-    ///
     /// The answer is invalid, or contains the id of another task.
     pub(in crate::bridge) fn settle(&self, answer: &Answer) -> Result<bool, McpClientError> {
         let Some(fields) = TaskFields::created(answer)? else { return Ok(false) };
