@@ -93,7 +93,8 @@ impl Reloader {
         match &self.source {
             None => Err(Failure::new(MESSAGE).with_hint("pass a config to `reload_with`")),
             Some(source) if source.has_file() => Ok(source),
-            Some(_) => Err(Failure::new(MESSAGE).with_hint("start the service with a config file, so that it can reload the file")),
+            Some(_) => Err(Failure::new(MESSAGE)
+                .with_hint("start the service with a config file, so that it can reload the file")),
         }
     }
 

@@ -127,7 +127,9 @@ fn is_name(name: &str) -> bool {
 impl SubstitutionError {
     fn hint(&self) -> String {
         match self {
-            Self::Dollar | Self::Open => "write a dollar sign as `$$`, and a variable as `${NAME}`".to_owned(),
+            Self::Dollar | Self::Open => {
+                "write a dollar sign as `$$`, and a variable as `${NAME}`".to_owned()
+            }
             Self::Name(_) => {
                 "a variable name consists of letters, digits and `_`, as in `${NAME:-default}`".to_owned()
             }

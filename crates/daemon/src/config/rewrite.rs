@@ -188,8 +188,7 @@ pub(in crate::config) fn refuse_rewrite(
     }
 }
 
-const PATH_PLACES: &str =
-    "possible: `{path}`; on routes with `path` also `{rest}`, on routes with `path_pattern` its parameter names";
+const PATH_PLACES: &str = "possible: `{path}`; on routes with `path` also `{rest}`, on routes with `path_pattern` its parameter names";
 const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, with `path` also `{rest}`, and with \
-                            `path_pattern` the names that stand there; a brace is `{{` or `}}`";
+                            `path_pattern` its parameter names; write a brace as `{{` or `}}`";
 const OWN_FIELD_HINT: &str = "use the keys of the upstream for these headers: `host`, `forwarded`, `via`";
