@@ -20,7 +20,7 @@ pub(crate) struct CurrentAccessLog {
     what: (AccessLogLines, AccessLogTarget),
 }
 
-/// The change of the access log that a config requires. A new target is already open.
+/// The change that a config requires for the access log. A new target is already open.
 pub(crate) enum Wanted {
     Nothing,
     /// The current log is unchanged.

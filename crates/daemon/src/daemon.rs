@@ -88,7 +88,7 @@ impl Daemon {
     }
 
     /// Starts a service with a config that the program built. [`reload`](Self::reload) fails, because there
-    /// is no config file; use [`reload_with`](Self::reload_with).
+    /// is no config file; use [`reload_with`](Self::reload_with) instead.
     ///
     /// # Errors
     ///
@@ -139,8 +139,8 @@ impl Daemon {
         let state = Arc::new(ServiceState::new(&server, running_state, reloader, tls_manager));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
             Ok(admin_server) => admin_server,
-            // The server already accepts connections. It must stop here, because the caller gets an error
-            // and no `Daemon` to stop.
+            // The server already accepts connections. Stop it, because the caller gets an error instead of
+            // a `Daemon`.
             Err(error) => {
                 server.drain_handle().drain(Duration::ZERO);
                 server.join();
@@ -190,8 +190,8 @@ impl Daemon {
         self.handle.drain();
     }
 
-    /// Serves until a [signal](Signals) or a call of [`drain`](Self::drain) drains the daemon, and its last
-    /// connection has ended.
+    /// Serves requests. Returns when a [signal](Signals) or [`drain`](Self::drain) has drained the daemon
+    /// and its last connection has ended.
     ///
     /// # Errors
     ///
@@ -201,7 +201,8 @@ impl Daemon {
         Ok(self.run_until(signals))
     }
 
-    /// Serves until one of `signals` drains the daemon, and its last connection has ended.
+    /// Serves requests. Returns when one of `signals` has drained the daemon and its last connection has
+    /// ended.
     pub fn run_until(self, signals: Signals) -> Ended {
         self.log.clone().reopen_at(signals.reopen);
         if let Some(reload) = signals.reload {
@@ -231,7 +232,8 @@ impl DaemonHandle {
     }
 
     /// Replaces the running config with `config`. If this fails, the running config is unchanged. If the
-    /// daemon was started from a file, the next [`reload`](Self::reload) replaces `config` with the file.
+    /// daemon was started from a file, the next [`reload`](Self::reload) reads the file again and discards
+    /// `config`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Implements `thruway check --explain`, which tells which route handles a request, and why.
+//! Implements `thruway check --explain`, which explains the selection of a route for a request.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(crate) fn explain_request(
     }
 }
 
-/// Returns the request in the form of HTTP/1.1.
+/// Returns the text of the request in HTTP/1.1.
 fn bytes(request: &str, headers: &[String]) -> Result<String, Failure> {
     if [request].into_iter().chain(headers.iter().map(String::as_str)).any(|text| text.contains(['\r', '\n']))
     {
@@ -81,7 +81,7 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         let fate = match (candidate.unfulfilled, taker) {
             (Some(reason), _) => format!("skipped, because {reason}"),
             (None, Some(taker)) if taker == place => "takes the request".to_owned(),
-            (None, None) => "would match, if its path were unambiguous".to_owned(),
+            (None, None) => "would match, if the path of the request were unambiguous".to_owned(),
             (None, _) => "would match, but comes later".to_owned(),
         };
         push_candidate(&mut text, config, candidate, &fate);
@@ -89,20 +89,21 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
     text
 }
 
-/// Adds the normalized path, which is compared with routes, if it differs from the path of the request.
+/// Adds the normalized path, if it differs from the path of the request. Routes are compared with the
+/// normalized path.
 fn push_path(text: &mut String, path: &str) {
     if let Ok(normal) = normalized_path(path)
         && normal != path
     {
-        let _ = writeln!(text, "\nroutes are compared with `{normal}`; the path is forwarded as it is sent");
+        let _ = writeln!(text, "\nroutes are compared with `{normal}`; the path is forwarded unchanged");
     }
 }
 
-/// Adds the policies of the route. Their decisions are unknown here, because they depend on the client.
+/// Adds the policies of the route to `text`, without their decisions, which depend on the client.
 fn push_policies(text: &mut String, config: &Config, route: usize) {
     let policies = &config.routes[route].policies;
     if !policies.is_empty() {
-        text.push_str("\nits policies, in the order of their evaluation:\n");
+        text.push_str("\npolicies of this route, in the order of their evaluation:\n");
     }
     for name in policies {
         let _ = writeln!(text, "  {name}: {}", config.policies[name]);

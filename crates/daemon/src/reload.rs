@@ -109,8 +109,9 @@ impl Reloader {
         parts.keep_admin_states_of(&self.parts);
         streams.follow(&parts);
         self.write_to(log);
-        // Replaces the listeners before the routes, because listeners respond 421 to hosts with other rules
-        // for client certificates. A new route must not answer such a request before.
+        // Replaces the listeners before the routes. Listeners respond 421 to requests for hosts of
+        // listeners with other rules for client certificates, and must do so before a new route could
+        // answer such a request.
         self.server.replace(config.server.clone(), listeners);
         self.routes.replace(routes);
         self.server.set_connections_max(config.connections_max);

@@ -16,7 +16,7 @@ use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 
 /// Components of handlers that survive a reload, with their connections, sessions and counters. A reload
-/// keeps each component whose config has not changed.
+/// keeps each component with an unchanged config.
 #[derive(Default)]
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
@@ -36,8 +36,8 @@ pub(crate) struct Parts {
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
 
-/// Builds the routes of `config` and their components. Reuses the components of `before` whose config has
-/// not changed.
+/// Builds the routes of `config` and their components. Reuses the components of `before` with an unchanged
+/// config.
 pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
     let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
@@ -58,8 +58,8 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
 }
 
 /// Returns the guards of `route`: its policies and, unless the route forwards requests, the route itself. A
-/// route that answers requests itself keeps them from the upstreams of other routes. Another spelling of
-/// the same path must not reach these upstreams.
+/// route that answers requests itself may protect a path of another route's upstream. Requests with another
+/// spelling of this path must not reach the upstream.
 fn guards_of(route: &Route) -> Vec<String> {
     let is_terminal = match route.action {
         Action::Forward(_) => false,
@@ -93,7 +93,7 @@ impl Parts {
         parts
     }
 
-    /// Builds an upstream that is new, or whose config differs from that in `before`.
+    /// Builds an upstream that is new, or that has another config than in `before`.
     fn fresh(&mut self, name: &str, config: &UpstreamConfig, before: &Self) -> Arc<Upstream> {
         let before = before.upstream(name);
         let upstream = Arc::new(match before {
@@ -189,7 +189,7 @@ impl Parts {
         Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, config, route))
     }
 
-    /// Returns `handler` behind the policies of `route`, which decide in their order. If `is_logged`,
+    /// Wraps `handler` in the policies of `route`, which check each request in their order. If `is_logged`,
     /// responses carry the name of the user for the access log.
     fn guarded(
         &mut self,
@@ -344,7 +344,7 @@ fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<
     }
 }
 
-/// Returns `handler` with `meter`, if any, which counts its requests.
+/// Wraps `handler` so that `meter` counts its requests. Without a meter, returns `handler` unchanged.
 fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
     match meter {
         Some(meter) => Measured::new(handler, meter).into_handler(),
@@ -366,11 +366,12 @@ fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
     let failures = unreachable.iter().map(|Unreachable { route, taken_by }| {
         let (route, taken_by) = (&config.routes[*route], &config.routes[*taken_by]);
         let hint = if route.matching.conditions == taken_by.matching.conditions {
-            "remove it, or add a condition: `host`, `methods`, `headers` or `query`"
+            "remove this route, or add a condition: `host`, `methods`, `headers` or `query`"
         } else {
-            "move it before the other route, which has fewer conditions"
+            "move this route before the other route, which has fewer conditions"
         };
-        let (message, label) = ("no request reaches this route", "this route matches all its requests");
+        let (message, label) =
+            ("no request reaches this route", "this route matches all requests of the other route");
         config.failure_between(&route.span, message, &taken_by.span, label).with_hint(hint)
     });
     Failure::joined(failures.collect())

@@ -19,7 +19,7 @@ pub(crate) struct Listening {
     pub(crate) listener: usize,
     /// Configured address, which identifies the listener across reloads.
     address: ListenAddr,
-    /// Name of the upstream for connections whose server name is not in `names`.
+    /// Name of the upstream for connections without a server name in `names`.
     pub(crate) upstream: String,
     /// Server names from TLS handshakes (SNI), each with the name of its upstream.
     names: Vec<(String, String)>,

@@ -80,7 +80,7 @@ error: the environment variable `THRUWAY_TEST_PATH` is not set
 5 | path = \"/${THRUWAY_TEST_PATH}\"
   |        ^^^^^^^^^^^^^^^^^^^^^^^
 
-hint: set it, or write a default: `${THRUWAY_TEST_PATH:-default}`
+hint: set the variable, or write a default: `${THRUWAY_TEST_PATH:-default}`
 ";
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.starts_with(expected), "{}", ended.stderr);

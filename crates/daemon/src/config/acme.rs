@@ -75,7 +75,7 @@ pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -
     let directory =
         raw.directory.map_or_else(|| LETS_ENCRYPT.to_owned(), |url| resolve_acme_directory(resolver, url));
     for contact in raw.contacts.iter().filter(|contact| !contact.get_ref().contains(':')) {
-        resolver.refuse_with(contact, "it is no URL", "write `mailto:` and the address");
+        resolver.refuse_with(contact, "this is not a URL", "write `mailto:` and the address");
     }
     let roots = resolve_roots(resolver, raw.roots);
     let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
@@ -104,7 +104,7 @@ fn resolve_acme_directory(resolver: &mut Resolver<'_>, url: Spanned<String>) -> 
         Url::parse(url.get_ref()).is_ok_and(|url| url.is_https() && TlsServerName::new(url.host()).is_ok());
     if !is_directory {
         let hint = "write `https://`, the name of the server and a path";
-        resolver.refuse_with(&url, "it is not the URL of a directory", hint);
+        resolver.refuse_with(&url, "this is not the URL of an ACME directory", hint);
     }
     url.into_inner()
 }
@@ -168,7 +168,8 @@ pub(super) fn check_challenge(
         return;
     }
     if !listeners.iter().any(|listener| listener.answers_challenges) {
-        let message = "`http-01` validates names on a listener without TLS, and there is none";
+        let message =
+            "`http-01` validates names on a listener without TLS, and the config has no such listener";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(PLAIN_HINT));
     }
 }

@@ -69,7 +69,8 @@ fn resolve_status(resolver: &mut Resolver<'_>, raw: &Spanned<u16>) -> StatusCode
     }
 }
 
-/// Returns the header line with its line break. Refuses an invalid value and returns an empty string.
+/// Returns the header line with its line break. If the value is invalid, refuses it and returns an empty
+/// string.
 pub(in crate::config) fn resolve_field_line(
     resolver: &mut Resolver<'_>,
     name: &str,
@@ -84,7 +85,8 @@ pub(in crate::config) fn resolve_field_line(
     }
 }
 
-/// Returns `true` if the header name is valid and the server does not set this header. Refuses other names.
+/// Returns `true` if the header name is valid and the server does not set this header. Otherwise, refuses
+/// the name.
 fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     let text = name.get_ref();
     if let Err(error) = FieldName::new(text.as_bytes()) {

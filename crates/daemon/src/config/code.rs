@@ -1,4 +1,4 @@
-//! Builds a config in code instead of a file.
+//! Builds a config in code, without a config file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

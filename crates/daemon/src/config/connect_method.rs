@@ -42,7 +42,11 @@ pub(in crate::config) fn resolve_connect(
     let hosts = hosts.get_ref().iter().map(|host| resolve_tunnel_host(resolver, host)).collect();
     let default = ConnectConfig::to(hosts);
     if let Some(ports) = &ports {
-        resolver.refuse_empty(ports, "`ports` needs at least one port", "leave it out for 443");
+        resolver.refuse_empty(
+            ports,
+            "`ports` needs at least one port",
+            "remove the key to allow only port 443",
+        );
     }
     let ports = ports.map(|ports| {
         ports.into_inner().into_iter().map(|port| resolver.or(Some(port), 443, 1..=u16::MAX)).collect()
@@ -62,7 +66,7 @@ fn resolve_tunnel_host(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Ho
         return HostMatch::Any;
     }
     HostMatch::parse(raw.get_ref()).unwrap_or_else(|error| {
-        let hint = "write `example.com`, `*.example.com` for all hosts below it, or `*` for any; write ports in `ports`";
+        let hint = "write `example.com`, `*.example.com` for all subdomains, or `*` for any host; write ports in `ports`";
         resolver.refuse_with(raw, error, hint);
         HostMatch::Any
     })

@@ -35,7 +35,7 @@ enum SubstitutionError {
 pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled, Failure> {
     let (mut filled, mut failures) = (Filled::default(), Failures::new());
     table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut filled, &mut failures));
-    // `table` is sorted by keys. The errors must have the order of the file.
+    // Restores the order of the file, because `table` is sorted by keys.
     failures.sort_by_key(|(start, _)| *start);
     Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(filled), Err)
 }
@@ -135,7 +135,7 @@ impl SubstitutionError {
                 "a variable name consists of letters, digits and `_`, as in `${NAME:-default}`".to_owned()
             }
             Self::NotText(_) => "set the variable to a value in UTF-8".to_owned(),
-            Self::Undefined(name) => format!("set it, or write a default: `${{{name}:-default}}`"),
+            Self::Undefined(name) => format!("set the variable, or write a default: `${{{name}:-default}}`"),
         }
     }
 }

@@ -115,7 +115,7 @@ impl Finding {
         self.line
     }
 
-    /// Returns hints about the next step, which may remove the cause. Empty if the finding has no hints.
+    /// Returns hints about the removal of the cause. Empty if the finding has no hints.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }

@@ -19,7 +19,7 @@ pub(crate) enum ForwardTo {
     Split { sides: Vec<(String, u32)>, by: Option<SplitBy> },
 }
 
-/// Key that sends a client to the same upstream of a split each time.
+/// Key that selects the upstream. Requests with the same value of the key go to the same upstream.
 pub(crate) struct SplitBy {
     pub(crate) key: HashBy,
     /// Text of the key in the config.

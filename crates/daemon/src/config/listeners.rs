@@ -34,9 +34,9 @@ pub(in crate::config) struct RawListener {
     /// chooses a port.
     pub(in crate::config) address: Spanned<String>,
     /// `true` expects a PROXY protocol header (version 1 or 2) with the client address at the start of each
-    /// connection. A table accepts the header only from the networks in its list. Thruway closes
-    /// connections without the header. Risk of `true`: any machine that can connect can claim to be any
-    /// client. Default: false.
+    /// connection. A table accepts the header only from the networks in `from`. Thruway closes connections
+    /// without the header. Risk of `true`: any machine that can connect can claim to be any client.
+    /// Default: false.
     #[serde(default)]
     pub(in crate::config) proxy_protocol: RawProxyProtocol,
     /// `true` accepts HTTP/2 and HTTP/1.1, `"only"` accepts only HTTP/2. With `tls`, clients negotiate the
@@ -234,7 +234,7 @@ pub(in crate::config) fn resolve_listeners(
             resolver.refuse_with(port, "a listener with `tls` or `tcp` cannot redirect to https", hint);
         }
         if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
-            let message = "a listener with `tcp` has no responses";
+            let message = "a listener with `tcp` sends no HTTP responses";
             resolver.refuse_with(compression, message, "remove `compression`");
         }
         let compression = match compression {
@@ -330,7 +330,7 @@ fn resolve_tcp_name(
     let host = name.strip_prefix("*.").unwrap_or(&name);
     if TlsServerName::new(host).is_err() || host.parse::<IpAddr>().is_ok() {
         let message = format!("`{}` is not the name of a server", name.escape_debug());
-        resolver.refuse_with(&raw, message, "write `a.example`, or `*.a.example` for all below it");
+        resolver.refuse_with(&raw, message, "write `a.example`, or `*.a.example` for all subdomains");
     }
     match upstreams.get(raw.get_ref()) {
         Some(config) => check_tcp(resolver, config, &raw.span()),
@@ -339,8 +339,8 @@ fn resolve_tcp_name(
     (name, raw.into_inner())
 }
 
-/// Refuses settings of upstreams that are impossible with TCP connections: hash keys of requests, TLS and
-/// sticky cookies.
+/// Refuses settings of an upstream that TCP connections cannot use: hash keys of requests, TLS and sticky
+/// cookies.
 fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span) {
     let name = &upstream.name;
     let by_address = [None, Some(&HashBy::ClientAddress)];
@@ -366,7 +366,11 @@ fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span
 fn resolve_proxy_protocol(resolver: &mut Resolver<'_>, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
     let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
     let Some(from) = from else { return Some(ProxyProtocol::default()) };
-    resolver.refuse_empty(&from, "`from` needs at least one network", "leave it out to accept all addresses");
+    resolver.refuse_empty(
+        &from,
+        "`from` needs at least one network",
+        "remove `from` to accept all addresses",
+    );
     Some(ProxyProtocol { from: resolve_networks(resolver, from.get_ref()) })
 }
 

@@ -72,8 +72,8 @@ fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> boo
             .any(|route| goes_to(route, upstream) && sends_unchanged(config, route, upstream))
 }
 
-/// Returns `true` if `route` forwards requests to the upstream with this name in a form that matches the
-/// same route again.
+/// Returns `true` if requests that `route` forwards to the upstream with this name would match `route`
+/// again.
 fn sends_unchanged(config: &Config, route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
     let ForwardAction { to, rewrite, .. } = &**action;

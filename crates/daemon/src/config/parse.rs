@@ -174,7 +174,7 @@ const RENAMED_KEYS: [(&str, &str); 19] = [
     ("user_field", "user_header"),
 ];
 
-/// Hint for an environment variable whose value has the wrong type.
+/// Hint for an environment variable with a value of the wrong type.
 const FILLED_HINT: &str =
     "the value comes from the environment: write a number without a unit, `true` or `false`";
 

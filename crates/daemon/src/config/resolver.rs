@@ -40,7 +40,7 @@ impl Resolver<'_> {
     /// Refuses empty names: logs, metrics and the admin listener need a name.
     pub(super) fn check_name(&mut self, name: &str, span: &Span, what: &str) {
         if name.trim().is_empty() {
-            self.refuse_at(span, format!("{what} has a name"));
+            self.refuse_at(span, format!("{what} needs a name"));
         }
     }
 

@@ -16,12 +16,12 @@ use crate::config::values::{FromText, Spanned, TextOrTable};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRewrite {
-    /// Path of the forwarded request. `{path}` is the path of the client's request, `{rest}` is its part
-    /// after the `path` of the route, and `{NAME}` is a parameter of `path_pattern`. Default: the path of
-    /// the client's request.
+    /// Path of the forwarded request. `{path}` is the path of the client's request. `{rest}` is the part of
+    /// this path after the `path` of the route. `{NAME}` is a parameter of `path_pattern`. Default: the
+    /// path of the client's request.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// `true` reverses the change of the path in the response header `Location`, if `path` replaces only
-    /// the prefix of the path. Default: true.
+    /// `true` changes a path in the response header `Location` back to the path that clients use. This
+    /// applies if `path` replaces only a prefix. Default: true.
     pub(in crate::config) location: Option<bool>,
     /// Changes to headers of requests.
     #[serde(default)]

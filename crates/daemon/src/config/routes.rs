@@ -117,7 +117,7 @@ pub(in crate::config) struct RawRedirect {
 pub(in crate::config) struct RawFiles {
     /// Directory of the files. A relative path starts at the directory of the config.
     pub(in crate::config) root: PathBuf,
-    /// Name of the file that Thruway sends for a request for its directory. Default: `index.html`.
+    /// Name of the file that Thruway sends for requests to a directory. Default: `index.html`.
     pub(in crate::config) index: Option<Spanned<String>>,
     /// `true` sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of `NAME` to clients that accept the coding.
     /// Default: true.
@@ -230,7 +230,7 @@ fn resolve_route(
 }
 
 /// Refuses changes to a request header that a policy of the same route sets. Otherwise, the upstream would
-/// get another value than that of the policy.
+/// not get the value of the policy.
 fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &ResolvedPolicies) {
     let Some(rewrite) = &raw.rewrite else { return };
     let fields = &rewrite.get_ref().request;
@@ -241,7 +241,7 @@ fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &Res
         };
         if let Some(owner) = raw.policies.iter().find(owns) {
             let message = format!(
-                "the policy `{}` of this route sets this header to the caller's name",
+                "the policy `{}` of this route already sets this header",
                 owner.get_ref().escape_debug()
             );
             resolver.refuse_with(name, message, "use another header, or remove the header from the policy");
@@ -251,7 +251,7 @@ fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &Res
 
 fn resolve_host(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> HostMatch {
     HostMatch::parse(raw.get_ref()).unwrap_or_else(|error| {
-        resolver.refuse_with(raw, error, "write `example.com`, or `*.example.com` for all hosts below it");
+        resolver.refuse_with(raw, error, "write `example.com`, or `*.example.com` for all subdomains");
         HostMatch::Any
     })
 }
@@ -316,7 +316,11 @@ fn resolve_pattern(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Option
             return Some(pattern);
         }
         Err(error @ InvalidPattern::NoParameter) => {
-            resolver.refuse_with(raw, error, "write `path_exact`, or `path` for all below it as well");
+            resolver.refuse_with(
+                raw,
+                error,
+                "write `path_exact`, or `path` to match all paths below it as well",
+            );
         }
         Err(error) => resolver.refuse(raw, error),
     }

@@ -114,7 +114,7 @@ struct SchemaNode<'s> {
 }
 
 impl<'s> SchemaNode<'s> {
-    /// Returns this node and all schemas that its `$ref`, `anyOf`, `oneOf` and `allOf` name.
+    /// Returns this node and all schemas to which its `$ref`, `anyOf`, `oneOf` and `allOf` refer.
     fn alternatives(self) -> Vec<Self> {
         let at = |schema| Self { schema, ..self };
         let referred =

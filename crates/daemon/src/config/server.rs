@@ -58,8 +58,8 @@ pub(in crate::config) struct RawTimeouts {
     /// Maximum time from the first byte of a request to the end of its headers. After this time, the client
     /// gets 408. Default: 10s.
     pub(in crate::config) header: Option<Spanned<Period>>,
-    /// Maximum delay of a request body compared with `body_bytes_per_second_min`. With a longer delay, the
-    /// client gets 408. Raise the value for clients that pause for longer. Risk: for this time, a slow
+    /// Maximum delay of a request body behind the rate `body_bytes_per_second_min`. With a longer delay,
+    /// the client gets 408. Raise the value for clients that pause for longer. Risk: for this time, a slow
     /// client occupies memory with the part of the body that has arrived. Default: 20s.
     pub(in crate::config) body: Option<Spanned<Period>>,
     /// Minimum rate of a request body, in bytes per second. A slower body accumulates a delay, and fails
@@ -104,7 +104,7 @@ pub(in crate::config) fn resolve_networks(resolver: &mut Resolver<'_>, raw: &[Sp
     raw.iter().filter_map(network).collect()
 }
 
-/// Resolves the proxies whose forwarding headers the server trusts.
+/// Resolves the proxies from which the server accepts forwarding headers.
 pub(in crate::config) fn resolve_trusted_proxies(
     resolver: &mut Resolver<'_>,
     networks: &[Spanned<String>],

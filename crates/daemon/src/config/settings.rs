@@ -60,7 +60,6 @@ pub(crate) struct ListenerConfig {
     pub(crate) http2: Http2,
     /// Forwarding of TCP connections. `None` for HTTP.
     pub(crate) tcp: Option<TcpListenerConfig>,
-    /// TLS, if any.
     pub(crate) tls: Option<ListenerTlsConfig>,
     /// The HTTPS port to which the listener redirects all requests, if any.
     pub(crate) redirect_to_https: Option<HttpsRedirect>,
@@ -214,7 +213,8 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the keys whose values differ in `other`, and that a reload cannot apply to a running server.
+    /// Returns the keys with different values in `self` and `other` that a reload cannot apply to a running
+    /// server.
     pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         [
             ("workers", self.workers != other.workers),
@@ -362,8 +362,7 @@ impl ListenerConfig {
 }
 
 impl ListenerTlsConfig {
-    /// Returns the TLS acceptors of those listeners in `all` whose rules for client certificates differ
-    /// from these.
+    /// Returns the TLS acceptors of the listeners in `all` that have other rules for client certificates.
     fn others(&self, all: &[ListenerConfig]) -> Vec<Arc<TlsAcceptor>> {
         let demands = |acceptor: &TlsAcceptor| acceptor.config().client_authentication.clone();
         let own = demands(&self.acceptor);
@@ -399,7 +398,7 @@ impl AccessLogConfig {
 }
 
 pub(super) const LISTED_HINT: &str = "leave it out";
-const LISTEN_HINT: &str = "at least one listener has settings such as `tls`, which would be lost: change its `address` in the config, or keep one listener, whose settings apply to each `--listen`";
+const LISTEN_HINT: &str = "at least one listener has settings such as `tls`, which would be lost: change its `address` in the config, or keep one listener, so that its settings apply to each `--listen`";
 
 /// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
 ///

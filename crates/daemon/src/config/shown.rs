@@ -21,7 +21,7 @@ impl fmt::Display for Config {
                 ProxyFields::XForwarded => "X-Forwarded-*",
                 ProxyFields::Forwarded => "Forwarded",
             };
-            writeln!(f, "believes {fields} of proxies at {}", proxies.networks())?;
+            writeln!(f, "trusts {fields} from proxies at {}", proxies.networks())?;
         }
         for route in &self.routes {
             writeln!(f, "{route}")?;

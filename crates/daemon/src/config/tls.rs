@@ -109,7 +109,7 @@ pub(in crate::config) struct RawUpstreamTls {
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
     /// Expected name in the servers' certificates. Default: the name of each server in `servers`.
     pub(in crate::config) server_name: Option<Spanned<String>>,
-    /// Client certificate for servers that ask for one. Default: none.
+    /// Client certificate for servers that ask for a client certificate. Default: none.
     pub(in crate::config) certificate: Option<RawCertificate>,
     /// `true` verifies the servers' certificates. Risk of `false`: anyone on the network path can read and
     /// change all traffic. Default: true.
@@ -206,7 +206,7 @@ pub(in crate::config) fn resolve_listener_tls(
     };
     let strict = raw.strict_transport_security;
     if let Some(text) = strict.as_ref().filter(|text| !is_strict(text.get_ref())) {
-        resolver.refuse_with(text, "it is no value of `Strict-Transport-Security`", STRICT_HINT);
+        resolver.refuse_with(text, "this is not a valid value of `Strict-Transport-Security`", STRICT_HINT);
     }
     let acceptor = TlsAcceptor::load(config);
     let acceptor = acceptor.map_err(|error| refuse_certificate(resolver, &certificates_span, &error)).ok()?;

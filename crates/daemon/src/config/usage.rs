@@ -25,17 +25,17 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     let policies = config.places.policies.iter().filter(|(name, _)| !has_policy(name));
     let upstreams = upstreams.map(|(name, places)| {
         let warning = config.warning_at(&places.span, format!("nothing uses the upstream `{name}`"));
-        warning.with_hint("use it in a route or a listener, or remove it")
+        warning.with_hint("use this upstream in a route or a listener, or remove it")
     });
     let policies = policies.map(|(name, span)| {
         let warning = config.warning_at(span, format!("no route uses the policy `{name}`"));
-        warning.with_hint("add it to `policies` of a route, or remove it")
+        warning.with_hint("add this policy to `policies` of a route, or remove it")
     });
     let warnings = upstreams.chain(policies).chain(redirects_without_tls(config));
     warnings.chain(shared_sticky_cookies(config)).collect()
 }
 
-/// Returns warnings about upstreams for the same host whose sticky cookies have the same name. Each
+/// Returns warnings about upstreams for the same host that have sticky cookies with the same name. Each
 /// upstream would replace the cookie of the other one.
 fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
     let cookies = config.upstreams.iter().filter_map(|(name, upstream)| {
@@ -154,7 +154,7 @@ impl AboutRequests {
 }
 
 /// Refuses HTTP keys of upstreams that get only TCP connections. Call this only if the config has no other
-/// errors, because `routes` lacks invalid routes.
+/// errors, because `routes` does not contain invalid routes.
 pub(in crate::config) fn check_usage(
     resolver: &mut Resolver<'_>,
     said: Vec<AboutRequests>,

@@ -16,8 +16,8 @@ use toml::de::{DeTable, DeValue};
 /// A range of bytes in the text of the config.
 pub(in crate::config) type Span = Range<usize>;
 
-/// A value and its position in the file. Adds a JSON Schema, which is the schema of the value, to
-/// [`toml::Spanned`].
+/// A value and its position in the file. In contrast to [`toml::Spanned`], it has a JSON Schema: the schema
+/// of the value.
 pub(in crate::config) struct Spanned<T>(toml::Spanned<T>);
 
 impl<T> Spanned<T> {
@@ -197,8 +197,8 @@ impl Filled {
     }
 }
 
-/// Replaces the string at the position `place` by `value`, if `at` contains it. Returns `true` in this
-/// case.
+/// Replaces the string at the position `place` by `value`, if `at` contains this string. Returns `true` if
+/// the string was replaced.
 fn replace_text<'f>(at: &mut toml::Spanned<DeValue<'f>>, place: &Range<usize>, value: &DeValue<'f>) -> bool {
     let is_there = at.span() == *place;
     match at.get_mut() {

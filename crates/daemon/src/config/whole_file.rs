@@ -79,9 +79,9 @@ pub(in crate::config) struct Raw {
     pub(in crate::config) policies: BTreeMap<String, Spanned<RawPolicy>>,
     /// The admin listener. Default: none.
     pub(in crate::config) admin: Option<RawAdmin>,
-    /// Compression of responses: `true`, `false`, or a table. Listeners and routes can override it. Risk: if
-    /// a response contains a secret and also text that an attacker can choose, its compressed length reveals
-    /// the secret (BREACH). Default: false.
+    /// Compression of responses: `true`, `false`, or a table. Listeners and routes can override this key.
+    /// Risk: if a response contains a secret and also text that an attacker can choose, its compressed
+    /// length reveals the secret (BREACH). Default: false.
     pub(in crate::config) compression: Option<RawCompression>,
     /// The access log, with one line for each request. Default: none.
     pub(in crate::config) access_log: Option<RawAccessLog>,

@@ -123,7 +123,7 @@ fn resolve_each(
         if let Some(read) = read(text.get_ref()) {
             allowed.push(read);
         } else {
-            let message = format!("no certificate has `{}`", text.get_ref().escape_debug());
+            let message = format!("no certificate can contain `{}`", text.get_ref().escape_debug());
             resolver.refuse_with(&text, message, hint);
         }
     }
@@ -161,9 +161,9 @@ fn is_name(text: &str) -> bool {
 }
 
 const ANY_HINT: &str = "`client_certificate = true` accepts all certificates that the listener trusts";
-const SUBJECT_HINT: &str =
-    "write it as in access logs, with the common name first and no spaces after commas: `CN=ada,O=Example`";
-const NAME_HINT: &str = "write it as in the certificate (`openssl x509 -ext subjectAltName -noout -in FILE`)";
+const SUBJECT_HINT: &str = "write the subject as in access logs, with the common name first and no spaces after commas: `CN=ada,O=Example`";
+const NAME_HINT: &str =
+    "write the name as in the certificate (`openssl x509 -ext subjectAltName -noout -in FILE`)";
 const FINGERPRINT_HINT: &str =
     "`openssl x509 -fingerprint -sha256 -noout -in FILE` prints the digits: write `sha256:` before them";
 const LISTENER_HINT: &str = "ask for certificates in a listener: `tls.client_certificates = { roots = [\"FILE\"], required = false }`";

@@ -165,15 +165,15 @@ fn resolve_algorithms(
 fn resolve_token_types(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<String>>>) -> Vec<String> {
     resolver.refuse_empty(
         raw,
-        "`types` has no type, so no token would be accepted",
-        "leave it out for the default",
+        "`types` is empty, so no token would be accepted",
+        "remove the key to accept the default types",
     );
     for name in raw.get_ref() {
         let text = name.get_ref();
         // Media types consist of these characters (RFC 6838 §4.2).
         let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+/".contains(&byte));
         if text.is_empty() || !is_name {
-            resolver.refuse_with(name, "this is not the type of a token", "possible: `at+jwt`, `JWT`, …");
+            resolver.refuse_with(name, "this is not a valid token type", "possible: `at+jwt`, `JWT`, …");
         }
     }
     raw.get_ref().iter().map(|name| name.get_ref().clone()).collect()

@@ -127,9 +127,7 @@ fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Optio
         return kinds.pop().flatten();
     }
     let failure = resolver.source.failure(span, KINDS);
-    resolver
-        .failures
-        .push(failure.with_hint("split it into several policies: a route can list more than one"));
+    resolver.failures.push(failure.with_hint("split the policy: a route can list several policies"));
     None
 }
 

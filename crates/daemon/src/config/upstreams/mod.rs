@@ -70,9 +70,9 @@ pub(in crate::config) struct RawUpstream {
     /// Time in which the share of requests for a recovered server grows to its full size. `0s` disables
     /// slow start. Default: 0s.
     pub(in crate::config) slow_start: Option<Spanned<Period>>,
-    /// Version of the PROXY protocol header, `v1` or `v2`, that sends the client address at the start of
-    /// each connection to a server. Thruway reuses such a connection only for requests of the same client
-    /// connection. Default: none.
+    /// Version of the PROXY protocol header: `v1` or `v2`. Thruway sends this header with the client
+    /// address at the start of each connection to a server. Thruway reuses such a connection only for
+    /// requests of the same client connection. Default: none.
     pub(in crate::config) proxy_protocol: Option<RawProxyVersion>,
     /// `true` uses only HTTP/2 with the servers. With `tls`, Thruway negotiates HTTP/2; without `tls`, the
     /// servers must accept HTTP/2 without negotiation. `"auto"` requires `tls`, and lets each server choose
@@ -457,7 +457,7 @@ fn resolve_retry_budget(resolver: &mut Resolver<'_>, raw: RawRetryBudget) -> Ret
     }
 }
 
-/// Returns `name` if there is an upstream with this name. Refuses other names.
+/// Returns `name` if there is an upstream with this name. Otherwise, refuses the name.
 pub(in crate::config) fn known_upstream(
     resolver: &mut Resolver<'_>,
     name: &Spanned<String>,
