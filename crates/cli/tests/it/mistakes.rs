@@ -161,7 +161,7 @@ fn values_of_the_wrong_kind_are_refused() {
     assert_eq!(
         refusal(&with("workers = \"two\"")),
         "\
-error: invalid type: string, expected a whole number from 0 on
+error: invalid type: string, expected a whole number of at least 0
  --> a.toml:1:11
   |
 1 | workers = \"two\"

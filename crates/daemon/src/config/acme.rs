@@ -58,7 +58,7 @@ pub(super) enum RawChallenge {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawExternalAccount {
-    /// Identifier of `key`, from the operator of the ACME server.
+    /// Identifier of `key`, which the operator of the ACME server gave you.
     pub(super) key_id: String,
     /// Secret key of the account, in base64url. Thruway hides the key in error messages.
     #[schemars(extend("writeOnly" = true))]

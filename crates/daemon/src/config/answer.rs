@@ -85,8 +85,8 @@ pub(in crate::config) fn resolve_field_line(
     }
 }
 
-/// Returns `true` if the header name is valid and the server does not set this header. Otherwise, refuses
-/// the name.
+/// Returns `true` if the header name is valid and the server does not set this header. Refuses an invalid
+/// name, and names of headers that the server sets.
 fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     let text = name.get_ref();
     if let Err(error) = FieldName::new(text.as_bytes()) {

@@ -162,7 +162,8 @@ impl Source {
         self.report(Severity::Error, &message, &span, [])
     }
 
-    /// Returns an error with a `message` that contains no value of the config. The caller must ensure this.
+    /// Returns an error with `message` unchanged. The caller must ensure that `message` contains no value
+    /// of the config.
     pub(super) fn failure_without_values(&self, span: &Span, message: impl fmt::Display) -> Failure {
         self.report(Severity::Error, &message.to_string(), span, [])
     }
@@ -173,7 +174,7 @@ impl Source {
         self.report(Severity::Warning, &message, &span, [])
     }
 
-    /// Returns an error at `span`. The excerpt also marks `other`, with a `label`.
+    /// Returns an error at `span`. The excerpt also marks `other`, and shows `label` there.
     pub(super) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         let private = |text: &str| self.without_private_values(text.to_owned(), &[span, other]);
         let (message, label) = (private(message), private(label));

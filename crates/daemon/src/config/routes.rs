@@ -78,8 +78,8 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
     /// Upstream that gets copies of the requests. Needs `split` or `upstream`. Default: none.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
-    /// Overrides `response_header_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of the
-    /// upstream.
+    /// Overrides `response_header_timeout` of the upstream. Needs `split` or `upstream`. Default: the value
+    /// of the upstream.
     pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
     /// Overrides `body_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of
     /// the upstream.

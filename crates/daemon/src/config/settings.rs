@@ -230,7 +230,8 @@ impl Config {
         self.source.as_ref().map_or_else(String::new, |source| source.place(span))
     }
 
-    /// Returns an error at `span` of the file. The error also shows the text at `other`, with a `label`.
+    /// Returns an error at `span` of the file. The error also marks the text at `other`, and shows `label`
+    /// there.
     pub(crate) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         match &self.source {
             Some(source) => source.failure_between(span, message, other, label),

@@ -36,7 +36,7 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
 }
 
 /// Returns warnings about upstreams for the same host that have sticky cookies with the same name. Each
-/// upstream would replace the cookie of the other one.
+/// upstream would replace the cookie of the other upstream.
 fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
     let cookies = config.upstreams.iter().filter_map(|(name, upstream)| {
         let cookie = &upstream.sticky.as_ref()?.cookie;

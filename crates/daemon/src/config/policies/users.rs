@@ -115,7 +115,7 @@ pub(in crate::config) fn resolve_api_keys(
 }
 
 /// Returns names with their password hashes or key digests, from the config and from a file. The hint of an
-/// error begins with `command`, which prints a valid hash or digest.
+/// error begins with `command`, a shell command that prints a valid hash or digest.
 fn resolve_names<T: FromStr<Err: fmt::Display>>(
     resolver: &mut Resolver<'_>,
     raw: BTreeMap<Spanned<String>, Spanned<String>>,

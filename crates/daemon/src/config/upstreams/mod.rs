@@ -457,7 +457,7 @@ fn resolve_retry_budget(resolver: &mut Resolver<'_>, raw: RawRetryBudget) -> Ret
     }
 }
 
-/// Returns `name` if there is an upstream with this name. Otherwise, refuses the name.
+/// Returns `name` if there is an upstream with this name. Refuses an unknown name.
 pub(in crate::config) fn known_upstream(
     resolver: &mut Resolver<'_>,
     name: &Spanned<String>,
