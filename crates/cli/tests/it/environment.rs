@@ -51,7 +51,11 @@ fn what_is_no_number_is_refused_where_it_is_filled_in_and_is_not_shown() {
     fs::write(directory.path().join("a.toml"), TYPED).unwrap();
     for (workers, status, message) in [
         ("many", "200", "invalid type: string, expected a whole number of at least 0"),
-        ("true", "200", "invalid type: boolean `${THRUWAY_TEST_WORKERS}`, expected a whole number of at least 0"),
+        (
+            "true",
+            "200",
+            "invalid type: boolean `${THRUWAY_TEST_WORKERS}`, expected a whole number of at least 0",
+        ),
         ("2000", "200", "the value must be from 1 to 1024"),
         ("1", "20 0", "invalid type: string, expected a whole number from 0 to 65535"),
         ("1", "99999", "invalid value: integer `${THRUWAY_TEST_STATUS}`"),
