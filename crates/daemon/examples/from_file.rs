@@ -19,7 +19,7 @@ pub(crate) fn start(path: impl AsRef<Path>) -> Result<Daemon, Failure> {
 fn main() {
     let path = std::env::args_os().nth(1).unwrap_or_else(|| "gateway.toml".into());
     if let Err(failure) = start(path).and_then(Daemon::run) {
-        // One finding for each mistake, with its file, its line and a hint.
+        // Prints each error of the config, with its file, its line and a hint.
         eprintln!("{failure}");
         std::process::exit(1);
     }

@@ -1,4 +1,4 @@
-//! The access log of a config.
+//! Opens, replaces and reopens the access log of the daemon.
 
 use std::io;
 use std::path::Path;
@@ -9,28 +9,28 @@ use thruway_server::{AccessLog, AccessLogLines, AccessLogTarget, OpenTarget, Reo
 
 use crate::config::{AccessLogConfig, Config, Failure};
 
-/// The access log, if any. It is kept when a config disables it, because a later config may enable it again.
-/// Clones share it.
+/// The access log, or `None` until a config enables it. A config without an access log does not close the
+/// log, because a later config may enable the log again. Clones share the log.
 #[derive(Clone, Default)]
 pub(crate) struct LiveLog(Arc<Mutex<Option<CurrentAccessLog>>>);
 
-/// The log, and what it writes where.
+/// An open access log, with its line settings and its target.
 pub(crate) struct CurrentAccessLog {
     log: AccessLog,
     what: (AccessLogLines, AccessLogTarget),
 }
 
-/// The access log of a config, after its file was opened.
+/// The change that a config requires for the access log. A new target is already open.
 pub(crate) enum Wanted {
     Nothing,
-    /// The current log stays.
+    /// The current log is unchanged.
     Same,
     Other((AccessLogLines, AccessLogTarget), OpenTarget),
     First(CurrentAccessLog),
 }
 
 impl LiveLog {
-    /// Opens what `config` wants. Nothing is written to it yet.
+    /// Opens the target of the access log that `config` requires, but writes no lines yet.
     pub(crate) fn open(&self, config: &Config) -> Result<Wanted, Failure> {
         let Some(wanted) = &config.access_log else { return Ok(Wanted::Nothing) };
         let what = (wanted.lines.clone(), wanted.target.clone());
@@ -43,7 +43,7 @@ impl LiveLog {
         opened.map_err(|error| failure(config, wanted, &error))
     }
 
-    /// Applies `wanted`. Returns the log, unless it is disabled.
+    /// Applies `wanted`. Returns the access log, or `None` if the config disables it.
     pub(crate) fn replace(&self, wanted: Wanted) -> Option<AccessLog> {
         let mut log = self.lock();
         match (wanted, &mut *log) {
@@ -58,7 +58,8 @@ impl LiveLog {
         log.as_ref().map(|current| current.log.clone())
     }
 
-    /// Opens the log again whenever `signal` arrives. Without a log too, the signal must not end the process.
+    /// Opens the log file again whenever `signal` arrives. Also waits for the signal if there is no log,
+    /// because the signal must not end the process.
     pub(crate) fn reopen_at(self, mut signal: ReopenSignal) {
         thread::spawn(move || {
             loop {
@@ -68,7 +69,7 @@ impl LiveLog {
         });
     }
 
-    /// Writes what is left.
+    /// Writes the remaining lines of the log.
     pub(crate) fn finish(&self) {
         self.lock().iter().for_each(|current| {
             current.log.finish();
@@ -80,7 +81,7 @@ impl LiveLog {
     }
 }
 
-/// Checks that the access log can be written, without creating a file.
+/// Checks that the directory of the access log is readable. Creates no file.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let Some(log) = &config.access_log else { return Ok(()) };
     let AccessLogTarget::File(path) = &log.target else { return Ok(()) };

@@ -1,10 +1,11 @@
-//! Challenges of ACME servers for all listeners of this process. They outlive every config.
+//! Pending ACME challenges, which all listeners of this process share. A reload keeps the challenges.
 
 use std::sync::{Arc, LazyLock};
 
 use thruway_certificates::acme::Challenges;
 
-/// Returns the challenges, the same for all listeners, because an ACME server may reach any of them.
+/// Returns the ACME challenges. All listeners share the challenges, because an ACME server may connect to
+/// any listener.
 pub(crate) fn challenges() -> Arc<Challenges> {
     static CHALLENGES: LazyLock<Arc<Challenges>> = LazyLock::new(Arc::default);
     CHALLENGES.clone()

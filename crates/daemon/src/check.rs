@@ -1,4 +1,4 @@
-//! Checks of a config file that nothing serves.
+//! Checks and explains a config file without serving it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,19 +15,21 @@ use crate::explain::explain_request;
 use crate::routes::{self, Parts};
 use crate::tls;
 
-/// The result of a check: the config in words, and the warnings about it.
+/// The result of [`check`]: a description of the config, and warnings about the config.
 #[derive(Debug)]
 pub struct Checked {
-    /// A line for each listener, route, upstream and policy.
+    /// Description of the config, with one line for each listener, route, upstream and policy.
     pub description: String,
-    /// The warnings, if there are any.
+    /// Warnings about the config, if any.
     pub warnings: Option<Failure>,
 }
 
-/// Checks the config file at `path` without serving it. The names of servers are looked up unless `offline`.
+/// Checks the config file at `path` without serving it. Looks up the names of upstream servers, unless
+/// `offline` is `true`.
 ///
 /// # Errors
-/// The config cannot be used.
+///
+/// Returns an error if the config is invalid or cannot be served.
 pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
     let config = Config::from_file(path)?;
     routes_of(&config)?;
@@ -44,11 +46,12 @@ pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
     })
 }
 
-/// Explains which route of the config file at `path` takes a request, and why. `request` is a method and a
-/// URI, such as `GET http://example.com/path`; each header is written `Name: value`.
+/// Explains which route of the config file at `path` handles a request, and why. `request` is a method and
+/// a URI, such as `GET http://example.com/path`. Each of `headers` has the form `Name: value`.
 ///
 /// # Errors
-/// The config or the request cannot be used.
+///
+/// Returns an error if the config cannot be served, or if the request is invalid.
 pub fn explain(path: &Path, request: &str, headers: &[String]) -> Result<String, Failure> {
     let config = Config::from_file(path)?;
     let routes = routes_of(&config)?;
@@ -56,10 +59,11 @@ pub fn explain(path: &Path, request: &str, headers: &[String]) -> Result<String,
     Ok(mask_userinfo(&explanation).into_owned())
 }
 
-/// Looks up the names of all servers. Returns the results with the names of their upstreams.
+/// Looks up the names of all upstream servers. Returns each result with the name of its upstream.
 ///
 /// # Errors
-/// The system refuses what a lookup needs.
+///
+/// Returns an error if the system refuses the resources for the lookups.
 fn look_up_names(config: &Config) -> Result<Vec<(String, ServerLookup)>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::warning(format!("cannot look up names: {error}")))?;
@@ -69,7 +73,7 @@ fn look_up_names(config: &Config) -> Result<Vec<(String, ServerLookup)>, Failure
         lookups.spawn_on(lookup, runtime.handle());
     }
     let mut found = runtime.block_on(lookups.join_all());
-    // The system may still be asking.
+    // Does not wait for lookups that are still in progress after their timeout.
     runtime.shutdown_background();
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     let each = |(name, servers): (String, Vec<ServerLookup>)| {
@@ -78,7 +82,8 @@ fn look_up_names(config: &Config) -> Result<Vec<(String, ServerLookup)>, Failure
     Ok(found.into_iter().flat_map(each).collect())
 }
 
-/// Returns warnings of the names without an address. They may have one elsewhere, or later.
+/// Returns a warning for each server name without an address. This is not an error, because the name may
+/// have an address on another machine or at a later time.
 fn unresolved_names(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<Failure> {
     let unresolved = lookups.iter().filter(|(_, lookup)| lookup.addresses.is_empty());
     let warnings = unresolved.map(|(name, ServerLookup { server, error, .. })| {
@@ -92,12 +97,12 @@ fn unresolved_names(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<
     warnings.collect()
 }
 
-/// Time for the lookup of a name.
+/// Timeout for the lookup of a name.
 const LOOKUP_MAX: Duration = Duration::from_secs(2);
 
 const NAME_HINT: &str = "check the name; without DNS, skip this check with `--offline`";
 
-/// The routes of `config`, if all of it can be served.
+/// Returns the routes of `config`, or an error if a part of `config` cannot be served.
 fn routes_of(config: &Config) -> Result<Routes, Failure> {
     match (routes::build(config, &Parts::default()), access_log::check(config), tls::check(config)) {
         (Ok((routes, _)), Ok(()), Ok(())) => Ok(routes),

@@ -1,4 +1,4 @@
-//! A running service: listeners, routes, upstreams, the access log and the admin listener of one config.
+//! The running service: listeners, routes, upstreams, access log and admin listener.
 
 use std::fmt;
 use std::path::Path;
@@ -21,8 +21,8 @@ use crate::running_state::RunningState;
 use crate::streams::Streams;
 use crate::tls::TlsManager;
 
-/// A running service. It accepts connections from the moment it is made. Dropping it does not stop it: call
-/// [`drain`](Self::drain) and [`join`](Self::join), or [`run`](Self::run).
+/// A running service, which accepts connections at once. Dropping the `Daemon` does not stop the service:
+/// call [`drain`](Self::drain) and [`join`](Self::join), or [`run`](Self::run).
 pub struct Daemon {
     server: RunningServer,
     admin_server: Option<RunningServer>,
@@ -31,31 +31,31 @@ pub struct Daemon {
     has_file: bool,
 }
 
-/// Reloads, drains and inspects a [`Daemon`] from any thread. Clones are the same.
+/// Reloads, drains and inspects a [`Daemon`] from any thread. Clones control the same daemon.
 #[derive(Clone)]
 pub struct DaemonHandle(Arc<ServiceState>);
 
 /// A listener that accepts connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningListener {
-    /// The address, with the port that the system chose for port 0.
+    /// Address of the listener. If the config has port 0, this is the port that the system chose.
     pub address: ListenAddr,
-    /// The protocol: `http`, `https` or `tcp`.
+    /// Protocol of the listener: `http`, `https` or `tcp`.
     pub protocol: &'static str,
 }
 
-/// The end of a daemon.
+/// The outcome of draining a [`Daemon`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// All connections ended before the drain timeout.
     Clean,
-    /// The drain timeout cut off connections.
+    /// Some connections were still open at the drain timeout and were cut off.
     CutOff,
 }
 
 /// The signals that control a daemon: `SIGTERM` and `SIGINT` drain it, `SIGHUP` reloads its file, `SIGUSR1`
-/// reopens its access log. Take them over before the daemon starts its threads, so that no early signal has
-/// its default effect.
+/// reopens its access log. Call [`take_over`](Self::take_over) before the daemon starts. Otherwise, an
+/// early signal has its default effect.
 pub struct Signals {
     termination: TerminationSignals,
     reopen: ReopenSignal,
@@ -63,10 +63,11 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Handles the signals from now on. Without `reload`, `SIGHUP` keeps its default effect.
+    /// Installs the signal handlers. If `reload` is `false`, `SIGHUP` keeps its default effect.
     ///
     /// # Errors
-    /// The system refuses.
+    ///
+    /// Returns an error if the system refuses a signal handler.
     pub fn take_over(reload: bool) -> Result<Self, Failure> {
         let termination = TerminationSignals::take_over().map_err(ServerError::from)?;
         let reopen = ReopenSignal::take_over().map_err(ServerError::from)?;
@@ -76,30 +77,34 @@ impl Signals {
 }
 
 impl Daemon {
-    /// Starts the service of the config file at `path`.
+    /// Starts a service with the config file at `path`.
     ///
     /// # Errors
-    /// The file is missing, unreadable or invalid, or an address is in use. Each [finding](Failure::findings)
-    /// has the file, the line and a hint, where these are known.
+    ///
+    /// Returns an error if the file is missing, unreadable or invalid, or if an address is in use. Each
+    /// [finding](Failure::findings) has the file, the line and a hint, if they are known.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
         Self::from_source(ConfigSource::file(path))
     }
 
-    /// Starts the service of a config that was made in code. [`reload`](Self::reload) is refused; use
-    /// [`reload_with`](Self::reload_with).
+    /// Starts a service with a config that the program built. [`reload`](Self::reload) fails, because there
+    /// is no config file; use [`reload_with`](Self::reload_with) instead.
     ///
     /// # Errors
-    /// The config lacks a listener or a route, repeats an address, names an unknown upstream or
-    /// policy, or has an upstream without servers. Or an address is in use.
+    ///
+    /// Returns an error if the config lacks a listener or a route, repeats an address, names an unknown
+    /// upstream or policy, or has an upstream without servers. Returns an error also if an address is in
+    /// use.
     pub fn from_config(config: Config) -> Result<Self, Failure> {
         check_references(&config)?;
         Self::start(config, None)
     }
 
-    /// Starts the service of a config file, parts of which are replaced.
+    /// Starts a service with the config that `source` loads.
     ///
     /// # Errors
-    /// The same errors as [`from_file`](Self::from_file).
+    ///
+    /// Returns the same errors as [`from_file`](Self::from_file).
     pub fn from_source(source: ConfigSource) -> Result<Self, Failure> {
         Self::start(source.load()?, Some(source))
     }
@@ -132,7 +137,8 @@ impl Daemon {
         let state = Arc::new(ServiceState::new(&server, running_state, reloader, tls_manager));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
             Ok(admin_server) => admin_server,
-            // The server accepts connections already: a caller that gets an error must not be left with it.
+            // The server already accepts connections. Stop it, because the caller gets an error instead of
+            // a `Daemon`.
             Err(error) => {
                 server.drain_handle().drain(Duration::ZERO);
                 server.join();
@@ -144,52 +150,57 @@ impl Daemon {
         Ok(Self { server, admin_server, handle, log, has_file })
     }
 
-    /// The listeners, in the order of the config.
+    /// Returns the listeners, in the order of the config.
     pub fn listeners(&self) -> Vec<RunningListener> {
         self.handle.listeners()
     }
 
-    /// The addresses of the admin listener; empty if there is none.
+    /// Returns the addresses of the admin listener. Empty if the config has no admin listener.
     pub fn admin_addresses(&self) -> &[ListenAddr] {
         self.admin_server.as_ref().map_or(&[], RunningServer::addresses)
     }
 
-    /// Returns a handle for other threads.
+    /// Returns a handle that controls this daemon from other threads.
     pub fn handle(&self) -> DaemonHandle {
         self.handle.clone()
     }
 
-    /// Reads the config file again and replaces the config. See [`DaemonHandle::reload`].
+    /// Reads the config file again and replaces the running config. See [`DaemonHandle::reload`].
     ///
     /// # Errors
-    /// The same errors as [`DaemonHandle::reload`].
+    ///
+    /// Returns the same errors as [`DaemonHandle::reload`].
     pub fn reload(&self) -> Result<(), Failure> {
         self.handle.reload()
     }
 
-    /// Replaces the config with `config`. See [`DaemonHandle::reload_with`].
+    /// Replaces the running config with `config`. See [`DaemonHandle::reload_with`].
     ///
     /// # Errors
-    /// The same errors as [`DaemonHandle::reload_with`].
+    ///
+    /// Returns the same errors as [`DaemonHandle::reload_with`].
     pub fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.handle.reload_with(config)
     }
 
-    /// Begins the drain. See [`DaemonHandle::drain`].
+    /// Begins to drain the daemon. See [`DaemonHandle::drain`].
     pub fn drain(&self) {
         self.handle.drain();
     }
 
-    /// Serves until a [signal](Signals) drains the daemon, or [`drain`](Self::drain) does.
+    /// Serves requests. Returns when a [signal](Signals) or [`drain`](Self::drain) has drained the daemon
+    /// and its last connection has ended.
     ///
     /// # Errors
-    /// The system refuses to hand over the signals.
+    ///
+    /// Returns an error if the system refuses a signal handler.
     pub fn run(self) -> Result<Ended, Failure> {
         let signals = Signals::take_over(self.has_file)?;
         Ok(self.run_until(signals))
     }
 
-    /// Serves until one of `signals` drains the daemon, and waits until its last connection has ended.
+    /// Serves requests. Returns when one of `signals` has drained the daemon and its last connection has
+    /// ended.
     pub fn run_until(self, signals: Signals) -> Ended {
         self.log.clone().reopen_at(signals.reopen);
         if let Some(reload) = signals.reload {
@@ -199,7 +210,7 @@ impl Daemon {
         end(&loads, self.admin_server, &self.log)
     }
 
-    /// Waits until the daemon has been drained and its last connection has ended.
+    /// Waits until the daemon is drained and its last connection has ended.
     pub fn join(self) -> Ended {
         let loads = self.server.join();
         end(&loads, self.admin_server, &self.log)
@@ -207,36 +218,40 @@ impl Daemon {
 }
 
 impl DaemonHandle {
-    /// Reads the config file again and replaces the config. A failed reload changes nothing. Waits until the
-    /// names of new upstreams have been looked up.
+    /// Reads the config file again and replaces the running config. A failed reload changes nothing. Waits
+    /// until the server names of new upstreams have been looked up.
     ///
     /// # Errors
-    /// The file is missing, unreadable or invalid, an address is in use, or the daemon has no file.
+    ///
+    /// Returns an error if the file is missing, unreadable or invalid, if an address is in use, or if the
+    /// daemon has no config file.
     pub fn reload(&self) -> Result<(), Failure> {
         self.0.reloader().reload()
     }
 
-    /// Replaces the config with one that was made in code. A failed reload changes nothing. A daemon that was
-    /// started from a file reads the file again at its next [`reload`](Self::reload).
+    /// Replaces the running config with `config`. If this fails, the running config is unchanged. If the
+    /// daemon was started from a file, the next [`reload`](Self::reload) reads the file again and discards
+    /// `config`.
     ///
     /// # Errors
-    /// The same errors as [`Daemon::from_config`].
+    ///
+    /// Returns the same errors as [`Daemon::from_config`].
     pub fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.0.reloader().reload_with(config)
     }
 
-    /// The listeners, in the order of the config.
+    /// Returns the listeners, in the order of the config.
     pub fn listeners(&self) -> Vec<RunningListener> {
         let listeners = self.0.listeners().into_iter();
         listeners.map(|(address, protocol)| RunningListener { address, protocol }).collect()
     }
 
-    /// Begins the drain: accepts no more connections, and answers the requests that it has accepted.
+    /// Begins to drain the daemon: it accepts no more connections, and completes the accepted requests.
     pub fn drain(&self) {
         self.0.drain();
     }
 
-    /// Returns the document of `GET /status`: listeners, routes, upstreams and certificates.
+    /// Returns the JSON document of `GET /status`: listeners, routes, upstreams and certificates.
     pub fn status(&self) -> serde_json::Value {
         admin::status(&self.0)
     }
@@ -275,7 +290,7 @@ fn start_server(
     server.start()
 }
 
-/// Stops the parts besides the server.
+/// Stops the admin listener and the access log after the server has ended.
 fn end(loads: &[thruway_server::WorkerLoad], admin: Option<RunningServer>, log: &LiveLog) -> Ended {
     if let Some(admin) = admin {
         admin.drain();

@@ -1,4 +1,4 @@
-//! `thruway check --explain`: which route takes a request, and why.
+//! Implements `thruway check --explain`, which explains the selection of a route for a request.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,8 @@ use thruway_message::{Method, RequestHead};
 
 use crate::config::{Config, Failure};
 
-/// Explains the handling of `request`, a method and a URI, with `headers` in the form `Name: value`.
+/// Explains which route handles a request. `request` is a method and a URI, and each of `headers` has the
+/// form `Name: value`.
 pub(crate) fn explain_request(
     config: &Config,
     routes: &Routes,
@@ -22,23 +23,23 @@ pub(crate) fn explain_request(
         Ok((Some(_), used)) => {
             Ok(explanation(config, routes, &index.request_head(&bytes.as_bytes()[..used])))
         }
-        Ok((None, _)) => Err(unusable("it is not complete")),
+        Ok((None, _)) => Err(unusable("the request is not complete")),
         Err(error) => Err(unusable(&error.to_string())),
     }
 }
 
-/// The request as it would be sent.
+/// Returns the text of the request in HTTP/1.1.
 fn bytes(request: &str, headers: &[String]) -> Result<String, Failure> {
     if [request].into_iter().chain(headers.iter().map(String::as_str)).any(|text| text.contains(['\r', '\n']))
     {
-        return Err(unusable("it contains a line break"));
+        return Err(unusable("the method, the URI or a header contains a line break"));
     }
     let (method, target) = request.split_once(' ').unwrap_or(("GET", request));
     let names_host =
         |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
     let mut bytes = format!("{method} {target} HTTP/1.1\r\n");
     if !headers.iter().any(names_host) {
-        // An invalid method or target is reported when the whole request is parsed.
+        // The parser of the whole request reports an invalid method or target.
         let method = Method::from_token(method.as_bytes()).unwrap_or(Method::Get);
         let target = parse_request_target(method, target.as_bytes()).ok();
         let authority = target.and_then(|target| target.authority()).unwrap_or_default();
@@ -80,7 +81,7 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         let fate = match (candidate.unfulfilled, taker) {
             (Some(reason), _) => format!("skipped, because {reason}"),
             (None, Some(taker)) if taker == place => "takes the request".to_owned(),
-            (None, None) => "would match, if its path were unambiguous".to_owned(),
+            (None, None) => "would match, if the path of the request were unambiguous".to_owned(),
             (None, _) => "would match, but comes later".to_owned(),
         };
         push_candidate(&mut text, config, candidate, &fate);
@@ -88,20 +89,21 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
     text
 }
 
-/// Adds the path that routes are compared with, if it differs from the request's.
+/// Adds the normalized path, if it differs from the path of the request. Routes are compared with the
+/// normalized path.
 fn push_path(text: &mut String, path: &str) {
     if let Ok(normal) = normalized_path(path)
         && normal != path
     {
-        let _ = writeln!(text, "\nroutes are compared with `{normal}`; the path is forwarded as it is sent");
+        let _ = writeln!(text, "\nroutes are compared with `{normal}`; the path is forwarded unchanged");
     }
 }
 
-/// Adds the policies of the route. Their result depends on the client and is not known here.
+/// Adds the policies of the route to `text`, without their decisions, which depend on the client.
 fn push_policies(text: &mut String, config: &Config, route: usize) {
     let policies = &config.routes[route].policies;
     if !policies.is_empty() {
-        text.push_str("\nits policies, in the order of their evaluation:\n");
+        text.push_str("\npolicies of this route, in the order of their evaluation:\n");
     }
     for name in policies {
         let _ = writeln!(text, "  {name}: {}", config.policies[name]);
@@ -114,7 +116,8 @@ fn push_candidate(text: &mut String, config: &Config, candidate: &Candidate<'_>,
     let _ = write!(text, "  {place}: {}\n    {rank}: {fate}\n", route.matching);
 }
 
-/// Describes the rank of a route's condition, which decides the order.
+/// Describes the properties of a route that decide its rank among all routes: host, path and number of
+/// conditions.
 fn rank(matching: &RouteMatch) -> String {
     let host = match &matching.host {
         HostMatch::Any => "any host".to_owned(),

@@ -1,7 +1,8 @@
-//! A gateway as a service: reads a config file, listens, reloads, drains, and reports status and metrics.
+//! Runs a gateway as a service: reads a config file, listens, reloads, drains, and reports status and
+//! metrics.
 //!
-//! [`Daemon`] is the service that `thruway serve` runs. A program can embed it, from a file or with a
-//! [`Config`] that it makes in code:
+//! [`Daemon`] is the service that `thruway serve` runs. A program can also embed the service, with a config
+//! file or with a [`Config`] that the program builds:
 //!
 //! ```
 //! use thruway_daemon::{Config, Daemon, Route};
@@ -24,7 +25,7 @@
 // the config
 mod config;
 
-// the parts of the running service
+// the running service
 mod routes;
 mod acme;
 mod access_log;
@@ -35,7 +36,7 @@ mod reload;
 mod admin;
 mod daemon;
 
-// checks without a service
+// checks of a config that does not run
 mod explain;
 mod check;
 

@@ -1,4 +1,4 @@
-//! Another config for a server that runs: all of it or nothing.
+//! Replaces the config of a running server, completely or not at all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,15 +13,16 @@ use crate::running_state::RunningState;
 use crate::streams::Streams;
 use crate::tls::TlsManager;
 
-/// The running config, and everything a reload needs.
+/// The running config, and the components that a reload changes.
 pub(crate) struct Reloader {
-    /// The place from which the config is read again; `None` for a config that was made in code.
+    /// The source from which a reload reads the config. `None` for a config that the program built.
     pub(crate) source: Option<ConfigSource>,
-    /// The config that the server was started with: parts of it stay until it ends.
+    /// The config with which the server started. Some keys, such as `workers`, keep these values until the
+    /// server ends.
     pub(crate) started: Config,
     pub(crate) server: LiveServer,
     pub(crate) log: LiveLog,
-    /// `true` if requests are logged.
+    /// `true` if the access log is enabled.
     pub(crate) is_logged: bool,
     pub(crate) parts: Parts,
     pub(crate) streams: Streams,
@@ -31,7 +32,7 @@ pub(crate) struct Reloader {
     pub(crate) tls_manager: TlsManager,
 }
 
-/// A reloader that several callers share. Reloads run one after the other.
+/// A [`Reloader`] that several threads share. Only one reload runs at a time.
 #[derive(Clone)]
 pub(crate) struct SharedReloader(Arc<Mutex<Reloader>>);
 
@@ -40,22 +41,22 @@ impl SharedReloader {
         Self(Arc::new(Mutex::new(reloader)))
     }
 
-    /// Reads the config again at each `signal`, until the daemon has ended. Signals that arrive meanwhile
-    /// count as one.
+    /// Reloads the config at each `signal`, until the daemon has ended. All signals that arrive during a
+    /// reload cause one more reload.
     pub(crate) fn reload_at(&self, mut signal: ReloadSignal) {
         let reloader = Arc::downgrade(&self.0);
         thread::spawn(move || {
             loop {
                 signal.wait();
                 let Some(reloader) = reloader.upgrade() else { return };
-                // The outcome was logged.
+                // `reload` has logged the outcome.
                 let _ = Self(reloader).reload();
             }
         });
     }
 
-    /// Reads the config again and replaces the old one, and logs the outcome. Waits until names of upstreams
-    /// have been looked up.
+    /// Reads the config again, replaces the running config, and logs the outcome. Waits until the server
+    /// names of new upstreams have been looked up.
     pub(crate) fn reload(&self) -> Result<(), Failure> {
         self.log_outcome(|reloader| {
             let config = reloader.source()?.load()?;
@@ -63,8 +64,8 @@ impl SharedReloader {
         })
     }
 
-    /// Replaces the config with one that was made in code, and logs the outcome. Waits as
-    /// [`reload`](Self::reload) does.
+    /// Replaces the running config with `config`, and logs the outcome. Waits for lookups of server names,
+    /// as [`reload`](Self::reload) does.
     pub(crate) fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.log_outcome(|reloader| {
             check_references(&config)?;
@@ -90,7 +91,8 @@ impl Reloader {
         match &self.source {
             None => Err(Failure::new(MESSAGE).with_hint("pass a config to `reload_with`")),
             Some(source) if source.has_file() => Ok(source),
-            Some(_) => Err(Failure::new(MESSAGE).with_hint("start it with a config file to reload it")),
+            Some(_) => Err(Failure::new(MESSAGE)
+                .with_hint("start the service with a config file, so that it can reload the file")),
         }
     }
 
@@ -100,13 +102,14 @@ impl Reloader {
         let streams = Streams::new(&config, &parts, &self.streams);
         let log = self.log.open(&config)?;
         let listeners = self.server.bind(streams.listeners(&config)).map_err(ServerError::from)?;
-        // From here on, nothing can fail.
+        // The following steps cannot fail.
         parts.start();
         parts.keep_admin_states_of(&self.parts);
         streams.follow(&parts);
         self.write_to(log);
-        // Before the routes: which hosts are served elsewhere is known when the first of their requests could
-        // be answered.
+        // Replaces the listeners before the routes. Listeners respond 421 to requests for hosts of
+        // listeners with other rules for client certificates, and must do so before a new route could
+        // answer such a request.
         self.server.replace(config.server.clone(), listeners);
         self.server.replace_handler(routes);
         self.server.set_connections_max(config.connections_max);
@@ -118,7 +121,7 @@ impl Reloader {
         }
         Ok(())
     }
-    /// Starts or stops the access log; informs the workers only of a change.
+    /// Starts, replaces or stops the access log. Informs the workers only if logging starts or stops.
     fn write_to(&mut self, log: Wanted) {
         let log = self.log.replace(log);
         if log.is_some() != self.is_logged {

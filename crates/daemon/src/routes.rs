@@ -1,4 +1,4 @@
-//! From the routes of a config to handlers.
+//! Builds the request handlers for the routes of a config.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,28 +15,29 @@ use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 
-/// Parts of handlers that survive a reload: connections, sessions, counters. A part stays the same while its
-/// config does not change.
+/// Components of handlers that survive a reload, with their connections, sessions and counters. A reload
+/// keeps each component with an unchanged config.
 #[derive(Default)]
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
     policies: BTreeMap<String, (PolicyConfig, Arc<Policy>)>,
-    /// Number of requests that policies refused, by route and policy.
+    /// Number of refused requests, by route and policy.
     refusals: BTreeMap<(String, String), Arc<RefusalCount>>,
     demo: Option<Arc<dyn Handler>>,
-    /// MCP endpoints by the hosts they answer to.
+    /// MCP endpoints, by the hosts for which they accept requests.
     mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
     /// Number of requests that matched no route.
     unrouted: Arc<RefusalCount>,
-    /// Request counters of each route; empty without an admin listener.
+    /// Request counters, by route. Empty if the config has no admin listener.
     meters: BTreeMap<String, Arc<RouteMeter>>,
-    /// Mirrors by route.
+    /// Mirrors, by route.
     mirrors: BTreeMap<String, Arc<Mirror>>,
-    /// New upstreams that are not started yet, each with the upstream that it replaces.
+    /// New upstreams that are not started yet, each with the upstream that it replaces, if any.
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
 
-/// Returns the routes of `config` and their components. Unchanged components of `before` are reused.
+/// Builds the routes of `config` and their components. Reuses the components of `before` with an unchanged
+/// config.
 pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
     let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
@@ -56,9 +57,9 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
 }
 
-/// Returns the guards of `route`: its policies and, unless the route forwards requests, the route itself. An
-/// action that answers requests here keeps them from the upstreams of other routes, so another spelling of
-/// its path must not reach one.
+/// Returns the guards of `route`: its policies and, unless the route forwards requests, the route itself. A
+/// route that answers requests itself may protect a path of another route's upstream. Requests with another
+/// spelling of this path must not reach the upstream.
 fn guards_of(route: &Route) -> Vec<String> {
     let is_terminal = match route.action {
         Action::Forward(_) => false,
@@ -74,7 +75,7 @@ fn guards_of(route: &Route) -> Vec<String> {
 }
 
 impl Parts {
-    /// The upstreams and policies of `config`.
+    /// Builds the upstreams and policies of `config`, or takes unchanged ones from `before`.
     fn of(config: &Config, before: &Self) -> Self {
         let mut parts = Self { unrouted: before.unrouted.clone(), ..Self::default() };
         for (name, config) in &config.upstreams {
@@ -92,7 +93,7 @@ impl Parts {
         parts
     }
 
-    /// An upstream that was not there `before`, or not like this.
+    /// Builds an upstream that is new, or that has another config than in `before`.
     fn fresh(&mut self, name: &str, config: &UpstreamConfig, before: &Self) -> Arc<Upstream> {
         let before = before.upstream(name);
         let upstream = Arc::new(match before {
@@ -103,8 +104,8 @@ impl Parts {
         upstream
     }
 
-    /// Starts new components and waits for the first lookup of names. Call this when no error can occur any
-    /// more.
+    /// Starts the new upstreams, and waits for the first lookup of their server names. Call this after all
+    /// steps that can fail.
     pub(crate) fn start(&mut self) {
         let start = |(upstream, before): (Arc<Upstream>, Option<Arc<Upstream>>)| {
             if let Some(before) = &before {
@@ -116,18 +117,18 @@ impl Parts {
         lookups.into_iter().for_each(FirstLookup::wait);
     }
 
-    /// The upstream of this name.
+    /// Returns the upstream with this name.
     pub(crate) fn upstream(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.upstreams.get(name).map(|(_, upstream)| upstream)
     }
 
-    /// All upstreams.
+    /// Returns all upstreams.
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams.values().map(|(_, upstream)| upstream)
     }
 
-    /// Copies the admin state of servers with the same address from `before`: a reload does not enable a
-    /// disabled server.
+    /// Copies the admin states of servers with the same address from `before`, so that a reload does not
+    /// enable a disabled server.
     pub(crate) fn keep_admin_states_of(&self, before: &Self) {
         for (name, (_, upstream)) in &self.upstreams {
             if let Some((_, before)) = before.upstreams.get(name) {
@@ -151,7 +152,8 @@ impl Parts {
         self.mirrors.get(&route.matching.to_string())
     }
 
-    /// The policies of `route` in their order, and how many requests each has refused there.
+    /// Returns the policies of `route` in their order, each with the number of requests to this route that
+    /// it refused.
     pub(crate) fn refusals_of(&self, route: &Route) -> Vec<(String, Arc<RefusalCount>)> {
         let name = route.matching.to_string();
         let count = |policy: &String| {
@@ -169,8 +171,8 @@ impl Parts {
         meter
     }
 
-    /// Builds the handler of `route`. `meter` counts its requests; `is_recorded` adds data for the access
-    /// log. The error is a message.
+    /// Builds the handler of `route`. `meter` counts the requests of the route. If `is_recorded`, the
+    /// handler adds data for the access log. The error is a message for the operator.
     fn handler(
         &mut self,
         config: &Config,
@@ -187,8 +189,8 @@ impl Parts {
         Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, config, route))
     }
 
-    /// Returns `handler` behind the policies of `route`, the first of which comes first. The access log names
-    /// users if `is_logged`.
+    /// Wraps `handler` in the policies of `route`, which check each request in their order. If `is_logged`,
+    /// responses carry the name of the user for the access log.
     fn guarded(
         &mut self,
         route: &Route,
@@ -237,8 +239,8 @@ impl Parts {
         Ok(measured(self.own_handler(config, route, is_recorded, before)?, meter))
     }
 
-    /// Builds the handler that sends requests to the upstream of this name. The config was checked, so the
-    /// upstream exists.
+    /// Builds the handler that sends requests to the upstream with this name. The config was checked, so
+    /// the upstream exists.
     fn forward(&self, config: &Config, name: &str, action: &ForwardAction) -> Forward {
         Forward::with_config(self.upstreams[name].1.clone(), forward_config(config, name, action))
     }
@@ -247,13 +249,13 @@ impl Parts {
     fn mirror(&self, config: &Config, action: &ForwardAction, mirror: &MirrorAction) -> Mirror {
         let mut forward = forward_config(config, &mirror.upstream, action);
         for name in &mirror.removed {
-            // The names were checked with the config.
+            // This cannot fail, because the check of the config included the names.
             let _ = forward.rewrite.request.withhold(name);
         }
         Mirror::new(self.upstreams[&mirror.upstream].1.clone(), forward, mirror.config)
     }
 
-    /// Keeps what sends copies of the requests of `route`, which counts on from what was there `before`.
+    /// Stores the mirror of `route`. Its counters start with the values of the previous mirror in `before`.
     fn keep_mirror(&mut self, route: &Route, mirror: Mirror, before: &Self) -> Arc<Mirror> {
         let mirror = Arc::new(match before.mirror_of(route) {
             Some(before) => mirror.continuing_counts_of(before),
@@ -263,7 +265,7 @@ impl Parts {
         mirror
     }
 
-    /// Builds the handler of a route that is not forwarded.
+    /// Builds the handler of a route that does not forward requests.
     fn own_handler(
         &mut self,
         config: &Config,
@@ -281,7 +283,7 @@ impl Parts {
                 })?;
                 Arc::new(opened.encoded_above(may_be_compressed(config, route)))
             }
-            Action::Forward(_) => unreachable!("this is forwarded"),
+            Action::Forward(_) => unreachable!("the caller builds handlers that forward"),
             Action::Handler(handler) => handler.clone(),
             Action::Mcp => self.mcp(&hosts(&route.matching), before),
             Action::Redirect(redirect) => redirect.clone().into_handler(),
@@ -303,7 +305,7 @@ impl Parts {
     }
 }
 
-/// A policy that was not there `before`, or not like this.
+/// Builds a policy that is new or changed. It takes over the fetched keys of the previous policy `before`.
 fn fresh_policy(name: &str, config: &PolicyConfig, before: Option<&Policy>) -> Policy {
     let policy = Policy::new(name, config.clone());
     match before {
@@ -312,26 +314,26 @@ fn fresh_policy(name: &str, config: &PolicyConfig, before: Option<&Policy>) -> P
     }
 }
 
-/// Returns the request changes of a route to the upstream of this name.
+/// Returns the settings for requests that a route forwards to the upstream with this name.
 fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> ForwardConfig {
     let of_upstream = config.forwards.get(name).cloned().unwrap_or_default();
     ForwardConfig { rewrite: action.rewrite.clone(), timeouts: action.timeouts, ..of_upstream }
 }
 
-/// Returns `true` if a listener sets the compression of `route`.
+/// Returns `true` if the compression of `route` depends on the listener.
 fn depends_on_listener(config: &Config, route: &Route) -> bool {
     let is_said = |listener: &ListenerConfig| listener.compression != ListenerCompression::AsElsewhere;
     !route.is_compression_own && config.listeners.iter().any(is_said)
 }
 
-/// Returns `true` if the responses of `route` may be compressed on some listener.
+/// Returns `true` if responses of `route` may be compressed on at least one listener.
 fn may_be_compressed(config: &Config, route: &Route) -> bool {
     let is_on = |listener: &ListenerConfig| matches!(listener.compression, ListenerCompression::As(_));
     route.compression.is_some() || (!route.is_compression_own && config.listeners.iter().any(is_on))
 }
 
-/// Adds compression to `handler`. The setting of `route` comes first, then that of the listener, then that of
-/// the server.
+/// Adds compression to `handler`. The setting of `route` overrides the setting of the listener, which
+/// overrides the setting of the server.
 fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
     match &route.compression {
         elsewhere if depends_on_listener(config, route) => {
@@ -342,7 +344,7 @@ fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<
     }
 }
 
-/// Returns `handler`, with `meter` counting its requests if there is one.
+/// Wraps `handler` so that `meter` counts its requests. Without a meter, returns `handler` unchanged.
 fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
     match meter {
         Some(meter) => Measured::new(handler, meter).into_handler(),
@@ -350,7 +352,8 @@ fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dy
     }
 }
 
-/// The hosts that a route names are those of its author: requests to them are meant.
+/// Returns the hosts for which the MCP endpoint of a route accepts requests. The operator trusts a host by
+/// naming it in the route.
 fn hosts(matching: &RouteMatch) -> Vec<String> {
     match &matching.host {
         HostMatch::Exact(host) => vec![host.clone()],
@@ -363,11 +366,12 @@ fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
     let failures = unreachable.iter().map(|Unreachable { route, taken_by }| {
         let (route, taken_by) = (&config.routes[*route], &config.routes[*taken_by]);
         let hint = if route.matching.conditions == taken_by.matching.conditions {
-            "remove it, or add a condition: `host`, `methods`, `headers` or `query`"
+            "remove this route, or add a condition: `host`, `methods`, `headers` or `query`"
         } else {
-            "move it before the other route, which has fewer conditions"
+            "move this route before the other route, which has fewer conditions"
         };
-        let (message, label) = ("no request reaches this route", "this route matches all its requests");
+        let (message, label) =
+            ("no request reaches this route", "this route matches all requests of the other route");
         config.failure_between(&route.span, message, &taken_by.span, label).with_hint(hint)
     });
     Failure::joined(failures.collect())

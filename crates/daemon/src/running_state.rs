@@ -8,7 +8,7 @@ use crate::config::{Config, ListenerConfig, Route};
 use crate::routes::Parts;
 use crate::streams::Streams;
 
-/// State of the running config. Clones share it.
+/// State of the running config. All clones see the same state.
 #[derive(Clone)]
 pub(crate) struct RunningState(Arc<Mutex<Arc<RunningConfig>>>);
 
@@ -21,18 +21,18 @@ pub(crate) struct RunningConfig {
     pub(crate) unrouted: Arc<RefusalCount>,
     pub(crate) streams: Streams,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
-    /// The upstreams without a healthy server of which this process is not ready.
+    /// Upstreams with `required_for_ready`: `/ready` responds 503 while one of them has no healthy server.
     pub(crate) required: Vec<Arc<Upstream>>,
 }
 
 pub(crate) struct RunningRoute {
-    /// Which requests it is for.
+    /// Description of the requests that the route matches.
     pub(crate) requests: String,
     /// Description of the action.
     pub(crate) action: String,
     pub(crate) meter: Option<Arc<RouteMeter>>,
     pub(crate) mirror: Option<Arc<Mirror>>,
-    /// The policies in order, with the number of refused requests of each.
+    /// Names of the policies in their order, each with the number of requests that it refused.
     pub(crate) refusals: Vec<(String, Arc<RefusalCount>)>,
 }
 

@@ -1,4 +1,4 @@
-//! From the listeners of a config that are not for HTTP to what forwards their connections.
+//! Builds the TCP forwarders of the listeners that do not serve HTTP.
 
 use std::sync::Arc;
 
@@ -8,27 +8,28 @@ use thruway_server::{ListenAddr, Listener};
 use crate::config::{Config, ListenerConfig};
 use crate::routes::Parts;
 
-/// TCP forwarders, by listener.
+/// TCP forwarders of the listeners with `tcp`.
 #[derive(Clone, Default)]
 pub(crate) struct Streams(Vec<Listening>);
 
-/// One listener.
+/// A listener with its TCP forwarder.
 #[derive(Clone)]
 pub(crate) struct Listening {
-    /// Number of the listener in the config.
+    /// Index of the listener in the config.
     pub(crate) listener: usize,
     /// Configured address, which identifies the listener across reloads.
     address: ListenAddr,
-    /// The name of its upstream.
+    /// Name of the upstream for connections without a server name in `names`.
     pub(crate) upstream: String,
-    /// Server names of TLS clients (SNI).
+    /// Server names from TLS handshakes (SNI), each with the name of its upstream.
     names: Vec<(String, String)>,
     tcp: TcpConfig,
     pub(crate) forward: Arc<TcpForward>,
 }
 
 impl Streams {
-    /// Builds the forwarders of `config`. Listeners that also were in `before` keep their counters.
+    /// Builds the TCP forwarders of `config`. Listeners with the same address in `before` keep their
+    /// counters.
     pub(crate) fn new(config: &Config, parts: &Parts, before: &Self) -> Self {
         let listeners = config.listeners.iter().enumerate();
         let mut before = before.0.clone();
@@ -48,7 +49,7 @@ impl Streams {
         Self(listeners.filter_map(listening).collect())
     }
 
-    /// Forwards to the upstreams of `parts` from now on.
+    /// Makes the forwarders send connections to the upstreams of `parts`.
     pub(crate) fn follow(&self, parts: &Parts) {
         for Listening { upstream, names, tcp, forward, .. } in &self.0 {
             if let Some(upstream) = parts.upstream(upstream) {
@@ -57,7 +58,7 @@ impl Streams {
         }
     }
 
-    /// Returns the listeners of `config` for the server.
+    /// Converts the listeners of `config` to listeners of the server.
     pub(crate) fn listeners(&self, config: &Config) -> Vec<Listener> {
         let all = &config.listeners;
         let listener = |(place, config): (usize, &ListenerConfig)| match self.of_listener(place) {
@@ -67,7 +68,7 @@ impl Streams {
         config.listeners.iter().enumerate().map(listener).collect()
     }
 
-    /// Returns the forwarder of the listener at this index.
+    /// Returns the TCP forwarder of the listener at this index. `None` if the listener serves HTTP.
     pub(crate) fn of_listener(&self, listener: usize) -> Option<&Arc<TcpForward>> {
         self.0.iter().find(|listening| listening.listener == listener).map(|listening| &listening.forward)
     }
@@ -77,7 +78,7 @@ impl Streams {
     }
 }
 
-/// Upstreams by the names of servers.
+/// Returns the upstream of each server name.
 fn by_name(names: &[(String, String)], parts: &Parts) -> ServerNames {
     let mut by_name = ServerNames::default();
     for (name, upstream) in names {

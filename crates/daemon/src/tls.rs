@@ -1,4 +1,5 @@
-//! TLS towards clients and servers. Its files are read again when they change and at each reload.
+//! TLS for client connections and upstream connections. Thruway reads certificate files again when they
+//! change, and at each reload.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,7 +15,8 @@ use crate::acme::challenges;
 use crate::config::{Config, Failure};
 use crate::routes::Parts;
 
-/// Watched certificate files and ACME orders. Clones share them.
+/// Watches certificate files, orders ACME certificates, and fetches OCSP responses. Clones share the same
+/// state.
 #[derive(Clone)]
 pub(crate) struct TlsManager {
     current: Arc<Mutex<CurrentTls>>,
@@ -22,7 +24,7 @@ pub(crate) struct TlsManager {
     stapler: Stapler,
 }
 
-/// A certificate that clients of a listener are shown.
+/// A certificate that a listener sends to its clients.
 pub(crate) struct Shown {
     pub(crate) listener: ListenAddr,
     pub(crate) certificate: ServedCertificate,
@@ -40,13 +42,13 @@ impl Default for TlsManager {
 struct CurrentTls {
     acceptors: Vec<(ListenAddr, Arc<TlsAcceptor>)>,
     connectors: Vec<Arc<TlsConnector>>,
-    /// Errors that are already in the log.
+    /// Errors that are already in the log, so that each of them is logged once.
     told: Vec<CertificateError>,
 }
 
 impl TlsManager {
-    /// Keeps the TLS acceptor of each listener with unchanged TLS settings, so that clients can resume
-    /// sessions.
+    /// Puts the current TLS acceptor into each listener of `config` with unchanged TLS settings, so that
+    /// clients can resume sessions.
     pub(crate) fn kept_in(&self, config: &mut Config) {
         let current = self.lock();
         for listener in &mut config.listeners {
@@ -60,7 +62,7 @@ impl TlsManager {
         }
     }
 
-    /// Watches the files of `config` and `parts` from now on.
+    /// Replaces the watched files, the ACME orders and the OCSP requests by those of `config` and `parts`.
     pub(crate) fn follow(&self, config: &Config, parts: &Parts) {
         let acceptors = config
             .listeners
@@ -83,7 +85,7 @@ impl TlsManager {
         self.stapler.follow(stapled.collect());
     }
 
-    /// The certificates that clients are shown.
+    /// Returns the certificates that listeners send to clients.
     pub(crate) fn shown(&self) -> Vec<Shown> {
         let current = self.lock();
         let of_listener = |(address, acceptor): &(ListenAddr, Arc<TlsAcceptor>)| {
@@ -101,7 +103,7 @@ impl TlsManager {
         self.acme.statuses()
     }
 
-    /// Checks for changed files every few seconds until the daemon has ended.
+    /// Checks for changed certificate files every `LOOK_EVERY`, until the daemon has ended.
     pub(crate) fn watch(&self) {
         let current = Arc::downgrade(&self.current);
         thread::spawn(move || {
@@ -124,7 +126,7 @@ impl TlsManager {
 }
 
 impl CurrentTls {
-    /// Reads changed files. An unusable file leaves the old state in place.
+    /// Reads changed certificate files again. If a file is unusable, the previous certificates stay in use.
     fn refresh(&mut self) {
         let of_acceptors = self.acceptors.iter().map(|(_, acceptor)| acceptor.refresh());
         let outcomes = of_acceptors.chain(self.connectors.iter().map(|connector| connector.refresh()));
@@ -149,7 +151,7 @@ impl CurrentTls {
     }
 }
 
-/// Returns warnings about certificates that can be served but are invalid.
+/// Returns an error if a certificate or an OCSP response is invalid, such as an expired certificate.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let of_listeners = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
     let failures = of_listeners.flat_map(|tls| {
@@ -160,8 +162,8 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     Failure::all(failures.collect()).map_or(Ok(()), Err)
 }
 
-/// Returns the errors of an acceptor's certificates. ACME certificates are left out, because they are
-/// renewed.
+/// Returns the errors of an acceptor's certificates. Ignores ACME certificates, because Thruway renews
+/// them.
 fn invalid(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     let mut invalid = acceptor.invalid_at(Clock::system().time_of_day());
     invalid.retain(|error| !acceptor.config().awaited.contains(&error.path));
@@ -188,7 +190,7 @@ fn disbelieved(acceptor: &TlsAcceptor) -> Vec<RejectedStaple> {
     served.filter_map(disbelieved).collect()
 }
 
-/// Removes invalid OCSP responses from the acceptor and returns the errors.
+/// Stops the acceptor from sending invalid OCSP responses, and returns their errors.
 fn withhold(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     let disbelieved = disbelieved(acceptor);
     let (responses, errors): (Vec<_>, Vec<_>) =
@@ -197,5 +199,5 @@ fn withhold(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     errors
 }
 
-/// Interval between two checks of the files.
+/// Interval between two checks for changed certificate files.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

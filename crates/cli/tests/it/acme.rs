@@ -148,16 +148,16 @@ fn check_says_what_is_wrong_with_orders_and_where() {
             "agreed = true",
             "agreed = false",
             "the terms of service of the ACME server are not accepted",
-            "read them",
+            "read the terms of service",
         ),
         ("[acme]\n", "[acme]\nroots = [\"none.pem\"]\n", "none.pem`: No such file", "check the path"),
         (
             "directory = \"https:",
             "directory = \"http:",
-            "it is not the URL of a directory",
+            "this is not the URL of an ACME directory",
             "write `https://`",
         ),
-        ("\"mailto:admin", "\"admin", "it is no URL", "write `mailto:`"),
+        ("\"mailto:admin", "\"admin", "this is not a URL", "write `mailto:`"),
         ("\"http-01\"", "\"dns-01\"", "unknown value `dns-01`", "possible here"),
         (
             "\"example.com\"] }",
@@ -188,7 +188,7 @@ fn check_says_what_is_wrong_with_orders_and_where() {
         (
             "redirect_to_https = 8443",
             "tls.certificates = [{ acme = [\"a.example\"] }]",
-            "`http-01` validates names on a listener without TLS, and there is none",
+            "`http-01` validates names on a listener without TLS, and the config has no such listener",
             "port 80",
         ),
         (

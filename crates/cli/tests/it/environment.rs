@@ -50,8 +50,12 @@ fn what_is_no_number_is_refused_where_it_is_filled_in_and_is_not_shown() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), TYPED).unwrap();
     for (workers, status, message) in [
-        ("many", "200", "invalid type: string, expected a whole number from 0 on"),
-        ("true", "200", "invalid type: boolean `${THRUWAY_TEST_WORKERS}`, expected a whole number from 0 on"),
+        ("many", "200", "invalid type: string, expected a whole number of at least 0"),
+        (
+            "true",
+            "200",
+            "invalid type: boolean `${THRUWAY_TEST_WORKERS}`, expected a whole number of at least 0",
+        ),
         ("2000", "200", "the value must be from 1 to 1024"),
         ("1", "20 0", "invalid type: string, expected a whole number from 0 to 65535"),
         ("1", "99999", "invalid value: integer `${THRUWAY_TEST_STATUS}`"),
@@ -80,7 +84,7 @@ error: the environment variable `THRUWAY_TEST_PATH` is not set
 5 | path = \"/${THRUWAY_TEST_PATH}\"
   |        ^^^^^^^^^^^^^^^^^^^^^^^
 
-hint: set it, or write a default: `${THRUWAY_TEST_PATH:-default}`
+hint: set the variable, or write a default: `${THRUWAY_TEST_PATH:-default}`
 ";
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.starts_with(expected), "{}", ended.stderr);

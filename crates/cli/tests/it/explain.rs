@@ -80,7 +80,7 @@ fn a_request_that_no_route_takes_is_explained_too() {
 fn a_path_is_shown_as_it_is_compared() {
     let ended = explain(&["PUT /x/..//%6fnly"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    let expected = "PUT /x/..//%6fnly: the demo\n\nroutes are compared with `/only`; the path is forwarded as it is sent\n\nroutes";
+    let expected = "PUT /x/..//%6fnly: the demo\n\nroutes are compared with `/only`; the path is forwarded unchanged\n\nroutes";
     assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
     let ended = explain(&["GET /x/../../only"]).stdout;
     assert_eq!(ended, "GET /x/../../only: answered 400\n\nthe path leads above the root\n");

@@ -84,7 +84,7 @@ warning: nothing uses the upstream `spare`
 1 | [upstreams.spare]
   | ^^^^^^^^^^^^^^^^^
 
-hint: use it in a route or a listener, or remove it
+hint: use this upstream in a route or a listener, or remove it
 
 warning: no route uses the policy `office`
  --> a.toml:5:1
@@ -92,7 +92,7 @@ warning: no route uses the policy `office`
 5 | [policies.office]
   | ^^^^^^^^^^^^^^^^^
 
-hint: add it to `policies` of a route, or remove it
+hint: add this policy to `policies` of a route, or remove it
 ";
     let unknown = "\
 warning: cannot look up `a.example:80`: Connection refused (os error 111)
@@ -161,7 +161,7 @@ fn values_of_the_wrong_kind_are_refused() {
     assert_eq!(
         refusal(&with("workers = \"two\"")),
         "\
-error: invalid type: string, expected a whole number from 0 on
+error: invalid type: string, expected a whole number of at least 0
  --> a.toml:1:11
   |
 1 | workers = \"two\"
@@ -373,7 +373,7 @@ error: a host must not have a port
 3 | host = \"example.com:80\"
   |        ^^^^^^^^^^^^^^^^
 
-hint: write `example.com`, or `*.example.com` for all hosts below it
+hint: write `example.com`, or `*.example.com` for all subdomains
 
 error: a pattern needs a parameter: `{name}`
  --> a.toml:4:16
@@ -381,7 +381,7 @@ error: a pattern needs a parameter: `{name}`
 4 | path_pattern = \"/a\"
   |                ^^^^
 
-hint: write `path_exact`, or `path` for all below it as well
+hint: write `path_exact`, or `path` to match all paths below it as well
 
 error: unknown method `get`
  --> a.toml:5:12
@@ -458,23 +458,23 @@ error: no request reaches this route
   --> a.toml:12:1
    |
  2 | [[routes]]
-   | ---------- this route matches all its requests
+   | ---------- this route matches all requests of the other route
 ...
 12 | [[routes]]
    | ^^^^^^^^^^
 
-hint: move it before the other route, which has fewer conditions
+hint: move this route before the other route, which has fewer conditions
 
 error: no request reaches this route
   --> a.toml:18:1
    |
  8 | [[routes]]
-   | ---------- this route matches all its requests
+   | ---------- this route matches all requests of the other route
 ...
 18 | [[routes]]
    | ^^^^^^^^^^
 
-hint: remove it, or add a condition: `host`, `methods`, `headers` or `query`
+hint: remove this route, or add a condition: `host`, `methods`, `headers` or `query`
 "
     );
 }

@@ -82,7 +82,7 @@ fn check_says_what_a_request_must_pass_and_in_which_order() {
     let order = "\
 GET http://a/admin: forwarded to backend
 
-its policies, in the order of their evaluation:
+policies of this route, in the order of their evaluation:
   inside: clients from 127.0.0.1, ::1, 10.0.0.0/8, but not from 10.99.0.0/16
   attempts: 10 requests in 1s, 50 at once, by address
   admins: name and password of one of 1 users

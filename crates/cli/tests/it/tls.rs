@@ -364,7 +364,7 @@ fn check_says_what_is_wrong_with_files_and_where() {
         ),
         (
             DEMO.replace("[[routes]]", "tls.strict_transport_security = \"always\"\n[[routes]]"),
-            "no value of `Strict-Transport-Security`",
+            "not a valid value of `Strict-Transport-Security`",
             "write `max-age=",
         ),
         (
@@ -417,7 +417,7 @@ fn addresses_of_the_command_line_keep_tls_or_are_refused() {
     assert_eq!((refused.code, &*refused.stdout), (Some(2), ""));
     let said = refused.stderr;
     assert!(said.starts_with("error: `--listen` cannot replace the 2 listeners of the config\n"), "{said}");
-    assert!(said.contains("hint: at least one has settings such as `tls`"), "{said}");
+    assert!(said.contains("hint: at least one listener has settings such as `tls`"), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Metrics as Prometheus reads them: its text format 0.0.4.
+//! Writes metrics in the text format of Prometheus, version 0.0.4.
 
 use std::fmt::{Display, Write as _};
 
@@ -23,14 +23,14 @@ pub(super) struct MetricFamily<'e> {
 impl Exposition {
     pub(super) const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
-    /// Begins a metric: all its samples follow.
+    /// Begins a metric. Write all its samples before the next metric begins.
     pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> MetricFamily<'_> {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram => "histogram",
         };
-        // To a text, nothing fails to be written.
+        // Writing to a string cannot fail.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
         MetricFamily { text: &mut self.0, name }
     }
@@ -45,7 +45,7 @@ impl MetricFamily<'_> {
         self.part("", labels, value);
     }
 
-    /// Adds a sample with a suffix to its name, such as those of histograms.
+    /// Adds a sample with the suffix `ending` in its name, such as `_bucket` in a histogram.
     pub(super) fn part(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
         let _ = write!(self.text, "{}{ending}", self.name);
         for (place, (name, value)) in labels.iter().enumerate() {

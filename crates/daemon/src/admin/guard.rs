@@ -1,14 +1,15 @@
-//! Checks of requests to the admin listener. A web page can send requests to servers of its user's machine,
-//! also under a name that leads there (DNS rebinding), but it cannot forge `Host` and `Origin`.
+//! Checks requests to the admin listener. A web page can make a browser send requests to servers on the
+//! same machine, also under a DNS name of the attacker (DNS rebinding). The page cannot forge `Host` and
+//! `Origin`, so the guard checks these headers.
 
 use thruway_message::RequestHead;
 use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, StatusCode};
 
-/// Answers those that no page of another site can have sent.
+/// Passes requests to `router` and refuses those that a web page of another site may have sent.
 pub(super) struct Guarded {
     router: Router,
-    /// `true` if any `Host` is accepted, because the listener is reachable from other machines under unknown
-    /// names.
+    /// `true` accepts any `Host`, because other machines reach the listener under names that Thruway does
+    /// not know.
     allow_any_host: bool,
 }
 

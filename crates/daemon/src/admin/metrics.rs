@@ -1,4 +1,4 @@
-//! `/metrics`: the counters.
+//! Serves `/metrics`: counters, gauges and histograms.
 
 use std::time::{Duration, SystemTime};
 
@@ -83,10 +83,11 @@ fn protocol_version(version: Version) -> &'static str {
     }
 }
 
-/// Label of the requests beyond the maximum number of different attributes.
+/// Label of requests that are counted together, because a route or server has too many different
+/// attributes.
 const OVERFLOW: (&str, &str) = ("otel_metric_overflow", "true");
 
-/// The labels for a status.
+/// The labels for a response status.
 struct StatusLabels {
     status: StatusCode,
     code: String,
@@ -109,7 +110,7 @@ impl StatusLabels {
     }
 }
 
-/// Writes the samples of a histogram. The last bucket has no bound.
+/// Writes the samples of a histogram. The last bucket has no upper bound.
 fn write_histogram(
     family: &mut MetricFamily<'_>,
     labels: &[(&str, &str)],
@@ -147,7 +148,7 @@ fn write_mirrors(exposition: &mut Exposition, running: &RunningConfig) {
     let mut requests = exposition.family(
         "thruway_mirror_requests_total",
         Kind::Counter,
-        "Requests of mirrored routes: mirrored ones, and ones that were skipped because too many copies were in progress or the body was incomplete.",
+        "Requests of mirrored routes. Outcome `mirrored`: copied; `busy`: not copied, because too many copies were in progress; `arriving`: not copied, because the body was incomplete.",
     );
     for route in &running.routes {
         let Some(mirror) = &route.mirror else { continue };
@@ -184,7 +185,7 @@ fn write_upstreams(exposition: &mut Exposition, running: &RunningConfig) {
     let mut waiting = exposition.family(
         "thruway_upstream_queued_requests",
         Kind::Gauge,
-        "Requests in the queue for a server.",
+        "Requests that wait in the queue for a server.",
     );
     for upstream in &running.upstreams {
         waiting.sample(&[("upstream", upstream.name())], upstream.waiting());
@@ -208,7 +209,7 @@ fn write_upstreams(exposition: &mut Exposition, running: &RunningConfig) {
     let mut failures = exposition.family(
         "thruway_upstream_failures_total",
         Kind::Counter,
-        "Requests without a server, by the error type of RFC 9209.",
+        "Requests that got no server, by the error type of RFC 9209.",
     );
     for upstream in &running.upstreams {
         for (reason, count) in upstream.failures() {
@@ -221,7 +222,7 @@ fn write_waiting_times(exposition: &mut Exposition, running: &RunningConfig) {
     let mut times = exposition.family(
         "thruway_upstream_queue_duration_seconds",
         Kind::Histogram,
-        "Time in the queue, for requests that had to wait.",
+        "Time in the queue, for requests that waited.",
     );
     for upstream in &running.upstreams {
         let WaitingCounts { buckets, time } = upstream.waiting_counts();
@@ -234,7 +235,7 @@ fn write_response_times(exposition: &mut Exposition, running: &RunningConfig) {
     let mut times = exposition.family(
         "thruway_upstream_request_duration_seconds",
         Kind::Histogram,
-        "Time from the arrival of a request to the response header, with queueing and retries.",
+        "Time from the arrival of a request to the response header, including queue and retries.",
     );
     for upstream in &running.upstreams {
         let ResponseCounts { buckets, time } = upstream.response_counts();
@@ -297,7 +298,7 @@ fn write_servers(exposition: &mut Exposition, running: &RunningConfig) {
     write(
         "thruway_server_state",
         Kind::Gauge,
-        "1 for the current state, 0 for the others.",
+        "1 for the current state of the server, 0 for the other states.",
         &|server, family| {
             for state in ServerState::ALL {
                 let is_it = u8::from(state == server.status.state);
@@ -367,7 +368,7 @@ fn since_epoch(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// A server with its labels.
+/// An upstream server with the values of its labels.
 struct Server<'r> {
     upstream: &'r str,
     /// `server.address`: the IP address, or the path of a Unix socket.

@@ -1,7 +1,8 @@
-//! The admin listener: operators ask for health, status and metrics, reload the config, and set the admin
-//! state of servers.
+//! The admin listener. Operators use it to request health, status and metrics, to reload the config, and to
+//! set the admin state of servers.
 //!
-//! It is a separate server with one worker, so that it responds while the other workers are busy or drain.
+//! The admin listener is a separate server with one worker, so that it responds while the other workers are
+//! busy or drain.
 
 mod state;
 mod guard;
@@ -26,7 +27,8 @@ pub(crate) use status::status;
 /// Starts the admin listener.
 ///
 /// # Errors
-/// The address is in use.
+///
+/// Returns an error if the address is in use.
 pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<RunningServer, ServerError> {
     let router = Router::new()
         .get("/health", || "alive\n")
@@ -44,7 +46,7 @@ pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<R
         .start()
 }
 
-/// Answers 200 if a load balancer should send requests here, and 503 with the reason if not.
+/// Responds 200 if a load balancer should send requests to this process, otherwise 503 with the reason.
 fn ready(admin: &ServiceState, _: &Request<'_>) -> Response {
     if admin.server.is_draining() {
         return not_ready("draining\n");
@@ -75,8 +77,10 @@ async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
     }
 }
 
-/// Maximum number of connections: enough for monitoring, and few enough to leave descriptors to clients.
+/// Maximum number of connections to the admin listener. This is enough for monitoring, and leaves file
+/// descriptors for other clients.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Drain time: requests complete immediately, except for a reload.
+/// Drain timeout of the admin listener. It can be short, because all requests except reloads complete
+/// immediately.
 const DRAIN: Duration = Duration::from_secs(1);

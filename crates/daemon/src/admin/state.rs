@@ -12,7 +12,7 @@ use crate::tls::TlsManager;
 
 /// The running service, as the admin listener and [`DaemonHandle`](crate::DaemonHandle) see it.
 pub(crate) struct ServiceState {
-    /// Time of the start, on the system clock.
+    /// Time at which the service started, on the system clock.
     pub(super) started: Duration,
     pub(super) live: LiveServer,
     pub(super) server: DrainHandle,
@@ -38,7 +38,7 @@ impl ServiceState {
         }
     }
 
-    /// Reloads the config from other threads.
+    /// Returns the reloader, with which other threads reload the config.
     pub(crate) const fn reloader(&self) -> &SharedReloader {
         &self.reloader
     }
@@ -49,7 +49,7 @@ impl ServiceState {
         self.live.addresses().into_iter().zip(protocols).collect()
     }
 
-    /// Begins the drain of the server.
+    /// Begins to drain the server.
     pub(crate) fn drain(&self) {
         self.server.drain(self.live.config().timeouts.drain);
     }

@@ -1,4 +1,4 @@
-//! `/status`: the running state as JSON.
+//! Serves `/status`: the running state as JSON.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -26,13 +26,13 @@ struct Status<'a> {
     routes: Vec<RouteStatus<'a>>,
     streams: Vec<StreamsStatus<'a>>,
     upstreams: Vec<UpstreamStatus<'a>>,
-    /// Absent without TLS.
+    /// Absent if no listener has TLS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     certificates: Vec<ShownJson>,
     /// Absent if Thruway obtains no certificates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     orders: Vec<OrderJson>,
-    /// Absent without OCSP stapling.
+    /// Absent if no listener has OCSP stapling.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     staples: Vec<StapleJson>,
 }
@@ -41,7 +41,7 @@ struct Status<'a> {
 struct RouteStatus<'a> {
     requests: &'a str,
     action: &'a str,
-    /// Absent if the route has none.
+    /// Absent if the route has no policies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     policies: Vec<&'a str>,
 }
@@ -84,12 +84,12 @@ struct ShownJson {
 #[derive(Serialize)]
 struct OrderJson {
     names: Vec<String>,
-    /// Absent before the first certificate.
+    /// Absent until the first certificate is issued.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_after: Option<String>,
     next_at: String,
     consecutive_failures: u32,
-    /// Absent after a success.
+    /// Absent if the last attempt succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
 }
@@ -102,7 +102,7 @@ struct StapleJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     next_update: Option<String>,
     consecutive_failures: u32,
-    /// Absent after a success.
+    /// Absent if the last attempt succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
 }
@@ -111,9 +111,9 @@ pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
     with_status(admin, |status| Response::json(&status))
 }
 
-/// Returns the document of `GET /status`.
+/// Returns the JSON document of `GET /status`.
 pub(crate) fn status(admin: &ServiceState) -> serde_json::Value {
-    // The members are numbers, strings and lists, which JSON can express.
+    // This cannot fail, because JSON can express all members: numbers, strings and lists.
     with_status(admin, |status| serde_json::to_value(status).unwrap_or_default())
 }
 
@@ -170,7 +170,7 @@ impl From<StapleStatus> for StapleJson {
     }
 }
 
-/// Returns the form of RFC 3339.
+/// Returns `time` in the form of RFC 3339.
 fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }

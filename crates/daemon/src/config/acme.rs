@@ -21,26 +21,27 @@ use super::{ListenerConfig, Span};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAcme {
-    /// `true` states that you accept the terms of service of the ACME server. A config with `acme` is refused
-    /// without it. Default: false.
+    /// `true` states that you accept the terms of service of the ACME server. Thruway refuses a config with
+    /// `[acme]` if this key is false. Default: false.
     #[serde(default)]
     pub(super) terms_of_service_agreed: bool,
-    /// URL of the ACME server's directory, with `https`. Default: the directory of Let's Encrypt.
+    /// HTTPS URL of the ACME server's directory. Default: the directory of Let's Encrypt.
     pub(super) directory: Option<Spanned<String>>,
     /// Method that proves control of a name: `tls-alpn-01`, which needs port 443, or `http-01`, which needs
     /// port 80. Default: `tls-alpn-01`.
     #[serde(default)]
     pub(super) challenge: RawChallenge,
-    /// Contact URLs for the operator of the ACME server, such as `mailto:admin@example.com`. They are sent
-    /// when the account is created. Default: none.
+    /// URLs at which the operator of the ACME server can contact you, such as `mailto:admin@example.com`.
+    /// Thruway sends these URLs when it creates the account. Default: none.
     #[serde(default)]
     pub(super) contacts: Vec<Spanned<String>>,
     /// Directory for the account, keys and certificates. A relative path starts at the directory of the
     /// config. Default: `acme`.
     pub(super) store: Option<PathBuf>,
-    /// PEM files with trusted roots for the ACME server. Default: the roots of the system.
+    /// PEM files with the root certificates that verify the ACME server. Default: the roots of the system.
     pub(super) roots: Option<Spanned<Vec<PathBuf>>>,
-    /// An account that the operator of the ACME server gave you, if it requires one. Default: none.
+    /// An account that the operator of the ACME server gave you, if the server requires such an account.
+    /// Default: none.
     pub(super) external_account: Option<RawExternalAccount>,
 }
 
@@ -57,9 +58,9 @@ pub(super) enum RawChallenge {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawExternalAccount {
-    /// Identifier of the key.
+    /// Identifier of `key`, which the operator of the ACME server gave you.
     pub(super) key_id: String,
-    /// The key, in base64url. It is a secret: Thruway hides it in errors.
+    /// Secret key of the account, in base64url. Thruway hides the key in error messages.
     #[schemars(extend("writeOnly" = true))]
     pub(super) key: Spanned<String>,
 }
@@ -74,7 +75,7 @@ pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -
     let directory =
         raw.directory.map_or_else(|| LETS_ENCRYPT.to_owned(), |url| resolve_acme_directory(resolver, url));
     for contact in raw.contacts.iter().filter(|contact| !contact.get_ref().contains(':')) {
-        resolver.refuse_with(contact, "it is no URL", "write `mailto:` and the address");
+        resolver.refuse_with(contact, "this is not a URL", "write `mailto:` and the address");
     }
     let roots = resolve_roots(resolver, raw.roots);
     let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
@@ -96,19 +97,20 @@ pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -
     Some(Wanted { config, certificates: Vec::new() })
 }
 
-/// Without TLS, an attacker on the path could order certificates for himself (RFC 8555 §6.1).
+/// Refuses URLs without HTTPS. Without TLS, an attacker on the network path could order certificates for
+/// the operator's names (RFC 8555 §6.1).
 fn resolve_acme_directory(resolver: &mut Resolver<'_>, url: Spanned<String>) -> String {
     let is_directory =
         Url::parse(url.get_ref()).is_ok_and(|url| url.is_https() && TlsServerName::new(url.host()).is_ok());
     if !is_directory {
         let hint = "write `https://`, the name of the server and a path";
-        resolver.refuse_with(&url, "it is not the URL of a directory", hint);
+        resolver.refuse_with(&url, "this is not the URL of an ACME directory", hint);
     }
     url.into_inner()
 }
 
 fn resolve_external_account(resolver: &mut Resolver<'_>, raw: RawExternalAccount) -> ExternalAccount {
-    // However it is padded.
+    // Accepts the key with or without padding.
     let key = URL_SAFE_NO_PAD.decode(raw.key.get_ref().trim_end_matches('='));
     let key = key.ok().filter(|key| !key.is_empty());
     if key.is_none() {
@@ -121,7 +123,7 @@ fn resolve_external_account(resolver: &mut Resolver<'_>, raw: RawExternalAccount
     ExternalAccount { key_id: raw.key_id, key: key.unwrap_or_default() }
 }
 
-/// Returns the place of the ordered certificate for `names`.
+/// Adds a certificate for `names` to the ACME orders, and returns the paths of its files.
 pub(super) fn resolve_ordered(
     resolver: &mut Resolver<'_>,
     names: &Spanned<Vec<Spanned<String>>>,
@@ -155,7 +157,7 @@ pub(super) fn resolve_ordered(
     Some(files)
 }
 
-/// Checks that a listener can prove control of the names.
+/// Checks that a listener can respond to `http-01` challenges, if certificates need them.
 pub(super) fn check_challenge(
     resolver: &mut Resolver<'_>,
     span: Option<&Span>,
@@ -166,17 +168,19 @@ pub(super) fn check_challenge(
         return;
     }
     if !listeners.iter().any(|listener| listener.answers_challenges) {
-        let message = "`http-01` validates names on a listener without TLS, and there is none";
+        let message =
+            "`http-01` validates names on a listener without TLS, and the config has no such listener";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(PLAIN_HINT));
     }
 }
 
-/// Returns `true` if certificates are ordered with this challenge.
+/// Returns `true` if the config has an ACME server with this challenge.
 pub(super) fn validates_by(resolver: &Resolver<'_>, challenge: ChallengeKind) -> bool {
     resolver.acme.as_ref().is_some_and(|wanted| wanted.config.challenge == challenge)
 }
 
-/// An ACME server has no certificate to show.
+/// Refuses a listener that requires client certificates and also needs `tls-alpn-01` challenges, because an
+/// ACME server has no client certificate.
 pub(super) fn check_validation(
     resolver: &mut Resolver<'_>,
     clients: &ClientAuthentication,
@@ -193,7 +197,7 @@ pub(super) fn check_validation(
 
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-const TERMS_HINT: &str = "read them, and set `terms_of_service_agreed = true`";
+const TERMS_HINT: &str = "read the terms of service, and set `terms_of_service_agreed = true`";
 const ACME_HINT: &str = "add `[acme]` and below it `terms_of_service_agreed = true`";
 const PLAIN_HINT: &str = "add a listener for port 80, with `redirect_to_https = 443` if you like, or write `challenge = \"tls-alpn-01\"`";
 const REQUIRED_HINT: &str = "write `challenge = \"http-01\"`, or `required = false`";

@@ -1,4 +1,4 @@
-//! Fixed answers of routes.
+//! The key `respond` of routes, for fixed responses.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -15,14 +15,14 @@ use crate::config::values::Spanned;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawAnswer {
-    /// Status, 200 to 599. Default: 200.
+    /// Status of the response, 200 to 599. Default: 200.
     pub(in crate::config) status: Option<Spanned<u16>>,
     /// Media type of the body. Default: `text/plain; charset=utf-8` if there is a body.
     pub(in crate::config) content_type: Option<Spanned<String>>,
     /// Body of the response. Default: none.
     pub(in crate::config) body: Option<Spanned<String>>,
-    /// Additional headers: `{ name = "…", value = "…" }`. Headers that the server writes itself are refused.
-    /// Default: none.
+    /// Additional headers, each as `{ name = "…", value = "…" }`. Thruway refuses headers that the server
+    /// sets, such as `Date`. Default: none.
     #[serde(default)]
     pub(in crate::config) headers: Vec<RawField>,
 }
@@ -69,7 +69,8 @@ fn resolve_status(resolver: &mut Resolver<'_>, raw: &Spanned<u16>) -> StatusCode
     }
 }
 
-/// The line as it is sent; nothing if it would be invalid.
+/// Returns the header line with its line break. If the value is invalid, refuses it and returns an empty
+/// string.
 pub(in crate::config) fn resolve_field_line(
     resolver: &mut Resolver<'_>,
     name: &str,
@@ -84,7 +85,8 @@ pub(in crate::config) fn resolve_field_line(
     }
 }
 
-/// Returns `true` if the header is valid and the server does not write it itself.
+/// Returns `true` if the header name is valid and the server does not set this header. Refuses an invalid
+/// name, and names of headers that the server sets.
 fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     let text = name.get_ref();
     if let Err(error) = FieldName::new(text.as_bytes()) {
@@ -99,7 +101,8 @@ fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     false
 }
 
-/// `text`, kept until the process ends, and once only: a config that is read again takes no more memory.
+/// Returns a copy of `text` that is never freed. Stores equal texts only once, so that reloads of the same
+/// config need no more memory.
 fn kept(text: String) -> &'static str {
     static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +116,7 @@ fn kept(text: String) -> &'static str {
 
 const TEXT: &str = "Content-Type: text/plain; charset=utf-8\r\n";
 
-/// Fields of the connection (RFC 9110 §7.6.1), of the framing, and those that the server knows better.
+/// Headers of the connection (RFC 9110 §7.6.1) and of message framing, and headers that the server sets.
 const SERVER_FIELDS: [&str; 10] = [
     "Connection",
     "Content-Length",

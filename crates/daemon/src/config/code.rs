@@ -1,4 +1,4 @@
-//! Configs that are made in code, in the place of a file.
+//! Builds a config in code, without a config file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,19 +40,22 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Listens for HTTP at `address`: `IP:PORT` or `unix:PATH`. Port 0 lets the system choose a port.
+    /// Adds a listener for HTTP at `address`: `IP:PORT` or `unix:PATH`. Port 0 lets the system choose a
+    /// port.
     ///
     /// # Errors
-    /// The address is invalid.
+    ///
+    /// Returns an error if the address is invalid.
     pub fn listen(mut self, address: &str) -> Result<Self, Failure> {
         self.listeners.push(ListenerConfig::at(parse_address(address)?));
         Ok(self)
     }
 
-    /// Listens for HTTPS at `address`.
+    /// Adds a listener for HTTPS at `address`. `acceptor` has the certificates.
     ///
     /// # Errors
-    /// The address is invalid.
+    ///
+    /// Returns an error if the address is invalid.
     pub fn listen_tls(mut self, address: &str, acceptor: Arc<TlsAcceptor>) -> Result<Self, Failure> {
         let mut listener = ListenerConfig::at(parse_address(address)?);
         listener.tls = Some(ListenerTlsConfig {
@@ -65,13 +68,13 @@ impl Config {
         Ok(self)
     }
 
-    /// Adds an upstream. Routes refer to it by its name.
+    /// Adds an upstream. Routes refer to the upstream by its name.
     pub fn upstream(mut self, upstream: UpstreamConfig) -> Self {
         self.upstreams.insert(upstream.name.clone(), upstream);
         self
     }
 
-    /// Adds a policy. Routes refer to it by its name.
+    /// Adds a policy. Routes refer to the policy by this name.
     pub fn policy(mut self, name: impl Into<String>, policy: PolicyConfig) -> Self {
         self.policies.insert(name.into(), policy);
         self
@@ -83,11 +86,13 @@ impl Config {
         self
     }
 
-    /// Starts the admin listener at `address`. It has no authentication, so it should be a loopback address
-    /// or a Unix socket: requests under other host names are refused.
+    /// Adds the admin listener at `address`, which must be a loopback address or a Unix socket, because the
+    /// admin listener has no authentication. The listener refuses requests for host names of other
+    /// machines.
     ///
     /// # Errors
-    /// The address is invalid.
+    ///
+    /// Returns an error if the address is invalid.
     pub fn admin(mut self, address: &str) -> Result<Self, Failure> {
         self.admin = Some(AdminConfig { address: parse_address(address)?, allow_remote: false });
         Ok(self)
@@ -107,7 +112,7 @@ impl Config {
 }
 
 impl Route {
-    /// Forwards requests to the upstream with this name.
+    /// Returns a route that forwards requests to the upstream with this name.
     pub fn forward(matching: RouteMatch, upstream: impl Into<String>) -> Self {
         let action = ForwardAction {
             to: ForwardTo::Upstream(upstream.into()),
@@ -118,12 +123,13 @@ impl Route {
         Self::new(matching, Action::Forward(Box::new(action)))
     }
 
-    /// Answers requests with a redirect.
+    /// Returns a route that responds with a redirect.
     pub fn redirect(matching: RouteMatch, redirect: Redirect) -> Self {
         Self::new(matching, Action::Redirect(redirect))
     }
 
-    /// Answers requests with a handler: a function, a router, an MCP endpoint or a directory of files.
+    /// Returns a route that passes requests to a handler: a function, a router, an MCP endpoint or a
+    /// directory of files.
     pub fn handler<M>(matching: RouteMatch, handler: impl IntoHandler<M>) -> Self {
         let handler: Arc<dyn Handler> = handler.into_handler();
         Self::new(matching, Action::Handler(handler))

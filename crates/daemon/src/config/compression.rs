@@ -1,4 +1,4 @@
-//! The setting `compression`: how responses are compressed.
+//! The key `compression`, for the compression of responses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use thruway_server::layers::Compression;
 use super::resolver::Resolver;
 use super::values::Spanned;
 
-/// The compression settings, or none.
+/// The value of `compression`: `false`, or the settings.
 pub(super) enum RawCompression {
     No,
     Yes(Box<RawCompressed>),
@@ -23,19 +23,19 @@ pub(super) enum RawCompression {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCompressed {
-    /// Content codings: `zstd`, `br` and `gzip`. If a client prefers several equally, the first one is used.
-    /// Default: `zstd`, `br`, `gzip`.
+    /// Content codings: `zstd`, `br` and `gzip`. If a client prefers several codings equally, Thruway uses
+    /// the first of them in this list. Default: `zstd`, `br`, `gzip`.
     pub(super) codings: Option<Spanned<Vec<Spanned<RawCoding>>>>,
-    /// Compression levels. Higher levels need more time.
+    /// Compression levels of the content codings. Higher levels need more CPU time.
     #[serde(default)]
     pub(super) levels: RawLevels,
-    /// Media types: `text/html`, `text/*` (without `text/event-stream`), or `*+json` for a suffix. Default:
-    /// text, JSON, XML, scripts and similar types.
+    /// Media types to compress: `text/html`, `text/*` (all text types except `text/event-stream`), or
+    /// `*+json` (all types with this suffix). Default: text, JSON, XML, scripts and similar types.
     pub(super) types: Option<Spanned<Vec<Spanned<String>>>>,
     /// Minimum size of a body in bytes. Smaller bodies are not compressed. Default: 512.
     pub(super) bytes_min: Option<u64>,
-    /// Maximum number of streams that a worker compresses at a time. Further streams are sent uncompressed.
-    /// Default: 128.
+    /// Maximum number of responses that a worker compresses at the same time. Thruway sends further
+    /// responses uncompressed. Default: 128.
     pub(super) streams_max: Option<usize>,
 }
 
@@ -97,7 +97,7 @@ impl JsonSchema for RawCompression {
     }
 }
 
-/// Returns the compression. `None` if responses are not compressed.
+/// Returns the compression settings, or `None` if responses are not compressed.
 pub(super) fn resolve_compression(resolver: &mut Resolver<'_>, raw: RawCompression) -> Option<Compression> {
     let RawCompression::Yes(raw) = raw else { return None };
     let RawCompressed { codings, levels, types, bytes_min, streams_max } = *raw;

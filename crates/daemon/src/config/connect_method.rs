@@ -12,22 +12,23 @@ use crate::config::values::{Period, Spanned};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawConnect {
-    /// Hosts that clients may name, at least one: `example.com`, `*.example.com`, an address, or `*` for any.
-    /// Others get 403.
+    /// Hosts to which clients may open tunnels, at least one: `example.com`, `*.example.com`, an address,
+    /// or `*` for any host. Requests for other hosts get 403.
     pub(in crate::config) hosts: Spanned<Vec<Spanned<String>>>,
-    /// Ports that clients may name. Default: 443.
+    /// Ports to which clients may open tunnels. Default: 443.
     pub(in crate::config) ports: Option<Spanned<Vec<Spanned<u16>>>>,
-    /// Networks with private addresses that tunnels may reach, such as `10.1.0.0/16`. All other private
-    /// addresses, and those of this machine, get 403. Default: none.
+    /// Networks with private addresses that tunnels may reach, such as `10.1.0.0/16`. Requests for other
+    /// private addresses, or for addresses of this machine, get 403. Default: none.
     #[serde(default)]
     pub(in crate::config) private: Vec<Spanned<String>>,
-    /// `true` allows tunnels to listeners of this server, if `private` includes their addresses. Risk: this
-    /// includes the `admin` listener. Default: false.
+    /// `true` allows tunnels to listeners of this server, if `private` includes their addresses. Risk:
+    /// clients can then reach the `admin` listener, too. Default: false.
     #[serde(default)]
     pub(in crate::config) own_listeners: bool,
-    /// Maximum time to resolve the name and to connect. Default: 5s.
+    /// Maximum time to resolve the host name and to connect. Default: 5s.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
-    /// Maximum time without a byte in either direction. Then the tunnel is closed. Default: 10m.
+    /// Maximum time without a byte in either direction. After this time, Thruway closes the tunnel.
+    /// Default: 10m.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 
@@ -41,7 +42,11 @@ pub(in crate::config) fn resolve_connect(
     let hosts = hosts.get_ref().iter().map(|host| resolve_tunnel_host(resolver, host)).collect();
     let default = ConnectConfig::to(hosts);
     if let Some(ports) = &ports {
-        resolver.refuse_empty(ports, "`ports` needs at least one port", "leave it out for 443");
+        resolver.refuse_empty(
+            ports,
+            "`ports` needs at least one port",
+            "remove the key to allow only port 443",
+        );
     }
     let ports = ports.map(|ports| {
         ports.into_inner().into_iter().map(|port| resolver.or(Some(port), 443, 1..=u16::MAX)).collect()
@@ -61,7 +66,7 @@ fn resolve_tunnel_host(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Ho
         return HostMatch::Any;
     }
     HostMatch::parse(raw.get_ref()).unwrap_or_else(|error| {
-        let hint = "write `example.com`, `*.example.com` for all hosts below it, or `*` for any; write ports in `ports`";
+        let hint = "write `example.com`, `*.example.com` for all subdomains, or `*` for any host; write ports in `ports`";
         resolver.refuse_with(raw, error, hint);
         HostMatch::Any
     })

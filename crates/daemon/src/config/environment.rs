@@ -1,4 +1,5 @@
-//! Values from environment variables: `${NAME}` in strings, also in place of numbers and booleans.
+//! Replaces `${NAME}` in strings of a config by the value of the environment variable. Such a string may
+//! also be the value of a key for a number or boolean.
 
 use std::borrow::Cow;
 use std::env::VarError;
@@ -11,34 +12,35 @@ use super::Failure;
 use super::failure::Source;
 use super::values::Filled;
 
-/// Why a text cannot be filled in.
+/// The error if variables in a string cannot be replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum SubstitutionError {
     /// `$` is followed by neither `{` nor `$`.
     Dollar,
-    /// `${` has no `}`.
+    /// `${` is not closed by `}`.
     Open,
-    /// The text between the braces is not a name.
+    /// The text between the braces is not a valid name of a variable.
     Name(String),
-    /// The variable is there, but is no text.
+    /// The value of the variable is not valid UTF-8.
     NotText(String),
     /// The variable is not set.
     Undefined(String),
 }
 
-/// Fills in all texts of `table`.
+/// Replaces the variables in all strings of `table`.
 ///
 /// # Errors
+///
 /// Returns an error for each value that cannot be replaced.
 pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled, Failure> {
     let (mut filled, mut failures) = (Filled::default(), Failures::new());
     table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut filled, &mut failures));
-    // Tables are sorted by their keys, files are not.
+    // Restores the order of the file, because `table` is sorted by keys.
     failures.sort_by_key(|(start, _)| *start);
     Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(filled), Err)
 }
 
-/// Failures with their positions.
+/// Errors, each with its position in the file.
 type Failures = Vec<(usize, Failure)>;
 
 fn fill_in_value(
@@ -56,7 +58,8 @@ fn fill_in_value(
             }
             Err(error) => {
                 let failure = match &error {
-                    // The name of a variable is not secret, also where its value would be.
+                    // Shows the name of the variable, which is not secret, even if the value of this key is
+                    // a secret.
                     SubstitutionError::NotText(_) | SubstitutionError::Undefined(_) => {
                         source.failure_without_values(&span, &error)
                     }
@@ -75,8 +78,8 @@ fn fill_in_value(
     }
 }
 
-/// `text` with the value of each `${NAME}`, or the default of a `${NAME:-default}` that is not there or
-/// empty.
+/// Returns `text` with the values of its variables. `${NAME:-default}` becomes `default` if the variable is
+/// not set or empty.
 fn filled_in(
     text: &str,
     variable: impl Fn(&str) -> Result<String, VarError>,
@@ -98,7 +101,7 @@ fn filled_in(
     Ok(filled)
 }
 
-/// Returns the value for `NAME` or `NAME:-default`.
+/// Returns the value of the variable in `place`, which is `NAME` or `NAME:-default`.
 fn value_of(
     place: &str,
     variable: impl Fn(&str) -> Result<String, VarError>,
@@ -125,12 +128,14 @@ fn is_name(name: &str) -> bool {
 impl SubstitutionError {
     fn hint(&self) -> String {
         match self {
-            Self::Dollar | Self::Open => "a dollar sign is written `$$`, a variable `${NAME}`".to_owned(),
-            Self::Name(_) => {
-                "a name consists of letters, digits and `_`, as in `${NAME:-default}`".to_owned()
+            Self::Dollar | Self::Open => {
+                "write a dollar sign as `$$`, and a variable as `${NAME}`".to_owned()
             }
-            Self::NotText(_) => "its value must be UTF-8".to_owned(),
-            Self::Undefined(name) => format!("set it, or write a default: `${{{name}:-default}}`"),
+            Self::Name(_) => {
+                "a variable name consists of letters, digits and `_`, as in `${NAME:-default}`".to_owned()
+            }
+            Self::NotText(_) => "set the variable to a value in UTF-8".to_owned(),
+            Self::Undefined(name) => format!("set the variable, or write a default: `${{{name}:-default}}`"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Errors and warnings about a config, with their places in the file.
+//! Errors and warnings about a config, with their positions in the file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use thruway_message::mask_userinfo;
 use super::Span;
 use super::values::Filled;
 
-/// Errors and warnings about a config, or about another input of a command. Printing it masks credentials in
-/// URLs.
+/// Errors and warnings about a config, or about another input of a command. The printed text masks
+/// credentials in URLs.
 #[derive(Debug)]
 pub struct Failure(Vec<Finding>);
 
-/// One error or warning: the message, its place in the file, and the next step.
+/// One error or warning: its message, its position in the file, and hints about the next step.
 #[derive(Clone, Debug)]
 pub struct Finding {
     severity: Severity,
     message: String,
     file: Option<PathBuf>,
     line: Option<usize>,
-    /// The message with an excerpt of the file, as it is printed.
+    /// The printed text: the message with an excerpt of the file.
     report: String,
     hints: Vec<String>,
 }
@@ -36,19 +36,20 @@ pub enum Severity {
     Warning,
 }
 
-/// The text of a config.
+/// The text of a config file, for messages with excerpts.
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) text: String,
     hide: fn(&str) -> String,
-    /// The text with stars in place of secrets; made when the first excerpt is shown.
+    /// The text with stars in place of secrets. Computed for the first excerpt.
     shown: OnceLock<String>,
-    /// The values from the environment. Messages name the variables instead.
+    /// The values from environment variables. Messages show the names of the variables instead of these
+    /// values.
     filled: OnceLock<Filled>,
 }
 
 impl Failure {
-    /// Returns an error without a place in a file.
+    /// Returns an error without a position in a file.
     pub fn new(message: impl fmt::Display) -> Self {
         Self(vec![Finding::new(Severity::Error, message)])
     }
@@ -58,12 +59,12 @@ impl Failure {
         Self(vec![Finding { file: Some(file.to_owned()), ..Finding::new(Severity::Error, message) }])
     }
 
-    /// Returns a warning without a place in a file.
+    /// Returns a warning without a position in a file.
     pub(crate) fn warning(message: impl fmt::Display) -> Self {
         Self(vec![Finding::new(Severity::Warning, message)])
     }
 
-    /// Joins several failures; `None` if there is none.
+    /// Joins several failures. Returns `None` if `failures` is empty.
     pub(crate) fn all(failures: Vec<Self>) -> Option<Self> {
         (!failures.is_empty()).then(|| Self::joined(failures))
     }
@@ -73,7 +74,7 @@ impl Failure {
         Self(failures.into_iter().flat_map(|failure| failure.0).collect())
     }
 
-    /// Adds the next step to the last finding.
+    /// Adds a hint about the next step to the last finding.
     pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
         if let Some(last) = self.0.last_mut() {
             last.hints.push(hint.to_string());
@@ -81,7 +82,7 @@ impl Failure {
         self
     }
 
-    /// All findings, in the order in which they are printed.
+    /// Returns all findings, in the order in which they are printed.
     pub fn findings(&self) -> &[Finding] {
         &self.0
     }
@@ -94,27 +95,27 @@ impl Finding {
         Self { severity, message, file: None, line: None, report, hints: Vec::new() }
     }
 
-    /// The severity.
+    /// Returns the severity of the finding.
     pub const fn severity(&self) -> Severity {
         self.severity
     }
 
-    /// The message, without credentials.
+    /// Returns the message, with masked credentials.
     pub fn message(&self) -> String {
         mask_userinfo(&self.message).into_owned()
     }
 
-    /// The file, if the finding is about a file.
+    /// Returns the file, if the finding is about a file.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// The line in the file, from 1.
+    /// Returns the line number in the file, if any. The first line has the number 1.
     pub const fn line(&self) -> Option<usize> {
         self.line
     }
 
-    /// The next steps that would remove the cause; empty if none is known.
+    /// Returns hints about the removal of the cause. Empty if the finding has no hints.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
@@ -139,39 +140,41 @@ impl fmt::Display for Finding {
 impl std::error::Error for Failure {}
 
 impl Source {
-    /// Returns the source. `hide` returns the text with stars in place of secrets.
+    /// Returns a source with this text. `hide` replaces the secrets in the text by stars.
     pub(super) fn new(path: PathBuf, text: String, hide: fn(&str) -> String) -> Self {
         Self { path, text, hide, shown: OnceLock::new(), filled: OnceLock::new() }
     }
 
-    /// Keeps the values from the environment, and returns them. Messages do not show them from then on.
+    /// Stores the values from environment variables, and returns them. Later messages do not show these
+    /// values.
     pub(super) fn keep_filled(&self, filled: Filled) -> &Filled {
         self.filled.get_or_init(|| filled)
     }
 
-    /// Returns `true` if the text at `span` has a variable of the environment.
+    /// Returns `true` if the text at `span` contains an environment variable.
     pub(super) fn has_variable(&self, span: &Span) -> bool {
         self.filled.get().is_some_and(|filled| filled.is_at(span))
     }
 
-    /// A failure with file, line and excerpt.
+    /// Returns an error with file, line and excerpt.
     pub(super) fn failure(&self, span: Span, message: impl fmt::Display) -> Failure {
         let message = self.without_private_values(message.to_string(), &[&span]);
         self.report(Severity::Error, &message, &span, [])
     }
 
-    /// A failure whose message contains no value of the config.
+    /// Returns an error with `message` unchanged. The caller must ensure that `message` contains no value
+    /// of the config.
     pub(super) fn failure_without_values(&self, span: &Span, message: impl fmt::Display) -> Failure {
         self.report(Severity::Error, &message.to_string(), span, [])
     }
 
-    /// A warning with file, line and excerpt.
+    /// Returns a warning with file, line and excerpt.
     pub(super) fn warning(&self, span: Span, message: impl fmt::Display) -> Failure {
         let message = self.without_private_values(message.to_string(), &[&span]);
         self.report(Severity::Warning, &message, &span, [])
     }
 
-    /// Returns a failure at `span` that refers to `other`, with a `label`.
+    /// Returns an error at `span`. The excerpt also marks `other`, and shows `label` there.
     pub(super) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         let private = |text: &str| self.without_private_values(text.to_owned(), &[span, other]);
         let (message, label) = (private(message), private(label));
@@ -179,8 +182,9 @@ impl Source {
         self.report(Severity::Error, &message, span, [other])
     }
 
-    /// Returns `message` with the text of the file, in which variables have their names and secrets are
-    /// masked, in place of private values: values from the environment, and hidden ones at `spans`.
+    /// Replaces private values in `message`: values from environment variables, and secrets at `spans`. The
+    /// replacement is the text of the file, which has the names of variables, and stars in place of
+    /// secrets.
     fn without_private_values(&self, message: String, spans: &[&Span]) -> String {
         let is_meant = |at: &Span| spans.contains(&at);
         let filled = self.filled.get().into_iter().flat_map(Filled::texts);
@@ -195,17 +199,17 @@ impl Source {
         hidden.fold(message, |message, (value, stars)| without_value(message, value, stars, true))
     }
 
-    /// `FILE:LINE` of `span`.
+    /// Returns the position of `span` as `FILE:LINE`.
     pub(super) fn place(&self, span: &Span) -> String {
         format!("{}:{}", self.path.display(), self.line(span))
     }
 
-    /// The line of `span`, from 1.
+    /// Returns the line number of `span`. The first line has the number 1.
     fn line(&self, span: &Span) -> usize {
         self.text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
     }
 
-    /// Returns `true` if the value at `span` is hidden.
+    /// Returns `true` if the value at `span` is or may be a secret, which messages hide.
     pub(super) fn hides(&self, span: &Span) -> bool {
         self.shown().get(span.clone()) != self.text.get(span.clone())
     }
@@ -214,7 +218,7 @@ impl Source {
         self.shown.get_or_init(|| (self.hide)(&self.text))
     }
 
-    /// A span over several lines shows the first of them.
+    /// Returns the first line of `span`, because an excerpt shows only one line.
     fn first_line(&self, span: &Span) -> Span {
         let length = self.text.get(span.clone()).map_or(0, |text| text.lines().next().unwrap_or("").len());
         span.start..span.start + length
@@ -248,9 +252,9 @@ impl Source {
 
 /// Returns `message` with `stand_in` in place of `value`, which the reader must not see.
 ///
-/// A short value may be a part of any word, so only a complete quotation in backquotes is replaced. With
-/// `is_meant`, the message is about this value. If such a message quotes only parts of it in backquotes,
-/// these are replaced too.
+/// A short value may be a part of any word, so it is replaced only if the message quotes it in backquotes.
+/// `is_meant` is `true` if the message is about this value. If such a message quotes only parts of the
+/// value in backquotes, these parts are replaced too.
 pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_meant: bool) -> String {
     let value = value.trim();
     if value.is_empty() || value == stand_in {
@@ -272,7 +276,8 @@ pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_mea
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// Fewer characters may be a part of a word by chance, and are no secret.
+/// Minimum length of a value that is replaced without backquotes. A shorter value may be a part of a word
+/// by chance, and is too short for a secret.
 const VALUE_CHARS_MIN: usize = 4;
 
 /// Returns the first line of a TOML string without its quotes.

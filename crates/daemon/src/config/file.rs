@@ -6,7 +6,7 @@ use super::failure::Source;
 use super::own_listeners::refuse_loops;
 use super::{Config, Failure, parse, secrets, whole_file};
 
-/// The place from which a daemon reads its config, and the settings that replace parts of it.
+/// The config file of a daemon, and settings that replace parts of the file.
 #[derive(Clone, Default, Debug)]
 pub struct ConfigSource {
     file: Option<PathBuf>,
@@ -25,18 +25,18 @@ impl ConfigSource {
         Self::default()
     }
 
-    /// Replaces the addresses of the listeners: `IP:PORT` or `unix:PATH`. The settings of a single listener
-    /// hold at each address.
+    /// Replaces the addresses of the listeners: `IP:PORT` or `unix:PATH`. If the config has a single
+    /// listener, its settings apply to each address.
     pub fn listen_at(self, addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { listen: addresses.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Sets the number of worker threads. Default: that of the config.
+    /// Sets the number of worker threads. Default: the number in the config.
     pub fn workers(self, workers: usize) -> Self {
         Self { workers: Some(workers), ..self }
     }
 
-    /// `true` if there is a file, so that a reload can read it.
+    /// Returns `true` if the source has a config file, which a reload can read again.
     pub(crate) const fn has_file(&self) -> bool {
         self.file.is_some()
     }
@@ -44,7 +44,9 @@ impl ConfigSource {
     /// Reads the config.
     ///
     /// # Errors
-    /// The file is missing, unreadable or invalid, or an address cannot replace those of the config.
+    ///
+    /// Returns an error if the file is missing, unreadable or invalid, or if the addresses of
+    /// [`listen_at`](Self::listen_at) cannot replace those of the config.
     pub(crate) fn load(&self) -> Result<Config, Failure> {
         let mut config = self.file.as_deref().map_or_else(|| Ok(Config::demo()), Config::read)?;
         if !self.listen.is_empty() {
@@ -57,10 +59,11 @@ impl ConfigSource {
 }
 
 impl Config {
-    /// Reads the config file at `path` and checks it as a whole.
+    /// Reads and checks the config file at `path`.
     ///
     /// # Errors
-    /// The file is missing, unreadable or invalid.
+    ///
+    /// Returns an error if the file is missing, unreadable or invalid.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
         let path = path.as_ref();
         let config = Self::read(path)?;

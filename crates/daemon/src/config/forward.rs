@@ -1,10 +1,10 @@
-//! Routes that forward.
+//! The action of routes that forward requests to upstreams.
 
 use std::fmt;
 
 use thruway_gateway::{ForwardTimeouts, HashBy, MirrorConfig, Rewrite};
 
-/// Forwarding of a route: its upstreams and changes.
+/// The settings of a route that forwards requests: upstreams, changes, mirror and timeouts.
 pub(crate) struct ForwardAction {
     pub(crate) to: ForwardTo,
     pub(crate) rewrite: Rewrite,
@@ -13,24 +13,24 @@ pub(crate) struct ForwardAction {
 }
 
 pub(crate) enum ForwardTo {
-    /// The upstream of this name.
+    /// The upstream with this name.
     Upstream(String),
-    /// Several upstreams by name and weight.
+    /// Several upstreams, by name and weight.
     Split { sides: Vec<(String, u32)>, by: Option<SplitBy> },
 }
 
-/// Key that keeps a client on its side of a split.
+/// Key that selects the upstream. Requests with the same value of the key go to the same upstream.
 pub(crate) struct SplitBy {
     pub(crate) key: HashBy,
-    /// The text of the config.
+    /// Text of the key in the config.
     pub(crate) text: String,
 }
 
-/// Copies go to the upstream of this name.
+/// A mirror, which sends copies of requests to the upstream with this name.
 pub(crate) struct MirrorAction {
     pub(crate) upstream: String,
     pub(crate) config: MirrorConfig,
-    /// Names of the headers that copies do not have.
+    /// Names of the headers that Thruway removes from copies.
     pub(crate) removed: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Listeners: addresses, and what a connection to them carries.
+//! The section `listeners`: addresses, protocols and TLS.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,32 +26,34 @@ use crate::config::{
     Failure, Http2, HttpsRedirect, LISTED_HINT, ListenerConfig, TcpListenerConfig, Upstreams, is_listed,
 };
 
-/// An address on which the server listens, and the protocols there.
+/// An address on which the server listens, and the protocols of its connections.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListener {
     /// Address of the listener: `IP:PORT`, with IPv6 in brackets, or `unix:PATH`. With port 0, the system
     /// chooses a port.
     pub(in crate::config) address: Spanned<String>,
-    /// `true` expects a PROXY protocol header (version 1 or 2) at the start of each connection, which names
-    /// the client. A table accepts the header only from some networks. Connections without the header are
-    /// closed. Risk of `true`: any client that can connect chooses the client address. Default: false.
+    /// `true` expects a PROXY protocol header (version 1 or 2) with the client address at the start of each
+    /// connection. A table accepts the header only from the networks in `from`. Thruway closes connections
+    /// without the header. Risk of `true`: any machine that can connect can claim to be any client.
+    /// Default: false.
     #[serde(default)]
     pub(in crate::config) proxy_protocol: RawProxyProtocol,
-    /// `true` accepts HTTP/2 besides HTTP/1.1, and `"only"` accepts no HTTP/1.1. With `tls`, clients
-    /// negotiate the protocol. Without `tls`, clients must use HTTP/2 without negotiation, and the first
-    /// bytes of a connection tell it from HTTP/1.1. Default: true with `tls`, otherwise false.
+    /// `true` accepts HTTP/2 and HTTP/1.1, `"only"` accepts only HTTP/2. With `tls`, clients negotiate the
+    /// version. Without `tls`, clients must know that the server supports HTTP/2, and Thruway recognizes
+    /// HTTP/2 by the first bytes of a connection. Default: true with `tls`, otherwise false.
     pub(in crate::config) http2: Option<Spanned<RawHttp2>>,
-    /// Forwards TCP connections without reading requests: the name of an upstream, or a table. Default: none,
-    /// the listener serves HTTP.
+    /// Upstream to which the listener forwards TCP connections, without reading requests: a name, or a
+    /// table. Default: none, the listener serves HTTP.
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
     /// TLS for the clients of this listener. Default: no TLS.
     pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
-    /// Redirects all requests of this listener to the same URL with https at this port, with status 308. ACME
-    /// challenges are answered, not redirected. Another listener must serve the routes. Default: no redirect.
+    /// HTTPS port to which Thruway redirects all requests of this listener with status 308. Host, path and
+    /// query stay the same. Thruway does not redirect ACME challenges. Another listener must serve the
+    /// routes. Default: no redirect.
     pub(in crate::config) redirect_to_https: Option<Spanned<u16>>,
-    /// Compression on routes that do not set it: `true`, `false`, or a table. Default: `compression` of the
-    /// server.
+    /// Compression on routes that do not set `compression`: `true`, `false`, or a table. Default:
+    /// `compression` of the server.
     pub(in crate::config) compression: Option<Spanned<RawCompression>>,
 }
 
@@ -69,16 +71,17 @@ pub(in crate::config) enum RawHttp2 {
 pub(in crate::config) struct RawTcp {
     /// Name of the upstream.
     pub(in crate::config) upstream: String,
-    /// Other upstreams, by the server name in the client's TLS handshake: `"a.example" = "UPSTREAM"`, or
-    /// `"*.a.example"` for all names below it. Thruway decrypts nothing. Connections without TLS are closed.
-    /// Default: none, the handshake is not read.
+    /// Other upstreams, selected by the server name in the client's TLS handshake (SNI): `"a.example" =
+    /// "UPSTREAM"`, or `"*.a.example"` for all subdomains. Thruway decrypts nothing, and closes connections
+    /// without TLS. Default: none, the handshake is not read.
     #[serde(default)]
     pub(in crate::config) server_names: BTreeMap<String, Spanned<String>>,
-    /// Maximum time without a byte in either direction. Then the connection is closed. Default: 10m.
+    /// Maximum time without a byte in either direction. After this time, Thruway closes the connection.
+    /// Default: 10m.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 
-/// `true` if connections begin with a PROXY protocol header, or the networks that may send it.
+/// The value of `proxy_protocol`: a boolean, or the networks that may send the header.
 #[derive(Default)]
 pub(in crate::config) enum RawProxyProtocol {
     #[default]
@@ -90,8 +93,9 @@ pub(in crate::config) enum RawProxyProtocol {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawProxies {
-    /// Networks, such as `10.0.0.0/8`. Connections from other addresses are closed. Risk of the default: any
-    /// client that can connect chooses the client address. Default: all.
+    /// Networks that may send the header, such as `10.0.0.0/8`. Thruway closes connections from other
+    /// addresses. Risk of the default: any machine that can connect can claim to be any client. Default:
+    /// all.
     pub(in crate::config) from: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
@@ -215,7 +219,8 @@ pub(in crate::config) fn resolve_listeners(
         }
         let http2 = match http2 {
             Some(http2) => http2.into_inner().into(),
-            // TLS clients name their protocols, so offering both costs nothing.
+            // With TLS, clients list the protocols that they support, so the server can offer both
+            // versions.
             None if tls.is_some() && !is_without_http2 => Http2::Too,
             None => Http2::No,
         };
@@ -229,7 +234,7 @@ pub(in crate::config) fn resolve_listeners(
             resolver.refuse_with(port, "a listener with `tls` or `tcp` cannot redirect to https", hint);
         }
         if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
-            let message = "a listener with `tcp` has no responses";
+            let message = "a listener with `tcp` sends no HTTP responses";
             resolver.refuse_with(compression, message, "remove `compression`");
         }
         let compression = match compression {
@@ -268,7 +273,7 @@ pub(in crate::config) fn resolve_listeners(
     listeners
 }
 
-/// Refuses redirects to `https` that leave no listener for the routes, or nothing at all that is served.
+/// Refuses redirects to `https` if no listener serves the routes, or if every listener only redirects.
 pub(in crate::config) fn check_redirects(
     resolver: &mut Resolver<'_>,
     listeners: &[ListenerConfig],
@@ -315,7 +320,7 @@ fn resolve_tcp(
     TcpListenerConfig { upstream, names, tcp: TcpConfig { idle, ..TcpConfig::default() } }
 }
 
-/// A name of a server and its upstream.
+/// Checks a server name and its upstream, and returns their names.
 fn resolve_tcp_name(
     resolver: &mut Resolver<'_>,
     name: String,
@@ -325,7 +330,7 @@ fn resolve_tcp_name(
     let host = name.strip_prefix("*.").unwrap_or(&name);
     if TlsServerName::new(host).is_err() || host.parse::<IpAddr>().is_ok() {
         let message = format!("`{}` is not the name of a server", name.escape_debug());
-        resolver.refuse_with(&raw, message, "write `a.example`, or `*.a.example` for all below it");
+        resolver.refuse_with(&raw, message, "write `a.example`, or `*.a.example` for all subdomains");
     }
     match upstreams.get(raw.get_ref()) {
         Some(config) => check_tcp(resolver, config, &raw.span()),
@@ -334,7 +339,8 @@ fn resolve_tcp_name(
     (name, raw.into_inner())
 }
 
-/// Refuses settings of upstreams that TCP streams cannot use, because they need HTTP.
+/// Refuses settings of an upstream that TCP connections cannot use: hash keys of requests, TLS and sticky
+/// cookies.
 fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span) {
     let name = &upstream.name;
     let by_address = [None, Some(&HashBy::ClientAddress)];
@@ -360,7 +366,11 @@ fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span
 fn resolve_proxy_protocol(resolver: &mut Resolver<'_>, raw: RawProxyProtocol) -> Option<ProxyProtocol> {
     let RawProxyProtocol::Yes(RawProxies { from }) = raw else { return None };
     let Some(from) = from else { return Some(ProxyProtocol::default()) };
-    resolver.refuse_empty(&from, "`from` needs at least one network", "leave it out to accept all addresses");
+    resolver.refuse_empty(
+        &from,
+        "`from` needs at least one network",
+        "remove `from` to accept all addresses",
+    );
     Some(ProxyProtocol { from: resolve_networks(resolver, from.get_ref()) })
 }
 

@@ -1,7 +1,7 @@
-//! The config of `thruway serve`: read from a file, then resolved to complete settings. Each section of the
-//! file has one module: its table, its defaults and its checks.
+//! The config of `thruway serve`. Parses a config file, and resolves it to complete settings. Each section
+//! of the file has a module with its keys, defaults and checks.
 
-// from the text of a file to a config
+// parsing, checks and errors of a config file
 mod parse;
 mod values;
 mod resolver;
@@ -27,7 +27,7 @@ mod shares;
 mod tls;
 mod upstreams;
 
-// a config, also one that was made in code
+// the resolved config, from a file or built in code
 mod settings;
 mod code;
 mod file;

@@ -13,14 +13,14 @@ use crate::config::resolver::Resolver;
 use crate::config::values::Spanned;
 use crate::config::{AccessLogConfig, AdminConfig, ListenerConfig, is_listed};
 
-/// The admin listener: health, status, metrics, reload and admin state of servers.
+/// The admin listener, for health, status, metrics, reloads and the admin state of servers.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawAdmin {
     /// Address of the admin listener: `IP:PORT` of this machine, or `unix:PATH`. It must differ from the
     /// addresses in `listeners`.
     pub(in crate::config) address: Spanned<String>,
-    /// `true` allows an address that other machines reach. Risk: the listener has no authentication, so
+    /// `true` allows an address that other machines can reach. Risk: the listener has no authentication, so
     /// anyone with access to it controls the server. Default: false.
     #[serde(default)]
     pub(in crate::config) allow_remote: bool,
@@ -33,8 +33,8 @@ pub(in crate::config) struct RawAccessLog {
     /// Format of the lines: `common`, `combined` or `json`. Default: `combined`.
     #[serde(default)]
     pub(in crate::config) format: RawFormat,
-    /// A file, or `-` for the standard output. A relative path starts at the directory of the config.
-    /// Default: `-`.
+    /// Path of the log file, or `-` for the standard output. A relative path starts at the directory of the
+    /// config. Default: `-`.
     pub(in crate::config) path: Option<Spanned<PathBuf>>,
 }
 
@@ -93,7 +93,7 @@ pub(in crate::config) fn resolve_access_log(
         }
         _ => (AccessLogTarget::Stdout, 0..0),
     };
-    // The keys of all policies, because a client may send its key to any route.
+    // Masks the API key parameters of all policies, because a client may send its key to any route.
     let keys = policies.values().flatten().filter_map(PolicyConfig::key_parameter);
     let masked_parameters = keys.map(str::to_owned).collect();
     AccessLogConfig { lines: AccessLogLines { format, masked_parameters }, target, span }
@@ -101,5 +101,5 @@ pub(in crate::config) fn resolve_access_log(
 
 const OWN_ADDRESS_HINT: &str = "choose another address for the admin listener";
 
-const REMOTE_HINT: &str = "anyone with access to it can reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
+const REMOTE_HINT: &str = "anyone with access to the admin listener can reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
                            if only trusted machines can connect, `allow_remote = true`";

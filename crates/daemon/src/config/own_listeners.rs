@@ -1,4 +1,4 @@
-//! Upstreams that lead back to a listener of the same config, so that a request could come back without end.
+//! Finds upstreams that lead back to a listener of the same config, so that requests could loop forever.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,8 +10,8 @@ use super::forward::{ForwardAction, ForwardTo};
 use super::usage::{forwards_to, goes_to, uses};
 use super::{Action, Config, Failure, ListenerConfig, Route};
 
-/// Refuses upstreams from which every request or stream would come back to the route or the listener that
-/// sent it there. The config alone decides this, on every machine: nothing is looked up.
+/// Refuses upstreams that would send every request or TCP stream back to the same route or listener. The
+/// result depends only on the config, because no names are looked up.
 pub(crate) fn refuse_loops(config: &Config) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for (name, upstream) in &config.upstreams {
@@ -28,7 +28,8 @@ pub(crate) fn refuse_loops(config: &Config) -> Result<(), Failure> {
     Failure::all(failures).map_or(Ok(()), Err)
 }
 
-/// Returns warnings of servers that are listeners of this config. `lookups` are the addresses of names.
+/// Returns a warning for each upstream server that is a listener of this config. `lookups` has the
+/// addresses of server names.
 pub(crate) fn possible_loops(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<Failure> {
     let mut warnings = Vec::new();
     for (name, upstream) in config.upstreams.iter().filter(|(name, _)| uses(config, name)) {
@@ -53,14 +54,14 @@ pub(crate) fn possible_loops(config: &Config, lookups: &[(String, ServerLookup)]
     warnings
 }
 
-/// Returns `true` if `listener` sends all requests to the upstream of this name and the upstream has the
-/// listener as a server.
+/// Returns `true` if requests or TCP connections from the upstream to `listener` would go to the same
+/// upstream again.
 fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> bool {
     if listener.tcp.is_some() {
         return forwards_to(listener, upstream);
     }
     let speaks_alike = listener.tls.is_some() == config.upstreams[upstream].tls.is_some();
-    // A header that this gateway adds may lead to another route.
+    // If routes have conditions on headers, a header that this gateway adds may select another route.
     let has_headers = config.routes.iter().any(|route| !route.matching.conditions.headers.is_empty());
     listener.has_routes()
         && speaks_alike
@@ -71,8 +72,8 @@ fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> boo
             .any(|route| goes_to(route, upstream) && sends_unchanged(config, route, upstream))
 }
 
-/// Returns `true` if requests of `route` fit the same route when they come back from the upstream of this
-/// name.
+/// Returns `true` if requests that `route` forwards to the upstream with this name would match `route`
+/// again.
 fn sends_unchanged(config: &Config, route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
     let ForwardAction { to, rewrite, .. } = &**action;
@@ -100,7 +101,7 @@ fn leads_to(server: &ServerAddr, listener: &ListenAddr, is_own: impl FnOnce(IpAd
         (ServerAddr::Address(server), ListenAddr::Tcp(listener)) => {
             server.tcp().is_some_and(|server| leads_to_address(server, *listener, is_own))
         }
-        // RFC 6761 §6.3: this name is always this machine.
+        // `localhost` is always this machine (RFC 6761 §6.3).
         (ServerAddr::Name { host, port }, ListenAddr::Tcp(listener)) => {
             host.trim_end_matches('.').eq_ignore_ascii_case("localhost")
                 && *port == listener.port()

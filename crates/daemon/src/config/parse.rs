@@ -11,15 +11,15 @@ use crate::config::failure::Source;
 use crate::config::whole_file::Raw;
 use crate::config::{Failure, environment};
 
-/// Parses the text of a config and inserts values from the environment.
+/// Parses the text of a config, and replaces environment variables by their values.
 pub(in crate::config) fn parse(source: &Source) -> Result<Raw, Failure> {
     let mut table = DeTable::parse(&source.text).map_err(|error| refusal(source, &error))?;
     let filled = source.keep_filled(environment::fill_in(table.get_mut(), source)?);
     read(table, filled, source)
 }
 
-/// Parses a table. Inserted values are strings. If a key needs another type, the value is converted and the
-/// table is parsed again.
+/// Parses a table. Values from environment variables are strings. If a key needs a number or boolean, this
+/// function converts the value and parses the table again.
 fn read<'f>(mut table: Spanned<DeTable<'f>>, filled: &'f Filled, source: &Source) -> Result<Raw, Failure> {
     loop {
         let error = match Raw::deserialize(TomlDeserializer::from(table.clone())) {
@@ -64,8 +64,8 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the message without the value: a string in the wrong place may be a secret, and so may a hidden
-/// value. The excerpt shows the rest.
+/// Returns the message without the value, because a hidden value or a string in the wrong place may be a
+/// secret. The excerpt shows the line of the value.
 fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
     if is_hidden
         && let Some((found, expected)) = message.split_once(", expected ")
@@ -83,7 +83,7 @@ fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
     }
 }
 
-/// Returns `message` in the words of TOML: the names of Rust's types mean nothing to the author of a config.
+/// Replaces the names of Rust types in `message` by names of TOML types, which authors of configs know.
 fn without_types(message: &str) -> Cow<'_, str> {
     let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.into() };
     let found = found.replace("invalid type: map", "invalid type: table");
@@ -91,15 +91,15 @@ fn without_types(message: &str) -> Cow<'_, str> {
     format!("{found}, expected {}", in_words_of_toml(expected)).into()
 }
 
-/// Returns the name of a type of serde as an author of a config knows it.
+/// Returns a description of the type that serde expected, for authors of configs.
 fn in_words_of_toml(expected: &str) -> &str {
     let is_struct = ["struct ", "a map", "map"].iter().any(|start| expected.starts_with(start));
     match expected {
         "u8" => "a whole number from 0 to 255",
         "u16" => "a whole number from 0 to 65535",
         "u32" => "a whole number from 0 to 4294967295",
-        "u64" | "usize" => "a whole number from 0 on",
-        "a nonzero u64" => "a whole number from 1 on",
+        "u64" | "usize" => "a whole number of at least 0",
+        "a nonzero u64" => "a whole number of at least 1",
         "f64" => "a number",
         "a boolean" => "`true` or `false`",
         "path string" => "a path",
@@ -110,7 +110,7 @@ fn in_words_of_toml(expected: &str) -> &str {
     }
 }
 
-/// A key or a value that is not one of those expected.
+/// An unknown key or value, with the expected names.
 struct Unknown<'m> {
     what: &'static str,
     name: &'m str,
@@ -132,7 +132,7 @@ impl<'m> Unknown<'m> {
         format!("unknown {} `{}`", self.what, self.name)
     }
 
-    /// Returns the new name of a renamed key, a similar name, or all names.
+    /// Returns a hint with the new name of a renamed key, with a similar name, or with all possible names.
     fn hint(&self) -> String {
         let renamed = RENAMED_KEYS.iter().find(|(old, new)| *old == self.name && self.expected.contains(new));
         if let Some((old, new)) = renamed {
@@ -151,7 +151,7 @@ impl<'m> Unknown<'m> {
     }
 }
 
-/// Old and new names of keys. The program accepts the new names only.
+/// Old and new names of renamed keys. Thruway accepts only the new names.
 const RENAMED_KEYS: [(&str, &str); 19] = [
     ("answer", "respond"),
     ("content", "body"),
@@ -174,9 +174,10 @@ const RENAMED_KEYS: [(&str, &str); 19] = [
     ("user_field", "user_header"),
 ];
 
-/// Hint if a variable has a value of the wrong type.
+/// Hint for an environment variable with a value of the wrong type.
 const FILLED_HINT: &str =
     "the value comes from the environment: write a number without a unit, `true` or `false`";
 
-/// Allows one missing, additional or wrong letter in a short name.
+/// Minimum similarity of a suggested name. It allows one missing, additional or wrong letter in a short
+/// name.
 const LIKENESS_MIN: f64 = 0.8;

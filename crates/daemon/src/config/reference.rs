@@ -1,4 +1,4 @@
-//! The configuration reference: all keys of the config file as Markdown, from the JSON Schema.
+//! Generates the configuration reference: all keys of the config file as Markdown, from the JSON Schema.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use super::schema;
 /// Returns the text of `docs/guide/configuration.md`: one section per table of the config file, with the
 /// type, default, effect and security notes of each key.
 ///
-/// The descriptions are the doc comments of the config structs. Their last sentence may be `Default: …`;
-/// security notes begin with `Risk` and precede it.
+/// The descriptions are the doc comments of the config structs. The last sentence of a description may be
+/// `Default: …`. Security notes begin with `Risk` and come before this sentence.
 pub fn reference() -> String {
     let schema = schema();
     let mut reference = Reference { root: schema.as_value(), tables: Vec::new() };
@@ -24,7 +24,7 @@ struct Reference<'s> {
     tables: Vec<Table<'s>>,
 }
 
-/// A table of the config file, and all places where it may be.
+/// A table of the config file, and all paths at which it may occur.
 struct Table<'s> {
     schema: &'s Value,
     places: Vec<TablePath>,
@@ -68,7 +68,7 @@ impl<'s> Reference<'s> {
         }
     }
 
-    /// Returns the schema to which `schema` refers, if it refers to another.
+    /// Returns the schema to which the `$ref` of `schema` refers, if any.
     fn target(&self, schema: &Value) -> Option<&'s Value> {
         self.root.pointer(schema["$ref"].as_str()?.strip_prefix('#')?)
     }
@@ -96,7 +96,7 @@ impl<'s> Reference<'s> {
         text
     }
 
-    /// Returns the type of a key, with a link to the section of a table.
+    /// Returns the type of a key. The type of a table is a link to its section.
     fn kind(&self, schema: &Value) -> String {
         if let Some(target) = self.target(schema) {
             let table = self.tables.iter().find(|table| std::ptr::eq(table.schema, target));
@@ -116,7 +116,8 @@ impl<'s> Reference<'s> {
         if !schema["const"].is_null() {
             return format!("`{}`", schema["const"]);
         }
-        // Numbers and booleans may also be strings with a variable: the first type is the type of the key.
+        // A number or boolean may also be a string with an environment variable. The first type in the list
+        // is the type of the key.
         match schema["type"].as_str().or_else(|| schema["type"][0].as_str()) {
             Some("array") => format!("array of {}", self.kind(&schema["items"])),
             Some("object") => format!("table of {} by name", self.kind(&schema["additionalProperties"])),
@@ -130,13 +131,13 @@ impl TablePath {
         if self.is_array { format!("`[[{}]]`", self.path) } else { format!("`[{}]`", self.path) }
     }
 
-    /// Returns the fragment that GitHub gives the heading.
+    /// Returns the URL fragment that GitHub creates for the heading.
     fn anchor(&self) -> String {
         self.path.replace('.', "").to_lowercase()
     }
 }
 
-/// The parts of a description.
+/// The parts of a description: effect, security notes and default.
 struct Notes<'d> {
     effect: &'d str,
     security: &'d str,
@@ -189,7 +190,7 @@ const INTRODUCTION: &str = "\
 # Configuration reference
 
 All keys of the config file of `thruway serve`, generated from its JSON Schema. Each section is a table of the TOML
-file; `NAME` stands for a name of your choice. Durations are written `10s`, `1m 30s` or `500ms`.
+file; `NAME` is a name that you choose. Durations are written `10s`, `1m 30s` or `500ms`.
 [serve.toml](../../crates/daemon/examples/serve.toml) is an example config with every key.
 
 Do not edit this page. This command writes it:

@@ -1,4 +1,4 @@
-//! Checks of a config that was made in code: each name that it uses exists. Files are checked when they are
+//! Checks the names and addresses in a config that was built in code. A config file is checked when it is
 //! read.
 
 use std::collections::BTreeSet;
@@ -12,9 +12,10 @@ use super::{Action, Config, Failure, ListenerConfig, is_listed};
 /// Checks a config that does not come from a file.
 ///
 /// # Errors
-/// Returns all mistakes: no listener or no route, a repeated address, an unknown name, an upstream
-/// without servers, an admin address that other machines can reach, or an upstream that leads back to its
-/// listener.
+///
+/// Returns all errors of the config: no listener or no route, a repeated address, an unknown name, an
+/// upstream without servers, an admin address that other machines can reach, or an upstream that leads back
+/// to its listener.
 pub(crate) fn check_references(config: &Config) -> Result<(), Failure> {
     let mut failures = Vec::new();
     if config.listeners.is_empty() {
@@ -52,7 +53,7 @@ fn repeated_addresses(config: &Config) -> Vec<Failure> {
     failures
 }
 
-/// Refuses an admin listener that other machines can reach: it has no authentication.
+/// Refuses an admin listener that other machines can reach, because it has no authentication.
 fn remote_admin_address(config: &Config) -> Option<Failure> {
     let admin = config.admin.as_ref().filter(|admin| !admin.allow_remote)?;
     let ListenAddr::Tcp(address) = &admin.address else { return None };

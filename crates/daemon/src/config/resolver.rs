@@ -1,4 +1,4 @@
-//! The findings about one file, and the checks that all sections use.
+//! Collects the errors of a config file, and provides checks for all sections.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -12,7 +12,8 @@ use super::failure::Source;
 use super::values::{Period, Spanned};
 use super::{Failure, Span};
 
-/// Resolves the sections of one file. It collects errors, and continues with placeholders for invalid values.
+/// Resolves the sections of a config file. Collects all errors: placeholders replace invalid values, so
+/// that the checks continue.
 pub(super) struct Resolver<'s> {
     pub(super) source: &'s Source,
     pub(super) failures: Vec<Failure>,
@@ -39,11 +40,11 @@ impl Resolver<'_> {
     /// Refuses empty names: logs, metrics and the admin listener need a name.
     pub(super) fn check_name(&mut self, name: &str, span: &Span, what: &str) {
         if name.trim().is_empty() {
-            self.refuse_at(span, format!("{what} has a name"));
+            self.refuse_at(span, format!("{what} needs a name"));
         }
     }
 
-    /// Refuses an empty list, which differs from an absent one.
+    /// Refuses an empty list. An absent list is valid, because the key has a default.
     pub(super) fn refuse_empty<T>(&mut self, list: &Spanned<Vec<T>>, message: &str, hint: &str) {
         if list.get_ref().is_empty() {
             self.refuse_with(list, message, hint);
@@ -62,20 +63,21 @@ impl Resolver<'_> {
         self.failures.push(self.source.failure(span.clone(), message));
     }
 
-    /// Returns the path relative to the directory of the config, independent of the current directory.
+    /// Resolves `path` relative to the directory of the config file, not to the current directory.
     pub(super) fn relative_to_config(&self, path: &Path) -> PathBuf {
         self.source.path.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
     }
 }
 
-/// 1 MiB: see `Limits::header_section_bytes` for why not more.
+/// Upper bound of size limits for headers: 1 MiB. `Limits::header_section_bytes` explains the cost of
+/// larger limits.
 pub(super) const HEAD_BYTES_MAX: u32 = 1 << 20;
 pub(super) const PERIOD_MAX: Period = Period(Duration::from_hours(24));
 pub(super) const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
 pub(super) const SOME_PERIOD: RangeInclusive<Period> = Period(Duration::from_millis(1))..=PERIOD_MAX;
 
-/// Returns `true` if a path may contain `byte` (RFC 3986 §3.3), and it is not a brace, which would begin a
-/// parameter.
+/// Returns `true` if a path may contain `byte` (RFC 3986 §3.3). Braces are not allowed, because they
+/// enclose parameters.
 pub(super) const fn is_path_byte(byte: char) -> bool {
     matches!(byte, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~' | '%' | '/' | ':' | '@')
         || matches!(byte, '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=')
@@ -102,7 +104,7 @@ pub(super) fn resolve_all_relative_to_config(
     paths.get_ref().iter().map(|path| resolver.relative_to_config(path)).collect()
 }
 
-/// Refuses a setting that needs an upstream.
+/// Refuses a key of a route that requires `split` or `upstream`.
 pub(super) fn refuse_without_upstream<T>(resolver: &mut Resolver<'_>, raw: Option<&Spanned<T>>) {
     if let Some(raw) = raw {
         resolver.refuse(raw, "this key requires `split` or `upstream`");

@@ -1,4 +1,4 @@
-//! Changes of requests and responses on their way.
+//! The table `rewrite` of routes, and the keys `host` and `forwarded` of upstreams.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,37 @@ use thruway_server::Authority;
 use crate::config::resolver::Resolver;
 use crate::config::values::{FromText, Spanned, TextOrTable};
 
-/// Changes of forwarded requests and their responses.
+/// Changes to forwarded requests and their responses.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRewrite {
-    /// Path of the forwarded request: `{rest}` is the part after `path`, `{path}` the whole path, and
-    /// `{NAME}` a part of a `path_pattern`. Default: the path of the client.
+    /// Path of the forwarded request. `{path}` is the path of the client's request. `{rest}` is the part of
+    /// this path after the `path` of the route. `{NAME}` is a parameter of `path_pattern`. Default: the
+    /// path of the client's request.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// `true` changes a `Location` header of the server back to the path of the client, if only the prefix
-    /// was rewritten. Default: true.
+    /// `true` changes a path in the response header `Location` back to the path that clients use. This
+    /// applies if `path` replaces only a prefix. Default: true.
     pub(in crate::config) location: Option<bool>,
-    /// Headers of requests.
+    /// Changes to headers of requests.
     #[serde(default)]
     pub(in crate::config) request: RawFieldRewrite,
-    /// Headers of responses.
+    /// Changes to headers of responses.
     #[serde(default)]
     pub(in crate::config) response: RawFieldRewrite,
 }
 
-/// Headers to remove, set and add, in this order. Values can contain `{client}`, `{host}`, `{path}`,
-/// `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`,
-/// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and the parts of a `path_pattern`. Write
-/// braces as `{{` and `}}`. `{tls_client_names}` shows each name with its type, and percent-encodes commas
-/// within names: `DNS:ada.example,URI:spiffe://example/ada`.
+/// Changes to headers: Thruway removes, sets and adds headers, in this order. Values can contain
+/// `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`,
+/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and the
+/// parameters of `path_pattern`. Write braces as `{{` and `}}`. `{tls_client_names}` shows each name with
+/// its type, and percent-encodes commas within names: `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFieldRewrite {
-    /// Sets a header to this value and removes other values: `{ NAME = "value" }`. Default: none.
+    /// Headers to set, which replace all previous values: `{ NAME = "value" }`. Default: none.
     #[serde(default)]
     pub(in crate::config) set: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// Adds a header line: `{ NAME = "value" }`. Default: none.
+    /// Headers to add to previous values: `{ NAME = "value" }`. Default: none.
     #[serde(default)]
     pub(in crate::config) add: BTreeMap<Spanned<String>, Spanned<String>>,
     /// Names of headers to remove. Default: none.
@@ -60,7 +61,7 @@ pub(in crate::config) enum RawHost {
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::config) enum RawHostName {
-    /// The host of the client.
+    /// The host of the client's request.
     Preserve,
     /// The name of the server in the config.
     Server,
@@ -70,7 +71,7 @@ pub(in crate::config) enum RawHostName {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFixedHost {
-    /// Name or address, with or without a port.
+    /// Host name or address, with or without a port.
     pub(in crate::config) fixed: Spanned<String>,
 }
 
@@ -118,7 +119,7 @@ pub(in crate::config) fn resolve_host_rewrite(
     }
 }
 
-/// Returns the changes in a route for `paths`.
+/// Resolves the table `rewrite` of a route with the path condition `paths`.
 pub(in crate::config) fn resolve_rewrite(
     resolver: &mut Resolver<'_>,
     raw: RawRewrite,
@@ -187,8 +188,7 @@ pub(in crate::config) fn refuse_rewrite(
     }
 }
 
-const PATH_PLACES: &str =
-    "possible: `{path}`, with `path` also `{rest}`, and with `path_pattern` its parameter names";
+const PATH_PLACES: &str = "possible: `{path}`; on routes with `path` also `{rest}`, on routes with `path_pattern` its parameter names";
 const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, with `path` also `{rest}`, and with \
-                            `path_pattern` the names that stand there; a brace is `{{` or `}}`";
+                            `path_pattern` its parameter names; write a brace as `{{` or `}}`";
 const OWN_FIELD_HINT: &str = "use the keys of the upstream for these headers: `host`, `forwarded`, `via`";

@@ -1,4 +1,4 @@
-//! Routes: which requests they match, and what becomes of these.
+//! The section `routes`: conditions for requests, and actions.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,8 +32,8 @@ use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTION_KEYS])))]
 pub(in crate::config) struct RawRoute {
-    /// Host of the request, on any port: `example.com`, or `*.example.com` for all hosts below it. Default:
-    /// any.
+    /// Host of the request, with any port: `example.com`, or `*.example.com` for all subdomains. Default:
+    /// any host.
     pub(in crate::config) host: Option<Spanned<String>>,
     /// Matches this path and everything below it. A route has exactly one of `path`, `path_exact` and
     /// `path_pattern`.
@@ -44,11 +44,11 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) path_pattern: Option<Spanned<String>>,
     /// Methods of the request. `GET` includes `HEAD`. Default: all.
     pub(in crate::config) methods: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Headers that the request must have: `{ NAME = "value" }`, or `{ NAME = true }` for any value. Default:
-    /// none.
+    /// Headers that the request must have: `{ NAME = "value" }`, or `{ NAME = true }` if any value matches.
+    /// Default: none.
     #[serde(default)]
     pub(in crate::config) headers: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
-    /// Query parameters that the request must have, in the form of `headers`. Default: none.
+    /// Query parameters that the request must have, written as in `headers`. Default: none.
     #[serde(default)]
     pub(in crate::config) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
     /// Names of the policies that a request must pass, in this order. Risk of the default: all clients reach
@@ -70,16 +70,16 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) mcp: Option<bool>,
     /// Action: redirects the client to another URL.
     pub(in crate::config) redirect: Option<RawRedirect>,
-    /// Action: forwards requests to several upstreams that share them, such as for a canary.
+    /// Action: distributes requests over several upstreams, for example for a canary release.
     pub(in crate::config) split: Option<Spanned<RawSplit>>,
-    /// Action: forwards requests to the upstream of this name.
+    /// Action: forwards requests to the upstream with this name.
     pub(in crate::config) upstream: Option<Spanned<String>>,
-    /// Changes of forwarded requests and their responses. Needs `split` or `upstream`. Default: none.
+    /// Changes to forwarded requests and their responses. Needs `split` or `upstream`. Default: none.
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
     /// Upstream that gets copies of the requests. Needs `split` or `upstream`. Default: none.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
-    /// Overrides `response_header_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of the
-    /// upstream.
+    /// Overrides `response_header_timeout` of the upstream. Needs `split` or `upstream`. Default: the value
+    /// of the upstream.
     pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
     /// Overrides `body_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of
     /// the upstream.
@@ -104,8 +104,8 @@ pub(in crate::config) enum RawExpected {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRedirect {
-    /// Target: `https://…`, `http://…` or `/…`. `{host}`, `{path}` and `{query}` are parts of the request;
-    /// `{rest}` is the part of the path after `path`.
+    /// Target URL, which begins with `https://`, `http://` or `/`. `{host}`, `{path}` and `{query}` are
+    /// parts of the request. `{rest}` is the part of the request's path after the `path` of the route.
     pub(in crate::config) to: Spanned<String>,
     /// Status of the redirect: 301, 302, 303, 307 or 308. Default: 308.
     pub(in crate::config) status: Option<Spanned<u16>>,
@@ -117,7 +117,7 @@ pub(in crate::config) struct RawRedirect {
 pub(in crate::config) struct RawFiles {
     /// Directory of the files. A relative path starts at the directory of the config.
     pub(in crate::config) root: PathBuf,
-    /// File that is sent for its directory. Default: `index.html`.
+    /// Name of the file that Thruway sends for requests to a directory. Default: `index.html`.
     pub(in crate::config) index: Option<Spanned<String>>,
     /// `true` sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of `NAME` to clients that accept the coding.
     /// Default: true.
@@ -175,16 +175,16 @@ fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
     groups.iter().map(one_of).collect()
 }
 
-/// Definitions that routes refer to.
+/// The upstreams, policies and compression to which routes refer.
 #[derive(Clone, Copy)]
 pub(in crate::config) struct Known<'k> {
     pub(in crate::config) upstreams: &'k Upstreams,
     pub(in crate::config) policies: &'k ResolvedPolicies,
-    /// Compression of routes without a setting of their own.
+    /// Compression of routes that do not set `compression`.
     pub(in crate::config) compression: Option<&'k Compression>,
 }
 
-/// Resolves the routes, of which there must be one if `needs_routes`.
+/// Resolves the routes. Refuses a config without routes if `needs_routes`.
 pub(in crate::config) fn resolve_routes(
     resolver: &mut Resolver<'_>,
     raw: Vec<Spanned<RawRoute>>,
@@ -229,8 +229,8 @@ fn resolve_route(
     })
 }
 
-/// Refuses changes of headers that policies of the same route send to the upstream: the upstream would get
-/// another value without notice.
+/// Refuses changes to a request header that a policy of the same route sets. Otherwise, the upstream would
+/// not get the value of the policy.
 fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &ResolvedPolicies) {
     let Some(rewrite) = &raw.rewrite else { return };
     let fields = &rewrite.get_ref().request;
@@ -241,7 +241,7 @@ fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &Res
         };
         if let Some(owner) = raw.policies.iter().find(owns) {
             let message = format!(
-                "the policy `{}` of this route sets this header to the caller's name",
+                "the policy `{}` of this route already sets this header",
                 owner.get_ref().escape_debug()
             );
             resolver.refuse_with(name, message, "use another header, or remove the header from the policy");
@@ -251,7 +251,7 @@ fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &Res
 
 fn resolve_host(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> HostMatch {
     HostMatch::parse(raw.get_ref()).unwrap_or_else(|error| {
-        resolver.refuse_with(raw, error, "write `example.com`, or `*.example.com` for all hosts below it");
+        resolver.refuse_with(raw, error, "write `example.com`, or `*.example.com` for all subdomains");
         HostMatch::Any
     })
 }
@@ -268,7 +268,8 @@ fn resolve_path_match(resolver: &mut Resolver<'_>, raw: &mut RawRoute, span: &Sp
     }
 }
 
-/// Paths of requests are normalized before they are compared with it.
+/// Checks the path of a route. Only a normalized path can match, because Thruway normalizes the paths of
+/// requests.
 fn resolve_path(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     let path = raw.get_ref();
     if !path.starts_with('/') {
@@ -283,14 +284,15 @@ fn resolve_path(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     raw.into_inner()
 }
 
-/// Checks that a request path can equal `path`, which is `raw` with filled placeholders.
+/// Checks that `path` is normalized, so that the path of a request can match. `path` is `raw`, or a pattern
+/// with `_` in place of `{`, `}` and `*`.
 fn check_spelling(resolver: &mut Resolver<'_>, raw: &Spanned<String>, path: &str) {
     match normalized_path(path) {
         Err(error) => resolver.refuse(raw, error),
         Ok(normal) if normal == path => {}
         Ok(normal) => {
             let message = "no request has this path, because paths are normalized before the comparison";
-            // A hint that spells the path out would show the value of a variable.
+            // A hint with the path would show the value of an environment variable.
             let hint = if raw.get_ref() == path && !resolver.source.has_variable(&raw.span()) {
                 format!("write `{normal}`")
             } else {
@@ -314,7 +316,11 @@ fn resolve_pattern(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Option
             return Some(pattern);
         }
         Err(error @ InvalidPattern::NoParameter) => {
-            resolver.refuse_with(raw, error, "write `path_exact`, or `path` for all below it as well");
+            resolver.refuse_with(
+                raw,
+                error,
+                "write `path_exact`, or `path` to match all paths below it as well",
+            );
         }
         Err(error) => resolver.refuse(raw, error),
     }
@@ -370,7 +376,7 @@ fn resolve_method(resolver: &mut Resolver<'_>, raw: &Spanned<String>) {
     }
 }
 
-/// Returns the action if there is exactly one.
+/// Returns the action of a route. Refuses a route without an action, or with several actions.
 fn resolve_action(
     resolver: &mut Resolver<'_>,
     mut raw: RawRoute,
@@ -466,7 +472,8 @@ fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expecte
 
 const ACTIONS: &str = "a route needs exactly one of `connect`, `demo`, `files`, `mcp`, `redirect`, `respond`, `split` and `upstream`";
 
-/// Refuses conditions on path and query for CONNECT routes, because CONNECT requests have neither.
+/// Refuses conditions on path, query and methods for routes with `connect`, because CONNECT requests have
+/// neither path nor query.
 pub(in crate::config) fn check_tunnel_route(
     resolver: &mut Resolver<'_>,
     raw: &RawRoute,
@@ -486,7 +493,7 @@ pub(in crate::config) fn check_tunnel_route(
     }
 }
 
-/// Returns the timeouts of a route that override those of its upstream. Invalid ones are refused.
+/// Returns the timeouts of a route that override the timeouts of its upstream. Refuses invalid timeouts.
 pub(in crate::config) fn resolve_forward_timeouts(
     resolver: &mut Resolver<'_>,
     raw: &mut RawRoute,

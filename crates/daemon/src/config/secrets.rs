@@ -1,6 +1,7 @@
-//! Secrets of a config: values that errors and logs must not show.
+//! Finds the secrets of a config, which errors and logs must not show.
 //!
-//! The schema marks secrets (`writeOnly`). Unknown keys may also be secrets, for example a misspelled one.
+//! The JSON Schema marks secrets with `writeOnly`. The value of an unknown key may also be a secret,
+//! because the key may be misspelled.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -31,7 +32,7 @@ pub(super) fn hidden(text: &str) -> String {
     }
 }
 
-/// Returns as many stars as `c` has bytes; quotes and line ends stay.
+/// Returns as many stars as `c` has bytes. Returns quotes and line ends unchanged.
 fn stars_for(c: char) -> impl Iterator<Item = char> {
     let (star, times) = if matches!(c, '"' | '\'' | '\n' | '\r') { (c, 1) } else { ('*', c.len_utf8()) };
     std::iter::repeat_n(star, times)
@@ -56,7 +57,7 @@ fn hide(value: &Value<'_>, place: SchemaNode<'_>, spans: &mut Vec<Span>) {
         (DeValue::Table(table), _) => hide_in_table(table, place, spans),
         (DeValue::Array(values), Some(items)) => values.iter().for_each(|value| hide(value, items, spans)),
         (DeValue::Array(_), None) => hide_all(value, spans),
-        // The whole table may have been written as one string.
+        // The author may have written a string in place of a table with secrets.
         (DeValue::String(_), _) if place.holds_secrets() => hide_all(value, spans),
         _ => {}
     }
@@ -74,8 +75,8 @@ fn is_leaf(value: &Value<'_>) -> bool {
     !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_))
 }
 
-/// Masks text that is not valid TOML: everything except names of sections, and lines that cannot hold a
-/// secret.
+/// Finds the text to mask in a file that is not valid TOML: everything except section names, and lines that
+/// cannot hold a secret.
 fn hide_in_lines(text: &str, root: SchemaNode<'_>, spans: &mut Vec<Span>) {
     let (mut section, mut start) = (Some(root), 0);
     for line in text.split_inclusive('\n') {
@@ -98,13 +99,14 @@ fn hide_in_lines(text: &str, root: SchemaNode<'_>, spans: &mut Vec<Span>) {
     }
 }
 
-/// Returns `true` if a name that users choose suggests a secret.
+/// Returns `true` if `key`, a name that the author of the config chose, suggests that the value is a
+/// secret.
 fn names_a_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["authorization", "cookie", "key", "password", "secret", "token"].iter().any(|name| key.contains(name))
 }
 
-/// A place in the schema.
+/// A node of the JSON Schema.
 #[derive(Clone, Copy)]
 struct SchemaNode<'s> {
     root: &'s Schema,
@@ -112,7 +114,7 @@ struct SchemaNode<'s> {
 }
 
 impl<'s> SchemaNode<'s> {
-    /// Returns all possible values.
+    /// Returns this node and all schemas to which its `$ref`, `anyOf`, `oneOf` and `allOf` refer.
     fn alternatives(self) -> Vec<Self> {
         let at = |schema| Self { schema, ..self };
         let referred =
@@ -143,7 +145,7 @@ impl<'s> SchemaNode<'s> {
         !self.is_secret() && !self.takes_tables() && self.of_items().is_none_or(Self::is_harmless)
     }
 
-    /// Returns `true` if unknown keys may be secrets here.
+    /// Returns `true` if this table has keys for secrets, so that an unknown key may hold a secret, too.
     fn holds_secrets(self) -> bool {
         let is_secret = |schema| Self { schema, ..self }.is_secret();
         let properties = |place: &Self| {
@@ -165,8 +167,8 @@ impl<'s> SchemaNode<'s> {
         self.find(|schema| schema.get("items"))
     }
 
-    /// Returns the secret that contains the key path `a.b`. A list counts as its items. Everything below a
-    /// secret is secret.
+    /// Returns the node at the key path `path`, such as `a.b`. Looks up keys of a list in its items. Stops
+    /// at a secret, because everything below a secret is also secret.
     fn of_path(self, path: &str) -> Option<Self> {
         path.trim().split('.').try_fold(self, |place, key| {
             let key = key.trim().trim_matches(['"', '\'']);
@@ -176,7 +178,7 @@ impl<'s> SchemaNode<'s> {
     }
 }
 
-/// The schema of configs, made for the first excerpt.
+/// The JSON Schema of configs. Computed for the first excerpt.
 static SCHEMA: LazyLock<schemars::Schema> = LazyLock::new(super::schema);
 
 #[cfg(test)]

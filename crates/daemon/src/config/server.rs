@@ -1,4 +1,4 @@
-//! Limits and timeouts of the server, and the proxies in front of it.
+//! Limits and timeouts of the server, and trusted proxies.
 
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
@@ -19,34 +19,35 @@ pub(in crate::config) struct RawLimits {
     pub(in crate::config) request_target_bytes: Option<Spanned<u32>>,
     /// Maximum size of the request headers in bytes, 64 to 1048576. Larger headers get 431. Default: 32768.
     pub(in crate::config) header_bytes: Option<Spanned<u32>>,
-    /// Maximum number of header or trailer lines, 1 to 10000. More get 431. Default: 128.
+    /// Maximum number of header or trailer lines, 1 to 10000. Requests with more lines get 431. Default:
+    /// 128.
     pub(in crate::config) headers: Option<Spanned<u32>>,
     /// Maximum size of a request body in bytes. Larger bodies get 413. Default: 1073741824.
     pub(in crate::config) body_bytes: Option<u64>,
-    /// Maximum number of bytes that chunks may have besides their data, up to 1048576. More get 400. Default:
-    /// 4096.
+    /// Maximum size of the chunk extensions in a request body, in bytes, up to 1048576. Requests with
+    /// larger extensions get 400. Default: 4096.
     pub(in crate::config) chunk_extension_bytes: Option<Spanned<u32>>,
     /// Maximum size of the trailers in bytes, 2 to 1048576. Larger trailers get 431. Default: 8192.
     pub(in crate::config) trailer_bytes: Option<Spanned<u32>>,
-    /// Maximum number of requests on one connection. 0 sets no limit. Default: 0.
+    /// Maximum number of requests on one connection. 0 means no limit. Default: 0.
     pub(in crate::config) requests_per_connection: Option<u64>,
-    /// Maximum number of pipelined requests of one connection that are handled at a time, 1 to 10000.
-    /// Default: 64.
+    /// Maximum number of pipelined requests of one connection that are in progress at the same time, 1 to
+    /// 10000. Default: 64.
     pub(in crate::config) pipelined_requests: Option<Spanned<usize>>,
-    /// Maximum number of response bytes that wait for a client, 1024 to 1073741824. Larger values cost memory
-    /// for slow clients, smaller ones cost system calls. Default: 65536.
+    /// Maximum number of response bytes that wait in memory for a client, 1024 to 1073741824. Larger values
+    /// need more memory for slow clients, smaller values need more system calls. Default: 65536.
     pub(in crate::config) output_bytes: Option<Spanned<usize>>,
-    /// Maximum number of request body bytes that are read ahead of the handler, 1024 to 1073741824. Default:
-    /// 65536.
+    /// Maximum number of request body bytes that wait in memory for the handler, 1024 to 1073741824.
+    /// Default: 65536.
     pub(in crate::config) body_buffer_bytes: Option<Spanned<usize>>,
-    /// Maximum number of unread request body bytes that are discarded so that the connection can be reused.
-    /// Default: 262144.
+    /// Maximum number of unread request body bytes that the server reads and discards, so that it can reuse
+    /// the connection. Default: 262144.
     pub(in crate::config) discard_bytes: Option<u64>,
-    /// Maximum number of streams of an HTTP/2 connection at a time, 1 to 10000. Further streams are refused;
-    /// clients may send them again. Default: 100.
+    /// Maximum number of concurrent streams of an HTTP/2 connection, 1 to 10000. The server refuses further
+    /// streams, and clients may repeat their requests. Default: 100.
     pub(in crate::config) concurrent_streams: Option<Spanned<u32>>,
-    /// Flow-control window of an HTTP/2 stream, 1024 to 1073741824 bytes: data that a client may send before
-    /// the handler reads it. Default: 65536.
+    /// Flow-control window of an HTTP/2 stream, 1024 to 1073741824 bytes: the amount of data that a client
+    /// may send before the handler reads any of it. Default: 65536.
     pub(in crate::config) stream_window_bytes: Option<Spanned<u32>>,
 }
 
@@ -54,32 +55,33 @@ pub(in crate::config) struct RawLimits {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawTimeouts {
-    /// Maximum time from the first byte of a request to the end of its headers. Then the client gets 408.
-    /// Default: 10s.
+    /// Maximum time from the first byte of a request to the end of its headers. After this time, the client
+    /// gets 408. Default: 10s.
     pub(in crate::config) header: Option<Spanned<Period>>,
-    /// Maximum time that a client may fall behind with a request body. Then the client gets 408. Raise it for
-    /// clients that pause for longer. Risk: a client can keep the part of the body that has arrived in memory
-    /// for this time. Default: 20s.
+    /// Maximum delay of a request body behind the rate `body_bytes_per_second_min`. With a longer delay,
+    /// the client gets 408. Raise the value for clients that pause for longer. Risk: for this time, a slow
+    /// client occupies memory with the part of the body that has arrived. Default: 20s.
     pub(in crate::config) body: Option<Spanned<Period>>,
-    /// Minimum rate of a request body, in bytes per second. A slower body falls behind, and fails when it is
-    /// behind by `body`. Default: 500.
+    /// Minimum rate of a request body, in bytes per second. A slower body accumulates a delay, and fails
+    /// when the delay reaches `body`. Default: 500.
     pub(in crate::config) body_bytes_per_second_min: Option<NonZeroU64>,
-    /// Maximum time to the next request on an open connection (keep-alive). Then the connection is closed.
-    /// Default: 60s.
+    /// Maximum time until the next request on an open connection (keep-alive). After this time, the server
+    /// closes the connection. Default: 60s.
     pub(in crate::config) idle: Option<Spanned<Period>>,
-    /// Maximum time to respond to a client that has closed its sending side. Then the request is canceled.
-    /// Default: 1s.
+    /// Maximum time to respond to a client that has closed its sending side. After this time, the server
+    /// cancels the request. Default: 1s.
     pub(in crate::config) half_closed: Option<Spanned<Period>>,
-    /// Maximum pause of a client that neither reads its response nor sends request data. Then the connection
-    /// is reset. Default: 30s.
+    /// Maximum time in which a client neither reads its response nor sends request data. After this time,
+    /// the server resets the connection. Default: 30s.
     pub(in crate::config) write_stall: Option<Spanned<Period>>,
     /// Maximum time for a client to read the last response and close the connection. Default: 2s.
     pub(in crate::config) linger: Option<Spanned<Period>>,
-    /// Maximum time for connections to end after SIGTERM or SIGINT. Then they are cut off. Default: 30s.
+    /// Maximum time for connections to end after SIGTERM or SIGINT. After this time, the server cuts off
+    /// the remaining connections. Default: 30s.
     pub(in crate::config) drain: Option<Spanned<Period>>,
 }
 
-/// Headers in which trusted proxies name the client.
+/// Headers in which trusted proxies send the client address.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::config) enum RawProxyFields {
@@ -102,7 +104,7 @@ pub(in crate::config) fn resolve_networks(resolver: &mut Resolver<'_>, raw: &[Sp
     raw.iter().filter_map(network).collect()
 }
 
-/// Proxies in front that are believed.
+/// Resolves the proxies from which the server accepts forwarding headers.
 pub(in crate::config) fn resolve_trusted_proxies(
     resolver: &mut Resolver<'_>,
     networks: &[Spanned<String>],

@@ -1,4 +1,4 @@
-//! The validated settings of a daemon. Reading them from a file is not here.
+//! The validated settings of a daemon. Other modules read them from a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,29 +21,30 @@ use super::forward::ForwardAction;
 use super::values::Span;
 use crate::acme::challenges;
 
-/// The validated settings of a daemon: read from a file, or made in code.
+/// The validated settings of a daemon, from a config file or built in code.
 pub struct Config {
     pub(crate) listeners: Vec<ListenerConfig>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
     /// Forwarding settings by upstream.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
-    /// Names of the upstreams without a healthy server of which `/ready` answers 503.
+    /// Names of the upstreams with `required_for_ready`. `/ready` responds 503 while one of them has no
+    /// healthy server.
     pub(crate) required_for_ready: BTreeSet<String>,
     /// Treatment of ambiguous paths.
     pub(crate) readings: PathReadings,
     pub(crate) policies: Policies,
-    /// The certificates to order, if an ACME server is configured.
+    /// The ACME settings and the certificates to order, if the config has an ACME server.
     pub(crate) acme: Option<Wanted>,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
-    /// `None` for one for each core.
+    /// Number of worker threads. `None` means one for each core.
     pub(crate) workers: Option<usize>,
-    /// `None` for as many as descriptors allow.
+    /// Maximum number of open connections. `None` means as many as the limit of file descriptors allows.
     pub(crate) connections_max: Option<usize>,
-    /// `true` if the sends of a worker are batched.
+    /// `true` if a worker passes several sends to the kernel in one system call.
     pub(crate) batch_sends: bool,
-    /// Limits and timeouts.
+    /// Limits and timeouts of client connections.
     pub(crate) server: thruway_server::Config,
     pub(super) source: Option<Source>,
     pub(super) places: Places,
@@ -53,19 +54,18 @@ pub struct Config {
 #[derive(Clone)]
 pub(crate) struct ListenerConfig {
     pub(crate) address: ListenAddr,
-    /// The PROXY protocol of its connections.
+    /// Rules for the PROXY protocol header. `None` if connections begin without this header.
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
-    /// HTTP/2 without negotiation.
+    /// Versions of HTTP that the listener accepts.
     pub(crate) http2: Http2,
     /// Forwarding of TCP connections. `None` for HTTP.
     pub(crate) tcp: Option<TcpListenerConfig>,
-    /// TLS, if any.
     pub(crate) tls: Option<ListenerTlsConfig>,
-    /// The port with TLS to which the listener redirects all requests.
+    /// The HTTPS port to which the listener redirects all requests, if any.
     pub(crate) redirect_to_https: Option<HttpsRedirect>,
-    /// Compression of routes without a setting of their own.
+    /// Compression of responses on routes that do not set `compression`.
     pub(crate) compression: ListenerCompression,
-    /// `true` if it responds to challenges of ACME servers.
+    /// `true` if the listener responds to `http-01` challenges of ACME servers.
     pub(crate) answers_challenges: bool,
 }
 
@@ -76,21 +76,22 @@ pub(crate) struct HttpsRedirect {
     pub(crate) span: Span,
 }
 
-/// TLS of a listener.
+/// TLS settings of a listener.
 #[derive(Clone)]
 pub(crate) struct ListenerTlsConfig {
     pub(crate) acceptor: Arc<TlsAcceptor>,
     pub(crate) strict_transport_security: Option<String>,
-    /// `true` if OCSP responses are fetched.
+    /// `true` if Thruway fetches OCSP responses for the certificates.
     pub(crate) ocsp_stapling: bool,
     pub(crate) span: Span,
 }
 
-/// HTTP/2 without negotiation.
+/// Versions of HTTP for client connections or upstream connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http2 {
     No,
-    /// HTTP/1.1, and HTTP/2 for connections that begin with its preface.
+    /// HTTP/1.1 and HTTP/2. TLS negotiates the version. Without TLS, a connection that begins with the
+    /// HTTP/2 preface uses HTTP/2.
     Too,
     /// HTTP/2 only.
     Only,
@@ -99,9 +100,9 @@ pub(crate) enum Http2 {
 /// Destination of forwarded TCP connections.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TcpListenerConfig {
-    /// The name of the upstream.
+    /// Name of the upstream.
     pub(crate) upstream: String,
-    /// Names of servers that clients of TLS ask for, and the names of their upstreams.
+    /// Server names from TLS handshakes (SNI), each with the name of its upstream.
     pub(crate) names: Vec<(String, String)>,
     pub(crate) tcp: TcpConfig,
 }
@@ -109,11 +110,11 @@ pub(crate) struct TcpListenerConfig {
 /// A route: the requests that it matches, its policies, and its action.
 pub struct Route {
     pub(crate) matching: RouteMatch,
-    /// The names of its policies, in the order in which they decide.
+    /// Names of the policies, in the order in which they decide.
     pub(crate) policies: Vec<String>,
-    /// Compression of its responses. `None` for none.
+    /// Compression of responses. `None` if responses are not compressed.
     pub(crate) compression: Option<Compression>,
-    /// `true` if the route overrides its listeners.
+    /// `true` if the route sets `compression`, which overrides the setting of listeners.
     pub(crate) is_compression_own: bool,
     pub(crate) action: Action,
     pub(crate) span: Span,
@@ -138,8 +139,8 @@ pub(crate) type Upstreams = BTreeMap<String, UpstreamConfig>;
 /// Policies by their names.
 pub(crate) type Policies = BTreeMap<String, PolicyConfig>;
 
-/// A fixed response. Its memory is used until the process ends and never freed, so that workers share it
-/// without copies and reference counts.
+/// A fixed response. Its memory is never freed, so that workers share the response without copies and
+/// reference counts.
 #[derive(Clone)]
 pub(crate) struct FixedAnswer {
     pub(crate) status: StatusCode,
@@ -147,7 +148,7 @@ pub(crate) struct FixedAnswer {
     pub(crate) content: &'static str,
 }
 
-/// A directory to be served.
+/// Settings of a route that serves a directory of files.
 pub(crate) struct FilesConfig {
     pub(super) root: PathBuf,
     pub(super) index: Option<String>,
@@ -160,7 +161,7 @@ pub(crate) struct FilesConfig {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct AdminConfig {
     pub(crate) address: ListenAddr,
-    /// `true` if other machines may reach it, under any name.
+    /// `true` if other machines may reach the address, under any host name.
     pub(crate) allow_remote: bool,
 }
 
@@ -171,7 +172,7 @@ pub(crate) struct AccessLogConfig {
 }
 
 impl Config {
-    /// Returns the config of the test server.
+    /// Returns the config of the demo, which `thruway serve` runs without a config file.
     pub(crate) fn demo() -> Self {
         let everything = RouteMatch::at(PathMatch::Prefix("/".to_owned()));
         let demo = Route {
@@ -186,13 +187,14 @@ impl Config {
         Self { listeners: vec![listener], routes: vec![demo], ..Self::default() }
     }
 
-    /// Replaces the addresses of the listeners. The settings of a single listener, such as TLS, hold at each
-    /// of `addresses`.
+    /// Replaces the addresses of the listeners. If the config has a single listener, its settings, such as
+    /// TLS, apply to each of `addresses`.
     ///
     /// # Errors
-    /// An address is invalid, or there are several listeners and one of them has settings. It would
-    /// be unclear which address gets the settings, and an address without them could serve plain HTTP instead
-    /// of TLS.
+    ///
+    /// Returns an error if an address is invalid, or if the config has several listeners and one of them
+    /// has settings. In this case it is unclear which address gets the settings. An address without them
+    /// could serve plain HTTP instead of HTTPS.
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         let addresses = parse_listeners(addresses)?;
         let listener = match &self.listeners[..] {
@@ -211,7 +213,8 @@ impl Config {
         Ok(())
     }
 
-    /// The keys that a running server cannot change, and that are others in `other`.
+    /// Returns the keys with different values in `self` and `other` that a reload cannot apply to a running
+    /// server.
     pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         [
             ("workers", self.workers != other.workers),
@@ -222,12 +225,13 @@ impl Config {
         .filter_map(|(key, is_changed)| is_changed.then_some(key))
     }
 
-    /// `FILE:LINE` of `span`.
+    /// Returns the position of `span` as `FILE:LINE`.
     pub(crate) fn place(&self, span: &Span) -> String {
         self.source.as_ref().map_or_else(String::new, |source| source.place(span))
     }
 
-    /// Returns a failure at `span` of the file that refers to `other`, with a `label`.
+    /// Returns an error at `span` of the file. The error also marks the text at `other`, and shows `label`
+    /// there.
     pub(crate) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         match &self.source {
             Some(source) => source.failure_between(span, message, other, label),
@@ -235,7 +239,7 @@ impl Config {
         }
     }
 
-    /// A warning at `span` of the file.
+    /// Returns a warning at `span` of the file.
     pub(super) fn warning_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {
             Some(source) => source.warning(span.clone(), message),
@@ -243,7 +247,7 @@ impl Config {
         }
     }
 
-    /// A warning about one of the servers of an upstream, by its place.
+    /// Returns a warning about the server with index `server` of an upstream.
     pub(crate) fn warning_at_server(
         &self,
         upstream: &str,
@@ -255,7 +259,7 @@ impl Config {
         self.warning_at(&span, message)
     }
 
-    /// An error about one of the servers of an upstream, by its place.
+    /// Returns an error about the server with index `server` of an upstream.
     pub(super) fn failure_at_server(
         &self,
         upstream: &str,
@@ -267,7 +271,7 @@ impl Config {
         self.failure_at(&span, message)
     }
 
-    /// Returns a failure at `span` of the file.
+    /// Returns an error at `span` of the file.
     pub(crate) fn failure_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {
             Some(source) => source.failure(span.clone(), message),
@@ -276,8 +280,8 @@ impl Config {
     }
 }
 
-/// Returns `true` if there is already a listener at `address`. With port 0, the system chooses another port
-/// each time.
+/// Returns `true` if one of `listeners` has this `address`. Addresses with port 0 never conflict, because
+/// the system chooses a different port for each listener.
 pub(super) fn is_listed<'a>(
     listeners: impl IntoIterator<Item = &'a ListenAddr>,
     address: &ListenAddr,
@@ -287,7 +291,7 @@ pub(super) fn is_listed<'a>(
 }
 
 impl ListenerConfig {
-    /// HTTP at `address`.
+    /// Returns a listener for plain HTTP/1.1 at `address`.
     pub(super) const fn at(address: ListenAddr) -> Self {
         Self {
             address,
@@ -331,7 +335,7 @@ impl ListenerConfig {
         self.tcp.is_none() && self.redirect_to_https.is_none()
     }
 
-    /// Returns the server's form of this listener, which is one of `all`.
+    /// Converts this listener to a listener of the server. `all` contains all listeners of the config.
     pub(crate) fn to_listener(&self, all: &[Self]) -> Listener {
         let listener = Listener::new(self.address.clone()).compression(self.compression.clone());
         let mut listener = match self.http2 {
@@ -359,7 +363,7 @@ impl ListenerConfig {
 }
 
 impl ListenerTlsConfig {
-    /// Returns the TLS acceptors of the listeners in `all` that have different rules for client certificates.
+    /// Returns the TLS acceptors of the listeners in `all` that have other rules for client certificates.
     fn others(&self, all: &[ListenerConfig]) -> Vec<Arc<TlsAcceptor>> {
         let demands = |acceptor: &TlsAcceptor| acceptor.config().client_authentication.clone();
         let own = demands(&self.acceptor);
@@ -369,7 +373,7 @@ impl ListenerTlsConfig {
 }
 
 impl FilesConfig {
-    /// The handler that serves the directory.
+    /// Opens the directory, and returns the handler that serves its files.
     pub(crate) fn open(&self) -> std::io::Result<Files> {
         let mut files =
             Files::new(&self.root)?.precompressed(self.precompressed).hidden_files(self.hidden_files);
@@ -382,26 +386,26 @@ impl FilesConfig {
         Ok(files)
     }
 
-    /// The directory.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 }
 
 impl AccessLogConfig {
-    /// Returns `true` if the log format has a forwarding field.
+    /// Returns `true` if log lines contain data about forwarding. Only the JSON format does.
     pub(crate) fn has_forwarding_fields(&self) -> bool {
         self.lines.format == AccessLogFormat::Json
     }
 }
 
 pub(super) const LISTED_HINT: &str = "leave it out";
-const LISTEN_HINT: &str = "at least one has settings such as `tls`, which would be lost: change its `address` in the config, or keep one listener, whose settings apply to each `--listen`";
+const LISTEN_HINT: &str = "at least one listener has settings such as `tls`, which would be lost: change its `address` in the config, or keep one listener, so that its settings apply to each `--listen`";
 
 /// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
 ///
 /// # Errors
-/// An address is invalid or listed twice.
+///
+/// Returns an error if an address is invalid or listed twice.
 pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
     let mut listeners = Vec::<ListenAddr>::new();
     for text in addresses {

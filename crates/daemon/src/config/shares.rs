@@ -1,4 +1,4 @@
-//! Splits of requests between upstreams, and copies of requests to another upstream.
+//! The tables `split` and `mirror` of routes.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,9 @@ use crate::config::values::{Span, Spanned};
 pub(in crate::config) struct RawSplit {
     /// Relative share of each upstream, 0 to 1000000: `{ NAME = WEIGHT }`.
     pub(in crate::config) upstreams: BTreeMap<Spanned<String>, Spanned<u32>>,
-    /// Key that keeps a client on its side: `client_address`, `path`, `header:NAME` or `cookie:NAME`. Requests
-    /// without the key are shared at random. Default: random.
+    /// Key that selects the upstream: `client_address`, `path`, `header:NAME` or `cookie:NAME`. Requests
+    /// with the same value of the key go to the same upstream. Thruway distributes requests without the key
+    /// at random. Default: none, the selection is random.
     pub(in crate::config) by: Option<Spanned<String>>,
 }
 
@@ -33,11 +34,12 @@ pub(in crate::config) struct RawMirror {
     pub(in crate::config) upstream: Spanned<String>,
     /// Share of requests that are copied, 0 to 1. Default: 1.
     pub(in crate::config) share: Option<Spanned<f64>>,
-    /// Maximum number of copies in flight. Beyond it, Thruway makes no copies. Default: 100.
+    /// Maximum number of copies in flight. While this number is reached, Thruway copies no further
+    /// requests. Default: 100.
     pub(in crate::config) requests_max: Option<usize>,
-    /// Names of headers that copies do not have. Risk of the default: a copy has all headers of the request,
-    /// with `Authorization`, `Cookie` and API keys. If the mirror may not see credentials, set
-    /// `["Authorization", "Cookie"]`. Default: none.
+    /// Names of headers that Thruway removes from copies. Risk of the default: a copy has all headers of
+    /// the request, including `Authorization`, `Cookie` and API keys. If the mirror must not see
+    /// credentials, set `["Authorization", "Cookie"]`. Default: none.
     #[serde(default)]
     pub(in crate::config) remove: Vec<Spanned<String>>,
 }

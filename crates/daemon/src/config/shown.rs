@@ -1,4 +1,4 @@
-//! Text forms of a config, for `check` and `/status`.
+//! Prints configs as text for `thruway check` and `/status`.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, Pro
 
 use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, Route};
 
-/// Describes the config, one line for each listener, route and upstream.
+/// Describes the config, with one line for each listener, route, upstream and policy.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for listener in &self.listeners {
@@ -21,7 +21,7 @@ impl fmt::Display for Config {
                 ProxyFields::XForwarded => "X-Forwarded-*",
                 ProxyFields::Forwarded => "Forwarded",
             };
-            writeln!(f, "believes {fields} of proxies at {}", proxies.networks())?;
+            writeln!(f, "trusts {fields} from proxies at {}", proxies.networks())?;
         }
         for route in &self.routes {
             writeln!(f, "{route}")?;
@@ -71,12 +71,12 @@ impl fmt::Display for ListenerConfig {
             let config = tls.acceptor.config();
             write!(f, ", TLS with {} certificates", config.certificates.len())?;
             if tls.ocsp_stapling {
-                f.write_str(", OCSP is fetched")?;
+                f.write_str(", OCSP responses fetched")?;
             }
             match config.client_authentication {
                 ClientAuthentication::Off => {}
-                ClientAuthentication::Optional(_) => f.write_str(", clients may show theirs")?,
-                ClientAuthentication::Required(_) => f.write_str(", clients must show theirs")?,
+                ClientAuthentication::Optional(_) => f.write_str(", client certificates optional")?,
+                ClientAuthentication::Required(_) => f.write_str(", client certificates required")?,
             }
         }
         if let Some(redirect) = &self.redirect_to_https {

@@ -27,27 +27,27 @@ use crate::config::{Http2, ListenerTlsConfig};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerTls {
-    /// Certificates, at least one. A client gets the certificate for the name that it asks for, or one with a
-    /// matching wildcard, or else the first.
+    /// Certificates, at least one. Thruway selects a certificate by the server name in the client's
+    /// handshake: the one with exactly this name, then one with a matching wildcard, otherwise the first.
     pub(in crate::config) certificates: Spanned<Vec<Spanned<RawListenerCertificate>>>,
     /// Lowest accepted TLS version: `1.2` or `1.3`. Default: `1.2`.
     #[serde(default)]
     pub(in crate::config) min_version: RawTlsVersion,
-    /// `true` fetches OCSP responses from the servers that the certificates name, and sends them to clients.
-    /// Default: false.
+    /// `true` fetches OCSP responses from the servers that the certificates name, and sends the responses
+    /// to clients. Default: false.
     #[serde(default)]
     pub(in crate::config) ocsp_stapling: bool,
-    /// `true` lets clients resume sessions with tickets. The keys of tickets change every six hours. Default:
-    /// true.
+    /// `true` lets clients resume TLS sessions with session tickets. The ticket keys change every six
+    /// hours. Default: true.
     pub(in crate::config) tickets: Option<bool>,
-    /// Maximum number of sessions that the server stores for clients without tickets, 0 to 10000000. 0 stores
-    /// none. Default: 10000.
+    /// Maximum number of sessions that the server stores for clients without tickets, 0 to 10000000. With
+    /// 0, the server stores no sessions. Default: 10000.
     pub(in crate::config) sessions_max: Option<Spanned<usize>>,
-    /// Asks clients for a certificate. Default: none, clients are not asked.
+    /// Asks clients for a certificate. Default: none, Thruway asks for no certificate.
     pub(in crate::config) client_certificates: Option<RawClientCertificates>,
-    /// Value of the response header `Strict-Transport-Security`, such as `max-age=31536000`. It makes
-    /// browsers use HTTPS only. Risk: browsers refuse plain HTTP for this time, also after you remove the
-    /// key. Default: none.
+    /// Value of the response header `Strict-Transport-Security`, such as `max-age=31536000`. This header
+    /// makes browsers use only HTTPS. Risk: browsers refuse plain HTTP for the time in `max-age`, even
+    /// after you remove the key. Default: none.
     pub(in crate::config) strict_transport_security: Option<Spanned<String>>,
 }
 
@@ -55,16 +55,16 @@ pub(in crate::config) struct RawListenerTls {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerCertificate {
-    /// PEM file with the certificate, followed by its intermediate certificates. Thruway reads all files
-    /// again when one of them changes.
+    /// PEM file with the certificate, followed by its intermediate certificates. Thruway reads all
+    /// certificate files again when one of them changes.
     pub(in crate::config) chain: Option<PathBuf>,
     /// PEM file with the private key.
     pub(in crate::config) key: Option<PathBuf>,
-    /// File with an OCSP response in DER, which is sent to clients while it is valid. The chain must contain
-    /// the issuer. Default: none.
+    /// File with an OCSP response in DER. Thruway sends the response to clients while it is valid. `chain`
+    /// must contain the certificate of the issuer. Default: none.
     pub(in crate::config) ocsp: Option<PathBuf>,
-    /// Host names for which the server in `[acme]` issues and renews a certificate. Use it instead of `chain`
-    /// and `key`.
+    /// Host names for which the server in `[acme]` issues and renews a certificate. Use this key instead of
+    /// `chain` and `key`.
     pub(in crate::config) acme: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
@@ -89,14 +89,14 @@ pub(in crate::config) enum RawTlsVersion {
     Tls13,
 }
 
-/// Certificates of clients.
+/// Rules for client certificates.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawClientCertificates {
-    /// PEM files with the certificates of the issuers that are trusted for client certificates.
+    /// PEM files with the root certificates that verify client certificates.
     pub(in crate::config) roots: Spanned<Vec<PathBuf>>,
-    /// `true` refuses clients without a certificate. Risk of `false`: only routes with a `client_certificate`
-    /// policy require one. Default: true.
+    /// `true` refuses clients without a certificate. Risk of `false`: only routes with a
+    /// `client_certificate` policy require a client certificate. Default: true.
     pub(in crate::config) required: Option<bool>,
 }
 
@@ -104,11 +104,12 @@ pub(in crate::config) struct RawClientCertificates {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawUpstreamTls {
-    /// PEM files with trusted roots for the servers' certificates. Default: the roots of the system.
+    /// PEM files with the root certificates that verify the servers' certificates. Default: the roots of
+    /// the system.
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
     /// Expected name in the servers' certificates. Default: the name of each server in `servers`.
     pub(in crate::config) server_name: Option<Spanned<String>>,
-    /// Client certificate for servers that ask for one. Default: none.
+    /// Client certificate for servers that ask for a client certificate. Default: none.
     pub(in crate::config) certificate: Option<RawCertificate>,
     /// `true` verifies the servers' certificates. Risk of `false`: anyone on the network path can read and
     /// change all traffic. Default: true.
@@ -118,7 +119,7 @@ pub(in crate::config) struct RawUpstreamTls {
     pub(in crate::config) min_version: RawTlsVersion,
 }
 
-/// The TLS settings of an upstream, or none.
+/// The value of `tls` of an upstream: `false`, or the settings.
 pub(in crate::config) enum RawUpstreamTlsOrNot {
     No,
     Yes(Box<RawUpstreamTls>),
@@ -161,7 +162,7 @@ impl JsonSchema for RawUpstreamTlsOrNot {
     }
 }
 
-/// Returns the protocols for ALPN (RFC 7301; RFC 9113 §3.1).
+/// Returns the protocol names for ALPN (RFC 7301, RFC 9113 §3.1).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
     let names: &[&[u8]] = match http2 {
         Http2::No => &[b"http/1.1"],
@@ -205,7 +206,7 @@ pub(in crate::config) fn resolve_listener_tls(
     };
     let strict = raw.strict_transport_security;
     if let Some(text) = strict.as_ref().filter(|text| !is_strict(text.get_ref())) {
-        resolver.refuse_with(text, "it is no value of `Strict-Transport-Security`", STRICT_HINT);
+        resolver.refuse_with(text, "this is not a valid value of `Strict-Transport-Security`", STRICT_HINT);
     }
     let acceptor = TlsAcceptor::load(config);
     let acceptor = acceptor.map_err(|error| refuse_certificate(resolver, &certificates_span, &error)).ok()?;
@@ -259,7 +260,8 @@ fn resolve_client_authentication(
     }
 }
 
-/// Returns the certificate of a listener. An ACME certificate is the one of `awaited` with the same names.
+/// Returns the files of a listener's certificate. Adds the chain file of an ACME certificate to `awaited`,
+/// and its names to `awaited_names`.
 fn resolve_listener_certificate(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawListenerCertificate>,
@@ -300,7 +302,8 @@ const fn version(raw: RawTlsVersion) -> TlsVersion {
     }
 }
 
-/// Returns `true` if clients accept the value: `max-age` is required (RFC 6797 §6.1).
+/// Returns `true` if `text` is a valid value of `Strict-Transport-Security`, which requires `max-age` (RFC
+/// 6797 §6.1).
 fn is_strict(text: &str) -> bool {
     let age = text.split(';').find_map(|directive| directive.trim().strip_prefix("max-age="));
     let is_age = age.is_some_and(|age| !age.is_empty() && age.bytes().all(|byte| byte.is_ascii_digit()));

@@ -1,5 +1,5 @@
-//! Parts of a config that have no effect: upstreams and policies that no route uses, keys about requests of
-//! upstreams that only have streams, and redirects to ports without TLS.
+//! Finds parts of a config that have no effect: unused upstreams and policies, HTTP keys of upstreams that
+//! get only TCP connections, and redirects to ports without TLS.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,9 @@ use crate::config::upstreams::RawUpstream;
 use crate::config::values::{Span, Spanned};
 use crate::config::{Action, Config, Failure, ListenerConfig, Route};
 
-/// Warnings of the upstreams and the policies that nothing uses: they may be meant for later, or be called
-/// otherwise where they are meant.
+/// Returns warnings about unused upstreams and policies, redirects to ports without TLS, and shared sticky
+/// cookies. An unused upstream or policy is no error, because the operator may need it later. A misspelled
+/// name may also be the cause.
 pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     let has_upstream = |name: &str| {
         config.listeners.iter().any(|listener| forwards_to(listener, name))
@@ -24,18 +25,18 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     let policies = config.places.policies.iter().filter(|(name, _)| !has_policy(name));
     let upstreams = upstreams.map(|(name, places)| {
         let warning = config.warning_at(&places.span, format!("nothing uses the upstream `{name}`"));
-        warning.with_hint("use it in a route or a listener, or remove it")
+        warning.with_hint("use this upstream in a route or a listener, or remove it")
     });
     let policies = policies.map(|(name, span)| {
         let warning = config.warning_at(span, format!("no route uses the policy `{name}`"));
-        warning.with_hint("add it to `policies` of a route, or remove it")
+        warning.with_hint("add this policy to `policies` of a route, or remove it")
     });
     let warnings = upstreams.chain(policies).chain(redirects_without_tls(config));
     warnings.chain(shared_sticky_cookies(config)).collect()
 }
 
-/// Returns warnings of upstreams of one host whose sticky cookies have the same name. The response of each
-/// upstream would replace the cookie of the other one.
+/// Returns warnings about upstreams for the same host that have sticky cookies with the same name. Each
+/// upstream would replace the cookie of the other upstream.
 fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
     let cookies = config.upstreams.iter().filter_map(|(name, upstream)| {
         let cookie = &upstream.sticky.as_ref()?.cookie;
@@ -72,8 +73,8 @@ fn have_common_host(one: &HostMatch, other: &HostMatch) -> bool {
     }
 }
 
-/// Returns warnings of redirects to a port at which no listener of this config serves `https`. A load
-/// balancer in front, or a port mapping, may do so.
+/// Returns warnings about redirects to a port at which no listener of this config serves `https`. This is
+/// no error, because a load balancer or a port mapping may serve this port.
 fn redirects_without_tls(config: &Config) -> impl Iterator<Item = Failure> {
     let serves = |listener: &ListenerConfig, port: u16| {
         let is_at_port = match &listener.address {
@@ -98,7 +99,7 @@ pub(in crate::config) fn uses(config: &Config, upstream: &str) -> bool {
         || config.routes.iter().any(|route| goes_to(route, upstream))
 }
 
-/// Returns `true` if `listener` sends its connections to this upstream, over HTTP or TCP.
+/// Returns `true` if `listener` forwards TCP connections to this upstream.
 pub(in crate::config) fn forwards_to(listener: &ListenerConfig, upstream: &str) -> bool {
     let Some(tcp) = &listener.tcp else { return false };
     tcp.upstream == upstream || tcp.names.iter().any(|(_, of_name)| of_name == upstream)
@@ -111,7 +112,7 @@ pub(in crate::config) fn goes_to(route: &Route, upstream: &str) -> bool {
     is_mirror || responds_for(route, upstream)
 }
 
-/// Returns `true` if clients of `route` get responses of this upstream.
+/// Returns `true` if clients of `route` get responses from this upstream.
 fn responds_for(route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
     match &action.to {
@@ -128,7 +129,7 @@ pub(in crate::config) struct AboutRequests {
 }
 
 impl AboutRequests {
-    /// Collects the keys of all upstreams.
+    /// Collects the HTTP keys that are set, by upstream.
     pub(in crate::config) fn of(upstreams: &BTreeMap<String, Spanned<RawUpstream>>) -> Vec<Self> {
         let said = upstreams.iter().map(|(name, raw)| {
             let (span, raw) = (raw.span(), raw.get_ref());
@@ -152,8 +153,8 @@ impl AboutRequests {
     }
 }
 
-/// Refuses settings without effect. Call this only if there are no other errors; otherwise routes may be
-/// missing.
+/// Refuses HTTP keys of upstreams that get only TCP connections. Call this only if the config has no other
+/// errors, because `routes` does not contain invalid routes.
 pub(in crate::config) fn check_usage(
     resolver: &mut Resolver<'_>,
     said: Vec<AboutRequests>,

@@ -1,5 +1,5 @@
-//! Values of a file: with their place, periods, texts in the place of a table, and texts from the
-//! environment.
+//! Types for values of a config file: values with positions, durations, strings in place of tables, and
+//! strings from environment variables.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -13,10 +13,11 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::de::{DeTable, DeValue};
 
-/// A place in the config's text.
+/// A range of bytes in the text of the config.
 pub(in crate::config) type Span = Range<usize>;
 
-/// A value and its place in the file. [`toml::Spanned`], with a schema: that of the value.
+/// A value and its position in the file. In contrast to [`toml::Spanned`], it has a JSON Schema: the schema
+/// of the value.
 pub(in crate::config) struct Spanned<T>(toml::Spanned<T>);
 
 impl<T> Spanned<T> {
@@ -78,15 +79,16 @@ impl<T: Ord> PartialEq for Spanned<T> {
 
 impl<T: Ord> Eq for Spanned<T> {}
 
-/// A table with a short form as a string. `#[serde(untagged)]` would give worse error messages.
+/// A table that may also be written as a string, which is a short form. `#[serde(untagged)]` would give
+/// worse error messages.
 pub(in crate::config) struct TextOrTable<T>(pub(in crate::config) T);
 
-/// The string form of a [`TextOrTable`].
+/// Parses the two forms of a [`TextOrTable`].
 pub(in crate::config) trait FromText: Sized + JsonSchema {
     /// Description of the expected value, for error messages.
     const EXPECTED: &'static str;
 
-    /// Returns the JSON Schema of text and table. Default: the schema of the type.
+    /// Returns the JSON Schema of both forms. The default implementation returns the schema of the type.
     fn schema(generator: &mut SchemaGenerator) -> Schema {
         generator.subschema_for::<Self>()
     }
@@ -159,25 +161,25 @@ impl JsonSchema for Period {
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
-            // Days are not used as a unit.
+            // Prints full hours in hours, because `humantime` would print 24 hours as a day.
             seconds @ 3600.. if seconds % 3600 == 0 => write!(f, "{}h", seconds / 3600),
             _ => humantime::format_duration(self.0).fmt(f),
         }
     }
 }
 
-/// Strings that come from the environment, with their positions.
+/// Strings with values of environment variables, and their positions.
 #[derive(Default)]
 pub(in crate::config) struct Filled(pub(in crate::config) Vec<(Range<usize>, String)>);
 
 impl Filled {
-    /// Returns `true` if the string at `place` comes from the environment.
+    /// Returns `true` if the string at `place` contains a value of an environment variable.
     pub(in crate::config) fn is_at(&self, place: &Range<usize>) -> bool {
         self.text_at(place).is_some()
     }
 
-    /// Replaces the string from the environment at `place` of `table` by a number or boolean. Returns `true`
-    /// if it was replaced.
+    /// Replaces the string from an environment variable at `place` of `table` by a number or boolean.
+    /// Returns `false` if this is impossible.
     pub(in crate::config) fn retype<'f>(&'f self, table: &mut DeTable<'f>, place: &Range<usize>) -> bool {
         let parsed = self.text_at(place).and_then(|text| DeValue::parse(text.trim()).ok());
         let Some(value) = parsed.map(toml::Spanned::into_inner) else { return false };
@@ -185,7 +187,7 @@ impl Filled {
         is_meant && table.iter_mut().any(|(_, at)| replace_text(at, place, &value))
     }
 
-    /// Returns each text that was filled in, with its place.
+    /// Returns each string with values of environment variables, and its position.
     pub(in crate::config) fn texts(&self) -> impl Iterator<Item = (&Range<usize>, &str)> {
         self.0.iter().map(|(at, text)| (at, text.as_str()))
     }
@@ -195,7 +197,8 @@ impl Filled {
     }
 }
 
-/// Replaces the string at `place` by `value`, if it is in `at`.
+/// Replaces the string at the position `place` by `value`, if `at` contains this string. Returns `true` if
+/// the string was replaced.
 fn replace_text<'f>(at: &mut toml::Spanned<DeValue<'f>>, place: &Range<usize>, value: &DeValue<'f>) -> bool {
     let is_there = at.span() == *place;
     match at.get_mut() {

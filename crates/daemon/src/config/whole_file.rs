@@ -1,4 +1,4 @@
-//! A whole config file: its keys, their check, and the JSON Schema.
+//! A whole config file: its top-level keys, the checks of all sections, and the JSON Schema.
 //!
 //! `examples/serve.toml` shows every key with its default.
 
@@ -35,10 +35,10 @@ pub(in crate::config) struct Raw {
     /// Number of worker threads, 1 to 1024. Default: one per core.
     pub(in crate::config) workers: Option<Spanned<u64>>,
     /// Maximum number of open connections of all workers, 1 to 10000000. Further connections get 503.
-    /// Default: the descriptor limit of the process, less a reserve for files.
+    /// Default: the file descriptor limit of the process, minus a reserve for files.
     pub(in crate::config) connections_max: Option<Spanned<u64>>,
-    /// `true` passes all sends of a worker's poll iteration to the kernel in one system call (`io_uring`).
-    /// Kernels without `io_uring` ignore it. Default: true.
+    /// `true` makes each worker collect its sends and pass them to the kernel in one system call
+    /// (`io_uring`). This key has no effect on kernels without `io_uring`. Default: true.
     pub(in crate::config) batch_sends: Option<bool>,
     /// Addresses on which the server listens, at least one.
     #[serde(default)]
@@ -50,37 +50,38 @@ pub(in crate::config) struct Raw {
     /// in these networks can pretend to be any client. Default: none.
     #[serde(default)]
     pub(in crate::config) trusted_proxies: Vec<Spanned<String>>,
-    /// Headers in which the trusted proxies name the client: `x-forwarded` or `forwarded`. Risk: if the
-    /// proxies write other headers than this, clients can choose their own address. Default: `x-forwarded`.
+    /// Headers in which the trusted proxies send the client address: `x-forwarded` or `forwarded`. Risk: if
+    /// the proxies write other headers, clients can choose the client address. Default: `x-forwarded`.
     #[serde(default)]
     pub(in crate::config) trusted_proxies_write: RawProxyFields,
     /// Routes, at least one if a listener serves HTTP and does not redirect all requests.
     #[serde(default)]
     pub(in crate::config) routes: Vec<Spanned<RawRoute>>,
-    /// Treatment of `%2F` and `%5C` in paths, which some upstream servers read as slashes: `guard`, `reject`
-    /// or `keep`. `guard` responds 400 if the decoded path leads to a route with a policy that the selected
-    /// route does not have, or to a route that Thruway answers itself. `reject` responds 400 to all such
-    /// requests. `keep` forwards them, except paths with hidden dots such as `..%2F`, which always get 400.
-    /// Risk of `keep`: if an upstream server decodes these characters, clients can bypass policies. Default:
-    /// `guard`.
+    /// Treatment of `%2F` and `%5C` in paths, which some upstream servers decode to slashes: `guard`,
+    /// `reject` or `keep`. `guard` responds 400 if the decoded path would match a route with a policy that
+    /// the selected route does not have, or a route that Thruway answers itself. `reject` responds 400 to
+    /// all paths with these characters. `keep` forwards such paths, except paths with a hidden `..` segment
+    /// such as `..%2F`, which always get 400. Risk of `keep`: if an upstream server decodes these
+    /// characters, clients can bypass policies. Default: `guard`.
     #[serde(default)]
     pub(in crate::config) encoded_slashes: RawAmbiguousPath,
-    /// Treatment of `;` and the rest of its path segment, which some upstream servers ignore: `guard`,
-    /// `reject` or `keep`, as for `encoded_slashes`. Risk of `keep`: if an upstream server ignores this part,
-    /// clients can bypass policies. Default: `guard`.
+    /// Treatment of `;` in paths: `guard`, `reject` or `keep`, as for `encoded_slashes`. Some upstream
+    /// servers ignore `;` and the rest of the path segment. Risk of `keep`: if an upstream server ignores
+    /// this part of the path, clients can bypass policies. Default: `guard`.
     #[serde(default)]
     pub(in crate::config) path_parameters: RawAmbiguousPath,
-    /// Groups of servers that get forwarded requests, by name.
+    /// Upstreams by name: groups of servers to which routes forward requests.
     #[serde(default)]
     pub(in crate::config) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
-    /// Conditions that a request must pass before a route handles it, by name. Routes list these names.
+    /// Policies by name: conditions that a request must meet before a route handles the request. Routes
+    /// list the names of their policies.
     #[serde(default)]
     pub(in crate::config) policies: BTreeMap<String, Spanned<RawPolicy>>,
     /// The admin listener. Default: none.
     pub(in crate::config) admin: Option<RawAdmin>,
-    /// Compression of responses: `true`, `false`, or a table. Listeners and routes can override it. Risk: if
-    /// a response contains a secret and also text that an attacker can choose, its compressed length reveals
-    /// the secret (BREACH). Default: false.
+    /// Compression of responses: `true`, `false`, or a table. Listeners and routes can override this key.
+    /// Risk: if a response contains a secret and also text that an attacker can choose, its compressed
+    /// length reveals the secret (BREACH). Default: false.
     pub(in crate::config) compression: Option<RawCompression>,
     /// The access log, with one line for each request. Default: none.
     pub(in crate::config) access_log: Option<RawAccessLog>,
@@ -92,7 +93,7 @@ pub(in crate::config) struct Raw {
     pub(in crate::config) timeouts: RawTimeouts,
 }
 
-/// Treatment of paths that upstream servers may read differently.
+/// Treatment of paths that upstream servers may read differently than Thruway.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::config) enum RawAmbiguousPath {
@@ -105,6 +106,7 @@ pub(in crate::config) enum RawAmbiguousPath {
 /// Checks `raw`, which was parsed from `source`, and returns the settings.
 ///
 /// # Errors
+///
 /// Returns all errors, not only the first.
 pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let mut resolver = Resolver { source: &source, failures: Vec::new(), acme: None };
@@ -123,7 +125,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let admin = raw.admin.and_then(|admin| resolve_admin(&mut resolver, &admin, &listeners));
     let asking_for_certificates = asking_for_certificates(&raw.policies);
     let policies = resolve_policies(&mut resolver, raw.policies);
-    // Streams have no routes, and neither have requests that are redirected to https.
+    // TCP listeners and listeners that redirect to https need no routes.
     let needs_routes = listeners.is_empty() || listeners.iter().any(ListenerConfig::has_routes);
     check_redirects(&mut resolver, &listeners, !raw.routes.is_empty());
     let compression = raw.compression.and_then(|compression| resolve_compression(&mut resolver, compression));
@@ -172,7 +174,7 @@ const fn ambiguous_path(raw: RawAmbiguousPath) -> AmbiguousPath {
     }
 }
 
-/// Returns the places of upstreams and policies in the file.
+/// Returns the positions of upstreams and policies in the file.
 fn places_of(raw: &Raw) -> Places {
     let upstreams = raw.upstreams.iter().map(|(name, upstream)| {
         let servers = upstream.get_ref().servers.iter().map(|server| server.span()).collect();
@@ -192,7 +194,7 @@ pub fn schema() -> Schema {
     schema
 }
 
-/// Leaves out null, which TOML does not have.
+/// Removes the type `null` from the schema, because TOML has no null.
 fn leave_out_null(schema: &mut Schema) {
     let pair = |key| <&[_; 2]>::try_from(schema.get(key)?.as_array()?.as_slice()).ok();
     if let Some([name, null]) = pair("type")
@@ -209,7 +211,8 @@ fn leave_out_null(schema: &mut Schema) {
     }
 }
 
-/// Allows strings for numbers and booleans, because they may come from the environment.
+/// Allows a string in place of a number or boolean, because the value may come from an environment
+/// variable.
 fn allow_variables(schema: &mut Schema) {
     let Some(kind) = schema.get("type").and_then(|kind| kind.as_str()).map(str::to_owned) else { return };
     if matches!(kind.as_str(), "boolean" | "integer" | "number") && schema.get("const").is_none() {

@@ -21,11 +21,12 @@ pub(in crate::config) enum RawClientCertificate {
     OneOf(Box<RawCertificates>),
 }
 
-/// Accepted client certificates. A certificate passes if it matches one value of any list.
+/// Accepted client certificates. A certificate is accepted if it matches at least one value in one of these
+/// lists.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCertificates {
-    /// Accepted subjects, as access logs show them: `CN=ada,O=Example`. Default: none.
+    /// Accepted subjects, written as in access logs: `CN=ada,O=Example`. Default: none.
     pub(in crate::config) subjects: Option<Spanned<Vec<Spanned<String>>>>,
     /// Accepted DNS names in the subject alternative names. Default: none.
     pub(in crate::config) dns_names: Option<Spanned<Vec<Spanned<String>>>>,
@@ -33,8 +34,8 @@ pub(in crate::config) struct RawCertificates {
     pub(in crate::config) uris: Option<Spanned<Vec<Spanned<String>>>>,
     /// Accepted mail addresses in the subject alternative names. Default: none.
     pub(in crate::config) emails: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Accepted certificates by digest: `sha256:` and 64 hexadecimal digits, with or without colons between
-    /// pairs. Default: none.
+    /// Digests of accepted certificates: `sha256:` and 64 hexadecimal digits, with or without a colon after
+    /// each pair of digits. Default: none.
     pub(in crate::config) fingerprints: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
@@ -122,7 +123,7 @@ fn resolve_each(
         if let Some(read) = read(text.get_ref()) {
             allowed.push(read);
         } else {
-            let message = format!("no certificate has `{}`", text.get_ref().escape_debug());
+            let message = format!("no certificate can contain `{}`", text.get_ref().escape_debug());
             resolver.refuse_with(&text, message, hint);
         }
     }
@@ -154,15 +155,15 @@ fn refuse_with_hint(resolver: &mut Resolver<'_>, span: &Span, message: &str, hin
     resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
 }
 
-/// Returns `true` if a certificate can contain the name: visible characters only.
+/// Returns `true` if a certificate can contain the name: it has only visible ASCII characters.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 const ANY_HINT: &str = "`client_certificate = true` accepts all certificates that the listener trusts";
-const SUBJECT_HINT: &str =
-    "write it as in access logs, with the common name first and no spaces after commas: `CN=ada,O=Example`";
-const NAME_HINT: &str = "write it as in the certificate (`openssl x509 -ext subjectAltName -noout -in FILE`)";
+const SUBJECT_HINT: &str = "write the subject as in access logs, with the common name first and no spaces after commas: `CN=ada,O=Example`";
+const NAME_HINT: &str =
+    "write the name as in the certificate (`openssl x509 -ext subjectAltName -noout -in FILE`)";
 const FINGERPRINT_HINT: &str =
     "`openssl x509 -fingerprint -sha256 -noout -in FILE` prints the digits: write `sha256:` before them";
 const LISTENER_HINT: &str = "ask for certificates in a listener: `tls.client_certificates = { roots = [\"FILE\"], required = false }`";

@@ -1,4 +1,4 @@
-//! Headers, realms and files that several policies name.
+//! Checks header names, realms and file paths in the keys of several policies.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(in crate::config) fn resolve_user_field(
     if resolver.failures.len() == before { resolve_own_field(resolver, raw) } else { None }
 }
 
-/// The name of a field.
+/// Returns the name of a header. Refuses headers that frame a message or select its destination.
 pub(in crate::config) fn resolve_own_field(
     resolver: &mut Resolver<'_>,
     raw: Option<Spanned<String>>,
@@ -61,6 +61,6 @@ fn is_framing(name: &str) -> bool {
     FRAMING.iter().any(|field| name.eq_ignore_ascii_case(field))
 }
 
-/// Headers that frame a message or select its destination. Policies cannot change them.
+/// Headers that frame a message or select its destination. Policies cannot use these headers.
 const FRAMING: [&str; 8] =
     ["Connection", "Content-Length", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"];

@@ -14,7 +14,8 @@ use crate::config::policies::headers::{resolve_realm, resolve_text_of_file, reso
 use crate::config::resolver::{PERIOD_MAX, Resolver};
 use crate::config::values::{Period, Span, Spanned};
 
-/// JSON Web Tokens. The key is `keys_file`, `keys_url` or `secret`.
+/// Rules for JSON Web Tokens. Exactly one of `keys_file`, `keys_url` and `secret` has the key that verifies
+/// signatures.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawJwt {
@@ -22,46 +23,49 @@ pub(in crate::config) struct RawJwt {
     /// directory of the config. Default: none.
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
     /// URL of the issuer's JSON Web Key Set: `https`, or `http` on this machine. Thruway fetches the set
-    /// again when it is old, and when a token names an unknown key. Default: none.
+    /// again after `keys_refresh_interval`, and when a token names an unknown key. Default: none.
     pub(in crate::config) keys_url: Option<Spanned<String>>,
-    /// Time until the keys at `keys_url` are fetched again. The server can shorten it (`Cache-Control`), not
-    /// extend it. Default: 10m.
+    /// Time after which Thruway fetches the keys at `keys_url` again. The server can shorten this time with
+    /// `Cache-Control`, but not extend it. Default: 10m.
     pub(in crate::config) keys_refresh_interval: Option<Spanned<Period>>,
-    /// Maximum age of the keys while fetching them from `keys_url` fails, at least `keys_refresh_interval` and at
-    /// most 168h. After that, requests get 503. Set it lower if withdrawn keys must become invalid sooner.
-    /// Risk: as long as fetching fails, withdrawn keys stay valid for this time. Default: 24h.
+    /// Maximum age of the fetched keys if `keys_url` cannot be fetched again, at least
+    /// `keys_refresh_interval` and at most 168h. With older keys, requests get 503. Set a lower value if
+    /// withdrawn keys must become invalid sooner. Risk: while `keys_url` cannot be fetched, withdrawn keys
+    /// stay valid for up to this time. Default: 24h.
     pub(in crate::config) keys_age_max: Option<Spanned<Period>>,
-    /// Secret of at least 32 bytes that is shared with the issuer. Thruway hides it in errors. Default: none.
+    /// Secret of at least 32 bytes that the issuer also has. Thruway hides the secret in error messages.
+    /// Default: none.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) secret: Option<Spanned<String>>,
     /// Required issuer of the token (`iss`). Default: any.
     pub(in crate::config) issuer: Option<String>,
-    /// Required audience of the token (`aud`), one of this list. Risk of the default: a token that the issuer
-    /// made for another service gives access. Default: any.
+    /// Accepted audiences (`aud`); a token must have at least one of them. Risk of the default: a token
+    /// that the issuer made for another service gives access. Default: any.
     pub(in crate::config) audience: Option<Spanned<Vec<String>>>,
     /// Accepted signature algorithms, such as `RS256`, `ES256`, `EdDSA` or `HS256`. Default: all algorithms
     /// that the keys support.
     pub(in crate::config) algorithms: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Tolerated difference between the clocks of issuer and server, at most 1h. Default: 30s.
+    /// Tolerated difference between the clocks of the issuer and this server, at most 1h. Default: 30s.
     pub(in crate::config) leeway: Option<Spanned<Period>>,
     /// Claims that a token must have, besides `exp`. Default: none.
     #[serde(default)]
     pub(in crate::config) required_claims: Vec<String>,
-    /// Accepted types of tokens (`typ` of the header), with or without `application/`. Set `["at+jwt"]` if
-    /// the issuer states the type of access tokens (RFC 9068). Risk: with other types, tokens that the issuer
-    /// makes for other uses may give access. Default: `JWT`, `JOSE`, `at+jwt`, and tokens without a type.
+    /// Accepted token types (`typ` in the header of the token), with or without `application/`. Set
+    /// `["at+jwt"]` if the issuer writes this type into access tokens (RFC 9068). Risk: with other types,
+    /// tokens that the issuer makes for other purposes may give access. Default: `JWT`, `JOSE`, `at+jwt`,
+    /// and tokens without a type.
     pub(in crate::config) types: Option<Spanned<Vec<Spanned<String>>>>,
     /// `true` accepts ID tokens (OpenID Connect). Set `false` if clients send access tokens. Risk: with
-    /// `true` and without `audience`, the ID token of any application of the issuer gives access. Default:
-    /// true.
+    /// `true` and without `audience`, an ID token that the issuer made for any application gives access.
+    /// Default: true.
     pub(in crate::config) id_tokens: Option<bool>,
-    /// Headers that send a claim to the upstream: `{ X-User = "sub" }`. A claim that is a list of strings is
-    /// sent with commas; if one of the strings has a comma, the request gets 401. Risk: a claim that is one
-    /// string is sent as it is, also with commas, so that an upstream that reads lists takes it for several
-    /// values. Default: none.
+    /// Headers that send a claim to the upstream: `{ X-User = "sub" }`. Thruway joins a list of strings
+    /// with commas. If one of these strings contains a comma, the request gets 401. Risk: Thruway sends a
+    /// claim that is a single string unchanged. If this string contains commas, an upstream that expects a
+    /// list reads several values. Default: none.
     #[serde(default)]
     pub(in crate::config) headers: BTreeMap<Spanned<String>, String>,
-    /// Realm of the challenge. Default: the name of the policy.
+    /// Realm in the challenge of 401 responses. Default: the name of the policy.
     pub(in crate::config) realm: Option<Spanned<String>>,
 }
 
@@ -161,21 +165,21 @@ fn resolve_algorithms(
 fn resolve_token_types(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<String>>>) -> Vec<String> {
     resolver.refuse_empty(
         raw,
-        "`types` has no type, so no token would be accepted",
-        "leave it out for the default",
+        "`types` is empty, so no token would be accepted",
+        "remove the key to accept the default types",
     );
     for name in raw.get_ref() {
         let text = name.get_ref();
-        // RFC 6838 §4.2.
+        // Media types consist of these characters (RFC 6838 §4.2).
         let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+/".contains(&byte));
         if text.is_empty() || !is_name {
-            resolver.refuse_with(name, "this is not the type of a token", "possible: `at+jwt`, `JWT`, …");
+            resolver.refuse_with(name, "this is not a valid token type", "possible: `at+jwt`, `JWT`, …");
         }
     }
     raw.get_ref().iter().map(|name| name.get_ref().clone()).collect()
 }
 
-/// Clocks that are further apart are wrong.
+/// Maximum of `leeway`. If two clocks differ by more than one hour, one of them is wrong.
 const LEEWAY_MAX: Period = Period(Duration::from_hours(1));
 
 const KEYS_AGE_MAX: Period = Period(Duration::from_hours(7 * 24));

@@ -1,4 +1,4 @@
-//! Policies. A small policy has its table here; a larger one has a file.
+//! The section `policies`. Larger policies have modules of their own.
 
 pub(in crate::config) mod client_certificate;
 mod headers;
@@ -23,33 +23,35 @@ use crate::config::resolver::Resolver;
 use crate::config::server::resolve_networks;
 use crate::config::values::{Span, Spanned};
 
-/// A policy of one kind. Its key names the kind; `allow` and `deny` are one kind.
+/// A policy of one kind. A policy has exactly one of these keys, except that `allow` and `deny` may occur
+/// together.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPolicy {
-    /// Client addresses that may send requests: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, or `unix`. Others
-    /// get 403.
+    /// Client addresses that may send requests: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, or `unix`.
+    /// Requests from other addresses get 403.
     pub(in crate::config) allow: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Client addresses that get 403. `deny` wins over `allow`.
+    /// Client addresses that get 403. `deny` overrides `allow`.
     pub(in crate::config) deny: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Users with a password (HTTP Basic). Others get 401.
+    /// Users with a password (HTTP Basic). Other requests get 401.
     pub(in crate::config) basic_auth: Option<RawBasicAuth>,
-    /// Clients with an API key. Others get 401.
+    /// Clients with an API key. Other requests get 401.
     pub(in crate::config) api_keys: Option<Spanned<RawApiKeys>>,
-    /// Clients with a JSON Web Token in `Authorization: Bearer`. Others get 401.
+    /// Clients with a JSON Web Token in `Authorization: Bearer`. Other requests get 401.
     pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
-    /// Clients with a certificate, on listeners with `client_certificates`: `true` for any that the listener
-    /// trusts, or a table. Others get 403.
+    /// Clients with a certificate, on listeners with `client_certificates`: `true` for any certificate that
+    /// the listener trusts, or a table. Other requests get 403.
     pub(in crate::config) client_certificate: Option<RawClientCertificate>,
-    /// Rate limit. Further requests get 429.
+    /// Limit for the rate of requests. Further requests get 429.
     pub(in crate::config) rate_limit: Option<RawRateLimit>,
-    /// Limit of requests in flight. Further requests get 503.
+    /// Limit for the number of requests in flight. Further requests get 503.
     pub(in crate::config) concurrency: Option<RawConcurrency>,
     /// Maximum size of a request body in bytes. Larger requests get 413.
     pub(in crate::config) body_bytes_max: Option<u64>,
 }
 
-/// `None` for those that are wrong: their names are known all the same.
+/// Policies by name. An invalid policy is `None`, so that routes can refer to its name without a second
+/// error.
 pub(in crate::config) type ResolvedPolicies = BTreeMap<String, Option<PolicyConfig>>;
 
 pub(in crate::config) fn resolve_policies(
@@ -63,7 +65,7 @@ pub(in crate::config) fn resolve_policies(
     raw.into_iter().map(policy).collect()
 }
 
-/// The names of a route's policies, all of which there must be.
+/// Returns the names of a route's policies. Refuses unknown and repeated names.
 pub(in crate::config) fn resolve_route_policies(
     resolver: &mut Resolver<'_>,
     raw: Vec<Spanned<String>>,
@@ -125,9 +127,7 @@ fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Optio
         return kinds.pop().flatten();
     }
     let failure = resolver.source.failure(span, KINDS);
-    resolver
-        .failures
-        .push(failure.with_hint("split it into several policies: a route can list more than one"));
+    resolver.failures.push(failure.with_hint("split the policy: a route can list several policies"));
     None
 }
 

@@ -1,4 +1,4 @@
-//! Policies that ask for the name of a user or for an API key.
+//! The policies `basic_auth` and `api_keys`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -21,8 +21,8 @@ use crate::config::values::{Span, Spanned};
 pub(in crate::config) struct RawBasicAuth {
     /// Realm that browsers show. Default: the name of the policy.
     pub(in crate::config) realm: Option<Spanned<String>>,
-    /// Names of users, and hashes of their passwords by bcrypt or Argon2. Thruway hides them in errors.
-    /// Default: none.
+    /// User names, each with the bcrypt or Argon2 hash of the password. Thruway hides the hashes in error
+    /// messages. Default: none.
     #[serde(default)]
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) users: BTreeMap<Spanned<String>, Spanned<String>>,
@@ -38,16 +38,16 @@ pub(in crate::config) struct RawBasicAuth {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawApiKeys {
-    /// Header with the key. Default: `X-Api-Key`, if neither `bearer` nor `query` is set.
+    /// Header that contains the API key. Default: `X-Api-Key`, if neither `bearer` nor `query` is set.
     pub(in crate::config) header: Option<Spanned<String>>,
-    /// Query parameter with the key. Risk: the key appears in the logs of upstream servers and mirrors, and in
-    /// `Referer`. Default: none.
+    /// Query parameter that contains the API key. Risk: the API key appears in the logs of upstream servers
+    /// and mirrors, and in `Referer`. Default: none.
     pub(in crate::config) query: Option<String>,
-    /// `true` reads the key from `Authorization: Bearer`. Default: false.
+    /// `true` reads the API key from `Authorization: Bearer`. Default: false.
     #[serde(default)]
     pub(in crate::config) bearer: bool,
-    /// Names of keys, and their digests: `sha256:` and 64 hexadecimal digits. Risk: a digest protects only
-    /// random keys. Thruway hides the digests in errors. Default: none.
+    /// Names of API keys, each with the digest of the key: `sha256:` and 64 hexadecimal digits. Thruway
+    /// hides the digests in error messages. Risk: a digest protects only random keys. Default: none.
     #[serde(default)]
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) keys: BTreeMap<Spanned<String>, Spanned<String>>,
@@ -66,7 +66,7 @@ pub(in crate::config) fn resolve_basic_auth(
 ) -> Option<BasicAuthConfig> {
     let RawBasicAuth { realm, users, users_file, user_header } = raw;
     let (realm, user_field) = (resolve_realm(resolver, realm), resolve_user_field(resolver, user_header));
-    let users = resolve_names(resolver, users, users_file, "htpasswd -nbB NAME PASSWORD` prints one")?;
+    let users = resolve_names(resolver, users, users_file, "htpasswd -nbB NAME PASSWORD` prints a hash")?;
     if users.is_empty() {
         resolver.refuse_at(span, "there are no users: set `users` or `users_file`");
         return None;
@@ -114,7 +114,8 @@ pub(in crate::config) fn resolve_api_keys(
     Some(ApiKeysConfig { place, keys, user_field })
 }
 
-/// Names and what belongs to them, from the config and from a file. `command` tells how to make the latter.
+/// Returns names with their password hashes or key digests, from the config and from a file. The hint of an
+/// error begins with `command`, a shell command that prints a valid hash or digest.
 fn resolve_names<T: FromStr<Err: fmt::Display>>(
     resolver: &mut Resolver<'_>,
     raw: BTreeMap<Spanned<String>, Spanned<String>>,

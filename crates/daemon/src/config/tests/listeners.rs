@@ -54,7 +54,7 @@ fn responses_are_compressed_as_the_listener_says() {
         assert_eq!(listener(keys).as_deref(), Ok(said));
     }
     let failure = listener("tcp = \"db\"\ncompression = true").unwrap_err();
-    assert!(failure.contains("a listener with `tcp` has no responses"), "{failure}");
+    assert!(failure.contains("a listener with `tcp` sends no HTTP responses"), "{failure}");
 }
 
 #[test]

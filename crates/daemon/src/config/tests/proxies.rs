@@ -13,10 +13,10 @@ fn proxies(keys: &str) -> Result<String, String> {
 fn networks_are_shown_with_the_fields_that_are_believed() {
     assert_eq!(
         proxies("trusted_proxies = [\"10.0.0.0/8\", \"::1\", \"unix\"]").unwrap(),
-        "believes X-Forwarded-* of proxies at 10.0.0.0/8, ::1, unix"
+        "trusts X-Forwarded-* from proxies at 10.0.0.0/8, ::1, unix"
     );
     let forwarded = "trusted_proxies = [\"192.0.2.1\"]\ntrusted_proxies_write = \"forwarded\"";
-    assert_eq!(proxies(forwarded).unwrap(), "believes Forwarded of proxies at 192.0.2.1");
+    assert_eq!(proxies(forwarded).unwrap(), "trusts Forwarded from proxies at 192.0.2.1");
     assert_eq!(proxies("").unwrap(), "/ and below: the demo");
 }
 

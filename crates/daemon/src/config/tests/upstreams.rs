@@ -169,9 +169,9 @@ fn what_has_no_name_is_refused() {
     let rest = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
     let refusal = |section: &str| resolved(&format!("{rest}{section}")).err().unwrap().to_string();
     let failure = refusal("[upstreams.\"\"]\nservers = [\"127.0.0.1:9001\"]\n");
-    assert!(failure.contains("an upstream has a name") && failure.contains("serve.toml:6"), "{failure}");
+    assert!(failure.contains("an upstream needs a name") && failure.contains("serve.toml:6"), "{failure}");
     let failure = refusal("[policies.\" \"]\nallow = [\"::1\"]\n");
-    assert!(failure.contains("a policy has a name") && failure.contains("serve.toml:6"), "{failure}");
+    assert!(failure.contains("a policy needs a name") && failure.contains("serve.toml:6"), "{failure}");
 }
 
 #[test]

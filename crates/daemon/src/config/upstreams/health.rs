@@ -1,4 +1,4 @@
-//! Health checks, and the ejection of servers that fail.
+//! Health checks of servers, and ejection of servers that fail.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,9 +12,9 @@ use crate::config::values::{Period, Spanned};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCheck {
-    /// Path that is requested with `GET`. Default: none, an accepted connection is enough.
+    /// Path that a check requests with `GET`. Default: none, an accepted connection is enough.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// Value of `Host`. Default: the address of the server.
+    /// Value of the header `Host` in checks. Default: the address of the server.
     pub(in crate::config) host: Option<Spanned<String>>,
     /// Statuses of a healthy server, such as `204` or `200-399`. Default: `200-399`.
     pub(in crate::config) statuses: Option<Spanned<Vec<Spanned<String>>>>,
@@ -22,9 +22,9 @@ pub(in crate::config) struct RawCheck {
     pub(in crate::config) body: Option<String>,
     /// Time between two checks. Default: 5s.
     pub(in crate::config) interval: Option<Spanned<Period>>,
-    /// Maximum time of a check. Default: 2s.
+    /// Maximum duration of a check. Default: 2s.
     pub(in crate::config) timeout: Option<Spanned<Period>>,
-    /// Number of consecutive good checks after which a server is up, 1 to 1000. Default: 2.
+    /// Number of consecutive successful checks after which a server is up, 1 to 1000. Default: 2.
     pub(in crate::config) rise: Option<Spanned<u32>>,
     /// Number of consecutive failed checks after which a server is down, 1 to 1000. Default: 3.
     pub(in crate::config) fall: Option<Spanned<u32>>,
@@ -38,12 +38,12 @@ pub(in crate::config) struct RawEjection {
     pub(in crate::config) failures: Option<u32>,
     /// Statuses that count as failures, such as `503` or `500-599`. Default: none.
     pub(in crate::config) statuses: Option<Vec<Spanned<String>>>,
-    /// Time of the first ejection. Each further one is twice as long. Default: 10s.
+    /// Duration of the first ejection. Each further ejection is twice as long. Default: 10s.
     pub(in crate::config) time: Option<Spanned<Period>>,
-    /// Maximum time of an ejection. Default: 1m.
+    /// Maximum duration of an ejection. Default: 1m.
     pub(in crate::config) time_max: Option<Spanned<Period>>,
-    /// Maximum percentage of ejected servers, 0 to 100. At least one may be ejected, and never all. Default:
-    /// 70.
+    /// Maximum percentage of ejected servers, 0 to 100. With any value, Thruway may eject one server, but
+    /// never all servers. Default: 70.
     pub(in crate::config) percent_max: Option<Spanned<u32>>,
 }
 
@@ -55,7 +55,7 @@ pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned
         resolver.refuse_at(&span, "`host`, `statuses` and `body` require `path`");
     }
     if let Some(statuses) = &raw.statuses {
-        let hint = "remove the key for `200-399`";
+        let hint = "remove the key to use the default, `200-399`";
         resolver.refuse_empty(statuses, "`statuses` is empty", hint);
     }
     let statuses = raw
@@ -79,7 +79,7 @@ pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned
     }
 }
 
-/// A path, perhaps with a query.
+/// Checks the path of a health check, which may contain a query.
 fn resolve_target(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     let (path, query) = raw.get_ref().split_once('?').unwrap_or((raw.get_ref(), ""));
     let is_valid = path.starts_with('/') && path.chars().all(is_path_byte);

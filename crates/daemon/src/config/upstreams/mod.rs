@@ -1,4 +1,4 @@
-//! Upstreams, their servers and their connections.
+//! The section `upstreams`: servers, connections and forwarding.
 
 pub(in crate::config) mod balance;
 mod health;
@@ -28,7 +28,7 @@ use crate::config::upstreams::health::{RawCheck, RawEjection, resolve_check, res
 use crate::config::values::{FromText, Period, Span, Spanned, TextOrTable};
 use crate::config::{Http2, Upstreams};
 
-/// Servers that serve the same content.
+/// A group of servers that serve the same content.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawUpstream {
@@ -37,25 +37,25 @@ pub(in crate::config) struct RawUpstream {
     /// Resolver for the names of servers: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default:
     /// `system`.
     pub(in crate::config) resolver: Option<TextOrTable<RawResolver>>,
-    /// Time after which names of servers are resolved again, if the resolver reports no time to live.
-    /// Default: 30s.
+    /// Time after which Thruway resolves the names of servers again, if the resolver reports no time to
+    /// live (TTL). Default: 30s.
     pub(in crate::config) resolve_interval: Option<Spanned<Period>>,
     /// Balancing method: `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…"
     /// }`. Default: `round_robin`.
     pub(in crate::config) balance: Option<Spanned<TextOrTable<RawBalance>>>,
     /// Cookie that sends a client to the same server again. Default: none.
     pub(in crate::config) sticky: Option<RawSticky>,
-    /// Maximum number of requests in flight for each server. 0 sets no limit. Default: 0.
+    /// Maximum number of requests in flight for each server. 0 means no limit. Default: 0.
     pub(in crate::config) server_requests_max: Option<usize>,
-    /// Maximum number of requests in flight for the upstream. 0 sets no limit. Default: 0.
+    /// Maximum number of requests in flight for the upstream. 0 means no limit. Default: 0.
     pub(in crate::config) requests_max: Option<usize>,
-    /// Maximum number of connections to all servers, used and idle ones. Each worker has its share, at least
-    /// one. 0 sets no limit. Default: 0.
+    /// Maximum number of connections to all servers, including idle connections. Each worker has a share of
+    /// this number, at least one connection. 0 means no limit. Default: 0.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
-    /// Requests that wait because of these limits.
+    /// Queue for requests that wait because a limit is reached.
     #[serde(default)]
     pub(in crate::config) queue: RawQueue,
-    /// Maximum number of retries in relation to all requests.
+    /// Maximum number of retries in relation to the number of requests.
     #[serde(default)]
     pub(in crate::config) retry_budget: RawRetryBudget,
     /// Health checks of the servers. Default: none.
@@ -64,68 +64,71 @@ pub(in crate::config) struct RawUpstream {
     #[serde(default)]
     pub(in crate::config) ejection: RawEjection,
     /// `true` makes `/ready` of the admin listener respond 503 while no server of this upstream is healthy.
-    /// Risk: if all gateways share the upstream, a load balancer in front removes all of them at once.
-    /// Default: false.
+    /// Risk: if all gateways share the upstream, the load balancer in front of them removes all gateways at
+    /// once. Default: false.
     pub(in crate::config) required_for_ready: Option<bool>,
-    /// Time in which the share of a server that has come back grows to its full size. 0 disables slow start.
-    /// Default: 0s.
+    /// Time in which the share of requests for a recovered server grows to its full size. `0s` disables
+    /// slow start. Default: 0s.
     pub(in crate::config) slow_start: Option<Spanned<Period>>,
-    /// PROXY protocol header that names the client, at the start of each connection to a server: `v1` or
-    /// `v2`. Such a connection is reused only for the same client connection. Default: none.
+    /// Version of the PROXY protocol header: `v1` or `v2`. Thruway sends this header with the client
+    /// address at the start of each connection to a server. Thruway reuses such a connection only for
+    /// requests of the same client connection. Default: none.
     pub(in crate::config) proxy_protocol: Option<RawProxyVersion>,
-    /// `true` uses HTTP/2 with the servers: with `tls` it is negotiated, without `tls` the servers must
-    /// expect it. `"auto"`, with `tls`, lets each server choose between HTTP/2 and HTTP/1.1. Default: false.
+    /// `true` uses only HTTP/2 with the servers. With `tls`, Thruway negotiates HTTP/2; without `tls`, the
+    /// servers must accept HTTP/2 without negotiation. `"auto"` requires `tls`, and lets each server choose
+    /// between HTTP/2 and HTTP/1.1. Default: false.
     pub(in crate::config) http2: Option<Spanned<RawUpstreamHttp2>>,
     /// TLS to the servers: `true`, or a table. Risk of the default: anyone on the network path can read and
     /// change all traffic. Default: false.
     pub(in crate::config) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
-    /// Maximum time to connect to a server. The TLS handshake has the same time again. Default: 5s.
+    /// Maximum time to connect to a server, and maximum time for the TLS handshake after that. Default: 5s.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
-    /// Maximum time from the end of a request to the head of its response. Then another server gets the
-    /// request if that is safe; otherwise the client gets 504. Default: 1m.
+    /// Maximum time from the end of a request to the headers of its response. After this time, another
+    /// server gets the request if a retry is safe; otherwise the client gets 504. Default: 1m.
     pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
-    /// Maximum pause within a response body. Then the response is cut off, which counts as a failure of the
-    /// server. Default: 1m.
+    /// Maximum pause within a response body. After a longer pause, Thruway cuts off the response, and
+    /// counts a failure of the server. Default: 1m.
     pub(in crate::config) body_idle_timeout: Option<Spanned<Period>>,
-    /// Maximum pause within a `text/event-stream`. Then the response is cut off. It does not count as a
-    /// failure. Default: 1h.
+    /// Maximum pause within a `text/event-stream` response. After a longer pause, Thruway cuts off the
+    /// response, but counts no failure of the server. Default: 1h.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// Maximum pause of a server that does not read the request. Default: 30s.
+    /// Maximum time in which a server reads nothing of the request. Default: 30s.
     pub(in crate::config) write_stall_timeout: Option<Spanned<Period>>,
-    /// Maximum time of a whole request: queue, connect, retries and response body included. Then the client
-    /// gets 504, or the response is cut off. Default: none.
+    /// Maximum time of a whole request, including queue, connect, retries and response body. After this
+    /// time, the client gets 504, or Thruway cuts off the response if it has begun. Default: none.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
-    /// Maximum size of the response headers in bytes, 64 to 1048576. Larger responses become 502. Default:
-    /// 32768.
+    /// Maximum size of the response headers in bytes, 64 to 1048576. If the headers are larger, the client
+    /// gets 502. Default: 32768.
     pub(in crate::config) response_header_bytes: Option<Spanned<u32>>,
-    /// Maximum number of header or trailer lines of a response, 1 to 10000. Larger responses become 502.
-    /// Default: 128.
+    /// Maximum number of header or trailer lines of a response, 1 to 10000. If the response has more lines,
+    /// the client gets 502. Default: 128.
     pub(in crate::config) response_headers: Option<Spanned<u32>>,
     /// Idle connections that each worker keeps.
     #[serde(default)]
     pub(in crate::config) pool: RawPool,
-    /// Maximum time without a byte in either direction of a WebSocket or another tunnel. Then it is closed.
-    /// Default: 1h.
+    /// Maximum time without a byte in either direction of a WebSocket or another tunnel. After this time,
+    /// Thruway closes the tunnel. Default: 1h.
     pub(in crate::config) tunnel_idle_timeout: Option<Spanned<Period>>,
-    /// `Host` of forwarded requests: `preserve` (the host of the client), `server` (the name in `servers`),
-    /// or `{ fixed = "…" }`. Default: `preserve`.
+    /// `Host` of forwarded requests: `preserve` (the host of the client's request), `server` (the name in
+    /// `servers`), or `{ fixed = "…" }`. Default: `preserve`.
     pub(in crate::config) host: Option<Spanned<TextOrTable<RawHost>>>,
     /// Headers that tell servers about the client: `x-forwarded`, `forwarded`, `both` or `none`. Risk of
-    /// `none`: forwarding headers of clients pass unchanged. Default: `x-forwarded`.
+    /// `none`: the servers get forwarding headers from clients unchanged. Default: `x-forwarded`.
     pub(in crate::config) forwarded: Option<RawForwarded>,
     /// `true` adds `X-Forwarded-Port`, the port that the client used. Default: false.
     pub(in crate::config) forwarded_port: Option<Spanned<bool>>,
-    /// `true` adds `Via`, which tells servers that a gateway is in front. Without it, gateways find a loop
-    /// over several gateways only if another one adds it. Default: true.
+    /// `true` adds the header `Via`, which tells servers that the request came through a gateway. Gateways
+    /// detect a loop over several gateways only if at least one of them adds `Via`. Default: true.
     pub(in crate::config) via: Option<bool>,
-    /// Maximum number of other servers to try if a request fails and may be sent again, 0 to 100. Default: 2.
+    /// Maximum number of retries on other servers, for a failed request that may be sent again, 0 to 100.
+    /// Default: 2.
     pub(in crate::config) retries_max: Option<Spanned<u32>>,
-    /// Bytes of each request body, 0 to 16777216, that are kept for a retry until the response begins.
-    /// Default: 65536.
+    /// Maximum number of bytes of each request body that Thruway keeps for a retry until the response
+    /// begins, 0 to 16777216. Default: 65536.
     pub(in crate::config) replay_bytes_max: Option<Spanned<usize>>,
 }
 
-/// Protocol versions of HTTP that an upstream uses.
+/// Versions of HTTP that an upstream uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum RawUpstreamHttp2 {
     No,
@@ -148,7 +151,7 @@ pub(in crate::config) enum RawResolverName {
     System,
 }
 
-/// DNS servers, asked in this order until one responds.
+/// DNS servers. Thruway asks them in this order until one responds.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawNameservers {
@@ -167,10 +170,11 @@ pub(in crate::config) enum RawProxyVersion {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawServer {
-    /// Address of the server: `IP:PORT`, `NAME:PORT` or `unix:PATH`. A name stands for all its addresses.
+    /// Address of the server: `IP:PORT`, `NAME:PORT` or `unix:PATH`. A name means all addresses to which it
+    /// resolves.
     pub(in crate::config) address: String,
-    /// Relative share of requests, 0 to 256. With 0, a server gets only clients with a sticky cookie for it.
-    /// Default: 1.
+    /// Relative share of requests, 0 to 256. With 0, a server gets only requests with a sticky cookie for
+    /// this server. Default: 1.
     pub(in crate::config) weight: Option<Spanned<u32>>,
     /// `true` gives the server requests only if no other server can take them. Default: false.
     #[serde(default)]
@@ -179,13 +183,13 @@ pub(in crate::config) struct RawServer {
     pub(in crate::config) requests_max: Option<usize>,
 }
 
-/// Requests that wait until a server has capacity.
+/// Queue for requests that wait until a server has capacity.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawQueue {
     /// Maximum number of waiting requests. Further requests get 503. Default: 1000.
     pub(in crate::config) requests_max: Option<usize>,
-    /// Maximum waiting time. Then the request gets 503. Default: 5s.
+    /// Maximum waiting time. After this time, the request gets 503. Default: 5s.
     pub(in crate::config) timeout: Option<Spanned<Period>>,
 }
 
@@ -193,12 +197,13 @@ pub(in crate::config) struct RawQueue {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPool {
-    /// Maximum number of idle connections to each server, 0 to 1000000. With 0, each request opens a
-    /// connection, also over HTTP/2. Default: 1024.
+    /// Maximum number of idle connections to each server, 0 to 1000000. With 0, each request opens a new
+    /// connection, also with HTTP/2. Default: 1024.
     pub(in crate::config) per_server_max: Option<Spanned<usize>>,
-    /// Maximum number of idle connections in all, 0 to 1000000. Default: 4096.
+    /// Maximum number of idle connections to all servers, 0 to 1000000. Default: 4096.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
-    /// Maximum idle time of a connection. Set it shorter than that of the servers. Default: 30s.
+    /// Maximum idle time of a connection. Set a shorter time than the keep-alive timeout of the servers.
+    /// Default: 30s.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 
@@ -206,9 +211,9 @@ pub(in crate::config) struct RawPool {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRetryBudget {
-    /// Retries in percent of the requests of the last 10 s, 0 to 1000. Default: 20.
+    /// Allowed retries, in percent of the requests of the last 10 s, 0 to 1000. Default: 20.
     pub(in crate::config) percent: Option<Spanned<u32>>,
-    /// Additional retries per second, 0 to 1000000. Default: 10.
+    /// Retries per second that are allowed in addition to `percent`, 0 to 1000000. Default: 10.
     pub(in crate::config) per_second_min: Option<Spanned<u32>>,
 }
 
@@ -327,7 +332,8 @@ fn resolve_upstream(resolver: &mut Resolver<'_>, name: String, raw: Spanned<RawU
     }
 }
 
-/// Which versions are spoken with the servers. A choice is theirs only where something is negotiated.
+/// Returns the versions of HTTP for the servers. Refuses `"auto"` without `tls`, because servers choose the
+/// version during TLS negotiation.
 fn resolve_upstream_http2(resolver: &mut Resolver<'_>, raw: &mut RawUpstream) -> Http2 {
     let Some(http2) = raw.http2.take() else { return Http2::No };
     let is_plain = raw.tls.as_ref().is_none_or(|tls| matches!(tls.get_ref(), RawUpstreamTlsOrNot::No));
@@ -372,8 +378,8 @@ fn resolve_resolver(resolver: &mut Resolver<'_>, raw: RawResolver) -> ResolverCo
     ResolverConfig::Dns(parsed.collect())
 }
 
-/// Resolves the servers of an upstream. Their addresses must differ: cookies, metrics and the admin listener
-/// use them as names.
+/// Resolves the servers of an upstream. Refuses repeated addresses, because cookies, metrics and the admin
+/// listener identify servers by address.
 fn resolve_upstream_servers(
     resolver: &mut Resolver<'_>,
     raw: Vec<Spanned<TextOrTable<RawServer>>>,
@@ -451,7 +457,7 @@ fn resolve_retry_budget(resolver: &mut Resolver<'_>, raw: RawRetryBudget) -> Ret
     }
 }
 
-/// Returns `name` if there is an upstream of this name.
+/// Returns `name` if there is an upstream with this name. Refuses an unknown name.
 pub(in crate::config) fn known_upstream(
     resolver: &mut Resolver<'_>,
     name: &Spanned<String>,
@@ -491,10 +497,10 @@ fn has_no_weight(raw: &Spanned<TextOrTable<RawServer>>) -> bool {
     raw.get_ref().0.weight.as_ref().is_some_and(|weight| *weight.get_ref() == 0)
 }
 
-/// 16 MiB of each upload that is under way is what a gateway can have to remember.
+/// Maximum of `replay_bytes_max`: 16 MiB. A gateway may have to keep this much of each upload in memory.
 const REPLAY_BYTES_MAX: usize = 16 << 20;
 
-/// Returns the limits and timeouts of exchanges. Takes the values out of `raw`.
+/// Returns the limits and timeouts for requests to the servers. Takes the values out of `raw`.
 pub(in crate::config) fn resolve_exchange(
     resolver: &mut Resolver<'_>,
     raw: &mut RawUpstream,
@@ -533,7 +539,7 @@ pub(in crate::config) fn resolve_pool(
 /// Allowed number of idle connections; 0 disables keep-alive.
 const POOLED: RangeInclusive<usize> = 0..=1_000_000;
 
-/// Returns the forwarding headers that requests to each upstream get.
+/// Returns the settings for `Host`, `Via` and forwarding headers, by upstream.
 pub(in crate::config) fn resolve_forwards(
     resolver: &mut Resolver<'_>,
     upstreams: &BTreeMap<String, Spanned<RawUpstream>>,
