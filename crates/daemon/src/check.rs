@@ -28,7 +28,6 @@ pub struct Checked {
 /// `offline` is `true`.
 ///
 /// # Errors
-///
 /// Returns an error if the config is invalid or cannot be served.
 pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
     let config = Config::from_file(path)?;
@@ -50,7 +49,6 @@ pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
 /// a URI, such as `GET http://example.com/path`. Each of `headers` has the form `Name: value`.
 ///
 /// # Errors
-///
 /// Returns an error if the config cannot be served, or if the request is invalid.
 pub fn explain(path: &Path, request: &str, headers: &[String]) -> Result<String, Failure> {
     let config = Config::from_file(path)?;
@@ -62,7 +60,6 @@ pub fn explain(path: &Path, request: &str, headers: &[String]) -> Result<String,
 /// Looks up the names of all upstream servers. Returns each result with the name of its upstream.
 ///
 /// # Errors
-///
 /// Returns an error if the system refuses the resources for the lookups.
 fn look_up_names(config: &Config) -> Result<Vec<(String, ServerLookup)>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

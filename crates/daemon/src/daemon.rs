@@ -66,7 +66,6 @@ impl Signals {
     /// Installs the signal handlers. If `reload` is `false`, `SIGHUP` keeps its default effect.
     ///
     /// # Errors
-    ///
     /// Returns an error if the system refuses a signal handler.
     pub fn take_over(reload: bool) -> Result<Self, Failure> {
         let termination = TerminationSignals::take_over().map_err(ServerError::from)?;
@@ -80,7 +79,6 @@ impl Daemon {
     /// Starts a service with the config file at `path`.
     ///
     /// # Errors
-    ///
     /// Returns an error if the file is missing, unreadable or invalid, or if an address is in use. Each
     /// [finding](Failure::findings) has the file, the line and a hint, if they are known.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
@@ -91,7 +89,6 @@ impl Daemon {
     /// is no config file; use [`reload_with`](Self::reload_with) instead.
     ///
     /// # Errors
-    ///
     /// Returns an error if the config lacks a listener or a route, repeats an address, names an unknown
     /// upstream or policy, or has an upstream without servers. Returns an error also if an address is in
     /// use.
@@ -103,7 +100,6 @@ impl Daemon {
     /// Starts a service with the config that `source` loads.
     ///
     /// # Errors
-    ///
     /// Returns the same errors as [`from_file`](Self::from_file).
     pub fn from_source(source: ConfigSource) -> Result<Self, Failure> {
         Self::start(source.load()?, Some(source))
@@ -168,7 +164,6 @@ impl Daemon {
     /// Reads the config file again and replaces the running config. See [`DaemonHandle::reload`].
     ///
     /// # Errors
-    ///
     /// Returns the same errors as [`DaemonHandle::reload`].
     pub fn reload(&self) -> Result<(), Failure> {
         self.handle.reload()
@@ -177,7 +172,6 @@ impl Daemon {
     /// Replaces the running config with `config`. See [`DaemonHandle::reload_with`].
     ///
     /// # Errors
-    ///
     /// Returns the same errors as [`DaemonHandle::reload_with`].
     pub fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.handle.reload_with(config)
@@ -192,7 +186,6 @@ impl Daemon {
     /// and its last connection has ended.
     ///
     /// # Errors
-    ///
     /// Returns an error if the system refuses a signal handler.
     pub fn run(self) -> Result<Ended, Failure> {
         let signals = Signals::take_over(self.has_file)?;
@@ -222,7 +215,6 @@ impl DaemonHandle {
     /// until the server names of new upstreams have been looked up.
     ///
     /// # Errors
-    ///
     /// Returns an error if the file is missing, unreadable or invalid, if an address is in use, or if the
     /// daemon has no config file.
     pub fn reload(&self) -> Result<(), Failure> {
@@ -234,7 +226,6 @@ impl DaemonHandle {
     /// `config`.
     ///
     /// # Errors
-    ///
     /// Returns the same errors as [`Daemon::from_config`].
     pub fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.0.reloader().reload_with(config)

@@ -27,7 +27,6 @@ pub(crate) use status::status;
 /// Starts the admin listener.
 ///
 /// # Errors
-///
 /// Returns an error if the address is in use.
 pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<RunningServer, ServerError> {
     let router = Router::new()

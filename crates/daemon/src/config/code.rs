@@ -44,7 +44,6 @@ impl Config {
     /// port.
     ///
     /// # Errors
-    ///
     /// Returns an error if the address is invalid.
     pub fn listen(mut self, address: &str) -> Result<Self, Failure> {
         self.listeners.push(ListenerConfig::at(parse_address(address)?));
@@ -54,7 +53,6 @@ impl Config {
     /// Adds a listener for HTTPS at `address`. `acceptor` has the certificates.
     ///
     /// # Errors
-    ///
     /// Returns an error if the address is invalid.
     pub fn listen_tls(mut self, address: &str, acceptor: Arc<TlsAcceptor>) -> Result<Self, Failure> {
         let mut listener = ListenerConfig::at(parse_address(address)?);
@@ -91,7 +89,6 @@ impl Config {
     /// machines.
     ///
     /// # Errors
-    ///
     /// Returns an error if the address is invalid.
     pub fn admin(mut self, address: &str) -> Result<Self, Failure> {
         self.admin = Some(AdminConfig { address: parse_address(address)?, allow_remote: false });

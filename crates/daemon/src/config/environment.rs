@@ -30,7 +30,6 @@ enum SubstitutionError {
 /// Replaces the variables in all strings of `table`.
 ///
 /// # Errors
-///
 /// Returns an error for each value that cannot be replaced.
 pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled, Failure> {
     let (mut filled, mut failures) = (Filled::default(), Failures::new());

@@ -44,7 +44,6 @@ impl ConfigSource {
     /// Reads the config.
     ///
     /// # Errors
-    ///
     /// Returns an error if the file is missing, unreadable or invalid, or if the addresses of
     /// [`listen_at`](Self::listen_at) cannot replace those of the config.
     pub(crate) fn load(&self) -> Result<Config, Failure> {
@@ -62,7 +61,6 @@ impl Config {
     /// Reads and checks the config file at `path`.
     ///
     /// # Errors
-    ///
     /// Returns an error if the file is missing, unreadable or invalid.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
         let path = path.as_ref();

@@ -12,7 +12,6 @@ use super::{Action, Config, Failure, ListenerConfig, is_listed};
 /// Checks a config that does not come from a file.
 ///
 /// # Errors
-///
 /// Returns all errors of the config: no listener or no route, a repeated address, an unknown name, an
 /// upstream without servers, an admin address that other machines can reach, or an upstream that leads back
 /// to its listener.

@@ -191,7 +191,6 @@ impl Config {
     /// TLS, apply to each of `addresses`.
     ///
     /// # Errors
-    ///
     /// Returns an error if an address is invalid, or if the config has several listeners and one of them
     /// has settings. In this case it is unclear which address gets the settings. An address without them
     /// could serve plain HTTP instead of HTTPS.
@@ -404,7 +403,6 @@ const LISTEN_HINT: &str = "at least one listener has settings such as `tls`, whi
 /// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
 ///
 /// # Errors
-///
 /// Returns an error if an address is invalid or listed twice.
 pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
     let mut listeners = Vec::<ListenAddr>::new();

@@ -106,7 +106,6 @@ pub(in crate::config) enum RawAmbiguousPath {
 /// Checks `raw`, which was parsed from `source`, and returns the settings.
 ///
 /// # Errors
-///
 /// Returns all errors, not only the first.
 pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let mut resolver = Resolver { source: &source, failures: Vec::new(), acme: None };
