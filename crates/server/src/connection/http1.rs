@@ -39,6 +39,8 @@ pub(super) struct Connection<T> {
     pub(super) is_abandoned: bool,
     /// The body of the last parsed request, while it arrives.
     pub(super) incoming: Option<IncomingContent>,
+    /// `true` while a handler runs, so that a panic of the handler is not taken for a panic of the server.
+    pub(super) is_handler_running: bool,
 
     // responses
     /// Requests without a response, in order.
@@ -98,6 +100,7 @@ impl<T: Transport> Connection<T> {
             input: Input::Unknown,
             is_abandoned: false,
             incoming: None,
+            is_handler_running: false,
             exchanges: VecDeque::new(),
             handlers_need_poll: false,
             streaming: None,

@@ -1,7 +1,7 @@
 //! Reads and parses requests, and calls the handler.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::http1::{Connection, Input, Step};
 use super::incoming::{IncomingContent, TooMuchToDiscard};
 use super::log::{Log, Logged};
 use super::service::Buffers;
-use crate::handler::{Answer, Handler};
+use crate::handler::Answer;
 use crate::request::{ContentError, Request, RequestContent};
 use crate::response::Response;
 
@@ -223,8 +223,8 @@ impl<T: Transport> Connection<T> {
         true
     }
 
-    /// Calls the handler. `after_head` are the bytes that arrived after the head. Returns the number of these
-    /// bytes that are the complete body.
+    /// Calls the handler, and responds with 500 if it panics. `after_head` are the bytes that arrived after
+    /// the head. Returns the number of these bytes that are the complete body.
     #[inline]
     fn handle_request(
         &mut self,
@@ -236,6 +236,33 @@ impl<T: Transport> Connection<T> {
     ) -> usize {
         let whole =
             facts.body_length.bytes().and_then(|bytes| after_head.get(..usize::try_from(bytes).ok()?));
+        let started = self.service.record_start();
+        // The answer stays inside of this call. To return it would copy it (decision 0008).
+        let answer_request = || self.answer_request(head, facts, whole, started, cx, now);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(answer_request)) {
+            if !self.is_handler_running {
+                resume_unwind(panic);
+            }
+            let log = started.map(|started| Logged::Parsed { head, started }.keep());
+            let (answer, interim) = (Answer::Now(panicked()), Vec::new());
+            let is_safe = head.method.is_safe();
+            self.exchanges.push_back(Exchange { facts: *facts, answer, interim, log, is_safe });
+        }
+        whole.map_or(0, <[u8]>::len)
+    }
+
+    /// Calls the handler, and writes its response if that is available and next. `whole` is the body, if all
+    /// of it has arrived.
+    #[inline]
+    fn answer_request(
+        &mut self,
+        head: &RequestHead<'_>,
+        facts: &RequestFacts,
+        whole: Option<&[u8]>,
+        started: Option<Duration>,
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) {
         let arriving = if whole.is_some() {
             self.http1.skip_content();
             None
@@ -249,38 +276,33 @@ impl<T: Transport> Connection<T> {
         if let Some(content) = arriving {
             request.set_arriving(content);
         }
-        let started = self.service.record_start();
-        let logged = started.map(|started| Logged::Parsed { head, started });
-        // The handler writes its answer here. Returning it would copy it (decision 0008).
-        let mut answer = None;
-        self.call_handler(&*handler, &mut request, &mut answer);
+        self.is_handler_running = true;
+        let mut answer = match self.answer_first(&request) {
+            Some(response) => Answer::Now(response),
+            None => handler.handle(&mut request),
+        };
         // Discards the rest of a body that the handler has not taken.
         drop(request);
         drop(handler);
+        self.is_handler_running = false;
         let mut interim = Vec::new();
-        if let Some(Answer::Later(later)) = &mut answer
+        if let Answer::Later(later) = &mut answer
             && let Poll::Ready(response) = poll_later(later, &self.service.interim_slot, &mut interim, cx)
         {
-            answer = Some(Answer::Now(response));
+            answer = Answer::Now(response);
         }
+        let logged = started.map(|started| Logged::Parsed { head, started });
         match &mut answer {
-            Some(Answer::Now(response))
+            Answer::Now(response)
                 if self.exchanges.is_empty() && self.streaming.is_none() && interim.is_empty() =>
             {
                 self.start_answer(response, facts, logged);
             }
             _ => {
-                let log = logged.map(Logged::keep);
-                self.exchanges.push_back(Exchange {
-                    facts: *facts,
-                    answer: answer.unwrap_or_else(|| Answer::Now(panicked())),
-                    interim,
-                    log,
-                    is_safe: head.method.is_safe(),
-                });
+                let (log, is_safe) = (logged.map(Logged::keep), head.method.is_safe());
+                self.exchanges.push_back(Exchange { facts: *facts, answer, interim, log, is_safe });
             }
         }
-        whole.map_or(0, <[u8]>::len)
     }
 
     /// Prepares for a body that has not completely arrived.
@@ -290,31 +312,17 @@ impl<T: Transport> Connection<T> {
         content
     }
 
-    /// Puts the handler's answer into `answer`, which is `None`: 503 if there are too many connections.
-    /// `answer` stays `None` if the handler panics.
+    /// Returns the response to a request that the handler must not see: 503 if there are too many
+    /// connections, 421 if the connection does not serve the host, and the responses of pre-handlers.
     #[inline]
-    fn call_handler<'a>(
-        &self,
-        handler: &'a dyn Handler,
-        request: &mut Request<'a>,
-        answer: &mut Option<Answer>,
-    ) {
+    fn answer_first(&self, request: &Request<'_>) -> Option<Response> {
         if self.guard.is_over_limit() {
-            *answer = Some(Answer::Now(too_many_connections()));
-            return;
+            return Some(too_many_connections());
         }
         if request.is_misdirected() {
-            *answer = Some(Answer::Now(misdirected()));
-            return;
+            return Some(misdirected());
         }
-        let answer_request = || {
-            *answer = Some(match self.service.answer_first(request) {
-                Some(response) => Answer::Now(response),
-                None => handler.handle(request),
-            });
-        };
-        // The panic hook has printed the message.
-        let _ = catch_unwind(AssertUnwindSafe(answer_request));
+        self.service.answer_first(request)
     }
 
     fn handle_content(&mut self, content: &[u8], now: Duration) {
