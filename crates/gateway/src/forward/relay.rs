@@ -117,7 +117,7 @@ impl Relay {
                     break Begun { response: switching(&head), body: Body::Tunnel };
                 }
                 Poll::Ready(ResponseEvent::Content(_) | ResponseEvent::End(_)) => {
-                    unreachable!("the response head comes before the body, and a complete exchange is not polled")
+                    unreachable!("the head comes first, and a complete exchange is not polled")
                 }
             }
         };

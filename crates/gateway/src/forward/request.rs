@@ -243,7 +243,7 @@ fn write_host(lines: &mut Vec<u8>, host: &[u8], rewrite: &HostRewrite) {
     match rewrite {
         HostRewrite::Fixed(host) => write_host_line(lines, host.as_bytes()),
         HostRewrite::Preserve => write_host_line(lines, host),
-        // [`OutgoingRequest::write`] adds the `Host` line when the server is known.
+        // `OutgoingRequest::write` adds the `Host` line when the server is known.
         HostRewrite::Server => {}
     }
 }
