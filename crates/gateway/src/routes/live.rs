@@ -1,4 +1,4 @@
-//! Routes that are replaced while they are in use.
+//! Routes that can be replaced while the server handles requests.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::Routes;
 pub struct LiveRoutes(Arc<ArcSwap<Routes>>);
 
 impl LiveRoutes {
-    /// Returns live routes that start with `routes`.
+    /// Returns live routes that handle requests with `routes` until the first replacement.
     pub fn new(routes: Routes) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(routes)))
     }
