@@ -7,8 +7,9 @@ use thruway_server::{Answer, Handler, Request};
 
 use super::Routes;
 
-/// Routes that can be replaced at any time. Requests that arrived before are handled by the previous routes.
-/// A handler in both continues with its state. Clones share the routes.
+/// Routes that can be replaced at any time. Requests that arrived before a replacement are handled by the
+/// previous routes. A handler that is in the previous and in the new routes keeps its state. All clones
+/// share the same routes.
 #[derive(Clone, Debug)]
 pub struct LiveRoutes(Arc<ArcSwap<Routes>>);
 

@@ -360,7 +360,7 @@ impl HostRoutes {
 }
 
 impl Paths {
-    /// Returns the routes of `path`, creating them if necessary.
+    /// Returns the routes of `path`. If there are none yet, creates an empty entry.
     fn entry(&mut self, path: &PathMatch) -> &mut Vec<usize> {
         match path {
             PathMatch::Exact(path) => self.exact.entry(path.as_bytes()),

@@ -79,7 +79,8 @@ fn has_encoded_space(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"%20")
 }
 
-/// Returns `path` with slashes in place of `slashes`. In a normalized path, hexadecimal digits are capitals.
+/// Returns `path` with a slash in place of each text in `slashes`. In a normalized path, hexadecimal digits
+/// are capitals.
 fn with_slashes(path: &[u8], slashes: &[&[u8]]) -> Vec<u8> {
     let (mut read, mut rest) = (Vec::with_capacity(path.len()), path);
     while let Some((first, behind)) = rest.split_first() {
