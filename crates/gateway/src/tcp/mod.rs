@@ -122,7 +122,7 @@ impl Target {
     }
 }
 
-/// Forwards one stream, and records its end in the access log.
+/// Forwards one stream, and passes a record of the stream to the recorder of the server.
 async fn forward(
     target: &Target,
     mut client: ClientStream,

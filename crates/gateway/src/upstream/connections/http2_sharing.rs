@@ -92,7 +92,7 @@ pub(crate) struct Wanted {
     /// `true` if the request may share a connection from an earlier epoch that is in use. This is necessary
     /// if the connection limit allows no other connection.
     pub(crate) keeps_used: bool,
-    /// `true` if the request waits for a connection that is being opened.
+    /// `true` if the request should wait for a connection that is being opened.
     pub(crate) awaits_opening: bool,
 }
 
