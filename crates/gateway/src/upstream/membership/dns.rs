@@ -130,7 +130,7 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
     }
 }
 
-/// Looks up the addresses of `name`.
+/// Looks up the addresses of a host name.
 fn look_up(name: &Name, resolver: &Arc<dyn Resolve>) -> impl Future<Output = io::Result<Resolved>> + 'static {
     let (resolver, host, port) = (resolver.clone(), name.host.clone(), name.port);
     async move {

@@ -95,8 +95,8 @@ fn draw(candidates: &Candidates<'_>, other: Option<usize>) -> Option<usize> {
     places.find(|place| Some(*place) != other && candidates.include(*place))
 }
 
-/// Compares the expected duration of the next request: the average response time, multiplied by the requests
-/// in flight per unit of weight plus one.
+/// Compares the expected duration of the next request at two servers. The expected duration is the average
+/// response time, multiplied by the requests in flight per unit of weight plus one.
 fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
     cost(a, now).cmp(&cost(b, now))
 }
@@ -155,7 +155,7 @@ fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
 /// Returns the score of `server` for `key`. A server with twice the weight has the highest score for twice
 /// as many keys. During a slow start, the server has only `percent` of its weight. While `percent` grows,
 /// the server regains more and more of its keys, and keeps the keys that it has regained.
-#[expect(clippy::cast_precision_loss, reason = "the integers have at most 53 bits, which `f64` holds exactly")]
+#[expect(clippy::cast_precision_loss, reason = "`f64` holds integers of 53 bits exactly")]
 fn score(server: &Server, key: u64, percent: u64) -> f64 {
     let uniform = ((mix(key ^ server.seed) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     let weight = f64::from(server.weight) * percent as f64 / 100.0;
