@@ -1,5 +1,5 @@
-//! Reasons why a request could not be forwarded. Each reason determines the side that caused it (client,
-//! gateway or upstream), the rule for a retry, and the response to the client.
+//! Reasons why a request could not be forwarded. Each reason determines the side that caused the failure
+//! (client, gateway or upstream), the rule for a retry, and the response to the client.
 
 use std::fmt;
 
@@ -38,8 +38,8 @@ pub enum Failure {
     RequestContent(ContentError),
     /// The total timeout of the request expired, and the server is not the cause of the delay.
     TimedOut,
-    /// The server accepted a WebSocket, but its response does not prove that it has read the handshake
-    /// request (RFC 6455 §4.1).
+    /// The server accepted a WebSocket, but its response does not prove that the server has read the
+    /// handshake request (RFC 6455 §4.1).
     UpgradeUnproven,
     /// The client asked for a protocol upgrade, but the server uses HTTP/2 and does not support upgrades
     /// over HTTP/2 (RFC 8441 §3).

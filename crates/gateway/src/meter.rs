@@ -26,7 +26,7 @@ pub struct ServerAttributes {
     pub is_https: bool,
     /// `network.protocol.version`.
     pub version: Version,
-    /// `http.response.status_code`. The value is 499 if the client left before the response. The gateway
+    /// `http.response.status_code`. The status is 499 if the client left before the response. The gateway
     /// never sends this status.
     pub status: StatusCode,
 }
@@ -132,8 +132,8 @@ pub(crate) fn method_attribute(method: Method<'_>) -> &'static str {
 pub(crate) struct PendingRequest {
     /// The meter for the request. `None` after the meter has counted the request.
     meter: Option<Arc<RouteMeter>>,
-    /// Attributes of the request. Their status is 499, which counts if the client leaves before the
-    /// response.
+    /// Attributes of the request. The status in these attributes is 499, which is counted if the client
+    /// leaves before the response.
     attributes: ServerAttributes,
     began: Duration,
     worker: Rc<Worker>,
@@ -180,8 +180,9 @@ impl Drop for PendingRequest {
     }
 }
 
-/// A handler that counts its requests with a [`RouteMeter`]. [`Forward`](crate::Forward) does not need this
-/// handler, because it can count its requests at a lower cost.
+/// A wrapper around a handler that counts the requests with a [`RouteMeter`]. [`Forward`](crate::Forward)
+/// does not need this wrapper, because [`Forward`](crate::Forward) can count its own requests at a lower
+/// cost.
 pub struct Measured {
     handler: Arc<dyn Handler>,
     meter: Arc<RouteMeter>,

@@ -19,7 +19,7 @@ use thruway_server::{Answer, Handler, Request, Response};
 #[derive(Clone, Debug)]
 pub struct Redirect {
     status: StatusCode,
-    /// The placeholders, each with the text before it.
+    /// The placeholders of the target, each with the text that precedes the placeholder.
     parts: Vec<(String, Placeholder)>,
     /// The text after the last placeholder.
     end: String,
@@ -34,7 +34,8 @@ enum Placeholder {
     Path,
     /// `{query}`: the query with its question mark, or an empty text if the request has no query.
     Query,
-    /// `{rest}`: the part of the path after the prefix of the route. This part begins with `/` or is empty.
+    /// `{rest}`: the part of the path after the prefix of the route. The value of `{rest}` begins with `/`
+    /// or is empty.
     Rest,
 }
 
@@ -48,7 +49,7 @@ pub enum InvalidRedirect {
     Bytes,
     /// The name of a placeholder is unknown.
     Placeholder,
-    /// The target does not begin with a scheme and a host, or with a path. This is also the error if a
+    /// The target does not begin with a scheme and a host, or with a path. A target is also invalid if a
     /// request could choose the host of the target.
     Start,
     /// The status is not a redirect to a single URL.
@@ -62,6 +63,7 @@ impl Redirect {
     /// the part of the path after the prefix of the route.
     ///
     /// # Errors
+    ///
     /// Returns an error if the target or the status is invalid.
     pub fn new(to: &str, status: StatusCode) -> Result<Self, InvalidRedirect> {
         if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {

@@ -7,8 +7,9 @@ use thruway_server::{Answer, Handler, Request};
 use crate::HashBy;
 use crate::upstream::mix;
 
-/// Divides requests among handlers in proportion to the weights of the handlers. A request goes to a random
-/// handler, or its key determines the handler. Requests with the same key go to the same handler.
+/// Divides requests among handlers in proportion to the weights of the handlers. The handler of a request
+/// is random, or the key of the request determines the handler. Requests with the same key go to the same
+/// handler.
 ///
 /// Each handler has a range of numbers, and the size of the range is the weight of the handler. The hash of
 /// a key is scaled to one of these numbers. If weights change but their sum stays the same, only the
@@ -25,6 +26,7 @@ impl Split {
     /// at random.
     ///
     /// # Panics
+    ///
     /// Panics if all weights are 0.
     pub fn new(sides: impl IntoIterator<Item = (Arc<dyn Handler>, u32)>, by: Option<HashBy>) -> Self {
         let mut end = 0;

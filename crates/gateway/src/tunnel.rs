@@ -18,8 +18,8 @@ pub(crate) struct TunnelConfig<M> {
     pub(crate) server_early: PooledBuffer,
     /// Maximum time without a byte in either direction, after which the tunnel ends.
     pub(crate) idle: Duration,
-    /// A function that is called repeatedly, and once at the end. Its arguments are the numbers of bytes
-    /// that were sent to the server and to the client since the previous call.
+    /// A function that is called repeatedly, and once at the end. The arguments of this function are the
+    /// numbers of bytes that were sent to the server and to the client since the previous call.
     pub(crate) count: M,
 }
 
@@ -36,7 +36,8 @@ pub(crate) struct Tunneled {
 struct Tunnel<M> {
     request: Flow,
     response: Flow,
-    /// Numbers of bytes that were already reported: to the server and to the client.
+    /// Numbers of bytes that were already passed to `count`: bytes sent to the server, and bytes sent to
+    /// the client.
     counted: [u64; 2],
     count: M,
 }
@@ -119,6 +120,6 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
     }
 }
 
-/// Number of bytes after which the byte counts are reported. All workers share the counters, so frequent
-/// reports would cost time. An operator still sees the bytes of open tunnels soon enough.
+/// Number of bytes after which the byte counts are reported. Frequent reports would cost time, because all
+/// workers share the counters. Reports at this interval are still frequent enough for monitoring.
 const COUNTED_BYTES: u64 = 1 << 20;

@@ -15,12 +15,12 @@ pub struct ConnectConfig {
     pub hosts: Vec<HostMatch>,
     /// Ports that clients may request. Default: only port 443.
     pub ports: Vec<u16>,
-    /// Networks that tunnels may reach although they are private or belong to this machine. Default: no
-    /// networks.
+    /// Tunnels may reach these networks even if a network is private or belongs to this machine. Default:
+    /// no networks.
     pub private: Networks,
-    /// `true` allows tunnels to listeners of this process if the config also allows their addresses.
-    /// Default `false`, because a client that may open tunnels is not automatically an allowed client of
-    /// these listeners.
+    /// `true` allows tunnels to listeners of this process if the config also allows the addresses of the
+    /// listeners. Default `false`, because a client that may open tunnels is not automatically an allowed
+    /// client of these listeners.
     pub own_listeners: bool,
     /// Maximum time for the DNS lookup and the connection together. Default 5 s.
     pub connect_timeout: Duration,

@@ -31,7 +31,7 @@ struct Connected {
 
 /// Sends the request to the server of `slot`. If no connection to this server is available, the request may
 /// move to another server that is not in `tried`. If `later_than` is set, the attempt uses a connection
-/// with a higher number, if there is such a connection.
+/// with a number above `later_than`, if there is such a connection.
 pub(super) async fn attempt(
     forwarding: &mut Forwarding,
     mut slot: Box<ServerSlot>,
@@ -75,8 +75,8 @@ pub(super) async fn attempt(
     }
 }
 
-/// The step `AcquireConnection`: reuses an idle connection, unless the request needs a newer connection.
-/// Otherwise, opens a connection or shares an HTTP/2 connection.
+/// The step `AcquireConnection`: reuses an idle connection, unless the request needs a newer connection. If
+/// no idle connection can be reused, this step opens a connection or shares an HTTP/2 connection.
 async fn acquire_connection(
     forwarding: &Forwarding,
     slot: &mut Box<ServerSlot>,
@@ -105,9 +105,9 @@ async fn acquire_connection(
     if let Some(connection) = waiting {
         return Ok(Connected { connection: Acquired::Http1(connection), now: slot.since(), asked, is_late });
     }
-    // If connections are limited, the gateway may be unable to open a newer connection. Then the request
-    // uses the HTTP/2 connection that refused it again, because that connection now knows how many streams
-    // the server allows.
+    // If connections are limited, the gateway may be unable to open a newer connection. In this case, the
+    // attempt repeats the request on the HTTP/2 connection that has refused it. That connection now knows
+    // how many streams the server allows.
     let later_than = later_than.filter(|_| !limits_connections);
     let purpose = Purpose { later_than, is_upgrade: forwarding.request.is_upgrade };
     // This future is boxed, so that requests that reuse a connection do not reserve memory for it.
@@ -138,8 +138,8 @@ fn send_head(
 }
 
 /// The step `Report`: records the response in the health and the statistics of the server, and completes
-/// the response headers. Takes references, because moving the relay and the response would cost more than
-/// the rest of the function.
+/// the response headers. The function takes references, because moving the relay and the response would
+/// cost more than the rest of the function.
 #[inline]
 fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: Option<Duration>) {
     forwarding.record_time(&relay.slot, asked, begun.response.status());

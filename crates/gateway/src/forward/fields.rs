@@ -34,8 +34,8 @@ impl<'a> ConnectionOptions<'a> {
     }
 }
 
-/// Returns `true` for header fields that always belong to the connection. Also returns `true` for fields
-/// that frame the message, because the gateway writes new framing fields.
+/// Returns `true` for header fields that always belong to the connection. Fields that frame the message
+/// also belong to the connection, because the gateway writes new framing fields.
 #[inline]
 fn is_connection_field(name: FieldName<'_>) -> bool {
     let name = name.as_bytes();
@@ -71,9 +71,9 @@ const fn folded(byte: u8) -> u8 {
     if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
 }
 
-/// Returns `true` for fields that affect how a recipient handles the message, such as `Host`. A
-/// `Connection` option must not remove these fields: with `Connection: Host`, a client could remove the
-/// host. Trailers must not contain these fields either (RFC 9110 §6.5.1).
+/// Returns `true` for fields that affect how a recipient handles the message, such as `Host`. The gateway
+/// does not let a `Connection` option remove such fields: with `Connection: Host`, a client could remove
+/// the host. Trailers must not contain fields of this kind either (RFC 9110 §6.5.1).
 fn is_decided_by(name: &[u8]) -> bool {
     const NAMES: [&str; 7] =
         ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];

@@ -15,19 +15,19 @@ use crate::ClientAttributes;
 use crate::upstream::{RequestKey, ServerSlot, Upstream};
 
 /// The state of a forwarded request. The future of each attempt borrows this state, because a future that
-/// owned it would reserve memory for it twice.
+/// owned the state would reserve memory for the state twice.
 pub(super) struct Forwarding {
     pub(super) worker: Rc<Worker>,
     pub(super) upstream: Arc<Upstream>,
     pub(super) key: RequestKey,
     pub(super) request: OutgoingRequest,
     /// The request body. `None` if the body arrived completely with the head, because `request` then
-    /// contains it.
+    /// contains the body.
     pub(super) body: Option<Box<RequestBody>>,
     /// The request id. `None` if the access log does not record forwarded requests.
     pub(super) recorded: Option<RequestId>,
     pub(super) timeouts: ForwardTimeouts,
-    /// Time at which the request times out. Set when forwarding starts.
+    /// Time at which the request times out. This field is set when forwarding starts.
     pub(super) until: Option<Duration>,
     /// Facts for recording the response time of this request. `None` if response times are not recorded.
     pub(super) timed: Option<TimedRequest>,

@@ -1,5 +1,5 @@
-//! The handler that forwards requests. It prepares the request to the upstream at once, and responds
-//! asynchronously.
+//! The handler that forwards requests. The handler prepares the request to the upstream at once, and
+//! responds asynchronously.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,7 @@ impl Forward {
     /// Returns a handler that forwards to `upstream`, with the settings in `config`.
     ///
     /// # Panics
+    ///
     /// Panics if `config` has a fixed host that is not a valid header value.
     pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
         if let HostRewrite::Fixed(host) = &config.host {

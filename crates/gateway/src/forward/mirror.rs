@@ -90,8 +90,8 @@ impl Mirror {
     }
 
     /// Sends a copy of `request` to the upstream of the mirror, if the random selection includes this
-    /// request. The copy gets `id`, the request id of the original request. Must be called on a worker
-    /// thread.
+    /// request. The copy gets `id`, the request id of the original request. This method must be called on a
+    /// worker thread.
     pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>, id: &RequestId) {
         if request.wants_tunnel() || fastrand::u32(..MILLION) >= self.config.share_millionths {
             return;

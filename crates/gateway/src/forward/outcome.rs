@@ -9,7 +9,7 @@ use crate::upstream::{NotOpened, Server, ServerSlot, Upstream};
 
 /// The outcome of one attempt at one server.
 pub(super) enum AttemptOutcome {
-    /// The upstream responded. Contains the response for the client.
+    /// The upstream responded. This variant contains the response for the client.
     Responded(Response),
     /// The attempt failed. The module `retry` decides whether the request is sent again.
     Failed(FailedAttempt),
@@ -21,8 +21,8 @@ pub(super) struct FailedAttempt {
     pub(super) blame: Blame,
     /// Number of the shared HTTP/2 connection. 0 for a connection that is not shared.
     pub(super) connection: u64,
-    /// The upstream of the server. After a reload, this can be another upstream than the upstream at the
-    /// start of the request.
+    /// The upstream of the server. If the config was reloaded, this upstream can differ from the upstream
+    /// at the start of the request.
     pub(super) upstream: Arc<Upstream>,
     pub(super) server: Arc<Server>,
 }
@@ -38,7 +38,7 @@ pub(super) enum Blame {
     Connection,
 }
 
-/// Facts about the connection of an attempt. They determine the cause of a failure.
+/// Facts about the connection of an attempt that determine the cause of a failure.
 #[derive(Clone, Copy)]
 pub(super) struct UsedConnection {
     /// Number of the shared HTTP/2 connection. 0 for a connection that is not shared.

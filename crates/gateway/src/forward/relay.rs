@@ -53,8 +53,8 @@ impl Relay {
         }
     }
 
-    /// Returns the exchange and the slot that counts the request. Called if the response has made the
-    /// connection a tunnel.
+    /// Returns the exchange and the slot that counts the request. This method is called if the response has
+    /// made the connection a tunnel.
     pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<ServerSlot>) {
         (self.exchange, self.slot)
     }
@@ -104,8 +104,8 @@ impl Relay {
                     self.wait(cx);
                     return Poll::Pending;
                 }
-                // `thruway-server` sends 100 (Continue) to the client when the gateway reads the request
-                // body. Therefore, the gateway drops a 100 response of the upstream server.
+                // `thruway-server` sends 100 (Continue) to the client when the gateway reads the request body. A 100
+                // response of the upstream server is therefore dropped.
                 Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
                 Poll::Ready(ResponseEvent::Interim(head)) => {
                     InterimSender::of(&self.slot.worker).send(&response_of(&head));
@@ -144,7 +144,7 @@ impl Relay {
     }
 
     /// Sends the request body bytes that have arrived, as far as the upstream server accepts them. Returns
-    /// `true` if anything was sent.
+    /// `true` if any part of the request body was sent.
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -357,7 +357,7 @@ fn take_first(
             }
             Poll::Ready(_) | Poll::Pending => return Ok(false),
         }
-        // A large body is not read by this function, because the function copies all bytes.
+        // This function does not read large bodies, because it copies all bytes.
         let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
         if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
             return Ok(false);

@@ -18,7 +18,7 @@ use super::rewrite::ResponseRewrite;
 
 /// A prepared request to the upstream, which can be sent several times.
 pub(super) struct OutgoingRequest {
-    /// The request head. Also contains the body if the body arrived completely with the head.
+    /// The request head, followed by the request body if the whole body arrived with the head.
     bytes: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
@@ -48,9 +48,11 @@ pub(super) enum Unsendable {
 }
 
 impl OutgoingRequest {
-    /// Returns the request for the upstream. It includes the body if the body has arrived completely.
+    /// Returns the request for the upstream. The returned request includes the body if the body has arrived
+    /// completely.
     ///
     /// # Errors
+    ///
     /// Returns an error if the path cannot be rewritten, or if the request has passed through too many
     /// gateways.
     pub(super) fn new(
@@ -140,6 +142,7 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, [u8]> {
 /// line.
 ///
 /// # Errors
+///
 /// Returns an error if the request has passed through too many gateways.
 fn write_field_lines(
     lines: &mut Vec<u8>,
@@ -228,8 +231,8 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
 }
 
 /// Returns `true` if the gateway removes a header with the name `X-Forwarded-` followed by `told`. Servers
-/// also trust headers such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`. The gateway forwards them from
-/// trusted proxies and removes them from requests of other clients.
+/// also trust headers such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`. The gateway forwards such headers
+/// from trusted proxies, and removes such headers from requests of other clients.
 fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
     reads_as(told, b"for")
         || reads_as(told, b"host")
@@ -288,7 +291,7 @@ fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
 
 /// Writes the header `Via` with the HTTP version of the client's request (RFC 9110 §7.6.3).
 ///
-/// The header contains [`PSEUDONYM`] as the name of the gateway.
+/// In this header, the name of the gateway is [`PSEUDONYM`].
 fn write_via(lines: &mut Vec<u8>, received: Version) {
     lines.extend_from_slice(match received {
         Version::Http10 => b"Via: 1.0 thruway\r\n",

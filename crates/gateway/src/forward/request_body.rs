@@ -84,7 +84,7 @@ impl RequestBody {
         Poll::Ready(piece)
     }
 
-    /// Returns the request trailers to forward. Empty until the body has ended.
+    /// Returns the request trailers to forward. The result is empty until the body has ended.
     pub(super) fn trailers(&self) -> &FieldLinesBuf {
         self.trailers.as_ref().unwrap_or(const { &FieldLinesBuf::new() })
     }
@@ -102,8 +102,8 @@ impl RequestBody {
         self.given = kept.len();
     }
 
-    /// Takes the request trailers to forward. Leaves out the headers that the gateway sets, because a
-    /// client must not add them as trailers.
+    /// Takes the request trailers to forward. Trailers with the name of a header that the gateway sets are
+    /// left out, because a client must not add such headers as trailers.
     fn taken_trailers(&mut self) -> FieldLinesBuf {
         let trailers = self.content.take_trailers();
         let is_kept = |line: &FieldLine<'_>| !self.config.rewrite.request.drops(line.name);

@@ -9,7 +9,7 @@ use thruway_server::{Response, StatusCode};
 use super::fields::ConnectionOptions;
 use crate::Failure;
 
-/// A response of the upstream. Its head is complete, but its body may be incomplete.
+/// A response of the upstream with a complete head. The body of the response may be incomplete.
 pub(super) struct Begun {
     pub(super) response: Response,
     pub(super) body: Body,
@@ -20,6 +20,7 @@ impl Begun {
     /// a WebSocket must contain the expected value `accept` and the protocol name `websocket`.
     ///
     /// # Errors
+    ///
     /// Returns [`Failure::UpgradeUnproven`] if the check fails.
     pub(super) fn proven(self, accept: &WebSocketAccept) -> Result<Self, Failure> {
         if !matches!(self.body, Body::Tunnel) {
@@ -44,8 +45,8 @@ impl Begun {
 pub(super) enum Body {
     /// An empty body.
     None,
-    /// No body, because the request was HEAD or the status allows no body. Contains the length that the
-    /// body would have, if this length is known.
+    /// No body, because the request was HEAD or the status allows no body. This variant contains the length
+    /// that the body would have, if this length is known.
     LeftOut(Option<u64>),
     /// A complete body.
     Whole(PooledBuffer),
@@ -72,7 +73,8 @@ impl Body {
     }
 }
 
-/// Returns the response to the client that switches the protocol. It includes the name of the new protocol.
+/// Returns the response to the client that switches the protocol. This response includes the name of the
+/// new protocol.
 pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
     append_upgrade(head, &mut response);
@@ -84,7 +86,8 @@ pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
 pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
     // The status 426 means that the client must switch to one of the protocols in `Upgrade` (RFC 9110
-    // §15.5.22). The gateway forwards this header, because it also forwards requests for these protocols.
+    // §15.5.22). The gateway forwards this header, because the gateway also forwards requests that ask for
+    // such a protocol.
     if head.status == StatusCode::UPGRADE_REQUIRED && append_upgrade(head, &mut response) {
         response = response.with_connection_upgrade();
     }

@@ -25,8 +25,8 @@ struct Streamed {
 }
 
 impl Streamed {
-    /// Sends the request body bytes that have arrived, because the server may need them to continue its
-    /// response. Fails if the total timeout of the request has expired.
+    /// Sends the request body bytes that have arrived, because the server may need these bytes to continue
+    /// its response. Returns an error if the total timeout of the request has expired.
     fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
         // The timeout is checked here, because no timer runs while bytes arrive.
         if self.relay.until.is_some_and(|until| until <= now) {

@@ -1,5 +1,5 @@
-//! Durations of the steps of a forwarded request, for access logs. They are recorded only if an access log
-//! needs them.
+//! Durations of the steps of a forwarded request, for access logs. The durations are recorded only if an
+//! access log needs them.
 
 use std::sync::Arc;
 use std::time::Duration;

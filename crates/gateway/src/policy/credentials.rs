@@ -15,8 +15,8 @@ pub(super) enum PresentedCredentials<'r> {
     None,
     /// Exactly one value.
     One(&'r [u8]),
-    /// Several values. This is ambiguous, because another server could accept a different value than this
-    /// gateway.
+    /// Several values. Such a request is ambiguous, because another server could accept a different value
+    /// than this gateway.
     Several,
 }
 
@@ -64,6 +64,7 @@ pub fn is_user_name(name: &str) -> bool {
 /// with `#`.
 ///
 /// # Errors
+///
 /// Returns the number of the first line that has another form, or a value that `parse` rejects.
 pub fn lines_of<T, E>(
     text: &str,
@@ -95,6 +96,7 @@ impl DigestKey {
     /// Returns a new random key.
     ///
     /// # Panics
+    ///
     /// Panics if [`random_bytes`] panics.
     pub(super) fn random() -> Self {
         Self(Hmac::new(&random_bytes::<64>().into()))

@@ -16,8 +16,8 @@ pub(super) struct VerifiedFacts<'p> {
     pub(super) user: Option<Cow<'p, str>>,
 }
 
-/// The name of a header field that a policy owns, and the value of the field. With the value `None`, the
-/// field is removed.
+/// The name of a header field that a policy owns, and the value of the field. If the value is `None`, the
+/// gateway removes the field from the request.
 pub(super) type OwnedField<'p> = (&'p str, Option<Cow<'p, str>>);
 
 /// A header section that a policy has changed.

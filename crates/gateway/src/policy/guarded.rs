@@ -51,7 +51,7 @@ impl Guarded {
     }
 
     /// Sets whether the responses to authenticated requests carry the [name of the
-    /// user](Response::set_user) for the access log. Default `false`, which avoids the cost.
+    /// user](Response::set_user) for the access log. Default `false`, which saves copying the name.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }

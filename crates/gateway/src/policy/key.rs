@@ -31,7 +31,7 @@ impl Keys {
         Self { by, hasher: RandomState::new() }
     }
 
-    /// Returns the key of `request`. `route` is the name of the route. Allocates no memory.
+    /// Returns the key of `request`. `route` is the name of the route. This method allocates no memory.
     pub(super) fn key(&self, request: &Request<'_>, route: &str) -> u64 {
         match &self.by {
             CountBy::Address => self.of_client(request.client()),
@@ -57,8 +57,8 @@ impl Keys {
     }
 }
 
-/// Returns `true` for IPv6, and the address as a number. For IPv6, the number contains only the first 64
-/// bits.
+/// Returns `true` for an IPv6 address or `false` for an IPv4 address, and the address as a number. For
+/// IPv6, the number contains only the first 64 bits.
 fn network_of(address: IpAddr) -> (bool, u64) {
     match address.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),

@@ -13,11 +13,12 @@ pub(super) enum Refusal {
     Busy,
     /// The client presented no certificate, or a certificate that the policy does not allow.
     Certificate { is_missing: bool },
-    /// The limit of requests in flight is reached. Contains the status of the response.
+    /// The limit of requests in flight is reached. This variant contains the status of the response.
     Concurrency(StatusCode),
     /// The request body is too large.
     ContentTooLarge,
-    /// The credentials are missing or wrong. Contains the scheme and the parameters of the challenge.
+    /// The credentials are missing or wrong. This variant contains the scheme and the parameters of the
+    /// challenge.
     Credentials { scheme: &'static str, realm: Option<String>, parameters: &'static str, is_missing: bool },
     /// The keys for verifying tokens have not been fetched yet.
     NoKeys,

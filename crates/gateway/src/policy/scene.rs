@@ -9,7 +9,8 @@ use thruway_testkit::scene::Scene;
 
 use super::{Guarded, Policy, PolicyConfig};
 
-/// Returns a test server with one route and one policy. Its handler returns the values of `X-User`.
+/// Returns a test server with one route and one policy. The handler of the test server returns the values
+/// of `X-User`.
 pub(super) fn scene(config: PolicyConfig) -> Scene {
     scene_of(Arc::new(Policy::new("office", config)))
 }
@@ -35,6 +36,7 @@ pub(super) fn ask(scene: &Scene, lines: &str) -> String {
 /// Sends a `GET` request for `target` with the additional header lines `lines`, and returns the response.
 ///
 /// # Panics
+///
 /// Panics if no response arrives within 20 seconds, which is enough for slow machines.
 pub(super) fn ask_for(scene: &Scene, target: &str, lines: &str) -> String {
     let mut client = scene.connect();

@@ -6,7 +6,7 @@ use thruway_message::{Method, RequestHead};
 
 use crate::forward::read_alike;
 
-/// Conditions of a route. A request must meet all of them.
+/// Conditions of a route. A request must meet all conditions.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Conditions {
     /// Methods of the route. An empty list allows all methods except CONNECT. GET includes HEAD.
@@ -44,7 +44,7 @@ impl Conditions {
         usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
     }
 
-    /// Returns the first condition that `head` does not meet. The method is checked last. So if the method
+    /// Returns the first condition that `head` does not meet. The method is checked last: if the method
     /// does not match, the request meets all other conditions.
     #[inline]
     pub(super) fn unfulfilled(&self, head: &RequestHead<'_>) -> Option<Unfulfilled<'_>> {

@@ -72,6 +72,7 @@ impl HostMatch {
     /// Parses a host name (`example.com`), a wildcard (`*.example.com`), or an IP address.
     ///
     /// # Errors
+    ///
     /// Returns an error if `text` is not a valid host pattern.
     pub fn parse(text: &str) -> Result<Self, InvalidHost> {
         let (host, is_below) = text.strip_prefix("*.").map_or((text, false), |host| (host, true));

@@ -2,13 +2,13 @@
 //!
 //! The first matching route handles the request. Routes are tried in this order:
 //!
-//! 1. by host: routes for exactly this host, then for its parent domains (`*.example.com`) with the longest
-//!    name first, then for any host;
-//! 2. by path: routes for exactly this path, then for a path pattern (`/users/{id}`), then for the longest
-//!    prefix of the path;
-//! 3. by the number of further conditions, with most conditions first: the methods count as one condition,
-//!    and each header and each query parameter counts as one;
-//! 4. in the order of the list that was passed to [`Routes::new`].
+//! 1. By host: routes for exactly this host come first. Then come routes for parent domains
+//!    (`*.example.com`), longest name first. Routes for any host come last.
+//! 2. By path: routes for exactly this path come first. Then come path patterns (`/users/{id}`). Path
+//!    prefixes come last, longest prefix first.
+//! 3. By the number of further conditions: routes with more conditions come first. The methods count as one
+//!    condition, and so does each header and each query parameter.
+//! 4. By position: in the order of the list that was passed to [`Routes::new`].
 //!
 //! If a request does not meet a condition of a route, the next route is tried. The search allocates no
 //! memory, and routes for other paths do not slow it down.
@@ -100,8 +100,8 @@ pub struct Unreachable {
     pub taken_by: usize,
 }
 
-/// A route that matches the host and the path of a request. Also contains the first condition that the
-/// request does not meet, if there is such a condition.
+/// A route that matches the host and the path of a request. `unfulfilled` is the first condition of the
+/// route that the request does not meet, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate<'r> {
     /// Number of the route. Routes are numbered from 0 in the order of the list that was passed to
@@ -115,6 +115,7 @@ impl Routes {
     /// Creates the routes from a list of handlers, each with its match.
     ///
     /// # Errors
+    ///
     /// Returns the list of all routes that no request can reach.
     pub fn new(given: Vec<(RouteMatch, Arc<dyn Handler>)>) -> Result<Self, Vec<Unreachable>> {
         let mut order: Vec<usize> = (0..given.len()).collect();
@@ -319,7 +320,7 @@ fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
 }
 
 impl HostRoutes {
-    /// Returns the routes of `host`. If there are none yet, creates an empty entry.
+    /// Returns the routes of `host`. If the host has no routes yet, creates an empty entry.
     fn paths_of(&mut self, host: &HostMatch) -> &mut Paths {
         match host {
             HostMatch::Any => &mut self.any,
@@ -328,8 +329,8 @@ impl HostRoutes {
         }
     }
 
-    /// Calls `visit` with each route that matches the host and the path of `head`, in evaluation order.
-    /// Stops when `visit` returns `Break`.
+    /// Calls `visit` with each route that matches the host and the path of `head`, in evaluation order. The
+    /// calls stop when `visit` returns `Break`.
     #[inline]
     fn try_each<B>(
         &self,
@@ -360,7 +361,7 @@ impl HostRoutes {
 }
 
 impl Paths {
-    /// Returns the routes of `path`. If there are none yet, creates an empty entry.
+    /// Returns the routes of `path`. If the path has no routes yet, creates an empty entry.
     fn entry(&mut self, path: &PathMatch) -> &mut Vec<usize> {
         match path {
             PathMatch::Exact(path) => self.exact.entry(path.as_bytes()),
@@ -385,6 +386,6 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// Methods in the header `Allow` of the response to `OPTIONS *`. Such a request asks for the capabilities
-/// of the whole server (RFC 9110 §9.3.7).
+/// Methods in the header `Allow` of the response to `OPTIONS *`. A request `OPTIONS *` asks for the
+/// capabilities of the whole server (RFC 9110 §9.3.7).
 const ALLOW_ANYWHERE: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

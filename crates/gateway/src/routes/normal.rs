@@ -27,12 +27,12 @@ pub enum UnclearPath {
     /// `..` in the path leads above the root.
     AboveRoot,
     /// `..` follows an empty segment. Some servers count the empty segment (RFC 3986 §5.2.4), others ignore
-    /// it.
+    /// the empty segment.
     DotsAfterEmpty,
     /// The path has an encoded control character. Some servers end the path at this character, others
     /// remove the character.
     ControlCharacter,
-    /// Only some servers read a segment of the path as `.` or `..`. Some of them read an encoded slash or a
+    /// Only some servers read a segment of the path as `.` or `..`. Some servers read an encoded slash or a
     /// backslash as a slash, some ignore everything after a semicolon, and some trim spaces.
     HiddenDots,
     /// The path has an encoded slash, and the config [rejects](crate::AmbiguousPath::Reject) encoded
@@ -51,6 +51,7 @@ pub enum UnclearPath {
 /// Returns `path` in the normalized spelling that [routes](crate::Routes) compare.
 ///
 /// # Errors
+///
 /// Returns the reason if the path is ambiguous.
 pub fn normalized_path(path: &str) -> Result<String, UnclearPath> {
     let normal = NormalPath::of(path.as_bytes())?;
@@ -93,7 +94,7 @@ impl<'p> NormalPath<'p> {
     }
 }
 
-/// Returns `true` if the path is normalized and unambiguous. Reads each byte once.
+/// Returns `true` if the path is normalized and unambiguous. This check reads each byte once.
 #[inline]
 fn is_normal(path: &[u8]) -> bool {
     let mut before = 0;
@@ -184,9 +185,10 @@ impl Changed {
 /// (RFC 3986 §2.1).
 ///
 /// # Errors
+///
 /// Returns an error if the percent-encoding is invalid, or if the byte is a control character. A server may
 /// end the path at a control character, as C strings end at `%00`, or remove the character. Such a server
-/// would read `/admin%00` as `/admin`.
+/// would read the path `/admin%00` as `/admin`.
 #[inline]
 fn decoded(path: &[u8]) -> Result<(u8, usize), UnclearPath> {
     let (byte, length) = match path[0] {
@@ -278,8 +280,8 @@ impl fmt::Display for UnclearPath {
 impl std::error::Error for UnclearPath {}
 
 /// `true` for each byte that is allowed in a path, except the percent sign (RFC 3986 §3.3). The
-/// percent-encoded form of such a byte counts as equal to the byte. For some of these bytes, the RFC leaves
-/// this decision to the server, but most servers decode all of them.
+/// percent-encoded form of such a byte counts as equal to the byte. For some bytes, the RFC lets the server
+/// decide whether both forms are equal, but most servers decode all of these bytes.
 const STANDS_FOR_ITSELF: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0u8;

@@ -51,6 +51,7 @@ impl PathPattern {
     /// Parses a path pattern.
     ///
     /// # Errors
+    ///
     /// Returns an error if `text` is not a valid path pattern.
     pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
         let path = text.strip_prefix('/').ok_or(InvalidPattern::NoSlash)?;
@@ -113,8 +114,9 @@ impl Affixes {
     }
 
     /// Returns the sort key of a parameter. A parameter with more fixed bytes around it comes first. If two
-    /// parameters have equally many, the parameter with more fixed bytes before it comes first. The
-    /// comparison of the texts only makes the result independent of the order of the routes.
+    /// parameters have the same number of fixed bytes around them, the parameter with more fixed bytes
+    /// before it comes first. The comparison of the texts only makes the result independent of the order of
+    /// the routes.
     fn rank(&self) -> impl Ord {
         (Reverse(self.len()), Reverse(self.before.len()), &self.before, &self.after)
     }
@@ -128,8 +130,8 @@ impl Affixes {
 /// not on the number of patterns.
 ///
 /// The first segment in which two patterns differ decides which pattern comes first. A fixed segment comes
-/// first. Then come segments with a parameter. A parameter with more fixed bytes around it comes first, or
-/// else a parameter with more fixed bytes before it. A parameter for the rest of the path comes last.
+/// first. Segments with a parameter come next, in the order of [`Affixes::rank`]. A parameter for the rest
+/// of the path comes last.
 #[derive(Debug, Default)]
 pub(super) struct PatternTree {
     /// The routes of the pattern that ends at this node.
@@ -166,8 +168,8 @@ impl PatternTree {
         &mut self.parameters[place].1
     }
 
-    /// Calls `visit` with the routes of all patterns that match `path`, most specific pattern first. Stops
-    /// when `visit` returns `Break`.
+    /// Calls `visit` with the routes of all patterns that match `path`, most specific pattern first. The
+    /// calls stop when `visit` returns `Break`.
     pub(super) fn try_each<B>(
         &self,
         path: &[u8],

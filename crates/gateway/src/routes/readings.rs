@@ -25,7 +25,7 @@ pub enum AmbiguousPath {
     /// Forwards the request. Choose this only if no upstream server interprets the path differently than
     /// the gateway.
     Keep,
-    /// Refuses every request with such a path.
+    /// Refuses every request with an ambiguous path.
     Reject,
 }
 

@@ -18,7 +18,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Default> Table<T> {
-    /// Returns the value of `key`. If there is none yet, inserts the default value.
+    /// Returns the value of `key`. If the table does not contain the key, inserts the default value.
     pub(super) fn entry(&mut self, key: &[u8]) -> &mut T {
         let length = key.len();
         let place = self.place_of(length).unwrap_or_else(|place| {

@@ -50,8 +50,8 @@ pub struct TcpConfig {
     /// Maximum time without a byte in either direction, after which the stream closes. Default 10 minutes,
     /// the same as in nginx.
     pub idle: Duration,
-    /// Maximum time until a client has sent its TLS ClientHello, after which the stream closes. Used only
-    /// if server names select the upstream. Default 10 s.
+    /// Maximum time until a client has sent its TLS ClientHello, after which the stream closes. This
+    /// timeout applies only if server names select the upstream. Default 10 s.
     pub hello: Duration,
 }
 
@@ -175,7 +175,7 @@ async fn drive(
     let config = TunnelConfig { client_early: early, server_early: PooledBuffer::default(), idle, count };
     let tunneled = tunnel(&mut client.stream, stream, worker, config).await;
     (timeline.received_bytes, timeline.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
-    // Until here, the slot counts the stream as active at the server.
+    // The slot has counted the stream at the server until here.
     drop(slot);
     tunneled.end
 }

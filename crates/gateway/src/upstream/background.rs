@@ -26,8 +26,8 @@ static TASKS: LazyLock<Mutex<UnboundedSender<Start>>> = LazyLock::new(|| {
 pub(crate) fn spawn<F: Future<Output = ()> + 'static>(start: impl FnOnce() -> F + Send + 'static) {
     let start: Start = Box::new(|| Box::pin(start()));
     let tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Sending fails if the thread could not start. In this case, an error was logged, and no background
-    // task runs.
+    // Sending fails if the thread could not start. If the thread could not start, the log contains the
+    // error, and no background task runs.
     let _ = tasks.send(start);
 }
 

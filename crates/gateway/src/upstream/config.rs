@@ -47,8 +47,8 @@ pub struct UpstreamConfig {
     /// connection. Health checks send a PROXY header without a client. Default: no PROXY header.
     pub proxy_protocol: Option<ProxyVersion>,
     /// HTTP/2 settings. If set, the gateway uses HTTP/2, without negotiation unless
-    /// [`negotiates_http2`](Self::negotiates_http2) is `true`. Each connection carries as many requests at
-    /// a time as its server allows. Default: HTTP/1.1.
+    /// [`negotiates_http2`](Self::negotiates_http2) is `true`. Each HTTP/2 connection carries as many
+    /// requests at a time as its server allows. Default: HTTP/1.1.
     pub http2: Option<Http2Config>,
     /// `true` lets the server choose between HTTP/2 and HTTP/1.1 with ALPN on each connection.
     /// [`http2`](Self::http2) must be set, and the TLS connector must offer both protocols. Default
@@ -123,7 +123,7 @@ pub enum ResolverConfig {
     /// resolver uses the servers in `resolv.conf`. The resolver looks up a name again when its time to live
     /// is over, but at most once per second and at least once per hour.
     Dns(Vec<SocketAddr>),
-    /// The resolver of the operating system. It does not report the time to live.
+    /// The resolver of the operating system. The system's resolver does not report the time to live.
     System,
 }
 
@@ -147,8 +147,8 @@ pub struct ServerConfig {
     /// `true` for a backup server, which gets requests only if no other server is available. Default
     /// `false`.
     pub is_backup: bool,
-    /// Maximum number of requests in flight at the server. It also limits the number of connections in use.
-    /// Default 0, which means no limit.
+    /// Maximum number of requests in flight at the server. This maximum also limits the number of
+    /// connections in use. Default 0, which means no limit.
     pub requests_max: usize,
 }
 
@@ -185,7 +185,8 @@ impl UpstreamConfig {
 }
 
 impl ServerConfig {
-    /// The maximum weight of a server. It limits the memory for the round robin order of the servers.
+    /// The maximum weight of a server. The maximum weight limits the memory for the round robin order of
+    /// the servers.
     pub const WEIGHT_MAX: u32 = 256;
 
     /// Returns settings for a server at `address`, with the default values.

@@ -51,7 +51,7 @@ fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
 }
 
 impl RequestKey {
-    /// Returns the key of a TCP connection. It does not depend on the transferred bytes.
+    /// Returns the key of a TCP connection. This key does not depend on the transferred bytes.
     pub(crate) fn of_connection(config: &UpstreamConfig, connection: &ConnectionInfo) -> Self {
         let is_hashed = config.balance.hash_by() == Some(&HashBy::ClientAddress);
         Self {

@@ -2,13 +2,13 @@
 //!
 //! Retries help if one server fails. If all servers fail, retries do harm, because each request then
 //! becomes several requests. The retry budget is a percentage of the requests in the last ten seconds, plus
-//! a few retries per second. Finagle and linkerd limit retries in the same way.
+//! a few retries per second. Finagle and linkerd also limit retries by such a budget.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The limit for sending failed requests to another server. If a request failed because an idle connection
-/// closed, this limit does not apply.
+/// The limit for sending failed requests to another server. The limit does not apply to requests that
+/// failed because an idle connection closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryBudget {
     /// Number of retries, as a percentage of the requests in the last ten seconds. Default 20.
@@ -23,8 +23,8 @@ impl Default for RetryBudget {
     }
 }
 
-/// The balance of a retry budget. For each of the last ten seconds, it contains the deposits minus the
-/// withdrawals, in hundredths of a retry.
+/// The balance of a retry budget. For each of the last ten seconds, the balance contains the deposits minus
+/// the withdrawals, in hundredths of a retry.
 #[derive(Debug)]
 pub(crate) struct BudgetBalance {
     seconds: [AtomicU64; SECONDS as usize],

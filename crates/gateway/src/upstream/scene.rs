@@ -66,8 +66,8 @@ impl Scene {
         (0..n).map(slot).collect()
     }
 
-    /// Selects servers for `n` requests that all stay in flight. Returns the number of requests for each
-    /// server.
+    /// Selects servers for `n` requests that all stay in flight. Returns the number of requests that each
+    /// server got.
     pub(crate) fn counts(&self, n: usize) -> Vec<usize> {
         let mut counts = vec![0; self.upstream.config.servers.len()];
         let slots: Vec<_> = (0..n).map(|_| self.slot()).collect();
@@ -78,7 +78,7 @@ impl Scene {
     }
 
     /// Selects servers for `n` requests, and ends each request before the next request starts. Returns the
-    /// number of requests for each server.
+    /// number of requests that each server got.
     pub(crate) fn counts_of_short(&self, n: usize) -> Vec<usize> {
         let mut counts = vec![0; self.upstream.config.servers.len()];
         self.places(&[], n).into_iter().flatten().for_each(|place| counts[place] += 1);

@@ -16,7 +16,8 @@ use super::statistics::ServerStatistics;
 /// A server of an upstream.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Number of the server. It is unique in this process, and is not reused after the server is removed.
+    /// Number of the server. This number is unique in this process, and is not reused after the server is
+    /// removed.
     pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
     /// The address of the server, for access logs.
@@ -36,14 +37,14 @@ pub(crate) struct Server {
     slow_start: u64,
     /// State that survives a reload of the config.
     pub(crate) state: Arc<RetainedState>,
-    /// `true` if the peer of the newest connection to the server is a listener of this process.
+    /// `true` if the newest connection to the server has reached a listener of this process.
     leads_back: AtomicBool,
     /// `true` after a loop through this server was logged.
     has_logged_loop: AtomicBool,
 }
 
-/// State of a server that survives a reload of the config. Requests from before the reload therefore stay
-/// counted until they end.
+/// State of a server that survives a reload of the config. Because the state survives, requests from before
+/// a reload stay counted until they end.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedState {
     pub(crate) health: ServerHealth,
@@ -99,8 +100,7 @@ impl Server {
         }
     }
 
-    /// Records that the peer of a new connection to the server is a listener of this process, or that it is
-    /// not.
+    /// Records `true` if a new connection to the server has reached a listener of this process.
     pub(crate) fn set_leads_back(&self, leads_back: bool) {
         if self.leads_back() != leads_back {
             self.leads_back.store(leads_back, Ordering::SeqCst);

@@ -33,8 +33,8 @@ pub(crate) struct ServerSlot {
     admission: Admission,
     since: Duration,
     /// Time at which the last byte of the request was sent to the server, or at which the request began.
-    /// The server's response time therefore does not include the time in which the client sends its
-    /// request.
+    /// The response time of the server begins at this time, so it does not include the time in which the
+    /// client sends its request.
     sent: Duration,
     /// `true` if the response head means success, but the response body is incomplete.
     is_succeeding: bool,
@@ -46,10 +46,12 @@ impl ServerSlot {
     /// servers of the new config.
     ///
     /// # Errors
+    ///
     /// Returns an error if no server is available, if too many requests already wait, or if the waiting
     /// time is over.
     ///
     /// # Cancel safety
+    ///
     /// This function is cancel safe. If the future is dropped, its request leaves the queue, and the next
     /// request moves up.
     pub(crate) async fn select(
@@ -197,8 +199,8 @@ impl ServerSlot {
         if let Some(cookie) = &self.server.set_cookie
             && key.sticky != Some(self.server.token)
         {
-            // The config rejects cookie names that cannot be sent, so an error is unlikely here. It would
-            // only drop the cookie.
+            // The config rejects cookie names that cannot be sent, so an error is unlikely here. An error
+            // would only drop the cookie.
             let _ = response.append_field("Set-Cookie", cookie.value(key.is_https));
         }
     }
@@ -232,8 +234,8 @@ impl ServerSlot {
         }
     }
 
-    /// Records that the server sent no response. This does not count as a failure if the server has only
-    /// closed an idle connection.
+    /// Records that the server sent no response. If the server has only closed an idle connection, this
+    /// does not count as a failure of the server.
     pub(crate) fn failed(&self, failure: Failure, is_reused: bool) {
         if !is_fault(failure, is_reused) {
             return;

@@ -61,8 +61,8 @@ impl ServerStatistics {
         self.failures.add(failure);
     }
 
-    /// Records a response. `duration` is the time until its head arrived. `worker` is the index of the
-    /// worker.
+    /// Records a response. `duration` is the time until the response head arrived. `worker` is the index of
+    /// the worker.
     pub(crate) fn record(&self, worker: usize, attributes: ClientAttributes, duration: Duration) {
         // If there are more workers than CPU cores, several workers share a shard.
         let new = || DurationMeter::new(available_parallelism().map_or(1, usize::from));

@@ -33,8 +33,8 @@ pub struct ServerStatus {
     /// Number of failed requests for each error name in `Proxy-Status`, without names that have not
     /// occurred.
     pub failures: Vec<(&'static str, u64)>,
-    /// Durations from the end of the request to the head of the response, by method and status. Empty
-    /// unless response times are [recorded](crate::Forward::timed).
+    /// Durations from the end of the request to the head of the response, by method and status. The list is
+    /// empty unless response times are [recorded](crate::Forward::timed).
     pub durations: Vec<RequestDurations<ClientAttributes>>,
 }
 
@@ -100,13 +100,13 @@ impl Upstream {
         self.statistics.retries()
     }
 
-    /// Returns the number of requests that got no server, for each error name in `Proxy-Status`. Leaves out
-    /// names that have not occurred.
+    /// Returns the number of requests that got no server, for each error name in `Proxy-Status`. The result
+    /// leaves out names that have not occurred.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         self.statistics.failures()
     }
 
-    /// Returns the response times of the upstream. Empty unless response times are
+    /// Returns the response times of the upstream. All counts are 0 unless response times are
     /// [recorded](crate::Forward::timed).
     pub fn response_counts(&self) -> ResponseCounts {
         self.statistics.responses.counts()
@@ -118,9 +118,9 @@ impl Upstream {
         self.members.load().list.iter().map(|server| server.status(now)).collect()
     }
 
-    /// Returns `true` if at least one server may get requests of new clients, regardless of its health.
-    /// Such a server has a weight above 0 and is [enabled](AdminState::Enabled). A host name without
-    /// addresses has no servers.
+    /// Returns `true` if at least one server may get requests of new clients, regardless of its health. A
+    /// server may get such requests if its weight is above 0 and it is [enabled](AdminState::Enabled). A
+    /// host name without addresses has no servers.
     pub fn has_server(&self) -> bool {
         self.members.load().list.iter().any(|server| server.takes_new_clients())
     }

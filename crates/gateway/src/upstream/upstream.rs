@@ -33,7 +33,7 @@ pub struct Upstream {
     pub(crate) connections: Arc<Connections>,
     pub(crate) retries: Arc<BudgetBalance>,
     pub(crate) statistics: Arc<UpstreamStatistics>,
-    /// The newest upstream after reloads of the config. Empty before the first reload.
+    /// The newest upstream after reloads of the config. This reference is empty before the first reload.
     pub(crate) successor: Arc<Mutex<Weak<Upstream>>>,
     /// `true` after another upstream has replaced this upstream. A replaced upstream completes its
     /// requests, but its background tasks end.
@@ -41,7 +41,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Returns an upstream with the settings in `config`. It has no connections yet.
+    /// Returns an upstream with the settings in `config` and without connections.
     pub fn new(config: UpstreamConfig) -> Self {
         let members = Membership::new(&config);
         Self::with(config, members)
@@ -86,8 +86,8 @@ impl Upstream {
         self.retries.deposit(self.config.retry_budget, milliseconds(now));
     }
 
-    /// Returns `true` if a request that has failed at `tried` servers may be sent to another server. Counts
-    /// the retry.
+    /// Returns `true` if a request that has failed at `tried` servers may be sent to another server. If the
+    /// result is `true`, the retry is counted.
     pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
         tried < self.config.retries_max as usize
             && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
@@ -100,7 +100,7 @@ impl Upstream {
     }
 
     /// Returns a permit to open a connection for `worker`. Returns `None` if the connection limit is
-    /// reached. Called only if connections are limited.
+    /// reached. This method must be called only if connections are limited.
     pub(crate) fn permit(&self, worker: &Worker) -> Option<Permit> {
         self.connections.permit(worker, self.config.connections_max)
     }
@@ -121,7 +121,7 @@ impl Upstream {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// Returns the current time. It is exact only if response times are measured.
+    /// Returns the current time. The time is exact only if response times are measured.
     pub(crate) fn now(&self, clock: &Clock) -> Duration {
         if self.health.measures_latency() { clock.now_exact() } else { clock.now() }
     }

@@ -15,8 +15,8 @@ use crate::forward::request_id::RequestId;
 /// gateway replaces by properties of the request. The placeholders are `{client}`, `{host}`, `{path}`,
 /// `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`,
 /// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, and the parameters of the route's path
-/// pattern. Write `{{` and `}}` for literal braces. In `{tls_client_names}`, each name has its type, and
-/// commas within names are percent-encoded, as in `DNS:ada.example,URI:spiffe://example/ada`.
+/// pattern. Write `{{` and `}}` for literal braces. In `{tls_client_names}`, each name follows its type,
+/// and commas within a name are percent-encoded, as in `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Clone, Default, Debug)]
 pub struct FieldRewrite {
     /// Names of the headers to remove or set, in lower case.
@@ -31,6 +31,7 @@ impl FieldRewrite {
     /// Adds a rule that removes the header `name`.
     ///
     /// # Errors
+    ///
     /// Returns an error if the header name is invalid, or if rules must not change this header.
     pub fn remove(&mut self, name: &str) -> Result<(), InvalidRewrite> {
         check_name(name)?;
@@ -40,9 +41,10 @@ impl FieldRewrite {
     }
 
     /// Adds a rule that removes the header `name`, and deletes earlier rules that set or add this header.
-    /// Used for copies of requests that must not contain the header.
+    /// Mirrors use this rule for copies of requests that must not contain the header.
     ///
     /// # Errors
+    ///
     /// Returns an error if the header name is invalid, or if rules must not change this header.
     pub fn withhold(&mut self, name: &str) -> Result<(), InvalidRewrite> {
         self.remove(name)?;
@@ -54,6 +56,7 @@ impl FieldRewrite {
     /// determines the available placeholders.
     ///
     /// # Errors
+    ///
     /// Returns an error if the header name or the value is invalid, or if rules must not change this
     /// header.
     pub fn set(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
@@ -68,6 +71,7 @@ impl FieldRewrite {
     /// determines the available placeholders.
     ///
     /// # Errors
+    ///
     /// Returns an error if the header name or the value is invalid, or if rules must not change this
     /// header.
     pub fn add(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
@@ -88,8 +92,8 @@ impl FieldRewrite {
         self.dropped.iter().any(|dropped| read_alike(name.as_bytes(), dropped.as_bytes()))
     }
 
-    /// Appends the header lines to set and add. Leaves out a line if text from the client makes its value
-    /// invalid.
+    /// Appends the header lines to set and add. A line is left out if text from the client makes the value
+    /// of the line invalid.
     pub(crate) fn write(&self, lines: &mut Vec<u8>, request: &Request<'_>, id: &RequestId) {
         for (name, value) in &self.lines {
             let value = value.fill(request, id);

@@ -25,6 +25,7 @@ impl PathRewrite {
     /// Parses `template` for a route that matches `paths`.
     ///
     /// # Errors
+    ///
     /// Returns an error if the template is invalid.
     pub fn new(template: &str, paths: &PathMatch) -> Result<Self, InvalidRewrite> {
         let place = |name: &str| match Placeholder::named(name, paths)? {
@@ -57,8 +58,9 @@ impl PathRewrite {
     /// request target has no path.
     ///
     /// # Errors
+    ///
     /// Returns an error if a segment of the path is `.` or `..` in some spelling, or if the path contains a
-    /// control character. Some servers would read such a path as another path.
+    /// control character. Some servers would read a path with such a segment or character as another path.
     pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, PathTraversal> {
         if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
             return Ok(None);

@@ -54,7 +54,7 @@ impl ResponseRewrite {
         let fields = &self.config.rewrite.response;
         fields.dropped.iter().for_each(|name| response.remove_field(name));
         for ((name, _), value) in fields.lines.iter().zip(&self.values) {
-            // A header is left out if text from the client makes its value invalid.
+            // A header is left out if text from the client makes the value of the header invalid.
             let _ = response.append_field(name, value);
         }
     }

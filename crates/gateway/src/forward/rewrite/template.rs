@@ -16,7 +16,7 @@ use crate::{PathMatch, PathPattern};
 pub(super) struct Template {
     /// Text of the template in the config.
     text: String,
-    /// The placeholders, each with the text before it.
+    /// The placeholders of the template, each with the text that precedes the placeholder.
     pub(super) parts: Vec<(String, Placeholder)>,
     /// The text after the last placeholder.
     pub(super) end: String,
@@ -35,7 +35,8 @@ pub(super) enum Placeholder {
     Query,
     /// `{request_id}`: the request id, as in the access log.
     RequestId,
-    /// `{rest}`: the part of the path after the prefix of the route. This part begins with `/` or is empty.
+    /// `{rest}`: the part of the path after the prefix of the route. The value of `{rest}` begins with `/`
+    /// or is empty.
     Rest,
     /// `{scheme}`: the URL scheme that the client uses.
     Scheme,
@@ -191,9 +192,9 @@ impl TlsPlaceholder {
     }
 }
 
-/// Appends the names of a certificate, separated by commas. Each name follows its type, as OpenSSL writes
-/// it. Within a name, commas, percent signs, spaces, control characters and characters outside of ASCII are
-/// percent-encoded, so that the text has only one meaning.
+/// Appends the names of a certificate, separated by commas. The type of each name comes before the name, in
+/// the notation of OpenSSL. Within a name, commas, percent signs, spaces, control characters and characters
+/// outside of ASCII are percent-encoded, so that the text has only one meaning.
 fn push_names(names: &[CertificateName], text: &mut String) {
     for (place, name) in names.iter().enumerate() {
         text.push_str(if place == 0 { "" } else { "," });

@@ -1,9 +1,9 @@
 //! Authentication with API keys.
 //!
 //! The policy stores only SHA-256 digests of API keys. Before a comparison, the policy hashes both digests
-//! again with a random secret of the process. Therefore, the time of a comparison reveals nothing about the
-//! stored digests. API keys must be random: an attacker can find a common word by computing the digests of
-//! many words.
+//! again with a random secret of the process. Because of this secret, the time of a comparison reveals
+//! nothing about the stored digests. API keys must be random: an attacker can find a common word by
+//! computing the digests of many words.
 
 mod decide;
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl fmt::Display for InvalidPasswordHash {
 
 impl std::error::Error for InvalidPasswordHash {}
 
-/// Maximum memory for checking an Argon2 hash, in KiB: 1 GiB.
+/// Maximum memory for checking an Argon2 hash, in KiB. The maximum is 1 GiB.
 const ARGON2_KIB_MAX: u32 = 1 << 20;
 /// Maximum product of the memory in KiB and the passes of an Argon2 hash. A check at this maximum takes
 /// some seconds.

@@ -25,8 +25,8 @@ pub(super) struct Users {
 
 struct User {
     hash: PasswordHash,
-    /// Digest of the user name and the verified password. Unset until a password was verified. One digest
-    /// is enough, because each user has only one right password.
+    /// Digest of the user name and the verified password. This field is unset until a password was
+    /// verified. One digest is enough, because each user has only one right password.
     verified: OnceLock<Digest>,
 }
 
@@ -66,7 +66,7 @@ impl Users {
     }
 
     /// Returns the name of the user if an earlier check has verified the same name and password. `digest`
-    /// is the digest of both.
+    /// is the digest of the name and the password.
     pub(super) fn verified(&self, name: &str, digest: &Digest) -> Option<&str> {
         let (name, user) = self.by_name.get_key_value(name)?;
         let verified = user.verified.get()?;
@@ -86,7 +86,7 @@ impl Users {
         if !user.hash.is_of(&job.password) {
             return None;
         }
-        // Another check of the same password may have finished first.
+        // The digest is already set if another check of the same password has finished first.
         let _ = user.verified.set(job.digest);
         Some(name.clone())
     }

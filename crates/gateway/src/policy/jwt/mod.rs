@@ -1,8 +1,8 @@
 //! Authentication with a JSON Web Token (RFC 7519) in `Authorization: Bearer`.
 //!
 //! Each key lists its algorithms, and a token is checked only with keys for the algorithm of the token.
-//! Therefore, a public key cannot be misused as a shared secret. Tokens with the algorithm `none` are
-//! always invalid.
+//! This rule ensures that a public key cannot be misused as a shared secret. Tokens with the algorithm
+//! `none` are always invalid.
 
 mod decide;
 pub(super) mod source;
@@ -82,7 +82,7 @@ impl Jwt {
     }
 
     /// If a fetch can yield new keys, the request waits for the next fetch, and the policy decides again.
-    /// Otherwise, the policy refuses the request.
+    /// If a fetch cannot yield new keys, the policy refuses the request.
     fn again_or(&self, otherwise: Refusal) -> Verdict<'_> {
         match self.keys.refreshed() {
             Some(refreshed) => Verdict::Again { refreshed, otherwise },

@@ -19,8 +19,8 @@ use crate::upstream::server_slot::ServerSlot;
 pub(crate) enum Acquired {
     /// An HTTP/1.1 connection, which only this request uses.
     Http1(Connection),
-    /// An HTTP/2 connection, which several requests share. It is boxed, so that other requests do not
-    /// reserve memory for it.
+    /// An HTTP/2 connection, which several requests share. The connection is boxed, so that requests over
+    /// HTTP/1.1 do not reserve memory for it.
     Http2(Box<SharedConnection>),
 }
 
@@ -32,7 +32,7 @@ enum Acquisition {
     Share,
     /// Opens a new connection.
     Open(Permit),
-    /// Shares an HTTP/2 connection to another server. This server already counts the request.
+    /// Shares an HTTP/2 connection to another server. The other server already counts the request.
     Elsewhere(Arc<Server>, Admission),
 }
 
@@ -81,8 +81,8 @@ impl ServerSlot {
         take_idle(&self.worker, self.pool_key(), now)
     }
 
-    /// Puts an HTTP/1.1 connection into the pool for the next request. If the server has chosen HTTP/2
-    /// since, closes the connection instead.
+    /// Puts an HTTP/1.1 connection into the pool for the next request. If the server has chosen HTTP/2 in
+    /// the meantime, closes the connection instead.
     pub(crate) fn put_idle(&self, connection: Connection, now: Duration) {
         let (upstream, config) = (&self.upstream, &self.upstream.config);
         if config.negotiates_http2 && self.server.chosen_version() == ChosenVersion::Http2 {
@@ -112,8 +112,8 @@ impl ServerSlot {
         }
     }
 
-    /// Returns `true` if other requests may share the HTTP/2 connection of this request. They may not share
-    /// it if a PROXY header names the client, or if the config allows no idle connections.
+    /// Returns `true` if other requests may share the HTTP/2 connection of this request. Connections are
+    /// not shared if a PROXY header names the client, or if the config allows no idle connections.
     pub(crate) fn shares_connections(&self) -> bool {
         let pool = &self.upstream.config.pool;
         self.proxied.is_none() && pool.idle_per_address_max > 0 && pool.idle_max > 0
@@ -127,6 +127,7 @@ impl ServerSlot {
 /// moves to that server. Servers in `tried` are excluded.
 ///
 /// # Errors
+///
 /// Returns an error if too many requests already wait, or if the waiting time is over.
 pub(crate) async fn acquire_within_limit(
     slot: &mut ServerSlot,
@@ -169,9 +170,9 @@ fn may_share(slot: &ServerSlot) -> bool {
         && find(&slot.worker, slot.wanted(), None).is_some()
 }
 
-/// Selects another server with a free HTTP/2 stream, regardless of the balancing method. Without this
-/// selection, the request would wait for a connection to its own server. On a busy upstream, such a
-/// connection may never become free.
+/// Selects another server with a free HTTP/2 stream, regardless of the balancing method. If the request
+/// waited for a connection to its own server instead, such a connection might never become free on a busy
+/// upstream.
 fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Acquisition> {
     if !slot.shares_connections() {
         return None;

@@ -1,9 +1,9 @@
-//! The HTTP/2 connections of one worker. Requests share each connection, as many at a time as its server
-//! allows.
+//! The HTTP/2 connections of one worker. Several requests share each connection, as many as the server of
+//! the connection allows.
 //!
-//! After a failed health check or an ejection, another machine may have the address of the server.
-//! Therefore, connections that were opened before get no new requests. A ping on each of these connections
-//! soon shows whether the server still exists.
+//! After a failed health check or an ejection, another machine may have the address of the server. Existing
+//! connections to the server therefore get no new requests. A ping on each existing connection soon shows
+//! whether the server still exists.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ struct Shared {
 struct Open {
     number: u64,
     connection: Connection,
-    /// Id of the upstream's `Connections`. It stays the same when a reload changes the config.
+    /// Id of the upstream's `Connections`. This id stays the same when a reload changes the config.
     connections: u64,
     driving: Rc<Driving>,
     /// Health epoch of the server at the time when the connection was opened.
@@ -89,8 +89,8 @@ pub(crate) struct Wanted {
     pub(crate) key: SharedKey,
     /// Current health epoch of the server. Connections from earlier epochs get no requests.
     pub(crate) epoch: usize,
-    /// `true` if the request may share a connection from an earlier epoch that is in use. This is necessary
-    /// if the connection limit allows no other connection.
+    /// `true` if the request may share a connection from an earlier epoch that is in use. Such sharing is
+    /// necessary if the connection limit allows no other connection.
     pub(crate) keeps_used: bool,
     /// `true` if the request should wait for a connection that is being opened.
     pub(crate) awaits_opening: bool,
@@ -130,7 +130,7 @@ pub(crate) fn keep(
 }
 
 /// Waits for a failed health check or an ejection of the server, and then sends a ping on the connection.
-/// Ends with the connection.
+/// The wait ends if the connection ends.
 async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, ping_request: PingRequest) {
     while !ping_request.is_over() {
         if state.health.epoch() != epoch {
@@ -179,7 +179,7 @@ impl Open {
     }
 
     /// Returns `true` if the connection may get requests: the server was healthy since the connection was
-    /// opened, or the connection is in use and the connection limit allows no other one.
+    /// opened, or the connection is in use and the limit allows no other connection.
     fn is_trusted(&self, wanted: Wanted) -> bool {
         self.epoch == wanted.epoch || (wanted.keeps_used && !self.connection.is_idle())
     }
@@ -200,8 +200,8 @@ pub(crate) fn with_free_streams(worker: &Worker, upstream: u64) -> Vec<usize> {
     with_free_streams.collect()
 }
 
-/// Returns a connection with a free stream and a number above `later_than`. Otherwise, returns a connection
-/// that is being opened. Returns `None` if there is no such connection.
+/// Returns a connection with a free stream and a number above `later_than`. If there is no such connection,
+/// returns a connection that is being opened. Returns `None` if no connection is being opened either.
 pub(crate) fn find(
     worker: &Worker,
     wanted: Wanted,
@@ -215,8 +215,8 @@ pub(crate) fn find(
     })
 }
 
-/// Calls `act` with the HTTP/2 connections to a server. Then removes the entry of the server if it has no
-/// connections.
+/// Calls `act` with the HTTP/2 connections to a server. Afterwards, removes the entry of the server if the
+/// server has no connections.
 fn with_shared<R>(worker: &Worker, key: SharedKey, act: impl FnOnce(&mut Shared) -> R) -> R {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let shared = servers.entry(key).or_default();

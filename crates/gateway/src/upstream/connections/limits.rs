@@ -16,8 +16,8 @@ use super::pool::{IdleCounts, close_oldest};
 use super::queue::{Queue, QueueConfig, Unavailable, WaitingCounts};
 use crate::Failure;
 
-/// Counters and queues for the connections of an upstream. The upstream that replaces it on reload shares
-/// them.
+/// Counters and queues for the connections of an upstream. After a reload, the new upstream shares the
+/// counters and queues of the previous upstream.
 #[derive(Debug)]
 pub(crate) struct Connections {
     /// Id of the upstream's connections in the state of each worker. The id stays the same when a reload
@@ -26,9 +26,10 @@ pub(crate) struct Connections {
     /// Requests that wait for a server.
     pub(crate) requests: Queue,
     pub(crate) idle: IdleCounts,
-    /// Number of requests in flight at all servers. It is counted only if this number is limited.
+    /// Number of requests in flight at all servers. The gateway counts these requests only if their number
+    /// is limited.
     in_flight: AtomicUsize,
-    /// The shares of the workers. Unset until the first connection is opened.
+    /// The shares of the workers, unset until the first connection is opened.
     shares: OnceLock<Box<[Share]>>,
 }
 
@@ -145,6 +146,7 @@ impl Connections {
     /// again.
     ///
     /// # Errors
+    ///
     /// Returns an error if too many requests already wait, or if the waiting time is over.
     pub(crate) async fn wait_for_connection<T>(
         &self,

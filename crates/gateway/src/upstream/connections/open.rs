@@ -2,8 +2,8 @@
 //!
 //! If servers choose the HTTP version, the gateway expects that a server chooses the same version as on its
 //! last connection. If the expected version is HTTP/1.1, no request waits for a connection of another
-//! request, because it could not share this connection. If the server chooses the other version, the
-//! request uses the connection anyway.
+//! request, because the waiting request could not share that connection. If the server chooses the other
+//! version, the request uses the connection anyway.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::upstream::server_slot::ServerSlot;
 /// Requirements of a request for its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Purpose {
-    /// If set, a shared connection must have a higher number, so it must be newer.
+    /// If set, a shared connection must be newer than the connection with this number.
     pub(crate) later_than: Option<u64>,
     /// `true` if the connection or one of its streams will become a tunnel.
     pub(crate) is_upgrade: bool,
@@ -42,7 +42,8 @@ enum Opened {
     Http2(Box<SharedConnection>, Driver),
 }
 
-/// Returns a connection to the server of `slot`. Fails after `left`, the remaining time of the request.
+/// Returns a connection to the server of `slot`. Returns an error after `left`, the remaining time of the
+/// request.
 pub(crate) async fn open_within(
     left: Option<Duration>,
     slot: &ServerSlot,
@@ -100,8 +101,8 @@ fn not_opened(failure: impl Into<Failure>) -> NotOpened {
 
 /// Returns a connection to the server of `slot` that has a free stream and a number above `later_than`. If
 /// a server refuses streams or closes a connection, many requests need another connection at once, and all
-/// of them share the next one. If the server chooses HTTP/1.1, the result is a connection for this request
-/// alone. The result is also a connection for this request alone if requests [may not
+/// of these requests share the next connection. If the server chooses HTTP/1.1, the result is a connection
+/// for this request alone. The result is also a connection for this request alone if requests [may not
 /// share](ServerSlot::shares_connections) connections.
 async fn share(
     slot: &ServerSlot,

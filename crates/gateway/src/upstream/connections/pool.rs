@@ -29,7 +29,7 @@ struct Pools {
 pub(crate) struct UpstreamPool {
     /// Id of the upstream. A reload creates an upstream with a new id.
     upstream: u64,
-    /// Id of the upstream's `Connections`. It stays the same when a reload changes the config.
+    /// Id of the upstream's `Connections`. This id stays the same when a reload changes the config.
     connections: u64,
     idle: Duration,
     pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
@@ -187,7 +187,7 @@ fn pause_of(pools: &[UpstreamPool]) -> Option<Duration> {
     Some((least / 2).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX))
 }
 
-/// Closes idle connections that can no longer be used. Includes the pools of removed upstreams.
+/// Closes idle connections that can no longer be used, in the pools of current and removed upstreams.
 fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     pools.retain_mut(|pool| {
         pool.pool.sweep(now);
@@ -197,10 +197,10 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     });
 }
 
-/// Returns the pool limits for connections with a PROXY header. Such a connection is useless after its
-/// client has left, and the pool does not notice that the client has left. Therefore, these connections
-/// stay idle only for a short time. Their total number is limited to the number that is allowed for one
-/// server.
+/// Returns the pool limits for connections with a PROXY header. A connection with a PROXY header is useless
+/// after its client has left, and the pool does not notice that the client has left. So connections with a
+/// PROXY header stay idle only for a short time. Their total number has the limit that otherwise applies to
+/// the connections of one server.
 fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     PoolConfig {
         idle_max: config.idle_max.min(config.idle_per_address_max),

@@ -41,9 +41,9 @@ pub(crate) enum Unavailable {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: AtomicUsize,
-    /// First attempts of requests. They can use free capacity of any server.
+    /// First attempts of requests. First attempts can use free capacity of any server.
     first_tries: Line,
-    /// Retries of requests. They need capacity at other servers than the servers that have failed.
+    /// Retries of requests. Retries need capacity at other servers than the servers that have failed.
     retries: Line,
     times: WaitingTimes,
 }
@@ -67,9 +67,9 @@ struct QueueEntry<'q> {
 impl Queue {
     /// Returns the number of waiting requests.
     pub(crate) fn len(&self) -> usize {
-        // This counter and the counters of the servers have the ordering `SeqCst`. Therefore, no free
-        // capacity is missed: either the server that frees capacity sees the waiting request, or the
-        // request sees the free capacity.
+        // This counter and the counters of the servers have the ordering `SeqCst`. This ordering ensures
+        // that no free capacity is missed: either the server that frees capacity sees the waiting request,
+        // or the request sees the free capacity.
         self.waiting.load(Ordering::SeqCst)
     }
 
@@ -88,7 +88,7 @@ impl Queue {
 
     #[cold]
     fn announce_capacity(&self) {
-        // This wakes all retries, because not every retry can use the free capacity. Few retries wait,
+        // The queue wakes all retries, because not every retry can use the free capacity. Few retries wait,
         // because the retry budget limits retries.
         self.retries.room.notify_waiters();
         if self.first_tries.waiting.load(Ordering::SeqCst) > 0 {
@@ -124,14 +124,17 @@ impl Queue {
     /// time `until`.
     ///
     /// First attempts are served in order, because each of them can use any free capacity. A retry may need
-    /// a server that hangs while other servers have capacity. Therefore, retries wait separately and do not
-    /// delay first attempts. A retry may overtake first attempts, because its request has waited longer.
+    /// a server that hangs while other servers have capacity. For this reason, retries wait separately and
+    /// do not delay first attempts. A retry may overtake first attempts, because its request has waited
+    /// longer.
     ///
     /// # Errors
+    ///
     /// Returns an error if no server is available, if too many requests already wait, or if no server has
     /// capacity in time.
     ///
     /// # Cancel safety
+    ///
     /// This function is cancel safe. If the future is dropped, its request leaves the queue, and the next
     /// request moves up.
     pub(crate) async fn pass<T>(
@@ -172,8 +175,8 @@ impl Queue {
         let line = place.line;
         let mut room = pin!(line.room.notified());
         room.as_mut().enable();
-        // The first request in the queue tries at once, because capacity that became free before it entered
-        // the queue has woken no request.
+        // The first request in the queue tries at once. Capacity that became free before this request
+        // entered the queue has woken no request.
         let mut is_my_turn = place.is_next;
         let outcome = loop {
             if is_my_turn {

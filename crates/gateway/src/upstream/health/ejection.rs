@@ -7,8 +7,8 @@
 //! │                           └──── it fails: twice as long ─────┤
 //! └──────────────────────────────── it succeeds ─────────────────┘
 //! ```
-//! If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. In this
-//! case, each success ends an ejection, and failures do not extend an ejection.
+//! If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. While no
+//! other server is left, each success ends an ejection, and failures do not extend an ejection.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -121,7 +121,8 @@ impl Ejection {
     /// Records a success, which resets the number of consecutive failures.
     #[inline]
     pub(crate) fn succeeded(&self) {
-        // The number is usually 0 already, and a write would slow down other workers.
+        // The number of failures is usually 0 already, and an unnecessary write would slow down other
+        // workers.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }

@@ -90,7 +90,8 @@ impl ServerHealth {
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Makes the server unavailable for `time`, which its header `Retry-After` requests.
+    /// Makes the server unavailable for the duration `time`, because its header `Retry-After` requests this
+    /// pause.
     pub(crate) fn asks_to_wait(&self, time: Duration, now: u64) {
         let until = now + milliseconds(time.min(WAIT_MAX));
         self.asks_to_wait_until.store(until, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! Looks up the addresses of servers in DNS, at the start and at intervals.
 //!
 //! The resolver of the system reports no time to live, so the interval of its lookups is configured. With
-//! `resolver = "dns"`, the time to live in DNS responses determines the interval. A failed lookup changes
-//! nothing. A server keeps its state if its address remains, or if its address returns within ten minutes.
+//! `resolver = "dns"`, the time to live in DNS responses determines the interval. After a failed lookup,
+//! the upstream keeps its servers. A server keeps its state if its address remains, or if its address
+//! returns within ten minutes.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -36,7 +37,7 @@ impl FirstLookup {
     }
 }
 
-/// A host name in the config, and the success of its last lookup.
+/// A host name in the config. `has_failed` is `true` if the last lookup of the name has failed.
 struct Name {
     /// Index of the server in the config.
     origin: usize,
@@ -80,7 +81,7 @@ pub async fn look_up_servers(config: &UpstreamConfig, within: Duration) -> Vec<S
     found
 }
 
-/// Starts the DNS lookups for `upstream`. They end when the upstream is dropped.
+/// Starts the DNS lookups for `upstream`. The lookups end when the upstream is dropped.
 pub(crate) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> FirstLookup {
     let names = names_of(upstream);
     if names.is_empty() {
@@ -200,13 +201,13 @@ fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[Upstrea
 /// Maximum time for the lookup of one name. The resolver of the system may try several DNS servers.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Interval after a failed lookup. It is short, because requests may be waiting for the result.
+/// Interval after a failed lookup. This interval is short, because requests may be waiting for the result.
 const FAILED_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Minimum time between two lookups, even if the time to live is shorter.
 const HOLDS_MIN: Duration = Duration::from_secs(1);
 
-/// Maximum time between two lookups. It limits how long a mistake in a DNS zone has effects.
+/// Maximum time between two lookups. This maximum limits how long a mistake in a DNS zone has effects.
 const HOLDS_MAX: Duration = Duration::from_hours(1);
 
 #[cfg(test)]

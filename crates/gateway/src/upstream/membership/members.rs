@@ -17,7 +17,7 @@ use crate::upstream::server::{RetainedState, Server};
 #[derive(Debug)]
 pub(crate) struct Membership {
     servers: ArcSwap<ServerList>,
-    /// Recently removed servers. The upstream that replaces this one on reload shares them.
+    /// Recently removed servers. The upstream that replaces this upstream on reload shares this list.
     removed: Arc<RemovedServers>,
 }
 
@@ -105,7 +105,7 @@ impl Membership {
 
 type List = Vec<Arc<Server>>;
 
-/// Returns the new list of servers, with servers at `addresses` for the configured server `origin`. The
+/// Returns the new list of servers, with servers at `addresses` for the configured server `origin`. The new
 /// list has the order of the config. Also returns the servers that `make` has created. Returns `None` if
 /// nothing changes.
 fn replaced(

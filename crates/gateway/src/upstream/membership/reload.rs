@@ -58,9 +58,9 @@ impl Upstream {
         }
     }
 
-    /// Returns the upstream that handles a request with `key`. This is the replacement of this upstream, if
-    /// there is one. The request stays with this upstream if the replacement has no server yet, or if only
-    /// one of the two uses the PROXY protocol.
+    /// Returns the upstream that handles a request with `key`. If this upstream was replaced, the
+    /// replacement handles the request. The request stays with this upstream if the replacement has no
+    /// server yet, or if only one of the two upstreams uses the PROXY protocol.
     pub(crate) fn in_place(self: &Arc<Self>, key: &RequestKey) -> Cow<'_, Arc<Self>> {
         if !self.is_replaced() {
             return Cow::Borrowed(self);

@@ -1,4 +1,4 @@
-//! Recently removed servers. Their addresses are no longer in the DNS responses for their host names.
+//! Recently removed servers. The DNS responses no longer contain the addresses of these servers.
 //!
 //! The DNS response for a name with many servers often contains only some of the addresses. A server that
 //! is missing in a response keeps its state when it returns: its admin state, its failures and its requests

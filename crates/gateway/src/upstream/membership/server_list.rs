@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::upstream::server::Server;
 
-/// The servers of an upstream. When the addresses change, a new list replaces this one.
+/// The servers of an upstream. When the addresses of the servers change, a new list replaces this list.
 #[derive(Debug)]
 pub(crate) struct ServerList {
     pub(crate) list: Box<[Arc<Server>]>,

@@ -97,8 +97,8 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Mixes the bits of a number, so that the results for similar numbers differ in all bits. This is the last
-/// step of `SplitMix64`.
+/// Mixes the bits of a number, so that the results for similar numbers differ in all bits. The function is
+/// the last step of the generator `SplitMix64`.
 pub(crate) const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,7 +1,7 @@
-//! Load balancing methods. They select the server for the next request from the candidates. To add a
+//! Load balancing methods. A method selects the server for the next request from the candidates. To add a
 //! method, extend [`Balance`] and [`pick`].
 //!
-//! The methods change only the position of round robin. They take no lock and allocate no memory.
+//! The methods change only the position of round robin. The methods take no lock and allocate no memory.
 
 use std::cmp;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ pub(crate) fn pick(
 // Round robin.
 
 /// Returns the next candidate in round robin order. If a server is unavailable, its turn is skipped for all
-/// requests. Otherwise, the server after it would get twice as many requests as the others.
+/// requests. If its turn were not skipped, the next server would get twice as many requests as the others.
 fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let round = candidates.round();
     let next = || turn.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +60,8 @@ fn least_connections(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<
     least(true).or_else(|| least(false))
 }
 
-/// Compares the requests in flight per unit of weight. Two multiplications replace the division.
+/// Compares the requests in flight per unit of weight. The comparison uses two multiplications instead of a
+/// division.
 fn by_requests(a: &Server, b: &Server) -> cmp::Ordering {
     let load = |of: &Server, other: &Server| of.in_flight() as u64 * u64::from(other.weight);
     load(a, b).cmp(&load(b, a))
@@ -68,8 +69,8 @@ fn by_requests(a: &Server, b: &Server) -> cmp::Ordering {
 
 // The power of two choices.
 
-/// Draws two candidates at random, and returns the better one. The better candidate is the lesser one in
-/// the order of `by`.
+/// Draws two candidates at random, and returns the better one. The better candidate is the candidate that
+/// `by` orders first.
 fn best_of_two(candidates: &Candidates<'_>, by: impl Fn(&Server, &Server) -> cmp::Ordering) -> Option<usize> {
     let first = draw(candidates, None)?;
     let Some(second) = draw(candidates, Some(first)) else { return Some(first) };
@@ -104,8 +105,8 @@ fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
 fn cost(server: &Server, now: u64) -> u64 {
     let in_flight = server.in_flight() as u64;
     let microseconds = match server.health().latency.microseconds(now) {
-        // If no response time of the server is known, one request measures it. Until its response arrives,
-        // further requests avoid the server.
+        // If no response time of the server is known, one request measures it. Until the response to this
+        // request arrives, further requests avoid the server.
         0 if in_flight > 0 => UNKNOWN_MICROSECONDS,
         known => known,
     };
@@ -117,8 +118,8 @@ fn cost(server: &Server, now: u64) -> u64 {
 //
 // For each key, every server has a score, and the server with the highest score gets the request. If a
 // server is removed, only its keys move, and they spread over all other servers. There is no table to
-// rebuild. If a server is above its load limit, the server with the next lower score gets the request.
-// Therefore, one popular key cannot overload a server.
+// rebuild. If a server is above its load limit, the server with the next lower score gets the request. This
+// limit ensures that one popular key cannot overload a server.
 
 /// Returns the candidate with the highest score for `key`, among the candidates below their load limit. The
 /// limit is `load_max_percent` of a server's share of the load. If all candidates have reached their
@@ -139,7 +140,8 @@ fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> O
         let score = |place: usize| score(&servers[place], key, servers[place].percent_wanted(candidates.now));
         places.map(|place| (score(place), place)).max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    // No candidate may be below its limit, because other workers have sent requests in the meantime.
+    // It is possible that no candidate is below its limit, because other workers send requests at the same
+    // time.
     let chosen = highest(&mut places.clone().filter(is_within)).or_else(|| highest(&mut places.clone()));
     chosen.map(|(_, place)| place)
 }

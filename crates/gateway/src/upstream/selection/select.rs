@@ -1,5 +1,5 @@
-//! Selects the server for the next request. This is the server of the sticky cookie, or a server that the
-//! balancing method selects from the first tier with candidates.
+//! Selects the server for the next request. The server of a sticky cookie has priority. Without a sticky
+//! cookie, the balancing method selects a server from the first tier with candidates.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -16,7 +16,7 @@ use crate::upstream::server::Server;
 /// State for selecting servers of one upstream.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    /// Position of round robin. The search for the least loaded server also starts there.
+    /// Position of round robin. The search for the least loaded server also starts at this position.
     turn: AtomicUsize,
 }
 

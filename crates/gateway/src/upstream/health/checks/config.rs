@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::upstream::health::status_range::StatusRange;
 
 /// Settings of active health checks. A server counts as up until its first check has ended. The result of
-/// the first check decides at once, without `rise` and `fall`.
+/// the first check alone decides the state of the server, regardless of `rise` and `fall`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckConfig {
     /// Kind of the health checks.

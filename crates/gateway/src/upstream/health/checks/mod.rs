@@ -22,7 +22,7 @@ use crate::upstream::upstream::Upstream;
 use probe::{ProbeFailure, ToProbe, probe};
 use tally::Tally;
 
-/// Starts the health checks of `server`. They end when the server or its upstream is dropped.
+/// Starts the health checks of `server`. The health checks end when the server or its upstream is dropped.
 pub(crate) fn start(upstream: &Arc<Upstream>, server: &Arc<Server>) {
     if upstream.config.check.is_some() {
         let (upstream, server) = (Arc::downgrade(upstream), Arc::downgrade(server));

@@ -7,7 +7,8 @@ use crate::upstream::health::server_health::Checked;
 #[derive(Debug)]
 pub(crate) struct Tally {
     is_up: bool,
-    /// Number of consecutive results that contradict the current state. `None` before the first result.
+    /// Number of consecutive results that contradict the current state of the server. `None` before the
+    /// first result.
     contrary: Option<u32>,
 }
 
@@ -32,7 +33,7 @@ impl Tally {
             return None;
         }
         let enough = match (self.contrary, is_good) {
-            // The first result decides at once.
+            // The first result alone decides the state of the server.
             (None, _) => 1,
             (Some(_), true) => config.rise,
             (Some(_), false) => config.fall,
