@@ -42,9 +42,9 @@ struct Tunnel<M> {
     count: M,
 }
 
-/// Moves bytes between `client` and `server` in both directions. The tunnel ends when both have closed,
-/// when one connection fails, or after the idle timeout in `config`. If only one of them has closed, the
-/// other may still send bytes.
+/// Moves bytes between `client` and `server` in both directions. The tunnel ends when the client and the
+/// server have closed, when one connection fails, or after the idle timeout in `config`. If only the client
+/// or only the server has closed, the other may still send bytes.
 pub(crate) async fn tunnel<C: Transport, S: Transport>(
     client: &mut C,
     mut server: S,

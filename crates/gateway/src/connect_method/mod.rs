@@ -36,8 +36,8 @@ pub struct Connect {
 
 impl Connect {
     /// Returns a handler with the settings in `config`. The handler sends DNS queries without the system's
-    /// resolver library. That library would block a thread during each lookup, and clients choose the names
-    /// to look up.
+    /// resolver library. That library blocks a thread during each lookup, so clients could block many
+    /// threads with names of their choice.
     pub fn new(config: ConnectConfig) -> Self {
         Self::with_resolver(config, Arc::new(DnsResolver::default()))
     }

@@ -3,7 +3,7 @@
 use super::rewrite::Rewrite;
 use super::timeouts::ForwardTimeouts;
 
-/// Settings of a [`Forward`](crate::Forward) handler: changes to requests and responses, and timeouts.
+/// Settings of the handler [`Forward`](crate::Forward): changes to requests and responses, and timeouts.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
     /// Headers that inform the upstream server about the client. Default [`ForwardedFields::XForwarded`].

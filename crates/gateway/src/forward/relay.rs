@@ -104,8 +104,8 @@ impl Relay {
                     self.wait(cx);
                     return Poll::Pending;
                 }
-                // `thruway-server` sends 100 (Continue) to the client when the gateway reads the request body. A 100
-                // response of the upstream server is therefore dropped.
+                // `thruway-server` sends 100 (Continue) to the client when the gateway reads the request
+                // body. The gateway drops a 100 response of the upstream server for this reason.
                 Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
                 Poll::Ready(ResponseEvent::Interim(head)) => {
                     InterimSender::of(&self.slot.worker).send(&response_of(&head));

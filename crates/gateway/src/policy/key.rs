@@ -10,8 +10,8 @@ use thruway_server::Request;
 /// The property by which a policy groups requests for counting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CountBy {
-    /// By client. A client is an IPv4 address or a 64-bit IPv6 network, which is the smallest network of a
-    /// customer. All clients of Unix sockets count as one client.
+    /// By client. A client is an IPv4 address or an IPv6 network with a 64-bit prefix, which is the
+    /// smallest network that a customer gets. All clients of Unix sockets count as one client.
     Address,
     /// By the value of this header. Requests without the header are grouped by client address.
     Header(String),

@@ -51,7 +51,7 @@ pub enum InvalidHost {
     Host,
     /// The text contains a port.
     Port,
-    /// The text contains `*` in another place than before the first dot.
+    /// The text contains `*`, but not as the whole part before the first dot.
     Wildcard,
 }
 

@@ -39,7 +39,8 @@ impl PathReadings {
         (rejects(self.parameters) && path.contains(&b';')).then_some(UnclearPath::Parameters)
     }
 
-    /// Returns all other paths that servers may read in `path`, as far as the config requires a check.
+    /// Returns the other paths that servers may read in `path`. Leaves out interpretations that the config
+    /// always accepts or always rejects.
     pub(super) fn others(self, path: &[u8]) -> Vec<Vec<u8>> {
         let slashes: &[&[&[u8]]] = match self.encoded_slashes {
             AmbiguousPath::Guard => &[&[b"%2F"], &[b"%5C"], &[b"%2F", b"%5C"]],
@@ -79,8 +80,8 @@ fn has_encoded_space(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"%20")
 }
 
-/// Returns `path` with a slash in place of each text in `slashes`. In a normalized path, hexadecimal digits
-/// are capitals.
+/// Returns `path` with a slash in place of each text in `slashes`. In a normalized path, the hexadecimal
+/// digits A to F are capital letters.
 fn with_slashes(path: &[u8], slashes: &[&[u8]]) -> Vec<u8> {
     let (mut read, mut rest) = (Vec::with_capacity(path.len()), path);
     while let Some((first, behind)) = rest.split_first() {

@@ -1,6 +1,6 @@
-//! The properties of a request that decide about its server: the hash of its key, its sticky cookie, and
-//! its PROXY header. The PROXY header is important, because a connection with this header belongs to one
-//! client.
+//! The properties of a request that determine which server gets the request: the hash of its key, its
+//! sticky cookie, and its PROXY header. The PROXY header is important, because a connection with this
+//! header belongs to one client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use thruway_server::{ConnectionInfo, Request};
 use super::config::UpstreamConfig;
 use super::selection::balance_config::{HashBy, hash_of_client};
 
-/// Properties of a request that decide about its server, in addition to the health of the servers.
+/// Properties of a request that determine which server gets the request, if that server is healthy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RequestKey {
     /// Hash of the request's key. Requests with the same hash go to the same server. `None` if the request

@@ -168,13 +168,13 @@ impl ServerSlot {
         self.sent
     }
 
-    /// Sets the start of the request at the server to now.
+    /// Sets the start time of the request at the server to the current time.
     pub(crate) fn begins(&mut self) {
         self.since = self.upstream.now(self.worker.clock());
         self.sent = self.since;
     }
 
-    /// Records that a part of the request body was sent now.
+    /// Records the current time, because a part of the request body was sent.
     pub(crate) fn content_sent(&mut self) {
         self.sent = self.clock().now_exact();
     }

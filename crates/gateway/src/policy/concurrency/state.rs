@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Number of requests in flight for each key that has such requests.
+/// For each key with requests in flight, the number of these requests.
 #[derive(Default, Debug)]
 pub(super) struct Counts {
     shards: [Mutex<HashMap<u64, u32, BuildHasherDefault<AsItIs>>>; SHARDS],

@@ -25,7 +25,7 @@ pub(crate) enum Upgraded {
     Http2(http2::Tunnel),
 }
 
-/// Reads of a response during one poll of the task.
+/// Reads the events of a response during one poll of the task.
 pub(crate) enum ResponsePoll<'e> {
     Http1(client::ResponsePoll<'e, UpstreamStream>),
     Http2(&'e mut http2::Exchange),

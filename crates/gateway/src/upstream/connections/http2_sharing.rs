@@ -161,8 +161,8 @@ impl Driving {
     }
 }
 
-/// Closes the oldest connection of an upstream on this worker that no request uses. Returns `false` if
-/// there is no such connection.
+/// Closes one connection of this worker to an upstream: the oldest connection that no request uses. Returns
+/// `false` if there is no such connection.
 pub(crate) fn close_idle(worker: &Worker, connections: u64) -> bool {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let open = servers.values_mut().flat_map(|shared| &mut shared.open);

@@ -25,7 +25,8 @@ struct Pools {
     read_buffers: ReadBuffers,
 }
 
-/// The idle connections of one worker to an upstream, by server number.
+/// The idle connections of one worker to the servers of an upstream, with the number of the server as the
+/// key.
 pub(crate) struct UpstreamPool {
     /// Id of the upstream. A reload creates an upstream with a new id.
     upstream: u64,
@@ -145,8 +146,8 @@ pub(crate) fn put_idle(
     }
 }
 
-/// Closes the connection that has been idle for the longest time, of all connections of an upstream on this
-/// worker. Returns `false` if no connection is idle.
+/// Closes one connection of this worker to an upstream: the connection that has been idle for the longest
+/// time. Returns `false` if no connection is idle.
 pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
     // The pools of earlier configs come first.
@@ -158,8 +159,8 @@ pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     })
 }
 
-/// The task of a worker that closes idle connections after their idle timeout, and removes connections that
-/// the server has closed.
+/// The task that closes the idle connections of a worker after their idle timeout. The task also removes
+/// connections that the server has closed.
 struct IdleCloser(Rc<Worker>);
 
 impl IdleCloser {

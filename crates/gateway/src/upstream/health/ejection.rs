@@ -7,8 +7,9 @@
 //! │                           └──── it fails: twice as long ─────┤
 //! └──────────────────────────────── it succeeds ─────────────────┘
 //! ```
-//! If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. While no
-//! other server is left, each success ends an ejection, and failures do not extend an ejection.
+//! If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. If only
+//! ejected servers are left, each successful response ends the ejection of its server, and failures do not
+//! extend ejections.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

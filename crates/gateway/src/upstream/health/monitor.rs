@@ -10,7 +10,7 @@ use super::ejection::{Admission, EjectionConfig, milliseconds};
 use crate::upstream::membership::members::Membership;
 use crate::upstream::server::Server;
 
-/// Settings for evaluating the health of an upstream's servers. Each server has its state in
+/// Settings for evaluating the health of an upstream's servers. The health of each server is in its
 /// `ServerHealth`.
 #[derive(Debug)]
 pub(crate) struct HealthMonitor {
@@ -101,8 +101,8 @@ impl HealthMonitor {
     }
 }
 
-/// Returns `true` if the status means that no server could respond (RFC 9110 §15.6.3 to §15.6.5). Other
-/// error statuses are caused by the request as often as by the server.
+/// Returns `true` if the status means that no server could respond (RFC 9110 §15.6.3 to §15.6.5). The
+/// request causes other error statuses as often as the server does.
 const fn is_gateway_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }

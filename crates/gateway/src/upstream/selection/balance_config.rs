@@ -30,9 +30,10 @@ pub enum Balance {
         /// The property that is the key. A request without a key goes to one of two random servers, as with
         /// [`RandomOfTwo`](Self::RandomOfTwo).
         by: HashBy,
-        /// Maximum load of a server, in percent of its share of all requests in flight. If the server has
-        /// more load, another server gets the request. Must be at least 100. Lower values spread requests
-        /// more evenly. With higher values, more requests stay with the server of their key. Default 125.
+        /// Maximum load of a server, in percent of its share of all requests in flight. If the load of the
+        /// server is above this maximum, another server gets the request. Must be at least 100. Lower
+        /// values spread requests more evenly. With higher values, more requests stay with the server of
+        /// their key. Default 125.
         load_max_percent: u32,
     },
 }

@@ -60,7 +60,7 @@ pub(crate) struct SetCookie {
 }
 
 impl SetCookie {
-    /// Returns the value for a client that uses `https` if `is_https` is `true`, and `http` otherwise.
+    /// Returns the value of `Set-Cookie` for a client. `is_https` is `true` if the client uses `https`.
     pub(crate) fn value(&self, is_https: bool) -> &str {
         if is_https { &self.secure } else { &self.plain }
     }

@@ -25,8 +25,8 @@ impl Tally {
         Self { is_up: checked != Checked::Down, contrary }
     }
 
-    /// Adds the result of one check. If the state of the server has changed, returns `true` for up or
-    /// `false` for down.
+    /// Adds the result of one check. If the result changes the state of the server, returns `true` if the
+    /// server is now up, or `false` if it is now down.
     pub(crate) fn record(&mut self, is_good: bool, config: &CheckConfig) -> Option<bool> {
         if is_good == self.is_up {
             self.contrary = Some(0);
