@@ -100,7 +100,7 @@ impl Server {
         }
     }
 
-    /// Records `true` if a new connection to the server has reached a listener of this process.
+    /// Records whether a new connection to the server has reached a listener of this process.
     pub(crate) fn set_leads_back(&self, leads_back: bool) {
         if self.leads_back() != leads_back {
             self.leads_back.store(leads_back, Ordering::SeqCst);
