@@ -1,5 +1,5 @@
-//! Failures to forward a request: the party that caused them, whether the request may be sent again, and the
-//! response.
+//! Reasons why a request could not be forwarded. Each reason determines the side that caused the failure
+//! (client, gateway or upstream), the rule for a retry, and the response to the client.
 
 use std::fmt;
 
@@ -7,44 +7,47 @@ use thruway_client::{ConnectError, Error, Retry, Side};
 use thruway_net::tls::TlsFailure;
 use thruway_server::{ContentError, Response, StatusCode};
 
-/// Reason why there is no response of an upstream.
+/// Reason why the gateway has no upstream response for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The tunnel would lead to an address that is not global, and the config does not allow it.
+    /// The requested tunnel leads to a private or other non-global address, which the config does not
+    /// allow.
     AddressRefused,
-    /// There is no connection to the server.
+    /// The gateway could not connect to the server.
     Connect(ConnectError),
-    /// The route does not allow CONNECT.
+    /// The route does not accept the method CONNECT.
     ConnectRefused,
     /// The config does not allow the destination of the tunnel.
     DestinationRefused,
-    /// The exchange with the server failed.
+    /// The HTTP exchange with the server failed after the connection was open.
     Exchange(Error),
-    /// The request has passed this gateway before, or too many gateways.
+    /// The request has passed through this gateway before, or through too many gateways.
     Loop,
-    /// The name of the requested host could not be resolved.
+    /// The DNS lookup of the requested host failed.
     NameNotLookedUp,
-    /// The host of a tunnel has no address.
+    /// The DNS lookup of the requested host succeeded, but found no address.
     NameUnresolved,
-    /// There is no server.
+    /// No server of the upstream is available for the request.
     NoServer,
-    /// No server has capacity, and the queue is full.
+    /// No server has capacity, and the queue of waiting requests is full.
     QueueFull,
-    /// No server had capacity in time.
+    /// No server had capacity until the timeout of the queue expired.
     QueueTimedOut,
-    /// The request body of the client was incomplete.
+    /// The gateway could not read the complete request body from the client.
     RequestContent(ContentError),
-    /// The total timeout expired before the request was sent to a server.
+    /// The total timeout of the request expired, and the server is not the cause of the delay.
     TimedOut,
-    /// The server accepted a WebSocket without proving that it has read the request (RFC 6455 §4.1).
+    /// The server accepted a WebSocket, but its response does not prove that the server has read the
+    /// handshake request (RFC 6455 §4.1).
     UpgradeUnproven,
-    /// The request asks for an upgrade, and its server uses HTTP/2 without upgrades (RFC 8441 §3).
+    /// The client asked for a protocol upgrade, but the server uses HTTP/2 and does not support upgrades
+    /// over HTTP/2 (RFC 8441 §3).
     UpgradeUnsupported,
 }
 
 impl Failure {
-    /// Returns the side that caused the failure.
+    /// Returns the side that caused the failure: client, gateway or upstream.
     pub const fn side(self) -> Side {
         match self {
             Self::Connect(error) => error.side(),
@@ -61,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// Returns whether the request may be sent to another server.
+    /// Returns the rule that decides whether the request may be sent to another server.
     pub const fn retry(self) -> Retry {
         match self {
             Self::Connect(error) => error.retry(),
@@ -82,9 +85,9 @@ impl Failure {
         }
     }
 
-    /// Returns the status for the client (RFC 9110 §15.6.3 to §15.6.5). RFC 9209 §2.3 recommends 502 for a
-    /// loop. 508 (RFC 5842 §7.2) differs from the failure of a server, after which load balancers in front of
-    /// a gateway retry.
+    /// Returns the status of the response to the client (RFC 9110 §15.6.3 to §15.6.5). A request loop gets
+    /// 508 (RFC 5842 §7.2), although RFC 9209 §2.3 recommends 502. The status 508 differs from the 502 of a
+    /// failed server, after which load balancers in front of this gateway retry the request.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,
@@ -107,7 +110,7 @@ impl Failure {
         }
     }
 
-    /// All [names](Self::proxy_error) of failures.
+    /// All error names that [`proxy_error`](Self::proxy_error) can return.
     pub const PROXY_ERRORS: [&str; 21] = [
         "connection_limit_reached",
         "connection_read_timeout",
@@ -132,7 +135,7 @@ impl Failure {
         "tls_protocol_error",
     ];
 
-    /// Returns its name in `Proxy-Status` (RFC 9209 §2.3).
+    /// Returns the error name of this failure in the header `Proxy-Status` (RFC 9209 §2.3).
     pub const fn proxy_error(self) -> &'static str {
         match self {
             Self::Connect(error) => match error {
@@ -167,7 +170,7 @@ impl Failure {
         }
     }
 
-    /// Returns the response for the client.
+    /// Returns the error response to the client.
     pub fn to_response(self) -> Response {
         let status = self.status();
         let proxy_status = format!("thruway; error={}", self.proxy_error());
@@ -179,7 +182,8 @@ impl Failure {
                 response.with_field("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
             }
             _ if status == StatusCode::SERVICE_UNAVAILABLE => response.with_field("Retry-After", "1"),
-            // The rest of the content can no longer be separated from the next request.
+            // After an incomplete body, the gateway cannot find the start of the next request, so the
+            // connection closes.
             Self::RequestContent(_) => response.and_close(),
             _ => response,
         }
@@ -218,14 +222,14 @@ impl fmt::Display for Failure {
                 f.write_str("the request has come back to this gateway, or has passed too many gateways")
             }
             Self::NameNotLookedUp => f.write_str("the DNS lookup failed"),
-            Self::NameUnresolved => f.write_str("the name has no address"),
+            Self::NameUnresolved => f.write_str("the DNS lookup found no address for the host name"),
             Self::NoServer => f.write_str("no server is available"),
             Self::QueueFull => f.write_str("all servers are at their limits, and the queue is full"),
             Self::QueueTimedOut => f.write_str("all servers were at their limits until the queue timeout"),
-            Self::RequestContent(error) => write!(f, "the request: {error}"),
+            Self::RequestContent(error) => write!(f, "reading the request body failed: {error}"),
             Self::TimedOut => f.write_str("the time limit of the request expired"),
             Self::UpgradeUnproven => f.write_str(
-                "the server's answer to the WebSocket handshake has no valid `Sec-WebSocket-Accept`",
+                "the server's response to the WebSocket handshake has no valid `Sec-WebSocket-Accept`",
             ),
             Self::UpgradeUnsupported => f.write_str("the server does not support upgrades over HTTP/2"),
         }

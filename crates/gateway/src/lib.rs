@@ -1,8 +1,9 @@
-//! Gateways: forward requests to upstreams, and relay the responses.
+//! Forwards requests to upstream servers, and relays their responses to the clients.
 //!
-//! [`Routes`] finds the handler of a request by host, path, method, header and query. The handler [`Forward`]
-//! serves a connection of a client and drives one to an upstream in the same task. `thruway-http1` frames
-//! messages; this crate does not.
+//! [`Routes`] selects the handler of a request by host, path, method, headers and query. The handler
+//! [`Forward`] forwards requests: one task serves the connection of the client and drives the connection to
+//! the upstream server. This crate contains no HTTP/1.1 framing, which is the task of the crate
+//! `thruway-http1`.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Durations of requests, with the attributes of the OpenTelemetry HTTP metrics.
 //!
-//! Each worker counts in its own shard. Counting takes no lock, and workers share no cache line. It allocates memory
-//! only for the first request with new attributes.
+//! Each worker counts in a separate shard. Counting takes no lock, and two workers never write to the same
+//! cache line. Counting allocates memory only for the first request with new attributes.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,40 +12,43 @@ use std::time::Duration;
 use thruway_net::Worker;
 use thruway_server::{Answer, Handler, Method, Request, StatusCode, Version};
 
-/// Counts the requests of one route: `http.server.request.duration` of OpenTelemetry.
+/// Counts the requests of one route and their durations, for the OpenTelemetry metric
+/// `http.server.request.duration`.
 #[derive(Debug)]
 pub struct RouteMeter(DurationMeter<ServerAttributes>);
 
 /// Attributes of a request from a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ServerAttributes {
-    /// `http.request.method`: a method with its own [variant](Method), or `_OTHER`.
+    /// `http.request.method`: the name of a [known method](Method), or `_OTHER`.
     pub method: &'static str,
     /// `true` if `url.scheme` is `https`.
     pub is_https: bool,
     /// `network.protocol.version`.
     pub version: Version,
-    /// `http.response.status_code`. 499 if the client left before the response; this status is never sent.
+    /// `http.response.status_code`. The status is 499 if the client left before the response. The gateway
+    /// never sends this status.
     pub status: StatusCode,
 }
 
 /// Attributes of a request to an upstream server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ClientAttributes {
-    /// `http.request.method`: a method with its own [variant](Method), or `_OTHER`.
+    /// `http.request.method`: the name of a [known method](Method), or `_OTHER`.
     pub method: &'static str,
     /// `http.response.status_code`.
     pub status: StatusCode,
 }
 
-/// Number and durations of the requests with the same attributes.
+/// Number and durations of all requests with the same attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestDurations<K> {
-    /// The attributes. `None` for all requests beyond the maximum number of different attributes, which is
-    /// [`RouteMeter::ATTRIBUTES_MAX`] for each worker.
+    /// The attributes of the requests. `None` for the requests above the limit of
+    /// [`RouteMeter::ATTRIBUTES_MAX`] different attributes for each worker.
     pub attributes: Option<K>,
-    /// Number of requests by duration: for each of [`RouteMeter::BOUNDS`], the requests above the previous bound and
-    /// up to this one; then all longer ones.
+    /// Number of requests in each bucket of durations. A bucket counts the durations above the previous
+    /// bound in [`RouteMeter::BOUNDS`], up to the bound of the bucket. The last bucket counts all longer
+    /// durations.
     pub buckets: [u64; BUCKETS],
     /// Sum of all durations.
     pub sum: Duration,
@@ -59,7 +62,7 @@ impl<K> RequestDurations<K> {
 }
 
 impl RouteMeter {
-    /// The upper bounds of the buckets.
+    /// Upper bounds of the duration buckets. The last bucket has no upper bound.
     pub const BOUNDS: [Duration; BUCKETS - 1] = [
         Duration::from_micros(250),
         Duration::from_micros(500),
@@ -78,35 +81,37 @@ impl RouteMeter {
         Duration::from_secs(10),
     ];
 
-    /// Maximum number of different attributes that a worker counts separately.
+    /// Maximum number of different attributes that each worker counts separately.
     pub const ATTRIBUTES_MAX: usize = 32;
 
-    /// Returns a meter with a shard for each of `workers` workers. If there are more workers, some share a shard.
+    /// Returns a meter with `workers` shards, one for each worker. If there are more workers, several
+    /// workers share a shard.
     pub fn new(workers: usize) -> Self {
         Self(DurationMeter::new(workers))
     }
 
-    /// Counts a request that got its response after `duration`. `worker` is the number of the worker, from 0.
+    /// Counts a request that got its response after `duration`. `worker` is the index of the worker. The
+    /// first worker has the index 0.
     pub fn record(&self, worker: usize, attributes: ServerAttributes, duration: Duration) {
         self.0.record(worker, attributes, duration);
     }
 
-    /// Returns the durations so far, ordered by attributes.
+    /// Returns the durations of all requests so far, ordered by attributes.
     pub fn durations(&self) -> Vec<RequestDurations<ServerAttributes>> {
         self.0.durations()
     }
 }
 
 impl ServerAttributes {
-    /// Returns the attributes of `request` and a response with `status`.
+    /// Returns the attributes of `request`, with the response status `status`.
     pub fn of(request: &Request<'_>, status: StatusCode) -> Self {
         let (method, is_https) = (method_attribute(request.method()), request.scheme() == "https");
         Self { method, is_https, version: request.version(), status }
     }
 }
 
-/// Returns the value of `http.request.method`. Clients choose methods freely, so others than the known ones share one
-/// value.
+/// Returns the value of `http.request.method` for `method`. All unknown methods share one value, because
+/// clients can send any method name.
 pub(crate) fn method_attribute(method: Method<'_>) -> &'static str {
     match method {
         Method::Connect => "CONNECT",
@@ -122,26 +127,27 @@ pub(crate) fn method_attribute(method: Method<'_>) -> &'static str {
     }
 }
 
-/// A request without a response. The meter counts it when the response begins, or when this value is dropped
-/// without a response.
+/// A request that has no response yet. The meter counts the request when its response begins, or when this
+/// value is dropped.
 pub(crate) struct PendingRequest {
-    /// The meter. `None` after the request is counted.
+    /// The meter for the request. `None` after the meter has counted the request.
     meter: Option<Arc<RouteMeter>>,
-    /// The attributes. The status is the one to count if the client leaves.
+    /// Attributes of the request. The status in these attributes is 499, which is counted if the client
+    /// leaves before the response.
     attributes: ServerAttributes,
     began: Duration,
     worker: Rc<Worker>,
 }
 
 impl PendingRequest {
-    /// Starts the duration of `request` now.
+    /// Starts to measure the duration of `request`.
     pub(crate) fn new(meter: Arc<RouteMeter>, request: &Request<'_>) -> Self {
         let worker = request.worker().clone();
         let attributes = ServerAttributes::of(request, CLIENT_CLOSED_REQUEST);
         Self { meter: Some(meter), attributes, began: worker.clock().now_exact(), worker }
     }
 
-    /// Returns the start of the request.
+    /// Returns the time at which the request began.
     pub(crate) const fn began(&self) -> Duration {
         self.began
     }
@@ -159,8 +165,8 @@ impl PendingRequest {
     }
 }
 
-/// Counts a request without a response: the client has left, the end of the drain has cut it off, or the handler has
-/// panicked.
+/// Counts a request that has got no response: the client has left, the end of the drain has stopped the
+/// request, or the handler has panicked.
 impl Drop for PendingRequest {
     fn drop(&mut self) {
         if self.meter.is_none() {
@@ -174,8 +180,9 @@ impl Drop for PendingRequest {
     }
 }
 
-/// A handler whose requests a [`RouteMeter`] counts. [`Forward`](crate::Forward) can count its requests itself at a
-/// lower cost.
+/// A wrapper around a handler that counts the requests with a [`RouteMeter`]. [`Forward`](crate::Forward)
+/// does not need this wrapper, because [`Forward`](crate::Forward) can count its own requests at a lower
+/// cost.
 pub struct Measured {
     handler: Arc<dyn Handler>,
     meter: Arc<RouteMeter>,
@@ -203,17 +210,19 @@ impl Handler for Measured {
     }
 }
 
-/// Durations by attributes, in one shard for each worker.
+/// Durations of requests by attributes, with one shard for each worker.
 #[derive(Debug)]
 pub(crate) struct DurationMeter<K> {
     shards: Box<[Shard<K>]>,
 }
 
-/// Counters of one worker. The alignment of two cache lines keeps the counters of two workers apart.
+/// Counters of one worker. The alignment to two cache lines keeps the counters of two workers in different
+/// cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<K> {
-    /// Filled from the front. Workers that share a shard may fill it at the same time.
+    /// Durations for each set of attributes, filled from the front. Workers that share a shard may fill
+    /// this array at the same time.
     series: [OnceLock<Box<Series<K>>>; RouteMeter::ATTRIBUTES_MAX],
     overflow: Histogram<BUCKETS>,
 }
@@ -265,7 +274,8 @@ impl<K> Default for Shard<K> {
     }
 }
 
-/// Counts durations in buckets. A bucket has the durations up to its upper bound; the last bucket has none.
+/// Counts durations in buckets. Each bucket counts the durations up to its upper bound. The last bucket has
+/// no upper bound.
 #[derive(Debug)]
 pub(crate) struct Histogram<const N: usize> {
     buckets: [AtomicU64; N],
@@ -273,7 +283,8 @@ pub(crate) struct Histogram<const N: usize> {
 }
 
 impl<const N: usize> Histogram<N> {
-    /// Counts `time`. `bounds` are the upper bounds of all buckets except the last one, the same in each call.
+    /// Counts the duration `time`. `bounds` contains the upper bounds of all buckets except the last
+    /// bucket. All calls must pass the same bounds.
     #[inline]
     pub(crate) fn record(&self, bounds: &[Duration], time: Duration) {
         let bucket = bounds.partition_point(|bound| *bound < time);
@@ -282,7 +293,7 @@ impl<const N: usize> Histogram<N> {
         self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
     }
 
-    /// Adds the counters to `buckets`, and returns the sum of all durations.
+    /// Adds the counters of this histogram to `buckets`, and returns the sum of all durations.
     pub(crate) fn add_to(&self, buckets: &mut [u64; N]) -> Duration {
         for (sum, count) in buckets.iter_mut().zip(&self.buckets) {
             *sum += count.load(Ordering::Relaxed);
@@ -297,7 +308,7 @@ impl<const N: usize> Default for Histogram<N> {
     }
 }
 
-/// Status in access logs if the client left before the response. Never sent.
+/// Status in metrics if the client left before the response. The gateway never sends this status.
 const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),

@@ -5,7 +5,7 @@ use std::fmt;
 use thruway_message::{RequestHead, StatusCode};
 use thruway_server::{Answer, Handler, Request, Response};
 
-/// Responds with a redirect to each request.
+/// A handler that responds to each request with a redirect.
 ///
 /// ```
 /// use thruway_gateway::{InvalidRedirect, Redirect};
@@ -19,7 +19,7 @@ use thruway_server::{Answer, Handler, Request, Response};
 #[derive(Clone, Debug)]
 pub struct Redirect {
     status: StatusCode,
-    /// The placeholders, each with the text before it.
+    /// The placeholders of the target, each with the text that precedes the placeholder.
     parts: Vec<(String, Placeholder)>,
     /// The text after the last placeholder.
     end: String,
@@ -28,40 +28,42 @@ pub struct Redirect {
 /// A placeholder for a part of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Placeholder {
-    /// `{host}`: the host, without a port.
+    /// `{host}`: the host that the client requested, without a port.
     Host,
     /// `{path}`: the path.
     Path,
-    /// `{query}`: the query with its question mark; nothing without one.
+    /// `{query}`: the query with its question mark, or an empty text if the request has no query.
     Query,
-    /// `{rest}`: the part after the prefix of the route. It begins with `/`, or is empty.
+    /// `{rest}`: the part of the path after the prefix of the route. The value of `{rest}` begins with `/`
+    /// or is empty.
     Rest,
 }
 
-/// The reason why a redirect is invalid.
+/// The reason why the config of a redirect is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidRedirect {
-    /// `{` and `}` do not match.
+    /// The braces `{` and `}` are not balanced.
     Braces,
-    /// A character is not allowed in a URI.
+    /// The target contains a character that is not allowed in a URI.
     Bytes,
     /// The name of a placeholder is unknown.
     Placeholder,
-    /// The target begins neither with a scheme and a host nor with a path, or a request could choose the
-    /// host.
+    /// The target does not begin with a scheme and a host, or with a path. A target is also invalid if a
+    /// request could choose the host of the target.
     Start,
-    /// The status does not redirect to one URL.
+    /// The status is not a redirect to a single URL.
     Status,
 }
 
 impl Redirect {
-    /// Redirects to `to`: `https://…`, `http://…` or `/…`. The gateway fills the placeholders `{host}`, `{path}`,
-    /// `{query}` and `{rest}` from the request, as the client sent them. `{query}` includes the question mark
-    /// and is empty without a query. `{rest}` is the part of the path behind the prefix of the route.
+    /// Returns a redirect to `to`, which begins with `https://`, `http://` or `/`. The gateway replaces the
+    /// placeholders `{host}`, `{path}`, `{query}` and `{rest}` by parts of the request, as the client sent
+    /// them. `{query}` includes the question mark, and is empty if the request has no query. `{rest}` is
+    /// the part of the path after the prefix of the route.
     ///
     /// # Errors
-    /// Returns the rule that the template breaks.
+    /// Returns an error if the target or the status is invalid.
     pub fn new(to: &str, status: StatusCode) -> Result<Self, InvalidRedirect> {
         if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Err(InvalidRedirect::Status);
@@ -80,7 +82,7 @@ impl Redirect {
         if redirect.has_safe_start() { Ok(redirect) } else { Err(InvalidRedirect::Start) }
     }
 
-    /// Returns `true` if no request can choose the host of the location.
+    /// Returns `true` if no request can choose the host of the redirect target.
     fn has_safe_start(&self) -> bool {
         let (start, place) = match self.parts.first() {
             Some((start, place)) => (start, Some(*place)),
@@ -88,7 +90,7 @@ impl Redirect {
         };
         let host = start.strip_prefix("https://").or_else(|| start.strip_prefix("http://"));
         match (host, place) {
-            // A host must follow, which may be the host of the request.
+            // If the scheme is followed by no text, the placeholder `{host}` must follow.
             (Some(""), place) => place == Some(Placeholder::Host),
             (Some(host), _) => !host.starts_with(['/', '?', '#']),
             (None, place) => match start.strip_prefix('/') {
@@ -99,9 +101,9 @@ impl Redirect {
         }
     }
 
-    /// Returns `true` if no request can put a second slash after the first one, which is the only text before
-    /// the first placeholder. A query begins with a question mark or is empty; then the text after it follows
-    /// the slash.
+    /// Returns `true` if no request can put a second slash after the first slash of the target. The first
+    /// slash is the only text before the first placeholder. A query begins with a question mark or is
+    /// empty. After an empty query, the next text directly follows the first slash.
     fn is_safe_behind_slash(&self) -> bool {
         let queries = self.parts.iter().take_while(|(_, place)| *place == Placeholder::Query).count();
         // The text before the first placeholder is the slash itself.
@@ -113,7 +115,8 @@ impl Redirect {
         }
     }
 
-    /// Returns the value of `Location` for a request. `rest` is its path after the prefix of the route.
+    /// Returns the value of `Location` for a request. `rest` is the part of the request path after the
+    /// prefix of the route.
     fn location(&self, head: &RequestHead<'_>, rest: &str) -> String {
         let mut location = String::new();
         for (before, place) in &self.parts {
@@ -135,10 +138,10 @@ impl Redirect {
     }
 }
 
-/// Returns `true` if a browser finds a host in `location` that the template does not name. That happens if
-/// `location` is a path that begins with two slashes (RFC 3986 §4.2). It also happens in a URL without a
-/// host: the first segment of the path becomes the host. Browsers ignore tabs and line breaks, and spaces at
-/// the start, and read a backslash as a slash (WHATWG URL §4.4).
+/// Returns `true` if a browser would read a host in `location` that the config of the redirect does not
+/// contain. A browser reads such a host if `location` begins with two slashes (RFC 3986 §4.2). In a URL
+/// without a host, a browser takes the first segment of the path as the host. Browsers ignore tabs, line
+/// breaks and leading spaces, and read a backslash as a slash (WHATWG URL §4.4).
 pub(crate) fn has_hidden_host(location: &str) -> bool {
     let read = location.bytes().filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'));
     let read = read.skip_while(|byte| *byte <= b' ').map(|byte| if byte == b'\\' { b'/' } else { byte });
@@ -153,10 +156,10 @@ pub(crate) fn has_hidden_host(location: &str) -> bool {
     }
 }
 
-/// Length of `https://` and one more byte.
+/// Number of bytes that decide about the host: the length of `https://`, and one more byte.
 const LONGEST_START: usize = 9;
 
-/// Returns `text` if it contains no brace.
+/// Returns `text` if it contains no closing brace.
 fn literal(text: &str) -> Result<String, InvalidRedirect> {
     if text.contains('}') { Err(InvalidRedirect::Braces) } else { Ok(text.to_owned()) }
 }
@@ -175,7 +178,8 @@ impl Placeholder {
 
 impl Handler for Redirect {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        // Not `mounted_path`, which does not distinguish an empty path from `/`.
+        // This code does not use `mounted_path`, because `mounted_path` does not distinguish an empty path
+        // from `/`.
         let rest = request.path().get(request.mount_prefix()..).unwrap_or_default();
         let location = self.location(request.head(), rest);
         if has_hidden_host(&location) {

@@ -1,4 +1,4 @@
-//! Splits: divide the requests of a route among upstreams, for example for canary releases.
+//! Splits: divide the requests of a route among several handlers, for example for canary releases.
 
 use std::sync::Arc;
 
@@ -7,20 +7,23 @@ use thruway_server::{Answer, Handler, Request};
 use crate::HashBy;
 use crate::upstream::mix;
 
-/// Divides requests among handlers by their weights: at random, or by a key, so that requests with the same
-/// key go to the same handler.
+/// Divides requests among handlers in proportion to the weights of the handlers. The handler of a request
+/// is random, or the key of the request determines the handler. Requests with the same key go to the same
+/// handler.
 ///
-/// The handlers divide a line in their order, and a key is a point on this line. If the sum of all weights
-/// stays the same, a change of weights only moves the borders, so most keys keep their handler.
+/// Each handler has a range of numbers, and the size of the range is the weight of the handler. The hash of
+/// a key is scaled to one of these numbers. If weights change but their sum stays the same, only the
+/// borders of the ranges move, so most keys keep their handler.
 pub struct Split {
-    /// The handlers, and the end of each one's part of the line.
+    /// The handlers. The number after each handler is the exclusive end of its range of numbers.
     sides: Vec<(Arc<dyn Handler>, u64)>,
     by: Option<HashBy>,
 }
 
 impl Split {
-    /// Divides requests among `sides`, which are handlers with weights, by the key `by`. Requests without the
-    /// key, and all requests without `by`, are divided at random.
+    /// Returns a split among the handlers in `sides`, each with its weight. `by` selects the key of a
+    /// request. Requests without the key are divided at random. If `by` is `None`, all requests are divided
+    /// at random.
     ///
     /// # Panics
     /// Panics if all weights are 0.
@@ -33,11 +36,11 @@ impl Split {
                 (handler, end)
             })
             .collect();
-        assert!(end > 0, "one side of a split must have a weight");
+        assert!(end > 0, "a split needs a handler with a weight above 0");
         Self { sides, by }
     }
 
-    /// Returns the number of the side for a request with this key, from 0.
+    /// Returns the index of the handler in `sides` for a request with this key.
     fn side(&self, key: Option<u64>) -> usize {
         let total = self.sides.last().map_or(0, |(_, end)| *end);
         let point = match key {
@@ -48,7 +51,7 @@ impl Split {
     }
 }
 
-/// Scales `number` from the range of all numbers to numbers below `bound`.
+/// Scales `number`, which can be any `u64`, to a number below `bound`.
 fn scaled(number: u64, bound: u64) -> u64 {
     let product = u128::from(number) * u128::from(bound);
     u64::try_from(product >> 64).unwrap_or(0)
@@ -61,7 +64,8 @@ impl Handler for Split {
     }
 }
 
-/// Makes the side independent of the server: the same key may also select the server of an upstream.
+/// Changes the hash of a key, so that the choice of the handler does not depend on the choice of the
+/// server. An upstream may select its server by the same key.
 const SALT: u64 = 0x7377_6974_6368_6564;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Moves bytes in both directions until both sides are done.
+//! Moves bytes between a client and a server in both directions, until both have closed.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,39 +10,41 @@ use thruway_net::{Flow, PooledBuffer, Transport, Worker};
 
 use crate::StreamEnd;
 
-/// Settings of a tunnel, and the bytes that arrived before it.
+/// Settings of a tunnel, and the bytes that arrived before the tunnel was open.
 pub(crate) struct TunnelConfig<M> {
-    /// Bytes from the client.
+    /// Bytes that the client sent before the tunnel was open.
     pub(crate) client_early: PooledBuffer,
-    /// Bytes from the server.
+    /// Bytes that the server sent before the tunnel was open.
     pub(crate) server_early: PooledBuffer,
-    /// Maximum time without a byte in either direction; then the tunnel ends.
+    /// Maximum time without a byte in either direction, after which the tunnel ends.
     pub(crate) idle: Duration,
-    /// Called repeatedly, and once at the end, with the number of bytes sent to the server and to the client
-    /// since the last call.
+    /// A function that is called repeatedly, and once at the end. The arguments of this function are the
+    /// numbers of bytes that were sent to the server and to the client since the previous call.
     pub(crate) count: M,
 }
 
-/// Result of a tunnel.
+/// Result of a tunnel that has ended.
 pub(crate) struct Tunneled {
     pub(crate) end: StreamEnd,
-    /// Bytes to the server.
+    /// Number of bytes sent to the server.
     pub(crate) received_bytes: u64,
-    /// Bytes to the client.
+    /// Number of bytes sent to the client.
     pub(crate) sent_bytes: u64,
 }
 
-/// Both directions.
+/// The two directions of a tunnel.
 struct Tunnel<M> {
     request: Flow,
     response: Flow,
-    /// Bytes that were already reported.
+    /// Numbers of bytes that were already passed to `count`: bytes sent to the server, and bytes sent to
+    /// the client.
     counted: [u64; 2],
     count: M,
 }
 
-/// Moves bytes in both directions until both sides have ended, one breaks off, or no byte has moved for the
-/// time in `config`. The end of one side is passed to the other, which may continue.
+/// Moves bytes between `client` and `server` in both directions. The tunnel ends when the client and the
+/// server have closed, when one connection fails, or after the idle timeout in `config`. If only the client
+/// or only the server has closed, the other may still send bytes.
 pub(crate) async fn tunnel<C: Transport, S: Transport>(
     client: &mut C,
     mut server: S,
@@ -76,7 +78,7 @@ pub(crate) async fn tunnel<C: Transport, S: Transport>(
     })
     .await;
     if end != StreamEnd::Completed {
-        // The receiver must not mistake a part for the whole.
+        // The receiver must not mistake an incomplete stream for a complete stream.
         server.discard_unsent();
         if !tunnel.response.is_ended() {
             client.discard_unsent();
@@ -96,7 +98,8 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
     ) -> Poll<io::Result<()>> {
         let request = self.request.poll(cx, client, server);
         let response = self.response.poll(cx, server, client);
-        // Records this only now, because a server that accepts no more bytes may have sent a response first.
+        // Errors are checked only after both polls, because a server that accepts no more bytes may have
+        // sent a response first.
         let (request, response) = (request?, response?);
         let uncounted = self.moved().iter().sum::<u64>() - self.counted.iter().sum::<u64>();
         if uncounted >= COUNTED_BYTES {
@@ -105,7 +108,7 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
         if request.is_ready() && response.is_ready() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Returns the bytes to the server and to the client.
+    /// Returns the numbers of bytes that were moved to the server and to the client.
     const fn moved(&self) -> [u64; 2] {
         [self.request.moved_bytes(), self.response.moved_bytes()]
     }
@@ -117,6 +120,6 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
     }
 }
 
-/// Number of bytes between reports. All workers share the counters, so reports are rare, but often enough for
-/// an observer.
+/// Number of bytes after which the byte counts are reported. Frequent reports would cost time, because all
+/// workers share the counters. Reports at this interval are still frequent enough for monitoring.
 const COUNTED_BYTES: u64 = 1 << 20;

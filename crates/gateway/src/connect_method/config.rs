@@ -1,4 +1,4 @@
-//! Settings of tunnels, and the destinations that they allow.
+//! Settings of CONNECT tunnels, and the check of the destination that a client requests.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,26 +8,29 @@ use thruway_server::Networks;
 
 use crate::HostMatch;
 
-/// Allowed tunnels and their timeouts.
+/// Allowed destinations and timeouts of CONNECT tunnels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectConfig {
-    /// Hosts that clients may name: names or addresses.
+    /// Host names and addresses that clients may request.
     pub hosts: Vec<HostMatch>,
-    /// Ports that clients may name. Default 443.
+    /// Ports that clients may request. Default: only port 443.
     pub ports: Vec<u16>,
-    /// Networks that tunnels may reach although they are private, or belong to this machine. Default none.
+    /// Tunnels may reach these networks even if a network is private or belongs to this machine. Default:
+    /// no networks.
     pub private: Networks,
-    /// `true` allows tunnels to listeners of this process, if their addresses are allowed. Default `false`:
-    /// the clients of tunnels are not those of the listeners.
+    /// `true` allows tunnels to listeners of this process if the config also allows the addresses of the
+    /// listeners. Default `false`, because a client that may open tunnels is not automatically an allowed
+    /// client of these listeners.
     pub own_listeners: bool,
-    /// Maximum time to resolve a name and to connect. Default 5 s.
+    /// Maximum time for the DNS lookup and the connection together. Default 5 s.
     pub connect_timeout: Duration,
-    /// Maximum time without a byte in either direction. Default 10 minutes, as for TCP connections.
+    /// Maximum time without a byte in either direction of a tunnel. Default 10 minutes, the same as for
+    /// forwarded TCP streams.
     pub idle: Duration,
 }
 
 impl ConnectConfig {
-    /// Returns settings that allow tunnels to `hosts`, with the defaults.
+    /// Returns settings that allow tunnels to `hosts`, with the default values of all other settings.
     pub fn to(hosts: Vec<HostMatch>) -> Self {
         Self {
             hosts,
@@ -40,7 +43,7 @@ impl ConnectConfig {
     }
 }
 
-/// Writes the allowed destinations.
+/// Writes the allowed destinations as text.
 impl fmt::Display for ConnectConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> = self.hosts.iter().map(HostMatch::to_string).collect();
@@ -54,16 +57,18 @@ impl fmt::Display for ConnectConfig {
     }
 }
 
-/// A host and a port that the client named.
+/// The host and the port that a client requests with CONNECT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Destination {
-    /// A name or an address; IPv6 addresses have brackets.
+    /// Host name or IP address. An IPv6 address is in brackets.
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 impl Destination {
-    /// Returns the destination in `authority`, if `config` allows it. The port is required (RFC 9110 §9.3.6).
+    /// Returns the destination that a CONNECT request names in `authority`. Returns `None` if `config` does
+    /// not allow the destination, or if the port is missing, because CONNECT requires a port (RFC 9110
+    /// §9.3.6).
     pub(super) fn of(authority: Authority<'_>, config: &ConnectConfig) -> Option<Self> {
         let (host, port) = (authority.host(), authority.port()?);
         let is_allowed =

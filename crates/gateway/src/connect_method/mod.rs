@@ -1,13 +1,14 @@
-//! CONNECT: tunnels to hosts that clients name and the config allows (RFC 9110 §9.3.6).
+//! The method CONNECT: opens tunnels to hosts that a client requests and the config allows (RFC 9110
+//! §9.3.6).
 //!
 //! ```text
 //! CONNECT host:port ─▶ destination: is it allowed ─▶ resolve ─▶ reach: which of its addresses ─▶ connect ─▶ 200, bytes both ways
 //!                          │ 403                      │ 502         │ 403                        │ 502, 504
 //! ```
 //!
-//! Clients can use such a gateway to connect to every address that the gateway itself can reach. So only
-//! hosts in the config are allowed. Private addresses must be listed too, even if an allowed name resolves to
-//! them.
+//! Without a restriction, clients could use CONNECT to connect to every address that the gateway can reach.
+//! Therefore, tunnels may only lead to hosts that the config lists. Private addresses must be listed
+//! separately, even if the name of an allowed host resolves to a private address.
 
 mod config;
 mod reach;
@@ -34,18 +35,20 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Returns a handler with the settings in `config`. It resolves names without the system's library, which
-    /// would block a thread for each lookup, because clients choose the names.
+    /// Returns a handler with the settings in `config`. The handler sends DNS queries without the system's
+    /// resolver library. That library blocks a thread during each lookup, so clients could block many
+    /// threads with names of their choice.
     pub fn new(config: ConnectConfig) -> Self {
         Self::with_resolver(config, Arc::new(DnsResolver::default()))
     }
 
-    /// Returns the handler with another resolver.
+    /// Returns a handler with the settings in `config` that uses `resolver` for DNS lookups.
     pub fn with_resolver(config: ConnectConfig, resolver: Arc<dyn Resolve>) -> Self {
         Self { config: Arc::new(config), resolver, is_recorded: false }
     }
 
-    /// Sets if responses carry the destination of the tunnel, for access logs. Default `false`.
+    /// Sets whether each response carries the destination of its tunnel for the access log. Default
+    /// `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }

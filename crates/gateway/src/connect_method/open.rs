@@ -1,4 +1,4 @@
-//! Opens a tunnel to a destination.
+//! Opens a tunnel to the destination of a CONNECT request.
 
 use std::io;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::config::{ConnectConfig, Destination};
 use crate::Failure;
 use crate::tunnel::{TunnelConfig, tunnel};
 
-/// Returns the response to a client that asks for a tunnel to `destination`.
+/// Returns the response to a client that requests a tunnel to `destination`.
 pub(super) async fn open(
     config: Arc<ConnectConfig>,
     resolver: Arc<dyn Resolve>,
@@ -59,7 +59,7 @@ pub(super) async fn open(
     response
 }
 
-/// Connects to one of the addresses of `destination` that tunnels may reach.
+/// Resolves the host of `destination`, and connects to one of its addresses that tunnels may reach.
 async fn reach(
     config: &ConnectConfig,
     resolver: &dyn Resolve,
@@ -74,7 +74,8 @@ async fn reach(
         Ok(Err(error)) => return Err(unresolved(&error)),
         Err(_) => return Err(Failure::Connect(ConnectError::TimedOut)),
     };
-    // The tunnel connects to exactly the checked address: a name may resolve differently the next time.
+    // The tunnel connects to an address that was checked, because a second DNS lookup could return another
+    // address.
     let reachable: Vec<_> = addresses.into_iter().filter(|address| config.may_reach(address)).collect();
     if reachable.is_empty() {
         return Err(Failure::AddressRefused);
@@ -94,5 +95,5 @@ fn unresolved(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::NotFound { Failure::NameUnresolved } else { Failure::NameNotLookedUp }
 }
 
-/// Name in logs in place of an upstream.
+/// Text in access logs at the place where other requests have the name of their upstream.
 const CONNECT: &str = "connect";

@@ -1,4 +1,5 @@
-//! Addresses that tunnels may reach: only addresses that the IANA registries (RFC 6890) list as global.
+//! Decides whether a tunnel may reach an address. By default, tunnels may only reach addresses that the
+//! IANA registries (RFC 6890) list as global.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,8 +10,8 @@ use thruway_server::ClientAddr;
 use super::config::ConnectConfig;
 
 impl ConnectConfig {
-    /// Returns `true` if a tunnel may reach this address. An address that contains another one counts as that
-    /// one, too.
+    /// Returns `true` if a tunnel may reach `address`. If an IPv6 address contains an IPv4 address, as in
+    /// NAT64, the config must allow both addresses.
     pub(super) fn may_reach(&self, address: &UpstreamAddr) -> bool {
         let Some(address) = address.tcp() else { return false };
         let ip = address.ip().to_canonical();

@@ -1,4 +1,5 @@
-//! One attempt at one server, in steps: `AcquireConnection`, `SendHead`, `Relay`, `Report`.
+//! One attempt to forward a request to one server, in four steps: `AcquireConnection`, `SendHead`, `Relay`,
+//! `Report`.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -17,18 +18,20 @@ use crate::upstream::{
     Acquired, Exchange, NotOpened, Purpose, ServerSlot, acquire_within_limit, open_within,
 };
 
-/// A connection for the request.
+/// The connection that an attempt has acquired.
 struct Connected {
     connection: Acquired,
-    /// The time when the exchange begins.
+    /// Time at which the exchange begins.
     now: Duration,
-    /// When the server was asked for a connection, if response times are counted.
+    /// Time just before the attempt opened or reused a connection. `None` if response times are not
+    /// recorded.
     asked: Option<Duration>,
     is_late: bool,
 }
 
-/// Tries the server of `slot`. If that server has no connection, another server except those in `tried` may
-/// take its place. With `later_than`, uses a connection that is newer than that number, if there is one.
+/// Sends the request to the server of `slot`. If no connection to this server is available, the request may
+/// move to another server that is not in `tried`. If `later_than` is set, the attempt uses a connection
+/// with a number above `later_than`, if there is such a connection.
 pub(super) async fn attempt(
     forwarding: &mut Forwarding,
     mut slot: Box<ServerSlot>,
@@ -72,8 +75,8 @@ pub(super) async fn attempt(
     }
 }
 
-/// `AcquireConnection`: reuses an idle connection if the request does not need a newer one. Otherwise opens
-/// or shares a connection.
+/// The step `AcquireConnection`: reuses an idle connection, unless the request needs a newer connection. If
+/// no idle connection can be reused, this step opens a connection or shares an HTTP/2 connection.
 async fn acquire_connection(
     forwarding: &Forwarding,
     slot: &mut Box<ServerSlot>,
@@ -87,7 +90,7 @@ async fn acquire_connection(
             let waiting = acquire_within_limit(slot, forwarding.until, later_than.is_some(), tried);
             let waiting = Box::pin(waiting).await;
             let waiting = waiting.map_err(|failure| NotOpened { failure, is_counted: false })?;
-            // The wait for a connection does not count as time of the server.
+            // The time that a request waits for a connection does not count as response time of the server.
             slot.begins();
             if let Some(timeline) = timeline {
                 timeline.selected(&slot.server);
@@ -102,19 +105,20 @@ async fn acquire_connection(
     if let Some(connection) = waiting {
         return Ok(Connected { connection: Acquired::Http1(connection), now: slot.since(), asked, is_late });
     }
-    // At the connection limit there is no newer connection, so an older one that refused the request is used
-    // again. It now knows how many streams the server allows.
+    // If connections are limited, the gateway may be unable to open a newer connection. In this case, the
+    // attempt repeats the request on the HTTP/2 connection that has refused it. That connection now knows
+    // how many streams the server allows.
     let later_than = later_than.filter(|_| !limits_connections);
     let purpose = Purpose { later_than, is_upgrade: forwarding.request.is_upgrade };
-    // Boxed, so that requests that reuse a connection do not reserve this memory.
+    // This future is boxed, so that requests that reuse a connection do not reserve memory for it.
     match Box::pin(open_within(forwarding.left(), slot, purpose)).await {
         Ok(connection) => Ok(Connected { connection, now: slot.clock().now(), asked, is_late }),
         Err(not) => Err(NotOpened { failure: fair(not.failure, is_late), ..not }),
     }
 }
 
-/// `SendHead`: begins the exchange with the head of the request and the part of the body that arrived with
-/// it.
+/// The step `SendHead`: begins the exchange. Sends the request head, and the part of the body that arrived
+/// with the head.
 #[inline]
 fn send_head(
     forwarding: &mut Forwarding,
@@ -133,8 +137,9 @@ fn send_head(
     Ok(exchange)
 }
 
-/// `Report`: reports the response to health and statistics, and completes its headers. Takes references,
-/// because moving the relay and the response would cost more than the rest of the function.
+/// The step `Report`: records the response in the health and the statistics of the server, and completes
+/// the response headers. The function takes references, because moving the relay and the response would
+/// cost more than the rest of the function.
 #[inline]
 fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: Option<Duration>) {
     forwarding.record_time(&relay.slot, asked, begun.response.status());
@@ -142,12 +147,13 @@ fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: 
     if !is_complete && is_event_stream(&begun.response) {
         relay.expect_events(forwarding.timeouts.of_event_stream(&relay.slot.upstream.config));
     }
-    // Before the gateway adds its own headers.
+    // The configured changes apply before the gateway adds its own headers, such as the sticky cookie.
     forwarding.request.rewrite_response(&mut begun.response);
     relay.slot.responded(&mut begun.response, is_complete, &forwarding.key);
 }
 
-/// Returns `failure` as it counts against the server. A server that got the request late is not slow.
+/// Returns the failure to report for `failure`. If the server got the request late, a timeout does not
+/// count against the server.
 const fn fair(failure: Failure, is_late: bool) -> Failure {
     match failure {
         Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,

@@ -1,50 +1,51 @@
-//! Settings of forwarding.
+//! Settings for forwarding requests.
 
 use super::rewrite::Rewrite;
 use super::timeouts::ForwardTimeouts;
 
-/// Changes of requests and responses.
+/// Settings of the handler [`Forward`](crate::Forward): changes to requests and responses, and timeouts.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
-    /// Headers that tell the upstream about the client. Default [`ForwardedFields::XForwarded`].
+    /// Headers that inform the upstream server about the client. Default [`ForwardedFields::XForwarded`].
     pub forwarded: ForwardedFields,
-    /// Adds `X-Forwarded-Port`, the port that the client used, to the other headers of this kind. Default
-    /// `false`.
+    /// `true` adds the header `X-Forwarded-Port` with the port that the client used, if the gateway sends
+    /// `X-Forwarded-*` headers. Default `false`.
     pub forwarded_port: bool,
-    /// `Host` of forwarded requests. Default: the host of the client.
+    /// Value of the `Host` header in forwarded requests. Default: the host that the client requested.
     pub host: HostRewrite,
-    /// Adds `Via` (RFC 9110 §7.6.3). Default `true`.
+    /// `true` adds the header `Via` to forwarded requests (RFC 9110 §7.6.3). Default `true`.
     pub via: bool,
-    /// Other changes. Default: none.
+    /// Configured changes to the path and to headers. Default: no changes.
     pub rewrite: Rewrite,
-    /// Timeouts that override those of the upstream.
+    /// Timeouts of this route, which override the timeouts of the upstream.
     pub timeouts: ForwardTimeouts,
 }
 
-/// Headers that tell the upstream about the client. Such headers from clients are removed; the gateway
-/// extends those from [trusted proxies](thruway_server::TrustedProxies).
+/// Headers that inform the upstream server about the client. The gateway removes such headers from the
+/// requests of clients. If the request comes from a [trusted proxy](thruway_server::TrustedProxies), the
+/// gateway keeps its headers and appends a new entry.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ForwardedFields {
-    /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    /// The headers `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     #[default]
     XForwarded,
-    /// `Forwarded` (RFC 7239).
+    /// The header `Forwarded` (RFC 7239).
     Forwarded,
-    /// All of these.
+    /// Both `X-Forwarded-*` and `Forwarded`.
     Both,
-    /// No headers.
+    /// No headers about the client.
     None,
 }
 
-/// `Host` of requests to the upstream.
+/// Value of the `Host` header in requests to the upstream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum HostRewrite {
-    /// The host of the client.
+    /// The host that the client requested.
     #[default]
     Preserve,
-    /// The name of the server in the config: its address, or its name and port.
+    /// The server as written in the config: an IP address or a host name, with the port.
     Server,
-    /// This host.
+    /// A fixed host from the config.
     Fixed(String),
 }
 

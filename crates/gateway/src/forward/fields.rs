@@ -1,11 +1,12 @@
-//! Fields that belong to one connection and are not forwarded (RFC 9110 §7.6.1).
+//! Header fields that belong to one connection, so the gateway does not forward them (RFC 9110 §7.6.1).
 
 use thruway_message::{FieldLine, FieldLines, FieldLinesBuf, FieldName, list};
 
-/// The connection options of a message. The fields that they name belong to the connection.
+/// The options in the `Connection` header of a message. An option can name a header field that belongs to
+/// the connection.
 pub(super) struct ConnectionOptions<'a> {
     field_lines: FieldLines<'a>,
-    /// `true` if an option names a field. Most messages have no such option.
+    /// `true` if there is an option other than `close` and `keep-alive`. Most messages have no such option.
     has_names: bool,
 }
 
@@ -20,7 +21,7 @@ impl<'a> ConnectionOptions<'a> {
         Self { field_lines, has_names }
     }
 
-    /// Returns `true` if the field `name` belongs to this connection only.
+    /// Returns `true` if the header field `name` belongs to this connection and must not be forwarded.
     #[inline]
     pub(super) fn include(&self, name: FieldName<'_>) -> bool {
         is_connection_field(name) || (self.has_names && self.name(name))
@@ -33,8 +34,8 @@ impl<'a> ConnectionOptions<'a> {
     }
 }
 
-/// Returns `true` for fields that always belong to the connection, and for fields that frame the message,
-/// which the gateway writes anew.
+/// Returns `true` for header fields that always belong to the connection. Fields that frame the message
+/// also belong to the connection, because the gateway writes new framing fields.
 #[inline]
 fn is_connection_field(name: FieldName<'_>) -> bool {
     let name = name.as_bytes();
@@ -49,17 +50,18 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
     }
 }
 
-/// Returns `true` if a server may read `name` as `known`. Servers that pass fields to programs as variables,
-/// like CGI, replace hyphens by underscores, so another spelling can reach the program as a field of the
-/// gateway.
+/// Returns `true` if a server may treat the field name `name` as the field name `known`. Servers that pass
+/// header fields to programs as variables, such as CGI servers, replace hyphens by underscores. Through
+/// such a server, a client could spoof a header of the gateway by writing underscores in the name.
 #[inline]
 pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
-    // Compares all bytes: names are short, and comparing several bytes at once is faster than stopping early.
+    // The loop compares all bytes: names are short, and comparing several bytes at once is faster than
+    // stopping at the first difference.
     name.iter().zip(known).fold(true, |is_same, (byte, known)| is_same & (folded(*byte) == folded(*known)))
 }
 
-/// Returns `true` if a server may read both names as the same.
+/// Returns `true` if a server may treat `name` and `other` as the same field name.
 pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len() && name.iter().zip(other).all(|(byte, other)| folded(*byte) == folded(*other))
 }
@@ -69,23 +71,23 @@ const fn folded(byte: u8) -> u8 {
     if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
 }
 
-/// `true` for fields that affect the decisions of the recipient. A connection option must not remove them:
-/// with `Connection: Host`, a client could remove the host. Trailers must not contain them either (RFC 9110
-/// §6.5.1).
+/// Returns `true` for fields that affect how a recipient handles the message, such as `Host`. The gateway
+/// does not let a `Connection` option remove such fields: with `Connection: Host`, a client could remove
+/// the host. Trailers must not contain fields of this kind either (RFC 9110 §6.5.1).
 fn is_decided_by(name: &[u8]) -> bool {
     const NAMES: [&str; 7] =
         ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
     NAMES.iter().any(|known| read_alike(name, known.as_bytes())) || x_forwarded(name).is_some()
 }
 
-/// Returns the part of a field name after `X-Forwarded-`.
+/// Returns the part of a field name after `X-Forwarded-`. Returns `None` for any other field name.
 #[inline]
 pub(super) fn x_forwarded(name: &[u8]) -> Option<&[u8]> {
     let (start, rest) = name.split_at_checked(12)?;
     (start[0] | 0x20 == b'x' && reads_as(start, b"x-forwarded-")).then_some(rest)
 }
 
-/// Returns the trailers that are forwarded.
+/// Returns the trailer fields in `lines` that the gateway forwards.
 pub(super) fn trailers<'a>(lines: impl Iterator<Item = FieldLine<'a>>) -> FieldLinesBuf {
     let is_passed_on =
         |line: &FieldLine<'_>| !is_connection_field(line.name) && !is_decided_by(line.name.as_bytes());

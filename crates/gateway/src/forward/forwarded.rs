@@ -1,7 +1,8 @@
-//! The fields that tell the upstream about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
+//! The header fields that inform the upstream server about the client: `X-Forwarded-*` and `Forwarded` (RFC
+//! 7239).
 //!
-//! The gateway removes such headers from clients. It keeps the entries of trusted proxies and appends the
-//! proxy that the request came from.
+//! The gateway removes these headers from the requests of clients. If a trusted proxy sent the request, the
+//! gateway keeps the existing entries and appends the address of this proxy.
 
 use std::io::Write as _;
 
@@ -11,7 +12,7 @@ use thruway_server::{ProxyFields, Request};
 
 use super::config::{ForwardConfig, ForwardedFields};
 
-/// Writes the headers about the client and its request. `host` is the host of the request.
+/// Writes the header fields about the client and its request. `host` is the host in the request.
 pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8], config: &ForwardConfig) {
     let fields = config.forwarded;
     if matches!(fields, ForwardedFields::XForwarded | ForwardedFields::Both) {
@@ -63,7 +64,7 @@ fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// Writes the entries of trusted proxies, each with a comma.
+/// Writes the entries from trusted proxies, with a comma after each entry.
 fn write_chain(lines: &mut Vec<u8>, request: &Request<'_>) {
     for member in request.proxy_chain() {
         lines.extend_from_slice(member);
@@ -71,14 +72,14 @@ fn write_chain(lines: &mut Vec<u8>, request: &Request<'_>) {
     }
 }
 
-/// Returns the client if a trusted proxy named one.
+/// Returns the client's address that a trusted proxy sent. Returns `None` if no proxy sent an address.
 fn client_behind(request: &Request<'_>) -> Option<ClientAddr> {
     let client = request.client();
     (client != request.connection().client).then_some(client)
 }
 
-/// Returns the host that the client requested: `host`, the host of the request, unless a trusted proxy names
-/// another one.
+/// Returns the host that the client requested. If a trusted proxy names another host, returns that host
+/// instead of `host`.
 fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     match request.proxy_fields() {
         None => host,
@@ -86,8 +87,9 @@ fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Returns the port that the client used: from a trusted proxy, from its connection, or from its host, in
-/// this order.
+/// Returns the port that the client used. The first known port counts, in this order: the port that a
+/// trusted proxy sent, the port of the client's connection, and the port in the requested host. If no port
+/// is known, returns the default port of the scheme.
 fn asked_port(request: &Request<'_>, host: &[u8]) -> u16 {
     let known = match request.proxy_fields() {
         None => request.connection().destination.map(|destination| destination.port()),
@@ -116,7 +118,7 @@ fn write_element(lines: &mut Vec<u8>, client: ClientAddr, scheme: &str, host: &[
     lines.push(b'"');
 }
 
-/// Writes an address. IPv6 addresses have brackets and quotes (RFC 7239 §6).
+/// Writes the address of a client. An IPv6 address gets brackets and quotes (RFC 7239 §6).
 fn write_node(lines: &mut Vec<u8>, client: ClientAddr) {
     match client {
         // Writing to a vector cannot fail.

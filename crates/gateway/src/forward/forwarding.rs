@@ -1,4 +1,4 @@
-//! A request while it is forwarded, through all of its attempts.
+//! The state of a forwarded request during all attempts to send it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,50 +14,52 @@ use super::timeouts::ForwardTimeouts;
 use crate::ClientAttributes;
 use crate::upstream::{RequestKey, ServerSlot, Upstream};
 
-/// A forwarded request. The futures of the attempts borrow it: each future would otherwise reserve memory for
-/// it twice.
+/// The state of a forwarded request. The future of each attempt borrows this state, because a future that
+/// owned the state would reserve memory for the state twice.
 pub(super) struct Forwarding {
     pub(super) worker: Rc<Worker>,
     pub(super) upstream: Arc<Upstream>,
     pub(super) key: RequestKey,
     pub(super) request: OutgoingRequest,
-    /// The part of the body that had not arrived with the head.
+    /// The request body. `None` if the body arrived completely with the head, because `request` then
+    /// contains the body.
     pub(super) body: Option<Box<RequestBody>>,
-    /// The request id, if the access log records the forwarding.
+    /// The request id. `None` if the access log does not record forwarded requests.
     pub(super) recorded: Option<RequestId>,
     pub(super) timeouts: ForwardTimeouts,
-    /// Time at which the request times out. Set when forwarding starts.
+    /// Time at which the request times out. This field is set when forwarding starts.
     pub(super) until: Option<Duration>,
-    /// Facts for the recorded response times. `None` if they are not recorded.
+    /// Facts for recording the response time of this request. `None` if response times are not recorded.
     pub(super) timed: Option<TimedRequest>,
 }
 
-/// Facts about a request whose response times are recorded.
+/// Facts about a request that are needed to record its response time.
 #[derive(Clone, Copy)]
 pub(super) struct TimedRequest {
-    /// When the request arrived.
+    /// Time at which the request arrived.
     pub(super) came: Duration,
-    /// Its method, as an attribute of metrics.
+    /// Method of the request, as an attribute of metrics.
     pub(super) method: &'static str,
 }
 
 impl Forwarding {
-    /// Returns the remaining time of the request, if it is limited.
+    /// Returns the remaining time of the request. Returns `None` if the request has no total timeout.
     #[inline]
     pub(super) fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_sub(self.worker.clock().now()))
     }
 
-    /// Returns `true` if the server of `slot` has less than half of the total time left. A timeout then does
-    /// not mean that the server is slow.
+    /// Returns `true` if less than half of the request's total time is left for the server of `slot`. A
+    /// timeout of such a request does not show that the server is slow.
     #[inline]
     pub(super) fn is_late(&self, slot: &ServerSlot) -> bool {
         let total = self.timeouts.total(&slot.upstream.config);
         self.left().zip(total).is_some_and(|(left, total)| left < total / 2)
     }
 
-    /// Returns `true` if the request would pass this process for the third time. Known after the connection
-    /// to the server of `slot` is open.
+    /// Returns `true` if the request came from this process and the server of `slot` is a listener of this
+    /// process. The request would then pass through this process for the third time. The result is reliable
+    /// only after a connection to the server was opened.
     #[inline]
     pub(super) fn is_loop(&self, slot: &ServerSlot) -> bool {
         let is_loop = self.request.is_own && slot.server.leads_back();
@@ -67,7 +69,7 @@ impl Forwarding {
         is_loop
     }
 
-    /// Takes the rest of the body. It cannot be sent again.
+    /// Takes the rest of the request body. Afterwards, the body cannot be sent again.
     #[inline]
     pub(super) fn take_body(&mut self) -> Option<Box<RequestBody>> {
         let mut body = self.body.take();
@@ -77,8 +79,8 @@ impl Forwarding {
         body
     }
 
-    /// Records the response time for the upstream and the server. `asked` is the time at which the server got
-    /// the request.
+    /// Records the response time of the upstream and of the server. `asked` is the time just before the
+    /// attempt opened or reused its connection.
     #[inline]
     pub(super) fn record_time(&self, slot: &ServerSlot, asked: Option<Duration>, status: StatusCode) {
         let Some((TimedRequest { came, method }, asked)) = self.timed.zip(asked) else { return };

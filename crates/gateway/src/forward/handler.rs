@@ -1,4 +1,5 @@
-//! The handler that forwards requests: it writes each request for the upstream and responds later.
+//! The handler that forwards requests. The handler prepares the request to the upstream at once, and
+//! responds asynchronously.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::meter::{PendingRequest, method_attribute};
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter, ServerAttributes};
 
-/// Forwards every request to an upstream.
+/// A handler that forwards every request to one upstream.
 #[derive(Clone, Debug)]
 pub struct Forward {
     upstream: Arc<Upstream>,
@@ -30,15 +31,15 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Returns a handler that forwards to `upstream`.
+    /// Returns a handler that forwards to `upstream`, with default settings.
     pub fn new(upstream: Arc<Upstream>) -> Self {
         Self::with_config(upstream, ForwardConfig::default())
     }
 
-    /// Returns a handler that forwards to `upstream` with the changes of `config`.
+    /// Returns a handler that forwards to `upstream`, with the settings in `config`.
     ///
     /// # Panics
-    /// `config` has a fixed host that is not a valid header value.
+    /// Panics if `config` has a fixed host that is not a valid header value.
     pub fn with_config(upstream: Arc<Upstream>, config: ForwardConfig) -> Self {
         if let HostRewrite::Fixed(host) = &config.host {
             assert!(
@@ -57,14 +58,15 @@ impl Forward {
         }
     }
 
-    /// Sets the meter that counts the requests. Response times end with the head of the response.
+    /// Sets the meter that counts requests and their durations. A duration ends when the response head is
+    /// available.
     #[must_use]
     pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
         Self { meter: Some(meter), ..self }
     }
 
-    /// Sets if the upstream and its servers record response times: [`Upstream::response_counts`],
-    /// [`ServerStatus`](crate::ServerStatus). Default `false`.
+    /// Sets whether the upstream and its servers record response times, which [`Upstream::response_counts`]
+    /// and [`ServerStatus`](crate::ServerStatus) return. Default `false`.
     #[must_use]
     pub fn timed(self, is_timed: bool) -> Self {
         Self { is_timed, ..self }
@@ -76,8 +78,8 @@ impl Forward {
         Self { mirror: Some(mirror), ..self }
     }
 
-    /// Sets if responses carry the [times and server of their request](thruway_server::Forwarded) for access
-    /// logs. Default `false`.
+    /// Sets whether each response carries [facts about its forwarding](thruway_server::Forwarded) for the
+    /// access log, such as the server and the durations. Default `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
@@ -85,7 +87,8 @@ impl Forward {
 }
 
 impl Forward {
-    /// Returns the response to a request that is not forwarded, with the configured changes.
+    /// Applies the configured changes to `response`, counts the request, and returns the response without
+    /// forwarding the request.
     #[cold]
     fn refused(&self, request: &Request<'_>, mut response: Response) -> Answer {
         if let Some(rewrite) = ResponseRewrite::of(&self.config, request, &RequestId::default()) {
@@ -99,14 +102,15 @@ impl Forward {
     }
 }
 
-/// Returns the response to a path that would leave the target of its route.
+/// Returns the response to a request if `.` or `..` in its path would lead outside of the path that the
+/// route forwards to.
 #[cold]
 fn answer_of_no_path() -> Response {
     Response::text("the path has `.` or `..` in it\n").with_status(StatusCode::BAD_REQUEST)
 }
 
-/// Returns the response to a request with no hops left: the capabilities of the gateway itself (RFC 9110
-/// §7.6.2).
+/// Returns the response to an OPTIONS or TRACE request that must not be forwarded any further, because its
+/// `Max-Forwards` is 0 (RFC 9110 §7.6.2). The response lists the methods that the gateway supports.
 #[cold]
 fn answer_of_the_last(method: Method<'_>) -> Response {
     let status = match method {

@@ -1,7 +1,7 @@
-//! Mirrors: copies of some requests go to another upstream, and its responses are discarded.
+//! Mirrors: send copies of some requests to another upstream, and discard the responses to the copies.
 //!
-//! Clients do not notice mirrors. A copy is a separate task, and is not made if it would take much time or
-//! memory.
+//! Clients do not notice that their requests are mirrored. A separate task sends each copy. The gateway
+//! makes no copy if that would take much time or memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -29,21 +29,22 @@ pub struct Mirror {
 /// Settings of a mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MirrorConfig {
-    /// Number of mirrored requests in a million. Default: all.
+    /// Number of requests in a million that are mirrored. Default: all requests.
     pub share_millionths: u32,
-    /// Maximum number of copies in flight, in all workers. Beyond it, no copies are made. A copy needs as
-    /// much memory as its request, up to one read. Default 100.
+    /// Maximum number of copies in flight, in all workers together. While this number is reached, no
+    /// further copies are made. A copy needs as much memory as its request, at most the bytes of one read.
+    /// Default 100.
     pub requests_max: usize,
 }
 
 /// Counters of a mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MirrorCounts {
-    /// Requests that were copied, even if sending the copy failed.
+    /// Number of requests that were copied, including copies that could not be sent.
     pub mirrored: u64,
-    /// Requests that were not copied because too many copies were in flight.
+    /// Number of requests that were not copied because too many copies were in flight.
     pub busy: u64,
-    /// Requests that were not copied because their body had not arrived completely.
+    /// Number of requests that were not copied because their body had not arrived completely.
     pub arriving: u64,
 }
 
@@ -61,7 +62,7 @@ impl Default for MirrorConfig {
 }
 
 impl Mirror {
-    /// Returns a mirror that sends copies to `upstream`, with the changes of `forward`.
+    /// Returns a mirror that sends copies to `upstream`, with the request changes in `forward`.
     pub fn new(upstream: Arc<Upstream>, forward: ForwardConfig, config: MirrorConfig) -> Self {
         Self {
             upstream,
@@ -72,13 +73,13 @@ impl Mirror {
         }
     }
 
-    /// Continues the counters of `before`.
+    /// Takes over the counters of `before`, the previous mirror, so that counting continues after a reload.
     #[must_use]
     pub fn continuing_counts_of(self, before: &Self) -> Self {
         Self { counts: before.counts.clone(), ..self }
     }
 
-    /// Returns the counters.
+    /// Returns the counters of this mirror.
     pub fn counts(&self) -> MirrorCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         MirrorCounts {
@@ -88,8 +89,9 @@ impl Mirror {
         }
     }
 
-    /// Sends a copy of `request` to the mirror, if it is selected. The copy has the same request id. Must be
-    /// called on a worker.
+    /// Sends a copy of `request` to the upstream of the mirror, if the random selection includes this
+    /// request. The copy gets `id`, the request id of the original request. This method must be called on a
+    /// worker thread.
     pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>, id: &RequestId) {
         if request.wants_tunnel() || fastrand::u32(..MILLION) >= self.config.share_millionths {
             return;
@@ -103,7 +105,7 @@ impl Mirror {
             return;
         };
         let key = RequestKey::new(self.upstream.config(), request);
-        // The handler that forwards the request reports the error.
+        // No copy is sent if the path cannot be rewritten for the mirror, or if the request is in a loop.
         let Ok(outgoing) = OutgoingRequest::new(request, &self.forward, id) else { return };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
@@ -119,18 +121,19 @@ impl Mirror {
             timed: None,
         };
         spawn(async move {
-            // The rest of the response body is not read: the connection closes here.
+            // The task does not read the rest of the response body. Dropping the response closes the
+            // connection.
             drop(forward(&mut forwarding).await);
             drop(copy);
         });
     }
 }
 
-/// Counts a copy in flight until it is dropped.
+/// A guard that counts one copy in flight until the guard is dropped.
 struct CopyInFlight(Arc<Mirror>);
 
 impl CopyInFlight {
-    /// Returns `None` at the maximum number of copies.
+    /// Returns `None` if the maximum number of copies is already in flight.
     fn new(mirror: &Arc<Mirror>) -> Option<Self> {
         let copy = Self(mirror.clone());
         (mirror.in_flight.fetch_add(1, Ordering::Relaxed) < mirror.config.requests_max).then_some(copy)

@@ -1,4 +1,4 @@
-//! The path of a request to an upstream, and of its response to the client.
+//! Forwards a request to an upstream, and relays the response to the client.
 //!
 //! ```text
 //! Forward ─▶ OutgoingRequest ─▶ retry: SelectServer ─▶ attempt: AcquireConnection ─▶ SendHead ─▶ Relay ─▶ Report ─▶ Response

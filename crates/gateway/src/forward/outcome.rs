@@ -1,4 +1,4 @@
-//! The outcome of an attempt: a response, or a failure and the party that caused it.
+//! The outcome of an attempt: a response, or a failure and its cause.
 
 use std::sync::Arc;
 
@@ -9,39 +9,41 @@ use crate::upstream::{NotOpened, Server, ServerSlot, Upstream};
 
 /// The outcome of one attempt at one server.
 pub(super) enum AttemptOutcome {
-    /// The response for the client.
+    /// The upstream responded. This variant contains the response for the client.
     Responded(Response),
-    /// The attempt failed. `retry` decides if the request may be sent again.
+    /// The attempt failed. The module `retry` decides whether the request is sent again.
     Failed(FailedAttempt),
 }
 
-/// An attempt without a response.
+/// An attempt that got no response.
 pub(super) struct FailedAttempt {
     pub(super) failure: Failure,
     pub(super) blame: Blame,
-    /// Number of the connection, if it is shared.
+    /// Number of the shared HTTP/2 connection. 0 for a connection that is not shared.
     pub(super) connection: u64,
-    /// The upstream of the server. It differs from the upstream of the request if a reload replaced that.
+    /// The upstream of the server. If the config was reloaded, this upstream can differ from the upstream
+    /// at the start of the request.
     pub(super) upstream: Arc<Upstream>,
     pub(super) server: Arc<Server>,
 }
 
-/// The party that a failure counts against.
+/// The cause of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Blame {
-    /// The server or the request. The failure counts, and another server may succeed.
+    /// The server or the request caused the failure. The failure is counted, and another server may
+    /// succeed.
     Server,
-    /// Only the connection: it was idle, and the server may close an idle connection at any time. The same
-    /// server may get the request again.
+    /// Only the connection caused the failure: it was idle, and a server may close an idle connection at
+    /// any time. The same server may get the request again.
     Connection,
 }
 
-/// Facts about the connection of an attempt that decide about the blame.
+/// Facts about the connection of an attempt that determine the cause of a failure.
 #[derive(Clone, Copy)]
 pub(super) struct UsedConnection {
-    /// Number of the connection, if it is shared.
+    /// Number of the shared HTTP/2 connection. 0 for a connection that is not shared.
     pub(super) number: u64,
-    /// `true` if the connection was used before and the request did not require a new one.
+    /// `true` if earlier requests used the connection, and this request did not require a new connection.
     pub(super) may_be_stale: bool,
 }
 
@@ -52,7 +54,7 @@ impl Blame {
 }
 
 impl AttemptOutcome {
-    /// Reports a failed exchange to the health of the server.
+    /// Records a failed exchange in the health and the statistics of the server, and returns the outcome.
     #[cold]
     pub(super) fn failed(slot: &ServerSlot, failure: Failure, used: UsedConnection) -> Self {
         let UsedConnection { number, may_be_stale } = used;
@@ -64,7 +66,8 @@ impl AttemptOutcome {
         Self::of(slot, failure, blame, number)
     }
 
-    /// Reports a failed connection to the health of the server, unless another request has reported it.
+    /// Records a failed connection in the health of the server, unless another request has already recorded
+    /// the failure. Returns the outcome.
     #[cold]
     pub(super) fn not_opened(slot: &ServerSlot, not_opened: NotOpened) -> Self {
         let NotOpened { failure, is_counted } = not_opened;

@@ -1,4 +1,4 @@
-//! One exchange with an upstream: sends the body of the client while the response arrives.
+//! One exchange with an upstream server: sends the client's request body while the response arrives.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,24 +15,26 @@ use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
 use crate::upstream::{Exchange, ResponsePoll, ServerSlot};
 
-/// The two sides of an exchange.
+/// An exchange with an upstream server, and the request body bytes that are not sent yet.
 pub(super) struct Relay {
-    /// The exchange. `None` when it is over.
+    /// The exchange. `None` after the exchange has ended.
     exchange: Option<Exchange>,
     pub(super) slot: Box<ServerSlot>,
-    /// Wakes the task when a timeout of the upstream is over. Set after the first wait.
+    /// The timer that wakes the task when a timeout of the exchange expires. `None` until the task waits
+    /// for the first time.
     deadline: Option<Deadline>,
-    /// Bytes of the request body that are taken from the client and not sent yet.
+    /// Bytes of the request body that were read from the client but are not sent yet.
     unsent: Bytes,
-    /// Unsent bytes of the request body in a pipe. `unsent` is empty then.
+    /// A pipe with request body bytes that are not sent yet. While the pipe contains bytes, `unsent` is
+    /// empty.
     unsent_pipe: Option<Pipe>,
-    /// Trailers to forward after the body.
+    /// Response trailers to forward after the response body.
     trailers: Option<FieldLinesBuf>,
     /// Time when the last piece of the response body was forwarded.
     last_piece: Duration,
     /// Time at which the request times out.
     pub(super) until: Option<Duration>,
-    /// `true` if the server may be silent for long, as in an event stream.
+    /// `true` if the server may pause for a long time, as in an event stream.
     may_be_silent: bool,
 }
 
@@ -51,13 +53,13 @@ impl Relay {
         }
     }
 
-    /// Returns the connection to the upstream if the response has made it a tunnel, and the slot that counts
-    /// it.
+    /// Returns the exchange and the slot that counts the request. This method is called if the response has
+    /// made the connection a tunnel.
     pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<ServerSlot>) {
         (self.exchange, self.slot)
     }
 
-    /// Sets the maximum pause of an event stream.
+    /// Sets `idle` as the maximum time without a byte, because the response is an event stream.
     pub(super) fn expect_events(&mut self, idle: Duration) {
         let Some(exchange) = &mut self.exchange else { return };
         let timeouts = Timeouts { content_idle: idle, ..exchange.timeouts() };
@@ -65,8 +67,8 @@ impl Relay {
         self.may_be_silent = true;
     }
 
-    /// Returns `failure`. For a timeout while the server was still receiving the request, returns another
-    /// failure, because the server was not slow.
+    /// Returns the failure to report for `failure`. If a timeout expired while the request body was still
+    /// being sent, returns [`Failure::TimedOut`], because the server was not slow.
     pub(super) fn blamed(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Exchange(Error::TimedOut) if self.wants_content() => Failure::TimedOut,
@@ -74,12 +76,13 @@ impl Relay {
         }
     }
 
-    /// Returns `true` if the upstream still accepts content of the request.
+    /// Returns `true` if a part of the request body must still be sent.
     pub(super) fn wants_content(&self) -> bool {
         self.exchange.as_ref().is_some_and(Exchange::wants_content)
     }
 
-    /// Ready when the head of the response has arrived. A small body that arrives with the head is included.
+    /// Sends the request body and reads the response. Ready when the head of the response has arrived. The
+    /// result includes a small body that arrives with the head.
     pub(super) fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
@@ -101,8 +104,8 @@ impl Relay {
                     self.wait(cx);
                     return Poll::Pending;
                 }
-                // The server of the client sends 100 when the handler reads, so 100 from the upstream is
-                // dropped.
+                // `thruway-server` sends 100 (Continue) to the client when the gateway reads the request
+                // body. The gateway drops a 100 response of the upstream server for this reason.
                 Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
                 Poll::Ready(ResponseEvent::Interim(head)) => {
                     InterimSender::of(&self.slot.worker).send(&response_of(&head));
@@ -114,7 +117,7 @@ impl Relay {
                     break Begun { response: switching(&head), body: Body::Tunnel };
                 }
                 Poll::Ready(ResponseEvent::Content(_) | ResponseEvent::End(_)) => {
-                    unreachable!("a head comes first, and an exchange that is complete was taken out")
+                    unreachable!("the head comes first, and a complete exchange is not polled")
                 }
             }
         };
@@ -140,8 +143,8 @@ impl Relay {
         Poll::Ready(Ok(Begun { response, body: Body::Stream { first, length } }))
     }
 
-    /// Sends the available part of the request body, as far as the upstream accepts it. Returns `true` if
-    /// anything was sent.
+    /// Sends the request body bytes that have arrived, as far as the upstream server accepts them. Returns
+    /// `true` if any part of the request body was sent.
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -158,7 +161,7 @@ impl Relay {
                 has_sent = true;
                 continue;
             }
-            // The empty pipe returns to the pool before another one is taken.
+            // Dropping the empty pipe returns it to the pool before the next pipe is taken.
             self.unsent_pipe = None;
             if self.unsent.is_empty() {
                 if exchange.poll_write_capacity(cx, now)?.is_pending() {
@@ -188,13 +191,13 @@ impl Relay {
         if !exchange.wants_content() {
             self.unsent_pipe = None;
         }
-        // Sends the bytes that were collected for one write.
+        // Flushes the bytes that were collected for a single write.
         let _ = exchange.poll_flush(cx, now)?;
         Ok(has_sent)
     }
 
-    /// Reads content from the socket into a large buffer, if content comes next, a buffer is available, and
-    /// the client is fast enough.
+    /// Reads a part of the response body directly from the connection into a large buffer. Returns `None`
+    /// if few body bytes are left, if the client is slow, or if no large buffer is available.
     fn poll_large_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -217,7 +220,8 @@ impl Relay {
         }))
     }
 
-    /// Reads a part of the body into a pipe, under the same conditions as `poll_large_piece`.
+    /// Reads a part of the response body directly from the socket into a pipe. Returns `None` if few body
+    /// bytes are left, if the client is slow, if the connection is encrypted, or if no pipe is available.
     pub(super) fn poll_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -290,7 +294,7 @@ impl Relay {
         Poll::Ready(Ok(piece))
     }
 
-    /// Ends a complete exchange, so that the connection can be reused.
+    /// Ends the exchange if it is complete, so that its connection can be reused.
     fn finish(&mut self, now: Duration) {
         self.deadline = None;
         if !self.exchange.as_ref().is_some_and(Exchange::is_complete) {
@@ -303,13 +307,14 @@ impl Relay {
         }
     }
 
-    /// Returns the error for a body that breaks off. The status was already sent.
+    /// Records that the response body broke off, and returns the error for the client's connection. The
+    /// client has already got the status of the response.
     #[cold]
     pub(super) fn failed(&self, failure: Failure) -> BoxError {
         self.slot.server.statistics().count_failure(failure);
         let is_fault = match failure {
             Failure::Exchange(Error::ContentTimedOut) => !self.may_be_silent,
-            // The client may be the slow side.
+            // A slow client can also cause this timeout.
             Failure::Exchange(Error::TimedOut) => false,
             _ => true,
         };
@@ -319,7 +324,7 @@ impl Relay {
         failure.into()
     }
 
-    /// Wakes the task when a timeout of the upstream expires.
+    /// Sets a timer that wakes the task when a timeout of the exchange expires.
     fn wait(&mut self, cx: &Context<'_>) {
         let Some(exchange) = &self.exchange else { return };
         if self.deadline.is_none() {
@@ -332,8 +337,8 @@ impl Relay {
     }
 }
 
-/// Reads the available part of a small body into `first`, and the trailers behind it. `length` is the length
-/// of the body, if known. Returns `true` if the body is complete.
+/// Reads the bytes of a small body that have arrived into `first`, and the trailers into `kept`. `length`
+/// is the length of the body, if known. Returns `true` if the body is complete and has no trailers.
 fn take_first(
     poll: &mut ResponsePoll<'_>,
     cx: &mut Context<'_>,
@@ -352,7 +357,7 @@ fn take_first(
             }
             Poll::Ready(_) | Poll::Pending => return Ok(false),
         }
-        // A large body is read separately, because here it would be copied.
+        // This function does not read large bodies, because it copies all bytes.
         let left = length.map_or(0, |length| length.saturating_sub(first.len() as u64));
         if first.len() >= WHOLE_BYTES_MAX || left >= LARGE_CONTENT_BYTES {
             return Ok(false);
@@ -360,15 +365,15 @@ fn take_first(
     }
 }
 
-/// Maximum size of a body that is sent together with its head. Larger bodies are streamed.
+/// Maximum number of body bytes that are sent together with the response head. Longer bodies are streamed.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
 
-/// If the client reads a piece within this time, the next piece uses a large buffer. A slower client would
-/// occupy the buffer.
+/// Maximum time in which a fast client reads a piece of a body. Only fast clients get large buffers,
+/// because a slow client would occupy a large buffer for a long time.
 const FAST_CLIENT: Duration = Duration::from_millis(50);
 
-/// Minimum number of remaining bytes for a large buffer.
+/// Minimum number of remaining body bytes for which a large buffer is used.
 const LARGE_CONTENT_BYTES: u64 = 64 << 10;
 
-/// Number of bytes of streamed content in one read, the size of reusable buffers.
+/// Maximum number of body bytes in one read, which is the size of the reusable buffers.
 const PIECE_BYTES_MAX: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! The request to the upstream.
+//! The request that the gateway sends to the upstream.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -16,39 +16,44 @@ use super::forwarded;
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
 
-/// A request that can be sent several times.
+/// A prepared request to the upstream, which can be sent several times.
 pub(super) struct OutgoingRequest {
-    /// The head, and the body if it had arrived completely.
+    /// The request head, followed by the request body if the whole body arrived with the head.
     bytes: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
-    /// `true` if the request is useless unless the protocol changes. If the method is not GET, a server may
-    /// ignore the upgrade and handle the request as a normal one.
+    /// `true` if this is a GET request that asks for a protocol upgrade, so it is useless without the
+    /// upgrade. With another method, a server may ignore the upgrade and handle the request as a normal
+    /// request.
     pub(super) is_upgrade: bool,
-    /// `true` if the request came from this process. It must not go to a listener of this process again.
+    /// `true` if this process sent the request to itself. The gateway must not forward such a request to a
+    /// listener of this process again.
     pub(super) is_own: bool,
-    /// The expected `Sec-WebSocket-Accept`. `None` if the client checks it.
+    /// The value of `Sec-WebSocket-Accept` that the server must send. `None` if the client checks the
+    /// value.
     pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
-    /// Position of the line `Host`, if it depends on the server.
+    /// Byte position of the `Host` line. `None` if `bytes` already contains the `Host` line.
     host_at: Option<usize>,
-    /// Changes of the response, if any.
+    /// Configured changes to the response. `None` if no changes are configured.
     response_rewrite: Option<Box<ResponseRewrite>>,
 }
 
 /// The reason why a request cannot be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unsendable {
-    /// `Via` names this kind of gateway [too often](GATEWAYS_MAX).
+    /// The header `Via` names [too many](GATEWAYS_MAX) Thruway gateways.
     Loop,
-    /// The path cannot be rewritten.
+    /// The path of the request cannot be rewritten.
     Path,
 }
 
 impl OutgoingRequest {
-    /// Returns the request for the upstream. Takes the body only if it has arrived completely.
+    /// Returns the request for the upstream. The returned request includes the body if the body has arrived
+    /// completely.
     ///
     /// # Errors
-    /// The path cannot be rewritten, or the request has passed too many gateways.
+    /// Returns an error if the path cannot be rewritten, or if the request has passed through too many
+    /// gateways.
     pub(super) fn new(
         request: &Request<'_>,
         config: &Arc<ForwardConfig>,
@@ -67,7 +72,7 @@ impl OutgoingRequest {
         write_field_lines(&mut bytes, request, config, id)?;
         write_end_of_request_head(&mut bytes, request.method(), body_length);
         bytes.extend_from_slice(content);
-        // Content that is already behind the head does not count as unsent.
+        // A body that is already in `bytes` does not count as unsent.
         let left = if request.has_whole_content() { BodyLength::NONE } else { body_length };
         let to_send = RequestToSend { asks_for_upgrade, ..RequestToSend::new(request.method(), left) };
         Ok(Self {
@@ -82,20 +87,20 @@ impl OutgoingRequest {
         })
     }
 
-    /// Returns the framing of the request and the rule for reading its response.
+    /// Returns the framing of the request, and the facts that are needed to read its response.
     pub(super) const fn to_send(&self) -> RequestToSend {
         self.to_send
     }
 
-    /// Applies the configured changes to a response.
+    /// Applies the configured changes to `response`.
     pub(super) fn rewrite_response(&self, response: &mut Response) {
         if let Some(rewrite) = &self.response_rewrite {
             rewrite.apply(response);
         }
     }
 
-    /// Appends the head and the part of the body that has arrived. `host` is the name of the server, if the
-    /// request must contain it.
+    /// Appends the prepared request to `output`. Calls `host` to get the value of `Host`, but only if this
+    /// value depends on the selected server.
     pub(super) fn write(&self, output: &mut Vec<u8>, host: impl FnOnce() -> String) {
         let Some(host_at) = self.host_at else { return output.extend_from_slice(&self.bytes) };
         let (request_line, rest) = self.bytes.split_at(host_at);
@@ -118,8 +123,8 @@ fn write_first_line(
     write_request_line(bytes, request.method(), &target).map_err(|_| Unsendable::Path)
 }
 
-/// Returns the request target in origin form, or `*` for a request about the server as a whole (RFC 9112 §3.2.1
-/// and §3.2.4). As bytes: `write_request_line` checks them, so a check for UTF-8 is not needed.
+/// Returns the request target in origin form, or `*` for an OPTIONS request about the whole server (RFC
+/// 9112 §3.2.1 and §3.2.4). The bytes need no UTF-8 check here, because `write_request_line` checks them.
 fn target_of<'a>(request: &Request<'a>) -> Cow<'a, [u8]> {
     match request.target() {
         RequestTarget::Origin(origin) => origin.as_bytes().into(),
@@ -132,10 +137,11 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, [u8]> {
     }
 }
 
-/// Appends the field lines for the upstream, `Host` first, without those that frame the message.
+/// Appends the header lines for the upstream, without the lines that frame the message. `Host` is the first
+/// line.
 ///
 /// # Errors
-/// The request has passed too many gateways.
+/// Returns an error if the request has passed through too many gateways.
 fn write_field_lines(
     lines: &mut Vec<u8>,
     request: &Request<'_>,
@@ -179,7 +185,7 @@ fn write_field_lines(
     Ok(())
 }
 
-/// Returns the number of these gateways in a value of `Via` (RFC 9110 §7.6.3).
+/// Returns the number of Thruway gateways in a value of the header `Via` (RFC 9110 §7.6.3).
 fn gateways_in(via: &[u8]) -> usize {
     let is_one = |member: &&[u8]| {
         let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
@@ -188,15 +194,16 @@ fn gateways_in(via: &[u8]) -> usize {
     list::members(via).filter(is_one).count()
 }
 
-/// Returns the expected `Sec-WebSocket-Accept` if the gateway created the key. HTTP/2 clients neither send a
-/// key nor see the result (RFC 8441 §5).
+/// Returns the value of `Sec-WebSocket-Accept` that the server must send. Returns `None` unless the gateway
+/// created the WebSocket key. The gateway creates a key if the client uses HTTP/2, because WebSocket over
+/// HTTP/2 needs no key (RFC 8441 §5).
 fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
     let is_translated = request.version() == Version::Http2 && request.wants_upgrade_to("websocket");
     is_translated.then(|| websocket_accept(request.field_lines()).map(Box::new)).flatten()
 }
 
-/// Returns the number of remaining hops of OPTIONS and TRACE. Other methods have no such limit (RFC 9110
-/// §7.6.2).
+/// Returns the value of `Max-Forwards` in an OPTIONS or TRACE request. For other methods, this header has
+/// no meaning (RFC 9110 §7.6.2).
 #[inline]
 pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     if !matches!(request.method(), Method::Options | Method::Trace) {
@@ -205,8 +212,8 @@ pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     request.field("max-forwards")?.as_str()?.parse().ok()
 }
 
-/// Returns `true` for fields that the gateway writes itself: `Host`, headers about the client, and `Expect`,
-/// which the gateway has handled.
+/// Returns `true` for headers of the client that the gateway does not copy. The gateway writes `Host` and
+/// the headers about the client itself, and it has already handled `Expect`.
 #[inline]
 fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) -> bool {
     let name = line.name.as_bytes();
@@ -221,9 +228,9 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
     }
 }
 
-/// Returns `true` if the gateway owns this field that begins with `X-Forwarded-`. Servers also trust other
-/// such fields, for example `-Prefix` and `-Ssl`. The gateway forwards them from trusted proxies and removes
-/// them from other clients.
+/// Returns `true` if the gateway removes a header with the name `X-Forwarded-` followed by `told`. Servers
+/// also trust headers such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`. The gateway forwards such headers
+/// from trusted proxies, and removes such headers from requests of other clients.
 fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
     reads_as(told, b"for")
         || reads_as(told, b"host")
@@ -232,12 +239,12 @@ fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> b
         || request.proxy_fields() != Some(ProxyFields::XForwarded)
 }
 
-/// Writes `Host`.
+/// Writes the `Host` line, unless its value depends on the server.
 fn write_host(lines: &mut Vec<u8>, host: &[u8], rewrite: &HostRewrite) {
     match rewrite {
         HostRewrite::Fixed(host) => write_host_line(lines, host.as_bytes()),
         HostRewrite::Preserve => write_host_line(lines, host),
-        // `write` adds it when the server is known.
+        // `OutgoingRequest::write` adds the `Host` line when the server is known.
         HostRewrite::Server => {}
     }
 }
@@ -248,8 +255,8 @@ fn write_host_line(lines: &mut Vec<u8>, host: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// Returns the host of the request. The host of an absolute target has priority over `Host` (RFC 9112
-/// §3.2.2).
+/// Returns the host of the request. The host in an absolute request target has priority over the `Host`
+/// header (RFC 9112 §3.2.2).
 fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     match request.target().authority() {
         Some(authority) => authority.as_str().as_bytes(),
@@ -257,9 +264,10 @@ fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     }
 }
 
-/// Returns `true` if the request to the upstream asks for another protocol. Never together with content:
-/// servers may ignore `Upgrade` (RFC 9110 §7.8), and some read the content of such a request as the next
-/// request. Never for HTTP/2: requests in the tunnel would bypass routes and policies.
+/// Returns `true` if the request to the upstream asks the server to switch to another protocol. A request
+/// with a body never asks for a switch: servers may ignore `Upgrade` (RFC 9110 §7.8), and some servers then
+/// read the body as the next request. No request asks for HTTP/2, because requests inside the tunnel would
+/// bypass routes and policies.
 fn asks_for_upgrade(request: &Request<'_>) -> bool {
     request.wants_tunnel()
         && request.has_whole_content()
@@ -273,15 +281,15 @@ fn is_http(protocol: &[u8]) -> bool {
     [b"h2c".as_slice(), b"h2", b"http"].iter().any(|http| name.eq_ignore_ascii_case(http))
 }
 
-/// Writes the protocols that the client asks for (RFC 9110 §7.8).
+/// Writes `Connection: upgrade`, and the protocols in the client's `Upgrade` header (RFC 9110 §7.8).
 fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
     lines.extend_from_slice(b"Connection: upgrade\r\n");
     request.field_lines().write_kept(lines, |line| line.name.is("upgrade"));
 }
 
-/// Writes `Via` with the version of the client's request (RFC 9110 §7.6.3).
+/// Writes the header `Via` with the HTTP version of the client's request (RFC 9110 §7.6.3).
 ///
-/// The gateway is named [`PSEUDONYM`].
+/// In this header, the name of the gateway is [`PSEUDONYM`].
 fn write_via(lines: &mut Vec<u8>, received: Version) {
     lines.extend_from_slice(match received {
         Version::Http10 => b"Via: 1.0 thruway\r\n",
@@ -290,9 +298,10 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
     });
 }
 
-/// The name of this gateway in `Via`. All gateways use the same name, so it reveals nothing about a machine.
+/// The name of this gateway in the header `Via`. All Thruway gateways use the same name, so the name
+/// reveals nothing about a machine.
 const PSEUDONYM: &[u8] = b"thruway";
 
-/// Maximum number of gateways of this kind before this one. A request that has passed more of them is in a
-/// loop.
+/// Maximum number of Thruway gateways that a request may pass through before this gateway. A request above
+/// this maximum is in a loop.
 const GATEWAYS_MAX: usize = 16;

@@ -1,4 +1,4 @@
-//! The body of a request while it is forwarded, and the part that is kept for retries.
+//! The body of a forwarded request, and the bytes that are kept for a retry.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -11,23 +11,23 @@ use thruway_server::{ContentError, RequestContent, RequestPiece};
 use super::config::ForwardConfig;
 use super::fields;
 
-/// A body that had not arrived completely with its request.
+/// A request body that had not arrived completely when the gateway began to handle the request.
 pub(super) struct RequestBody {
     content: RequestContent,
-    /// The bytes so far. `None` if they are too many to keep.
+    /// The body bytes that were read so far. `None` if the body cannot be sent again.
     kept: Option<PooledBuffer>,
-    /// Maximum number of bytes to keep.
+    /// Maximum number of bytes to keep for a retry.
     kept_bytes_max: usize,
     /// Number of kept bytes that the current attempt has read.
     given: usize,
-    /// The trailers, after the end of the body.
+    /// The request trailers. `None` until the body has ended.
     trailers: Option<FieldLinesBuf>,
     config: Arc<ForwardConfig>,
 }
 
 impl RequestBody {
-    /// Returns a body that keeps up to `kept_bytes_max` bytes of `content`. Keeps nothing if the body is
-    /// known to be longer, to avoid useless copies.
+    /// Returns a body that keeps up to `kept_bytes_max` bytes of `content` for a retry. If the body is
+    /// known to be longer, keeps no bytes, because the copies would be useless.
     pub(super) fn new(content: RequestContent, kept_bytes_max: usize, config: Arc<ForwardConfig>) -> Self {
         let is_too_long = content.length().is_some_and(|length| length > kept_bytes_max as u64);
         Self {
@@ -45,20 +45,21 @@ impl RequestBody {
         self.kept.is_some()
     }
 
-    /// Starts again with the kept bytes.
+    /// Rewinds the body for a new attempt, which reads the kept bytes first.
     pub(super) const fn begin_again(&mut self) {
         self.given = 0;
     }
 
-    /// Drops the kept bytes. The body cannot be sent again.
+    /// Drops the kept bytes if the current attempt has read all of them. Afterwards, the body cannot be
+    /// sent again.
     pub(super) fn forget(&mut self) {
         if self.kept.as_ref().is_some_and(|kept| self.given == kept.len()) {
             self.kept = None;
         }
     }
 
-    /// Returns the next piece, or `None` at the end. Uses a pipe if that saves a copy, the caller takes
-    /// pipes, and the bytes need not be kept.
+    /// Returns the next piece of the body, or `None` at the end of the body. Uses a pipe, which saves a
+    /// copy, only if `takes_pipes` is `true` and no bytes must be kept for a retry.
     pub(super) fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -83,7 +84,7 @@ impl RequestBody {
         Poll::Ready(piece)
     }
 
-    /// Returns the trailers to forward, after the end of the body.
+    /// Returns the request trailers to forward. The result is empty until the body has ended.
     pub(super) fn trailers(&self) -> &FieldLinesBuf {
         self.trailers.as_ref().unwrap_or(const { &FieldLinesBuf::new() })
     }
@@ -101,7 +102,8 @@ impl RequestBody {
         self.given = kept.len();
     }
 
-    /// Removes headers that the gateway sets: a client must not add them as trailers.
+    /// Takes the request trailers to forward. Trailers with the name of a header that the gateway sets are
+    /// left out, because a client must not add such headers as trailers.
     fn taken_trailers(&mut self) -> FieldLinesBuf {
         let trailers = self.content.take_trailers();
         let is_kept = |line: &FieldLine<'_>| !self.config.rewrite.request.drops(line.name);

@@ -1,4 +1,5 @@
-//! Request ids, which connect the logs of all servers on the way of a request.
+//! Request ids. All servers that handle a request can log its id, so that an operator can find the related
+//! log lines.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt::Write as _;
@@ -11,18 +12,19 @@ use thruway_server::Request;
 pub(crate) struct RequestId(OnceCell<Box<str>>);
 
 impl RequestId {
-    /// Returns the id of `request`: `X-Request-Id` of a trusted proxy, or a new one.
+    /// Returns the id of `request`: the `X-Request-Id` from a trusted proxy, or a new id.
     pub(crate) fn of(&self, request: &Request<'_>) -> &str {
         self.0.get_or_init(|| given(request).unwrap_or_else(|| request.worker().state::<RequestIds>().next()))
     }
 
-    /// Returns the id, if it was used.
+    /// Returns the request id. Returns `None` if no code has needed the id.
     pub(crate) fn into_used_id(self) -> Option<Box<str>> {
         self.0.into_inner()
     }
 }
 
-/// Returns `X-Request-Id` of a trusted proxy. Other clients could copy the ids of other requests.
+/// Returns the `X-Request-Id` from a trusted proxy. Ignores the ids of other clients, because a client
+/// could copy the id of another request.
 fn given(request: &Request<'_>) -> Option<Box<str>> {
     request.proxy_fields()?;
     let id = request.field("x-request-id")?.as_str()?;
@@ -31,7 +33,7 @@ fn given(request: &Request<'_>) -> Option<Box<str>> {
     is_sensible.then(|| id.into())
 }
 
-/// State of a worker: the keys of ids and a counter.
+/// State of a worker for creating request ids: secret hash keys and a counter.
 #[derive(Default)]
 struct RequestIds {
     keys: RandomState,
@@ -39,7 +41,7 @@ struct RequestIds {
 }
 
 impl RequestIds {
-    /// Returns 128 bits that are unique and do not reveal the number of requests.
+    /// Returns a unique id of 128 bits. The id does not reveal the number of requests.
     fn next(&self) -> Box<str> {
         let count = self.count.get().wrapping_add(1);
         self.count.set(count);
@@ -55,7 +57,8 @@ impl RequestIds {
     }
 }
 
-/// Maximum length of an accepted id. Other software uses shorter ids.
+/// Maximum length of an `X-Request-Id` that the gateway accepts, in bytes. The ids of other software are
+/// shorter.
 const ID_BYTES_MAX: usize = 128;
 
 #[cfg(test)]

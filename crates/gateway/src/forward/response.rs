@@ -9,18 +9,18 @@ use thruway_server::{Response, StatusCode};
 use super::fields::ConnectionOptions;
 use crate::Failure;
 
-/// A response with a complete head.
+/// A response of the upstream with a complete head. The body of the response may be incomplete.
 pub(super) struct Begun {
     pub(super) response: Response,
     pub(super) body: Body,
 }
 
 impl Begun {
-    /// Returns the response, unless it opens a WebSocket without the expected `accept` or without naming the
-    /// protocol (RFC 6455 §4.1).
+    /// Returns the response after a check of the WebSocket handshake (RFC 6455 §4.1). A response that opens
+    /// a WebSocket must contain the expected value `accept` and the protocol name `websocket`.
     ///
     /// # Errors
-    /// [`Failure::UpgradeUnproven`].
+    /// Returns [`Failure::UpgradeUnproven`] if the check fails.
     pub(super) fn proven(self, accept: &WebSocketAccept) -> Result<Self, Failure> {
         if !matches!(self.body, Body::Tunnel) {
             return Ok(self);
@@ -40,29 +40,30 @@ impl Begun {
     }
 }
 
-/// The part after the head.
+/// The part of a response after its head.
 pub(super) enum Body {
-    /// No content.
+    /// An empty body.
     None,
-    /// No content, because the request was HEAD or the status has none; the length that it would have, if
-    /// known.
+    /// No body, because the request was HEAD or the status allows no body. This variant contains the length
+    /// that the body would have, if this length is known.
     LeftOut(Option<u64>),
     /// A complete body.
     Whole(PooledBuffer),
-    /// The first part of a body, and its length if known. The rest is still to come.
+    /// The first part of a body, and the length of the whole body if it is known. The rest of the body has
+    /// not arrived yet.
     Stream { first: PooledBuffer, length: Option<u64> },
-    /// Another protocol.
+    /// A tunnel for another protocol.
     Tunnel,
 }
 
 impl Body {
-    /// Returns the part after `head`, for this body length.
+    /// Returns the part of the response after `head`. `body_length` is the length of the body.
     pub(super) fn of(head: &ResponseHead<'_>, body_length: BodyLength) -> Self {
         if body_length != BodyLength::NONE {
             return Self::Stream { first: PooledBuffer::default(), length: body_length.bytes() };
         }
-        // For a response without a body, `Content-Length` is the length that the body would have. The gateway
-        // must not invent one (RFC 9110 §8.6).
+        // In a response without a body, `Content-Length` is the length that the body would have. The
+        // gateway must not invent such a length (RFC 9110 §8.6).
         let length = head.field("content-length").and_then(|value| value.as_str()?.parse().ok());
         match length {
             Some(0) if head.status != StatusCode::NOT_MODIFIED => Self::None,
@@ -71,25 +72,29 @@ impl Body {
     }
 }
 
-/// Returns the response that switches the protocol, with the name of the protocol.
+/// Returns the response to the client that switches the protocol. This response includes the name of the
+/// new protocol.
 pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
     append_upgrade(head, &mut response);
     response
 }
 
-/// Returns the response without a body. The server writes the fields that frame it.
+/// Returns the response to the client, without a body. `thruway-server` writes the headers that frame the
+/// body.
 pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
-    // A client must ask for the protocols of the upstream (RFC 9110 §15.5.22), and the gateway forwards such
-    // requests.
+    // The status 426 means that the client must switch to one of the protocols in `Upgrade` (RFC 9110
+    // §15.5.22). The gateway forwards this header, because the gateway also forwards requests that ask for
+    // such a protocol.
     if head.status == StatusCode::UPGRADE_REQUIRED && append_upgrade(head, &mut response) {
         response = response.with_connection_upgrade();
     }
     response
 }
 
-/// Appends `Upgrade` with the protocols of the upstream. Returns `false` if it names none.
+/// Appends the `Upgrade` header of the upstream to `response`. Returns `false` if the upstream sent no such
+/// header.
 fn append_upgrade(head: &ResponseHead<'_>, response: &mut Response) -> bool {
     let lines = head.field_lines.iter().filter(|line| line.name.is("upgrade"));
     lines.map(|line| response.append_line(line)).count() > 0

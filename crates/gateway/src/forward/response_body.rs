@@ -1,4 +1,4 @@
-//! The rest of a response after its head: an incomplete body, or a tunnel.
+//! The part of a response after its head: an incomplete body, or a tunnel.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,20 +15,20 @@ use super::response::{Begun, Body};
 use crate::tunnel::{TunnelConfig, tunnel};
 use crate::upstream::{Exchange, ServerSlot, Upgraded};
 
-/// A response with an incomplete body, and the rest of its request.
+/// A response body that is still arriving, and the rest of the request body.
 struct Streamed {
     relay: Relay,
     request_body: Option<Box<RequestBody>>,
-    /// Content that arrived with the head.
+    /// Response body bytes that arrived with the response head.
     first: PooledBuffer,
     length: Option<u64>,
 }
 
 impl Streamed {
-    /// Sends the available part of the request, because the rest of the response may depend on it. Fails if
-    /// the time of the request is over.
+    /// Sends the request body bytes that have arrived, because the server may need these bytes to continue
+    /// its response. Returns an error if the total timeout of the request has expired.
     fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
-        // Checked here, because no timer runs while bytes arrive.
+        // The timeout is checked here, because no timer runs while bytes arrive.
         if self.relay.until.is_some_and(|until| until <= now) {
             return Err(self.relay.failed(Error::TimedOut.into()));
         }
@@ -65,7 +65,8 @@ impl ContentStream for Streamed {
         Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())
     }
 
-    /// Forwards the rest of the request while the client does not read. At most one piece is kept meanwhile.
+    /// Sends the rest of the request body while the client does not read the response. Meanwhile, at most
+    /// one piece of the request body is kept in memory.
     fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
         let now = self.relay.slot.clock().now();
         self.poll_send(cx, now)
@@ -76,7 +77,7 @@ impl ContentStream for Streamed {
     }
 }
 
-/// Returns the response for the client. Its content drives the rest of both messages.
+/// Returns the response to the client. Reading the response body also sends the rest of the request body.
 #[inline]
 pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<RequestBody>>) -> Response {
     let Begun { response, body } = begun;
@@ -85,8 +86,8 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
         Body::LeftOut(length) => response.with_content(Content::left_out(length)),
         Body::Whole(content) => response.with_content(content),
         Body::Stream { first, length } => {
-            // A request body that is no longer needed is dropped now, so that the head can tell if the
-            // connection of the client continues.
+            // A request body that the server no longer needs is dropped now. The response head then
+            // announces whether the connection of the client stays open.
             let request_body = request_body.filter(|_| relay.wants_content());
             let streamed = Streamed { relay, request_body, first, length };
             response.with_content(Content::from_content_stream(streamed))
@@ -95,8 +96,8 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
     }
 }
 
-/// Returns the response that connects the client and the upstream by a tunnel. Each side is a connection or
-/// an HTTP/2 stream.
+/// Returns the response that opens a tunnel between the client and the upstream server. At each end, the
+/// tunnel uses a connection or an HTTP/2 stream.
 fn open_tunnel(response: Response, relay: Relay) -> Response {
     let (exchange, slot) = relay.into_exchange();
     let Some(upstream) = exchange.and_then(Exchange::into_tunnel) else {
@@ -110,7 +111,8 @@ fn open_tunnel(response: Response, relay: Relay) -> Response {
     })
 }
 
-/// The slot counts the tunnel at its server until the end.
+/// Moves bytes between the client and the server until the tunnel ends. Until then, `slot` counts the
+/// tunnel as a request in flight.
 async fn run_tunnel(
     client: &mut Tunnel,
     server: impl Transport,
@@ -118,7 +120,7 @@ async fn run_tunnel(
     slot: Box<ServerSlot>,
 ) {
     let config = TunnelConfig {
-        // Bytes that the client has sent behind its head arrive through its own side of the tunnel.
+        // Bytes that the client sent after its request head arrive through `client`.
         client_early: PooledBuffer::default(),
         server_early,
         idle: slot.upstream.config.tunnel_idle,

@@ -1,4 +1,4 @@
-//! Sends a request and decides about retries.
+//! Sends a request to the upstream, and decides about retries.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::upstream::ServerSlot;
 /// The next step after a failed attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RetryDecision {
-    /// The client gets an error.
+    /// There is no retry, and the client gets an error response.
     Fail,
-    /// A retry at the same server on a newer connection.
+    /// The request is sent to the same server again, on a newer connection.
     SameServer,
-    /// A retry at another server, if there is one.
+    /// The request is sent to another server, if another server is available.
     OtherServer,
 }
 
-/// Forwards a request and returns its response, or the response to its failure.
+/// Forwards a request. Returns the response of the upstream, or an error response if forwarding has failed.
 pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     let worker = forwarding.worker.clone();
     let now = worker.clock().now();
@@ -48,9 +48,8 @@ pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     response
 }
 
-/// Sends a request, and sends it again if that is safe. The next attempt goes to another server. If the
-/// server had only closed an idle connection, it is not at fault, and the attempt uses a newer connection to
-/// it.
+/// Sends a request, and sends it again after a failure if that is safe. A retry goes to another server. If
+/// the server only closed an idle connection, the retry goes to the same server on a newer connection.
 async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) -> Result<Response, Failure> {
     let mut tried = Vec::new();
     let mut again = None;
@@ -84,16 +83,18 @@ async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) 
     }
 }
 
-/// `SelectServer`: selects a server for the next attempt, except those in `tried` if another one is
-/// available. Boxed, because several futures would otherwise reserve its memory.
+/// The step `SelectServer`: selects a server for the next attempt. Selects a server in `tried` only if no
+/// other server is available. The slot is boxed, because several futures would otherwise reserve memory for
+/// it.
 async fn select_server(forwarding: &Forwarding, tried: &[usize]) -> Result<Box<ServerSlot>, Failure> {
     let Forwarding { upstream, worker, key, until, .. } = forwarding;
     let slot = ServerSlot::select(upstream, worker, key, tried, *until).await;
     slot.map(Box::new).inspect_err(|failure| upstream.statistics.count_failure(*failure))
 }
 
-/// Decides about a retry after `failed`. `tried` is the number of servers that have failed. A retry at
-/// another server uses the retry budget; one on a newer connection does not.
+/// Decides about a retry after the attempt `failed`. `tried` is the number of servers at which the request
+/// has failed. A retry at another server uses the retry budget. A retry at the same server does not use the
+/// budget.
 fn decide_retry(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -> RetryDecision {
     let is_allowed = forwarding.left() != Some(Duration::ZERO)
         && forwarding.body.as_ref().is_none_or(|body| body.can_begin_again())

@@ -1,4 +1,5 @@
-//! Times of the steps of a request, for access logs. They are recorded only if a log needs them.
+//! Durations of the steps of a forwarded request, for access logs. The durations are recorded only if an
+//! access log needs them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use super::request_id::RequestId;
 use crate::Failure;
 use crate::upstream::{Server, Upstream};
 
-/// The timeline of a request.
+/// Records the durations of the steps of one forwarded request.
 pub(super) struct Timeline<'c> {
     clock: &'c Clock,
     forwarded: Box<Forwarded>,
-    /// End of the last step.
+    /// Time at which the previous step ended.
     since: Duration,
 }
 
@@ -48,12 +49,12 @@ impl<'c> Timeline<'c> {
         self.note(|forwarded, _| forwarded.retries += 1);
     }
 
-    /// Records that there is no response.
+    /// Records the failure of a request that got no response.
     pub(super) fn failed(&mut self, failure: Failure) {
         self.note(|forwarded, _| forwarded.failure = Some(failure.proxy_error()));
     }
 
-    /// Adds the times to `response`, for the access log.
+    /// Attaches the recorded durations to `response`, for the access log.
     pub(super) fn finish(self, response: &mut Response) {
         response.set_forwarded(self.forwarded);
     }

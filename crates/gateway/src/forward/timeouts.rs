@@ -1,4 +1,4 @@
-//! Timeouts of a request. They come from the upstream unless the route overrides them.
+//! Timeouts of a forwarded request. A route can override the timeouts of its upstream.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use thruway_server::Response;
 
 use crate::UpstreamConfig;
 
-/// Timeouts of a route that override those of the upstream.
+/// Timeouts of a route. Each timeout that is set overrides a timeout of the upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ForwardTimeouts {
     /// Overrides [`Timeouts::head`].
@@ -21,7 +21,8 @@ pub struct ForwardTimeouts {
 }
 
 impl ForwardTimeouts {
-    /// Returns the timeouts of one exchange, if the whole request has `left` this time.
+    /// Returns the timeouts of one exchange. `left` is the remaining time of the whole request, or `None`
+    /// without a total timeout.
     pub(super) fn of_exchange(self, upstream: &UpstreamConfig, left: Option<Duration>) -> Timeouts {
         let timeouts = upstream.exchange.timeouts;
         Timeouts {
@@ -32,18 +33,18 @@ impl ForwardTimeouts {
         }
     }
 
-    /// Returns the maximum pause of an event stream, which may be silent for long.
+    /// Returns the maximum time without a byte in an event stream, in which long pauses are normal.
     pub(super) fn of_event_stream(self, upstream: &UpstreamConfig) -> Duration {
         self.event_stream_idle.unwrap_or(upstream.event_stream_idle)
     }
 
-    /// Returns the maximum time of the whole request.
+    /// Returns the total timeout of the request, or `None` if the time is not limited.
     pub(super) fn total(self, upstream: &UpstreamConfig) -> Option<Duration> {
         self.total.or(upstream.exchange.timeouts.total)
     }
 }
 
-/// Returns `true` if `response` is an event stream.
+/// Returns `true` if `response` is an event stream (`text/event-stream`).
 pub(super) fn is_event_stream(response: &Response) -> bool {
     let value = response.field("content-type");
     let media_type = value.and_then(|value| value.as_bytes().split(|byte| *byte == b';').next());

@@ -1,7 +1,8 @@
 //! Allows or refuses clients by their addresses.
 //!
-//! `deny` refuses its clients; then `allow`, if set, refuses all clients that it does not list. Smaller
-//! networks have no priority. The policy looks at [`Request::client`].
+//! The policy refuses all clients in the networks of `deny`. If `allow` is set, the policy also refuses all
+//! clients outside of the networks of `allow`. The size of a network does not matter. The policy checks the
+//! address that [`Request::client`] returns.
 
 use std::fmt;
 
@@ -11,16 +12,15 @@ use thruway_server::Request;
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
-/// Networks of allowed and refused clients.
+/// Settings of the address policy: the networks of allowed and refused clients.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AddressesConfig {
-    /// Allows only these networks. `None` allows all.
+    /// The policy allows only clients in these networks. `None` allows all clients.
     pub allow: Option<Networks>,
-    /// Refuses these networks, with priority over `allow`.
+    /// The policy refuses clients in these networks, even if `allow` contains their addresses.
     pub deny: Networks,
 }
 
-/// The policy.
 #[derive(Debug)]
 pub(super) struct Addresses {
     config: AddressesConfig,

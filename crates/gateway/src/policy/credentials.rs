@@ -1,4 +1,4 @@
-//! Credentials in requests and in files, and the digests that compare them.
+//! Credentials in requests and in config files, and the digests for comparing credentials.
 
 use std::fmt;
 
@@ -8,29 +8,30 @@ use thruway_message::{FieldLines, Method, RequestHead};
 use thruway_net::random_bytes;
 use thruway_server::FieldValue;
 
-/// Credentials in a request.
+/// The credentials that a request contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PresentedCredentials<'r> {
     /// No credentials of this kind.
     None,
-    /// One value.
+    /// Exactly one value.
     One(&'r [u8]),
-    /// Several values. This server could accept one value and another server a different one.
+    /// Several values. Such a request is ambiguous, because another server could accept a different value
+    /// than this gateway.
     Several,
 }
 
-/// An invalid line of a file.
+/// An invalid line in a file with credentials.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidLine<E> {
-    /// Number of the line, from 1.
+    /// Line number. The first line has the number 1.
     pub line: usize,
-    /// The error in the line. `None` if it is not `NAME:VALUE`.
+    /// The error in the value. `None` if the line does not have the form `NAME:VALUE`.
     pub error: Option<E>,
 }
 
-/// Returns the credentials in `Authorization` after `scheme`, ignoring case (RFC 9110 §11.6.2). For CONNECT,
-/// `Authorization` is for the server at the other end of the tunnel, and `Proxy-Authorization` is for the
-/// gateway (§11.7.2).
+/// Returns the credentials that follow the authentication scheme `scheme` in the header `Authorization`.
+/// The case of the scheme does not matter (RFC 9110 §11.6.2). For CONNECT, reads `Proxy-Authorization`
+/// instead, because `Authorization` is then for the server at the other end of the tunnel (§11.7.2).
 pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> PresentedCredentials<'r> {
     let name = if head.method == Method::Connect { "proxy-authorization" } else { "authorization" };
     match only(head.field_lines, name) {
@@ -44,7 +45,7 @@ pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> Present
     }
 }
 
-/// Returns the value of the field `name`, if there is exactly one line.
+/// Returns the value of the header `name`, if the request has exactly one line of this header.
 pub(super) fn only<'r>(field_lines: FieldLines<'r>, name: &str) -> PresentedCredentials<'r> {
     let mut values = field_lines.all(name);
     match (values.next(), values.next()) {
@@ -59,10 +60,11 @@ pub fn is_user_name(name: &str) -> bool {
     !name.is_empty() && name.trim() == name && FieldValue::new(name.as_bytes()).is_ok()
 }
 
-/// Parses the lines `NAME:VALUE` of `text`. Skips lines that are empty or begin with `#`.
+/// Parses the lines of `text`, which have the form `NAME:VALUE`. Skips empty lines and lines that begin
+/// with `#`.
 ///
 /// # Errors
-/// Returns the first line that has another form or a value that `parse` refuses.
+/// Returns the number of the first line that has another form, or a value that `parse` rejects.
 pub fn lines_of<T, E>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, E>,
@@ -83,22 +85,22 @@ pub fn lines_of<T, E>(
     Ok(all)
 }
 
-/// A secret key for digests. Because the key is secret, the time of a comparison reveals nothing.
+/// A secret key for computing digests. Clients do not know the key, so the time of a comparison reveals
+/// nothing to them.
 pub(super) struct DigestKey(Hmac<Sha256>);
 
-/// A digest.
 pub(super) type Digest = [u8; 32];
 
 impl DigestKey {
-    /// Returns a new key.
+    /// Returns a new random key.
     ///
     /// # Panics
-    /// The same errors as [`random_bytes`].
+    /// Panics if [`random_bytes`] panics.
     pub(super) fn random() -> Self {
         Self(Hmac::new(&random_bytes::<64>().into()))
     }
 
-    /// Returns the digest of `parts`. Their lengths are part of the digest.
+    /// Returns the digest of `parts`. The digest also depends on the length of each part.
     pub(super) fn digest(&self, parts: &[&[u8]]) -> Digest {
         let mut mac = self.0.clone();
         for part in parts {

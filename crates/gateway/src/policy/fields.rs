@@ -1,4 +1,5 @@
-//! Headers that policies own: the client's are removed, and verified values replace them.
+//! Request headers that policies own. The gateway removes these headers from the client's request, and
+//! sends verified values instead.
 
 use std::borrow::Cow;
 
@@ -9,23 +10,24 @@ use crate::forward::read_alike;
 /// The facts about a client that a policy has verified.
 #[derive(Default)]
 pub(super) struct VerifiedFacts<'p> {
-    /// The fields that the policy owns, with their values.
+    /// The header fields that the policy owns, with their values.
     pub(super) fields: Vec<OwnedField<'p>>,
-    /// The name of the user, for the access log.
+    /// The name of the verified user, for the access log.
     pub(super) user: Option<Cow<'p, str>>,
 }
 
-/// A field that a policy owns, and its value. Without a value, the field is removed.
+/// The name of a header field that a policy owns, and the value of the field. If the value is `None`, the
+/// gateway removes the field from the request.
 pub(super) type OwnedField<'p> = (&'p str, Option<Cow<'p, str>>);
 
-/// A changed header section.
+/// A header section that a policy has changed.
 pub(super) struct EditedFields {
     bytes: Vec<u8>,
     spans: Vec<FieldLineSpan>,
 }
 
 impl EditedFields {
-    /// Returns `field_lines` with the verified facts in `facts`. `None` if nothing changes.
+    /// Returns `field_lines` with the headers in `facts`. Returns `None` if no header changes.
     pub(super) fn of(field_lines: FieldLines<'_>, facts: &VerifiedFacts<'_>) -> Option<Self> {
         let has_values = facts.fields.iter().any(|(_, value)| value.is_some());
         if !has_values && !field_lines.iter().any(|line| facts.owns(line.name.as_bytes())) {
@@ -45,13 +47,13 @@ impl EditedFields {
         Some(edited)
     }
 
-    /// Returns `head` with the changed fields.
+    /// Returns `head` with the changed header section.
     pub(super) fn head<'e>(&'e self, head: RequestHead<'e>) -> RequestHead<'e> {
         RequestHead { field_lines: FieldLines::from_parsed(&self.bytes, &self.spans), ..head }
     }
 
-    /// Appends a line of the client. `Connection` must not name headers of policies, because a server that
-    /// forwards the request would drop them (RFC 9110 §7.6.1).
+    /// Appends a header line of the client. In `Connection`, leaves out the names of headers that the
+    /// policy owns, because a server that forwards the request would drop these headers (RFC 9110 §7.6.1).
     fn append_line(&mut self, line: FieldLine<'_>, facts: &VerifiedFacts<'_>) {
         let value = line.value.as_bytes();
         if !line.name.is("connection") || !list::members(value).any(|option| facts.owns(option)) {

@@ -1,4 +1,4 @@
-//! A handler behind a policy.
+//! A handler that is protected by a policy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +11,11 @@ use super::fields::{EditedFields, VerifiedFacts};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
-/// A handler that gets the requests that a [`Policy`] lets pass.
+/// A handler that gets only the requests that a [`Policy`] accepts.
 #[derive(Clone)]
 pub struct Guarded {
     policy: Arc<Policy>,
-    /// Name of the route. It distinguishes routes with the same policy.
+    /// Name of the route. A policy that counts requests by route needs this name.
     route: Arc<str>,
     handler: Arc<dyn Handler>,
     refusals: Arc<RefusalCount>,
@@ -27,7 +27,7 @@ pub struct Guarded {
 pub struct RefusalCount(AtomicU64);
 
 impl RefusalCount {
-    /// Returns the number so far.
+    /// Returns the number of refused requests so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -44,20 +44,21 @@ impl Guarded {
         Self { policy, route: route.into(), handler, refusals: Arc::default(), is_recorded: false }
     }
 
-    /// Counts refused requests in `refusals`.
+    /// Sets the counter of refused requests.
     #[must_use]
     pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
         Self { refusals, ..self }
     }
 
-    /// Sets if responses to authenticated requests carry the [user](Response::set_user), for an access log.
-    /// Default `false`, which saves the cost.
+    /// Sets whether the responses to authenticated requests carry the [name of the
+    /// user](Response::set_user) for the access log. Default `false`, which saves copying the name.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
     }
 
-    /// Passes the request on with the headers of the policy, and records the user for the access log.
+    /// Passes the request to the handler, with the headers of the policy. Attaches the name of the user to
+    /// the response, for the access log.
     fn tell<'a>(&'a self, request: &mut Request<'a>, facts: VerifiedFacts<'_>) -> Answer {
         let answer = self.pass_on(request, &facts);
         let Some(user) = facts.user.filter(|_| self.is_recorded) else { return answer };
@@ -72,8 +73,8 @@ impl Guarded {
         if facts.fields.is_empty() {
             return self.handler.handle(request);
         }
-        // A recipient may merge trailers into the header section (RFC 9110 §6.5.2), where they could replace
-        // the headers of the policy.
+        // A server may merge trailers into the header section (RFC 9110 §6.5.2), where a trailer could
+        // replace a header of the policy.
         request.drop_trailers();
         let head = *request.head();
         match EditedFields::of(head.field_lines, facts) {
@@ -96,7 +97,7 @@ impl Guarded {
 }
 
 impl Guarded {
-    /// Executes the verdict of the policy.
+    /// Handles the request as the verdict of the policy requires.
     #[inline]
     fn act<'a>(&'a self, request: &mut Request<'a>, verdict: Verdict<'a>) -> Answer {
         match verdict {
@@ -145,7 +146,7 @@ impl Handler for Guarded {
     }
 }
 
-/// The handler of a request that has waited for keys once.
+/// The handler of a request that has already waited once for a fetch of keys.
 struct DecidedAgain(Guarded);
 
 impl Handler for DecidedAgain {
@@ -158,7 +159,7 @@ impl Handler for DecidedAgain {
     }
 }
 
-/// The handler of a request with a verified user.
+/// The handler of a request after a password check has verified its user.
 struct Verified {
     guarded: Guarded,
     user: Arc<str>,

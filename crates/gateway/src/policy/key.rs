@@ -1,4 +1,4 @@
-//! Keys that group requests for counting.
+//! Keys that assign requests to groups, so that a policy can count the requests of each group.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -7,19 +7,19 @@ use std::net::IpAddr;
 use thruway_net::ClientAddr;
 use thruway_server::Request;
 
-/// Grouping of requests for counting.
+/// The property by which a policy groups requests for counting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CountBy {
-    /// By client: an IPv4 address, or an IPv6 network of 64 bits, the smallest network of a customer. All
-    /// clients of Unix sockets are one.
+    /// By client. A client is an IPv4 address or an IPv6 network with a 64-bit prefix, which is the
+    /// smallest network that a customer gets. All clients of Unix sockets count as one client.
     Address,
-    /// By the value of this header. Requests without the header count by address.
+    /// By the value of this header. Requests without the header are grouped by client address.
     Header(String),
-    /// By route.
+    /// By the name of the route.
     Route,
 }
 
-/// Makes unpredictable keys, so that a client cannot choose a key that another client has.
+/// Computes unpredictable keys, so that a client cannot choose the key of another client.
 #[derive(Debug)]
 pub(super) struct Keys {
     by: CountBy,
@@ -31,7 +31,7 @@ impl Keys {
         Self { by, hasher: RandomState::new() }
     }
 
-    /// Returns the key of `request` for the route `route`. Allocates no memory.
+    /// Returns the key of `request`. `route` is the name of the route. This method allocates no memory.
     pub(super) fn key(&self, request: &Request<'_>, route: &str) -> u64 {
         match &self.by {
             CountBy::Address => self.of_client(request.client()),
@@ -40,7 +40,8 @@ impl Keys {
         }
     }
 
-    /// Combines all lines with this name, because it is unknown which of them another server reads.
+    /// Returns the key for the header `name`. Combines all lines of this header, because another server may
+    /// read any of these lines.
     fn of_field(&self, request: &Request<'_>, name: &str) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         let mut is_there = false;
@@ -56,7 +57,8 @@ impl Keys {
     }
 }
 
-/// Returns the address as a number. For IPv6, only the first 64 bits.
+/// Returns `true` for an IPv6 address or `false` for an IPv4 address, and the address as a number. For
+/// IPv6, the number contains only the first 64 bits.
 fn network_of(address: IpAddr) -> (bool, u64) {
     match address.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),

@@ -1,9 +1,9 @@
 //! Policies: checks before a request is handled.
 //!
-//! A policy has a name and looks at the head of a request. It lets the request pass, perhaps with additional
-//! headers, or responds at once. [`Guarded`] puts a policy before a handler; several policies are nested in
-//! the order in which they decide. No policy reads content: a refused request is untouched, and an accepted
-//! one arrives unchanged.
+//! A policy has a name, and decides by the head of a request. A policy accepts the request, possibly with
+//! additional headers, or refuses the request with a response. [`Guarded`] applies a policy before a
+//! handler. If several policies are nested, the outermost policy decides first. Policies do not read
+//! request bodies, so an accepted request arrives with its body unchanged.
 //!
 //! ```text
 //! Guarded "office" ─▶ Guarded "users" ─▶ Guarded "steady" ─▶ Forward, Files, an MCP endpoint, …
@@ -67,7 +67,7 @@ use verdict::Verdict;
 #[derive(Clone, PartialEq, Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a config has few policies, and a box in each would gain nothing"
+    reason = "a config has few policies, so boxing a variant would save little memory"
 )]
 pub enum PolicyConfig {
     /// Allows or refuses clients by their addresses.
@@ -76,7 +76,7 @@ pub enum PolicyConfig {
     ApiKeys(ApiKeysConfig),
     /// Requires a user name and password (RFC 7617).
     BasicAuth(BasicAuthConfig),
-    /// Requires a client certificate, on listeners that ask for one.
+    /// Requires a client certificate. The listener must request certificates from its clients.
     ClientCertificate(ClientCertificateConfig),
     /// Limits the number of requests in flight.
     Concurrency(ConcurrencyConfig),
@@ -89,8 +89,8 @@ pub enum PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// Returns `true` if the policy owns the header `name`, in any spelling that a server may read as its
-    /// own.
+    /// Returns `true` if the policy sets the header `name`. Other spellings count too, if a server may
+    /// treat them as the same name.
     pub fn owns_field(&self, name: &str) -> bool {
         let is_it = |own: &str| read_alike(own.as_bytes(), name.as_bytes());
         match self {
@@ -107,8 +107,8 @@ impl PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// Returns the name of the query parameter in which clients send keys, if any. Its values must not be
-    /// logged.
+    /// Returns the name of the query parameter with the API key, if clients send keys in the query. Logs
+    /// must not contain the values of this parameter.
     pub fn key_parameter(&self) -> Option<&str> {
         match self {
             Self::ApiKeys(ApiKeysConfig { place: KeyPlace::Query(name), .. }) => Some(name),
@@ -117,7 +117,7 @@ impl PolicyConfig {
     }
 }
 
-/// A policy with its state: counters and verified users.
+/// A policy with its state, such as counters and verified users.
 #[derive(Debug)]
 pub struct Policy {
     name: Arc<str>,
@@ -125,7 +125,7 @@ pub struct Policy {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a policy is on the heap already, and there are few")]
+#[expect(clippy::large_enum_variant, reason = "policies are on the heap already, and there are few")]
 enum Kind {
     Addresses(Addresses),
     ApiKeys(ApiKeys),
@@ -156,7 +156,7 @@ impl Policy {
         Self { name, kind }
     }
 
-    /// Takes over the state of `before`, which had another config: fetched keys stay known.
+    /// Takes over the fetched keys of `before`, which is this policy with the previous config.
     #[must_use]
     pub fn in_place_of(mut self, before: &Self) -> Self {
         if let (Kind::Jwt(jwt), Kind::Jwt(before)) = (&mut self.kind, &before.kind) {
@@ -165,7 +165,7 @@ impl Policy {
         self
     }
 
-    /// Returns its name.
+    /// Returns the name of the policy.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -183,7 +183,7 @@ impl Policy {
         }
     }
 
-    /// Returns the headers for an authenticated user.
+    /// Returns the verified facts about an authenticated user.
     fn facts_of_user<'p>(&'p self, user: &'p str) -> VerifiedFacts<'p> {
         let field = match &self.kind {
             Kind::BasicAuth(users) => users.user_field(),
@@ -193,7 +193,8 @@ impl Policy {
     }
 }
 
-/// Refuses a body of known length before reading it, and any other body as soon as it exceeds the limit.
+/// Refuses a body at once if its known length exceeds the limit. A body of unknown length fails as soon as
+/// it exceeds the limit.
 fn decide_content(request: &Request<'_>, bytes_max: u64) -> Verdict<'static> {
     match request.content_length() {
         Some(bytes) if bytes > bytes_max => Verdict::Refuse(Refusal::ContentTooLarge),
@@ -202,7 +203,7 @@ fn decide_content(request: &Request<'_>, bytes_max: u64) -> Verdict<'static> {
     }
 }
 
-/// Writes the rule without its secrets.
+/// Writes the settings of the policy as text, without secrets.
 impl fmt::Display for PolicyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,26 +7,27 @@ use thruway_server::{Response, StatusCode};
 /// Reason why a policy refuses a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
-    /// The client's address is not allowed, or denied.
+    /// The policy does not allow the client's address.
     Address,
     /// Too many password checks are waiting.
     Busy,
-    /// The client presented no certificate, or one that is not allowed.
+    /// The client presented no certificate, or a certificate that the policy does not allow.
     Certificate { is_missing: bool },
-    /// The limit of requests in flight is reached. Contains the status of the response.
+    /// The limit of requests in flight is reached. This variant contains the status of the response.
     Concurrency(StatusCode),
     /// The request body is too large.
     ContentTooLarge,
-    /// Credentials are missing or wrong. Contains the scheme and parameters of the challenge.
+    /// The credentials are missing or wrong. This variant contains the scheme and the parameters of the
+    /// challenge.
     Credentials { scheme: &'static str, realm: Option<String>, parameters: &'static str, is_missing: bool },
-    /// The keys for tokens could not be fetched yet.
+    /// The keys for verifying tokens have not been fetched yet.
     NoKeys,
     /// The rate limit is reached.
     Rate { status: StatusCode, burst: u32, wait: Duration },
 }
 
 impl Refusal {
-    /// Returns the reason in one word, for logs.
+    /// Returns a short name of the reason, for logs.
     pub(super) const fn reason(&self) -> &'static str {
         match self {
             Self::Address => "address",
@@ -52,8 +53,8 @@ impl Refusal {
         }
     }
 
-    /// Returns the response. `policy` is the default realm. For CONNECT, it asks for credentials like a proxy
-    /// (RFC 9110 §11.7.1).
+    /// Returns the response to the refused request. `policy` is the default realm. For CONNECT, the
+    /// response requests credentials for a proxy (RFC 9110 §11.7.1).
     pub(super) fn to_response(&self, policy: &str, is_for_tunnel: bool) -> Response {
         let (status, challenge) = match self {
             Self::Credentials { .. } if is_for_tunnel => {
@@ -62,8 +63,8 @@ impl Refusal {
             _ => (self.status(), "WWW-Authenticate"),
         };
         let text = format!("{} {}\n", status.as_u16(), status.reason());
-        // The response does not name the policy, because clients need not know the policies (RFC 9209
-        // §2.3.26). The log has the name.
+        // The response does not contain the name of the policy, because clients need not know the policies
+        // (RFC 9209 §2.3.26). The log contains the name.
         let response = Response::text(text).with_status(status).with_field("Proxy-Status", PROXY_STATUS);
         match self {
             Self::Address | Self::Certificate { .. } | Self::ContentTooLarge => response,
@@ -86,7 +87,7 @@ impl Refusal {
 
 const PROXY_STATUS: &str = "thruway; error=http_request_denied";
 
-/// Returns a quoted string (RFC 9110 §5.6.4).
+/// Returns `text` as a quoted string (RFC 9110 §5.6.4).
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,4 +1,4 @@
-//! Test setup: a client, and a policy in front of a handler that returns the request headers.
+//! Test setup: a client, and a policy in front of a handler that returns the values of `X-User`.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,33 +9,34 @@ use thruway_testkit::scene::Scene;
 
 use super::{Guarded, Policy, PolicyConfig};
 
-/// Returns a server with one route and one policy. The handler returns the values of `X-User`.
+/// Returns a test server with one route and one policy. The handler of the test server returns the values
+/// of `X-User`.
 pub(super) fn scene(config: PolicyConfig) -> Scene {
     scene_of(Arc::new(Policy::new("office", config)))
 }
 
-/// Returns a server with an existing policy.
+/// Returns a test server with an existing policy.
 pub(super) fn scene_of(policy: Arc<Policy>) -> Scene {
     let handler = |request: &Request<'_>| {
         let users: Vec<_> = request.field_lines().all("x-user").map(|value| value.as_bytes()).collect();
         [&b"user "[..], &users.join(&b'|')].concat()
     };
     let scene = Scene::new(Guarded::new(policy, "route", handler.into_handler()));
-    // Tokens that tests show are valid today.
+    // The test server starts at the current date, because the tokens in the tests are valid today.
     let today = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
     scene.skip(today.unwrap_or_default());
     scene
 }
 
-/// Returns the response to `GET /` with these additional headers, or with this target before them.
+/// Sends `GET /` with the additional header lines `lines`, and returns the response.
 pub(super) fn ask(scene: &Scene, lines: &str) -> String {
     ask_for(scene, "/", lines)
 }
 
-/// Sends a request for this target, and returns the response.
+/// Sends a `GET` request for `target` with the additional header lines `lines`, and returns the response.
 ///
 /// # Panics
-/// No response arrived, although the timeout is long enough for slow machines.
+/// Panics if no response arrives within 20 seconds, which is enough for slow machines.
 pub(super) fn ask_for(scene: &Scene, target: &str, lines: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
@@ -45,17 +46,17 @@ pub(super) fn ask_for(scene: &Scene, target: &str, lines: &str) -> String {
         if !received.is_empty() {
             return received;
         }
-        assert!(Clock::system().now_exact() < end, "there is no answer");
+        assert!(Clock::system().now_exact() < end, "no response arrived");
         std::thread::yield_now();
     }
 }
 
-/// The status of an answer, and its content.
+/// Returns the status and the body of a response.
 pub(super) fn outcome(answer: &str) -> (&str, &str) {
     (&answer[9..12], answer.split_once("\r\n\r\n").map_or("", |(_, content)| content))
 }
 
-/// The challenge of an answer.
+/// Returns the authentication challenge in a response.
 pub(super) fn challenge(answer: &str) -> Option<&str> {
     answer.lines().find_map(|line| line.strip_prefix("WWW-Authenticate: "))
 }

@@ -1,4 +1,4 @@
-//! The verdict of a policy on a request.
+//! The verdicts of policies on requests.
 
 use std::borrow::Cow;
 
@@ -8,28 +8,28 @@ use super::fields::VerifiedFacts;
 use super::jwt::source::Refreshed;
 use super::refusal::Refusal;
 
-/// Decision of a policy about a request.
+/// The decision of a policy about a request.
 pub(super) enum Verdict<'p> {
-    /// Decides again after the next fetch of the keys. If the request has already waited once, refuses with
-    /// `otherwise`.
+    /// The policy decides again after the next fetch of the keys. If the request has already waited once,
+    /// the policy refuses the request with `otherwise`.
     Again { refreshed: Refreshed, otherwise: Refusal },
-    /// The request passes.
+    /// The policy accepts the request.
     Continue,
-    /// The request passes. The permit is kept until the end of its response.
+    /// The policy accepts the request. The permit is kept until the end of the response.
     Hold(Permit),
-    /// The request passes, and its content fails after this number of bytes.
+    /// The policy accepts the request, but reading its body fails after this number of bytes.
     Limit(u64),
-    /// The request is refused.
+    /// The policy refuses the request.
     Refuse(Refusal),
-    /// The request passes with the headers of the policy, and the access log names the user.
+    /// The policy accepts the request and adds headers. The access log contains the name of the user.
     Tell(VerifiedFacts<'p>),
-    /// The password check is in progress.
+    /// The request waits for the result of a password check.
     Wait(Verification),
 }
 
 impl<'p> Verdict<'p> {
-    /// Returns the verdict for a request of `user`. If the header `field` is set, it sends the name to the
-    /// upstream.
+    /// Returns the verdict that accepts a request of `user`. If `field` is set, the header with this name
+    /// sends the user name to the upstream.
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
         Self::Tell(VerifiedFacts::of_user(field, user))
     }

@@ -1,4 +1,4 @@
-//! Conditions of a route besides host and path.
+//! Conditions of a route in addition to its host and path.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use thruway_message::{Method, RequestHead};
 
 use crate::forward::read_alike;
 
-/// Conditions of a route. A request must meet all of them.
+/// Conditions of a route. A request must meet all conditions.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Conditions {
-    /// Methods of the route. If empty, all methods except CONNECT. GET includes HEAD.
+    /// Methods of the route. An empty list allows all methods except CONNECT. GET includes HEAD.
     pub methods: Vec<String>,
-    /// Required headers. Names ignore case, and `_` equals `-`, because some upstreams read both as one.
-    /// Values must be equal.
+    /// Required headers. The case of names does not matter. In names, `_` counts as `-`, because some
+    /// upstream servers treat both characters as the same. Values must be equal.
     pub headers: Vec<Expected>,
-    /// Required query parameters. Names and values are compared after decoding.
+    /// Required query parameters. Names and values are compared after percent-decoding.
     pub query: Vec<Expected>,
 }
 
-/// A required header or parameter.
+/// A required header or query parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// The name.
+    /// Name of the header or query parameter.
     pub name: String,
-    /// The required value. `None` for any value.
+    /// The required value. `None` allows any value.
     pub value: Option<String>,
 }
 
 /// The first condition that a request does not meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unfulfilled<'r> {
-    /// The method is not in the list.
+    /// The method of the request is not in this list.
     Methods(&'r [String]),
     /// The header is missing or has another value.
     Header(&'r Expected),
-    /// The parameter is missing or has another value.
+    /// The query parameter is missing or has another value.
     Query(&'r Expected),
 }
 
@@ -44,8 +44,8 @@ impl Conditions {
         usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
     }
 
-    /// Returns the first condition that `head` does not meet. Methods come last: if they fail, all other
-    /// conditions are met.
+    /// Returns the first condition that `head` does not meet. The method is checked last: if the method
+    /// does not match, the request meets all other conditions.
     #[inline]
     pub(super) fn unfulfilled(&self, head: &RequestHead<'_>) -> Option<Unfulfilled<'_>> {
         let header = self.headers.iter().find(|expected| !has_field(head, expected)).map(Unfulfilled::Header);
@@ -60,7 +60,7 @@ impl Conditions {
         is_for_any || self.methods.iter().any(|name| includes(name, method.as_str()))
     }
 
-    /// Returns `true` if every request that meets `others` meets these.
+    /// Returns `true` if every request that meets the conditions in `others` also meets these conditions.
     pub(super) fn include(&self, others: &Self) -> bool {
         let includes_methods = match (&self.methods[..], &others.methods[..]) {
             ([], others) => others.iter().all(|other| other != Method::Connect.as_str()),
@@ -74,12 +74,14 @@ impl Conditions {
     }
 }
 
-/// A route for GET also handles HEAD (RFC 9110 §9.3.2).
+/// Returns `true` if a route for the method `name` handles `method`. A route for GET also handles HEAD (RFC
+/// 9110 §9.3.2).
 fn includes(name: &str, method: &str) -> bool {
     name == method || (name == "GET" && method == "HEAD")
 }
 
-/// Returns `true` if every request that meets all `others` meets all of `own`.
+/// Returns `true` if every request that meets all conditions in `others` also meets all conditions in
+/// `own`.
 fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &str) -> bool) -> bool {
     own.iter().all(|expected| {
         others.iter().any(|other| {
@@ -89,7 +91,8 @@ fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &st
     })
 }
 
-/// A spelling that only the upstream reads as this name must not select or avoid a route.
+/// Returns `true` if the request has the expected header. Other spellings count too if an upstream server
+/// may treat them as this name, so that a client cannot use such a spelling to avoid the route.
 fn has_field(head: &RequestHead<'_>, expected: &Expected) -> bool {
     let name = expected.name.as_bytes();
     head.field_lines.iter().any(|line| {
@@ -106,8 +109,8 @@ fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
     })
 }
 
-/// Returns `true` if `encoded` is the form-encoded (`application/x-www-form-urlencoded`) spelling of `text`.
-/// Compares while decoding, without a copy.
+/// Returns `true` if `encoded` is a form-encoded (`application/x-www-form-urlencoded`) spelling of `text`.
+/// Compares each byte after decoding it, without a copy.
 fn decodes_to(encoded: &str, text: &str) -> bool {
     let mut rest = encoded.as_bytes();
     let decoded = std::iter::from_fn(|| {
@@ -123,7 +126,7 @@ fn decodes_to(encoded: &str, text: &str) -> bool {
     decoded.eq(text.bytes())
 }
 
-/// Returns the byte of two hexadecimal digits.
+/// Returns the byte that the hexadecimal digits `high` and `low` encode.
 fn byte_of(high: u8, low: u8) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? << 4 | digit(low)?)

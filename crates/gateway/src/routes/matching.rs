@@ -1,4 +1,4 @@
-//! The requests that a route matches.
+//! Determines which requests a route matches.
 
 use std::fmt;
 use std::io::Write as _;
@@ -11,21 +11,22 @@ use super::{Conditions, PathPattern};
 /// The requests that a route matches: by host, path and further conditions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteMatch {
-    /// The hosts.
+    /// Hosts of the route.
     pub host: HostMatch,
-    /// The paths, [normalized](crate::normalized_path). A path in another spelling never matches.
+    /// Paths of the route, in [normalized](crate::normalized_path) spelling. A path in another spelling
+    /// never matches a request.
     pub path: PathMatch,
-    /// Other conditions.
+    /// Further conditions of the route.
     pub conditions: Conditions,
 }
 
-/// Hosts of a route. Ports and case do not matter.
+/// Hosts of a route. The port and the case of a host do not matter.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum HostMatch {
     /// Any host.
     #[default]
     Any,
-    /// All hosts below this one, without the host itself: `*.example.com`.
+    /// All subdomains of this host, without the host itself: `*.example.com`.
     Below(String),
     /// This host only.
     Exact(String),
@@ -38,19 +39,19 @@ pub enum PathMatch {
     Exact(String),
     /// Paths that match this pattern.
     Pattern(PathPattern),
-    /// This path and all below it.
+    /// This path and all paths below it.
     Prefix(String),
 }
 
-/// Reason why a text is not a host pattern.
+/// Reason why a text is not a valid host pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidHost {
-    /// The text is neither a name nor an address.
+    /// The text is neither a host name nor an IP address.
     Host,
-    /// The text has a port.
+    /// The text contains a port.
     Port,
-    /// `*` is not before the first dot.
+    /// The text contains `*`, but not as the whole part before the first dot.
     Wildcard,
 }
 
@@ -68,10 +69,10 @@ impl RouteMatch {
 }
 
 impl HostMatch {
-    /// Parses `example.com`, `*.example.com`, or an address.
+    /// Parses a host name (`example.com`), a wildcard (`*.example.com`), or an IP address.
     ///
     /// # Errors
-    /// Returns the rule that the text breaks.
+    /// Returns an error if `text` is not a valid host pattern.
     pub fn parse(text: &str) -> Result<Self, InvalidHost> {
         let (host, is_below) = text.strip_prefix("*.").map_or((text, false), |host| (host, true));
         if host.contains('*') {
@@ -93,7 +94,7 @@ impl HostMatch {
 }
 
 impl HostMatch {
-    /// Returns `true` if `host`, without a port, matches.
+    /// Returns `true` if `host` matches. `host` must not contain a port.
     pub(crate) fn includes(&self, host: &str) -> bool {
         let mut buffer = [0; HOST_BYTES_MAX];
         match (self, comparable(host, &mut buffer)) {
@@ -119,7 +120,7 @@ impl fmt::Display for HostMatch {
 }
 
 impl PathMatch {
-    /// Returns the text of the config.
+    /// Returns the path as written in the config.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Exact(path) | Self::Prefix(path) => path,
@@ -128,18 +129,19 @@ impl PathMatch {
     }
 }
 
-/// Returns the prefix of the paths at and below `path`.
+/// Returns `path` without slashes at its end, which is the prefix of all paths at and below `path`.
 pub(super) fn prefix_of(path: &str) -> &str {
     path.trim_end_matches('/')
 }
 
-/// Returns the address if `host` is an IPv6 address in brackets. Such an address has many spellings, and a
-/// route matches all of them.
+/// Returns the address if `host` is an IPv6 address in brackets. An IPv6 address has many spellings, and a
+/// route matches all spellings.
 fn ipv6_of(host: &str) -> Option<Ipv6Addr> {
     host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// Writes `host` into `buffer` normalized for comparison. `None` if it is longer than any valid host.
+/// Writes `host` into `buffer`, in normalized spelling for a comparison. Returns `None` if `host` is longer
+/// than any valid host.
 pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -> Option<&'b [u8]> {
     if let Some(address) = ipv6_of(host) {
         let mut rest = &mut buffer[..];
@@ -147,7 +149,7 @@ pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -
         let length = HOST_BYTES_MAX - rest.len();
         return Some(&buffer[..length]);
     }
-    // A final dot only marks a complete name.
+    // A final dot only marks the name as complete, so the dot does not matter.
     let host = host.strip_suffix('.').unwrap_or(host).as_bytes();
     let buffer = buffer.get_mut(..host.len())?;
     buffer.copy_from_slice(host);
@@ -185,7 +187,7 @@ impl fmt::Display for InvalidHost {
 
 impl std::error::Error for InvalidHost {}
 
-/// Maximum length of a host as text (RFC 1035 §2.3.4).
+/// Maximum length of a host in bytes (RFC 1035 §2.3.4).
 pub(super) const HOST_BYTES_MAX: usize = 253;
 
 #[cfg(test)]

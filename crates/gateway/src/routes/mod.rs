@@ -1,20 +1,22 @@
-//! Routes: the choice of a handler for each request.
+//! Routes: select the handler for each request.
 //!
-//! The first matching route takes the request. Routes are tried in this order:
+//! The first matching route handles the request. Routes are tried in this order:
 //!
-//! 1. by host: exactly this host, then subdomains (`*.example.com`) with the longest name first, then any
-//!    host;
-//! 2. by path: exactly this path, then a pattern (`/users/{id}`), then the longest prefix;
-//! 3. by the number of further conditions (one for methods, one for each header and query parameter), most
-//!    conditions first;
-//! 4. in the given order.
+//! 1. By host: routes for exactly this host come first. Then come routes for parent domains
+//!    (`*.example.com`), longest name first. Routes for any host come last.
+//! 2. By path: routes for exactly this path come first. Then come path patterns (`/users/{id}`). Path
+//!    prefixes come last, longest prefix first.
+//! 3. By the number of further conditions: routes with more conditions come first. The methods count as one
+//!    condition, and so does each header and each query parameter.
+//! 4. By position: in the order of the list that was passed to [`Routes::new`].
 //!
 //! If a request does not meet a condition of a route, the next route is tried. The search allocates no
-//! memory and takes no time for routes of other paths.
+//! memory, and routes for other paths do not slow it down.
 //!
-//! Paths are [normalized](normalized_path) before the comparison, which allocates only if the path changes.
-//! Ambiguous paths get 400. So do paths that a server may interpret as paths of another route, bypassing its
-//! policies: see [`PathReadings`]. Handlers see paths as they were sent.
+//! Paths are [normalized](normalized_path) before the comparison. Normalization allocates memory only if
+//! the path changes. Requests with ambiguous paths get 400. A request also gets 400 if a server may
+//! interpret its path as a path of another route, because the request would bypass the policies of that
+//! route: see [`PathReadings`]. Handlers get paths as the client sent them.
 
 mod matching;
 mod normal;
@@ -46,17 +48,17 @@ pub(crate) use normal::{NormalPath, has_dot_segment};
 use pattern::PatternTree;
 use table::Table;
 
-/// Routes and their handlers. A request without a route gets 404, or 405 with `Allow` if only the method
-/// differs.
+/// Routes and their handlers. A request that matches no route gets 404. If only the method does not match,
+/// the request gets 405 with the header `Allow`.
 ///
-/// A handler of a prefix sees the rest of the path in [`Request::mounted_path`].
+/// The handler of a route with a path prefix gets the rest of the path from [`Request::mounted_path`].
 pub struct Routes {
     entries: Vec<Entry>,
     sites: HostRoutes,
     /// The handler of the only route, if that route matches every request.
     only: Option<Arc<dyn Handler>>,
     readings: PathReadings,
-    /// Counts requests without a route.
+    /// Counts requests that match no route.
     refusals: Arc<RefusalCount>,
 }
 
@@ -85,32 +87,35 @@ struct Paths {
     prefixes: Table<Vec<usize>>,
 }
 
-/// A route that is never reached. Both numbers count from 0, in the given order.
+/// A route that no request can reach. Routes are numbered from 0 in the order of the list that was passed
+/// to [`Routes::new`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unreachable {
     /// Number of the unreachable route.
     pub route: usize,
-    /// Number of the route that takes all its requests.
+    /// Number of the route that handles all requests of the unreachable route.
     pub taken_by: usize,
 }
 
-/// A route for the host and the path of a request, and the condition that the request does not meet, if any.
+/// A route that matches the host and the path of a request. `unfulfilled` is the first condition of the
+/// route that the request does not meet, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate<'r> {
-    /// Number of the route, from 0, in the given order.
+    /// Number of the route. Routes are numbered from 0 in the order of the list that was passed to
+    /// [`Routes::new`].
     pub route: usize,
-    /// The first condition that is not met. `None` if the route matches.
+    /// The first condition that the request does not meet. `None` if the route matches the request.
     pub unfulfilled: Option<Unfulfilled<'r>>,
 }
 
 impl Routes {
-    /// Creates a router from `given`.
+    /// Creates the routes from a list of handlers, each with its match.
     ///
     /// # Errors
-    /// Returns all routes that are never reached.
+    /// Returns the list of all routes that no request can reach.
     pub fn new(given: Vec<(RouteMatch, Arc<dyn Handler>)>) -> Result<Self, Vec<Unreachable>> {
         let mut order: Vec<usize> = (0..given.len()).collect();
-        // The sort is stable: equal routes keep their order.
+        // The sort is stable: routes with the same number of conditions keep their order.
         order.sort_by_key(|place| Reverse(given[*place].0.conditions.count()));
         let mut sites = HostRoutes::default();
         let mut unreachable = Vec::new();
@@ -135,14 +140,14 @@ impl Routes {
         Ok(Self { entries, sites, only, readings, refusals: Arc::default() })
     }
 
-    /// Counts requests without a route in `refusals`.
+    /// Sets the counter of requests that match no route.
     #[must_use]
     pub fn counted_by(self, refusals: Arc<RefusalCount>) -> Self {
         Self { refusals, ..self }
     }
 
-    /// Handles ambiguous paths according to `readings`. `guards` has the names of the policies of each route,
-    /// in the order of the routes.
+    /// Sets the treatment of ambiguous paths. `guards` contains the names of the policies of each route, in
+    /// the order of the routes.
     #[must_use]
     pub fn guarding(mut self, readings: PathReadings, guards: Vec<Vec<String>>) -> Self {
         self.readings = readings;
@@ -150,14 +155,15 @@ impl Routes {
         self
     }
 
-    /// Returns the number of the route for a request with this head, from 0, in the given order.
+    /// Returns the number of the route for a request with this head. Routes are numbered from 0 in the
+    /// order of the list that was passed to [`Routes::new`].
     pub fn find(&self, head: &RequestHead<'_>) -> Option<usize> {
         let path = path_of(head).ok()?;
         let place = self.find_at(head, &path)?;
         self.other_reading(head, &path, place).is_none().then_some(place)
     }
 
-    /// Returns the reason if the path of a request is ambiguous.
+    /// Returns the reason if the path of a request is ambiguous. Returns `None` if the path is unambiguous.
     pub fn unclear(&self, head: &RequestHead<'_>) -> Option<UnclearPath> {
         let path = match path_of(head) {
             Ok(path) => path,
@@ -166,7 +172,7 @@ impl Routes {
         self.other_reading(head, &path, self.find_at(head, &path)?)
     }
 
-    /// Returns the reason if the path is ambiguous and another interpretation of it must not use the route at
+    /// Returns the reason if a server may interpret the path as a path that must not use the route at
     /// `place`.
     #[inline]
     fn other_reading(
@@ -203,7 +209,7 @@ impl Routes {
         self.sites.try_each(head, path.bytes(), visit).break_value()
     }
 
-    /// Returns all routes for the host and the path of this head, in evaluation order.
+    /// Returns all routes that match the host and the path of this head, in evaluation order.
     pub fn candidates(&self, head: &RequestHead<'_>) -> Vec<Candidate<'_>> {
         let mut candidates = Vec::new();
         let Ok(path) = path_of(head) else { return candidates };
@@ -215,7 +221,7 @@ impl Routes {
         candidates
     }
 
-    /// Returns the response to a request without a route.
+    /// Returns the response to a request that matches no route.
     #[cold]
     pub fn refuse(&self, head: &RequestHead<'_>) -> Response {
         if matches!(head.target, RequestTarget::Authority(_)) {
@@ -270,7 +276,8 @@ impl Handler for Routes {
                     Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
                 );
             }
-            // Only routes that name the method get a CONNECT request. All others would misread its target.
+            // Only routes that list the method CONNECT get CONNECT requests. Other handlers would misread
+            // the request target.
             RequestTarget::Authority(_) => {
                 return match self.find(request.head()) {
                     Some(place) => self.entries[place].handler.handle(request),
@@ -310,7 +317,7 @@ fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
 }
 
 impl HostRoutes {
-    /// Returns the paths of `host`, creating them if necessary.
+    /// Returns the routes of `host`. If the host has no routes yet, creates an empty entry.
     fn paths_of(&mut self, host: &HostMatch) -> &mut Paths {
         match host {
             HostMatch::Any => &mut self.any,
@@ -319,7 +326,8 @@ impl HostRoutes {
         }
     }
 
-    /// Calls `visit` with the routes for the host and the path of `head`, in order, until it breaks off.
+    /// Calls `visit` with each route that matches the host and the path of `head`, in evaluation order. The
+    /// calls stop when `visit` returns `Break`.
     #[inline]
     fn try_each<B>(
         &self,
@@ -350,7 +358,7 @@ impl HostRoutes {
 }
 
 impl Paths {
-    /// Returns the routes of `path`, creating them if necessary.
+    /// Returns the routes of `path`. If the path has no routes yet, creates an empty entry.
     fn entry(&mut self, path: &PathMatch) -> &mut Vec<usize> {
         match path {
             PathMatch::Exact(path) => self.exact.entry(path.as_bytes()),
@@ -375,6 +383,6 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// Methods in `Allow` of the response to `OPTIONS *`, which asks for the abilities of the whole server (RFC
-/// 9110 §9.3.7).
+/// Methods in the header `Allow` of the response to `OPTIONS *`. A request `OPTIONS *` asks for the
+/// capabilities of the whole server (RFC 9110 §9.3.7).
 const ALLOW_ANYWHERE: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

@@ -1,15 +1,15 @@
-//! Normalized paths: one spelling for all paths that servers treat as equal (RFC 3986 §6.2.2). Forwarded
-//! paths stay as they were sent.
+//! Normalized paths: a single spelling for all paths that servers treat as equal (RFC 3986 §6.2.2). The
+//! gateway forwards paths in the spelling that the client sent.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A path in normalized spelling: bytes that a path may contain are not percent-encoded, all others are, with
-/// capital digits; there are no dot segments and no empty segments.
+/// A path in normalized spelling. Bytes that are allowed in a path are not percent-encoded. All other bytes
+/// are percent-encoded with capital hexadecimal digits. The path has no dot segments and no empty segments.
 #[derive(Debug)]
 pub(crate) struct NormalPath<'p> {
     sent: &'p [u8],
-    /// The normalized form. `None` if the path was sent in this form.
+    /// The normalized path. `None` if the client sent the path in normalized spelling.
     changed: Option<Changed>,
     /// `true` if some servers read the path differently: it has a percent sign or a semicolon.
     is_ambiguous: bool,
@@ -18,7 +18,7 @@ pub(crate) struct NormalPath<'p> {
 #[derive(Default, Debug)]
 struct Changed {
     bytes: Vec<u8>,
-    /// For each byte, its position in the path as it was sent.
+    /// For each byte of the normalized path, the position of its original spelling in `sent`.
     starts: Vec<usize>,
 }
 
@@ -26,38 +26,41 @@ struct Changed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum UnclearPath {
-    /// The path leads above the root.
+    /// `..` in the path leads above the root.
     AboveRoot,
     /// `..` follows an empty segment. Some servers count the empty segment (RFC 3986 §5.2.4), others ignore
-    /// it.
+    /// the empty segment.
     DotsAfterEmpty,
-    /// The path has an encoded control character. Some servers end the path there, others remove the
-    /// character.
+    /// The path has an encoded control character. Some servers end the path at this character, others
+    /// remove the character.
     ControlCharacter,
-    /// Only some servers read a segment as `.` or `..`: servers that read an encoded slash or a backslash as
-    /// a slash, that ignore everything after a semicolon, or that trim spaces.
+    /// Only some servers read a segment of the path as `.` or `..`. Some servers read an encoded slash or a
+    /// backslash as a slash, some ignore everything after a semicolon, and some trim spaces.
     HiddenDots,
-    /// The path has an encoded slash, and these are [rejected](crate::AmbiguousPath::Reject).
+    /// The path has an encoded slash, and the config [rejects](crate::AmbiguousPath::Reject) encoded
+    /// slashes.
     EncodedSlash,
-    /// Another reading leads to a route with a policy that the selected route does not have.
+    /// Some servers read the path as a path of another route, which has a policy that the selected route
+    /// does not have.
     OtherRoute,
-    /// The path has parameters, and these are [rejected](crate::AmbiguousPath::Reject).
+    /// The path has parameters after a semicolon, and the config [rejects](crate::AmbiguousPath::Reject)
+    /// such parameters.
     Parameters,
-    /// No two hexadecimal digits follow a percent sign.
+    /// The path has a percent sign without two hexadecimal digits after it.
     PercentEncoding,
 }
 
-/// Returns `path` in the spelling that [routes](crate::Routes) use.
+/// Returns `path` in the normalized spelling that [routes](crate::Routes) compare.
 ///
 /// # Errors
-/// The path is ambiguous.
+/// Returns the reason if the path is ambiguous.
 pub fn normalized_path(path: &str) -> Result<String, UnclearPath> {
     let normal = NormalPath::of(path.as_bytes())?;
     Ok(String::from_utf8_lossy(normal.bytes()).into_owned())
 }
 
 impl<'p> NormalPath<'p> {
-    /// Normalizes a path as sent. It must begin with a slash.
+    /// Normalizes `sent`, the path that the client sent. The path must begin with a slash.
     #[inline]
     pub(crate) fn of(sent: &'p [u8]) -> Result<Self, UnclearPath> {
         match properties(sent) {
@@ -86,7 +89,7 @@ impl<'p> NormalPath<'p> {
         self.changed.as_ref().map_or(self.sent, |changed| &changed.bytes)
     }
 
-    /// Returns the length of the original spelling of the first `length` bytes.
+    /// Returns the length of the original spelling of the first `length` bytes of the normalized path.
     #[inline]
     pub(crate) fn sent_length(&self, length: usize) -> usize {
         match &self.changed {
@@ -95,10 +98,10 @@ impl<'p> NormalPath<'p> {
         }
     }
 
-    /// Returns the original spelling of a range.
+    /// Returns the original spelling of a range of the normalized path.
     pub(crate) fn as_sent(&self, range: Range<usize>) -> Option<&'p [u8]> {
         let Some(changed) = &self.changed else { return self.sent.get(range) };
-        // Dot segments may follow the last byte.
+        // In the original spelling, dot segments may follow the last byte.
         let end = match range.end {
             end if end < changed.bytes.len() => self.sent_length(end),
             end if end == changed.bytes.len() => self.sent.len(),
@@ -187,7 +190,7 @@ impl Changed {
         Ok(changed)
     }
 
-    /// Appends the segment at `range`.
+    /// Appends the segment in `range` of `sent`, in normalized spelling.
     fn push_segment(&mut self, sent: &[u8], range: Range<usize>) -> Result<(), UnclearPath> {
         let mut at = range.start;
         while at < range.end {
@@ -214,7 +217,7 @@ impl Changed {
         self.starts.truncate(length);
     }
 
-    /// Returns the end of a byte's original spelling in `sent`.
+    /// Returns the end of the original spelling in `sent` of a normalized byte.
     fn end_of(&self, byte: usize, sent: &[u8]) -> usize {
         let start = self.starts[byte];
         start + if sent[start] == b'%' { 3 } else { 1 }
@@ -225,9 +228,9 @@ impl Changed {
 /// (RFC 3986 §2.1).
 ///
 /// # Errors
-/// The percent-encoding is invalid, or the byte is a control character. A server may end the path at a
-/// control character (C strings end at `%00`) or remove it (trimming), so `/admin%00` would be `/admin`
-/// there.
+/// Returns an error if the percent-encoding is invalid, or if the byte is a control character. A server may
+/// end the path at a control character, as C strings end at `%00`, or remove the character. Such a server
+/// would read the path `/admin%00` as `/admin`.
 #[inline]
 fn decoded(path: &[u8]) -> Result<(u8, usize), UnclearPath> {
     let (byte, length) = match path[0] {
@@ -245,8 +248,8 @@ fn encoded_byte(digits: &[u8]) -> Option<u8> {
 
 /// Returns `true` if any server reads a segment of `path` as `.` or `..`. Servers differ: some decode the
 /// path first, some read a backslash or an encoded slash as a slash, some ignore everything after a
-/// semicolon, and some trim spaces. A path with an invalid percent-encoding or a control character counts
-/// too, because its segments are unknown.
+/// semicolon, and some trim spaces. Also returns `true` if the path has an invalid percent-encoding or a
+/// control character, because its segments are then unknown.
 pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
     let mut dots = Dots::default();
     let mut at = 0;
@@ -262,13 +265,13 @@ pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
     dots.is_dot_segment()
 }
 
-/// The dots of one segment, counted while its decoded bytes are read.
+/// Counts the dots of one path segment while its decoded bytes are read.
 #[derive(Default)]
 struct Dots {
     count: usize,
     /// `true` if a space follows the dots.
     has_space_behind: bool,
-    /// `true` if the segment is more than dots with spaces around them.
+    /// `true` if the segment contains other bytes than dots with spaces around them.
     has_other_bytes: bool,
     /// `true` after the first semicolon.
     is_in_parameters: bool,
@@ -290,8 +293,8 @@ impl Dots {
     }
 }
 
-/// Returns `true` if some servers read `segment`, which begins with a slash, as several segments or as an
-/// empty one. Then `..` after it leads these servers to another path.
+/// Returns `true` if some servers read `segment` as several segments or as an empty segment. `segment`
+/// begins with a slash. If `..` follows this segment, such servers read another path than the gateway.
 fn is_several_or_none(segment: &[u8]) -> bool {
     let mut rest = segment.get(1..).unwrap_or_default();
     while let Some(behind) = rest.strip_prefix(b"%20") {
@@ -318,8 +321,9 @@ impl fmt::Display for UnclearPath {
 
 impl std::error::Error for UnclearPath {}
 
-/// Bytes that a path may contain, except the percent sign (RFC 3986 §3.3). The encoded form of each byte
-/// counts as equal. For some bytes, the RFC leaves this to the server, but most servers decode all of them.
+/// `true` for each byte that is allowed in a path, except the percent sign (RFC 3986 §3.3). The
+/// percent-encoded form of such a byte counts as equal to the byte. For some bytes, the RFC lets the server
+/// decide whether both forms are equal, but most servers decode all of these bytes.
 const STANDS_FOR_ITSELF: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0u8;

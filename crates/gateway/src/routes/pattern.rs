@@ -1,4 +1,4 @@
-//! Paths with parameters: `/users/{id}/posts`.
+//! Path patterns with parameters, such as `/users/{id}/posts`.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use super::table::Table;
 
-/// A path with parameters: `/users/{id}`, `/files/{name}.json`, or `/static/{*rest}` for the rest of the
-/// path. A parameter stands for at least one byte.
+/// A path pattern with parameters, such as `/users/{id}`, `/files/{name}.json`, or `/static/{*rest}` for
+/// the rest of the path. A parameter matches at least one byte.
 #[derive(Clone, Debug)]
 pub struct PathPattern {
     text: String,
@@ -22,18 +22,18 @@ enum Segment {
     Rest,
 }
 
-/// The texts before and after a parameter in its segment.
+/// The fixed texts before and after a parameter in its path segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Affixes {
     before: String,
     after: String,
 }
 
-/// Reason why a text is not a pattern.
+/// Reason why a text is not a valid path pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidPattern {
-    /// `{` and `}` do not match.
+    /// The braces `{` and `}` are not balanced.
     Braces,
     /// A parameter has no name.
     NoName,
@@ -41,17 +41,17 @@ pub enum InvalidPattern {
     NoParameter,
     /// The text does not begin with `/`.
     NoSlash,
-    /// `{*name}` is not the last segment.
+    /// `{*name}` is not the whole last segment.
     RestNotLast,
-    /// A segment has two parameters, which could not be separated.
+    /// A segment has two parameters, so it is unclear where the first parameter ends.
     TwoParameters,
 }
 
 impl PathPattern {
-    /// Parses a pattern.
+    /// Parses a path pattern.
     ///
     /// # Errors
-    /// Returns the rule that the text breaks.
+    /// Returns an error if `text` is not a valid path pattern.
     pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
         let path = text.strip_prefix('/').ok_or(InvalidPattern::NoSlash)?;
         let segments: Vec<Segment> = path.split('/').map(Segment::parse).collect::<Result<_, _>>()?;
@@ -64,13 +64,13 @@ impl PathPattern {
         Ok(Self { text: text.to_owned(), segments })
     }
 
-    /// Returns the text of the config.
+    /// Returns the pattern as written in the config.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// Names of parameters do not matter.
+/// Compares two patterns. The names of their parameters do not matter.
 impl PartialEq for PathPattern {
     fn eq(&self, other: &Self) -> bool {
         self.segments == other.segments
@@ -106,14 +106,16 @@ impl Segment {
 
 impl Affixes {
     fn fit(&self, segment: &[u8]) -> bool {
-        // Even an empty comparison costs time: see `table::position`.
+        // Even a comparison with an empty text costs time: see `table::position`.
         segment.len() > self.len()
             && (self.before.is_empty() || segment.starts_with(self.before.as_bytes()))
             && (self.after.is_empty() || segment.ends_with(self.after.as_bytes()))
     }
 
-    /// Parameters with more fixed bytes around them come first; among equals, those with more fixed bytes
-    /// before them. The remaining comparison only makes the order independent of the order of routes.
+    /// Returns the sort key of a parameter. A parameter with more fixed bytes around it comes first. If two
+    /// parameters have the same number of fixed bytes around them, the parameter with more fixed bytes
+    /// before it comes first. The comparison of the texts only makes the result independent of the order of
+    /// the routes.
     fn rank(&self) -> impl Ord {
         (Reverse(self.len()), Reverse(self.before.len()), &self.before, &self.after)
     }
@@ -123,20 +125,20 @@ impl Affixes {
     }
 }
 
-/// Patterns as a tree of their segments. The time of a lookup depends on the segments of the path, not on the
-/// number of patterns.
+/// Path patterns as a tree of their segments. The time of a lookup depends on the segments of the path, but
+/// not on the number of patterns.
 ///
-/// The first segment in which two patterns differ decides the order. A fixed segment comes first. Then come
-/// parameters: those with more fixed bytes around them, and with more of these bytes in front. The rest of
-/// the path comes last.
+/// The first segment in which two patterns differ decides which pattern comes first. A fixed segment comes
+/// first. Segments with a parameter come next, in the order of [`Affixes::rank`]. A parameter for the rest
+/// of the path comes last.
 #[derive(Debug, Default)]
 pub(super) struct PatternTree {
-    /// The routes of the pattern that ends here.
+    /// The routes of the pattern that ends at this node.
     routes: Vec<usize>,
     fixed: Table<Self>,
-    /// Subtrees of parameters, in the order of [`Affixes::rank`].
+    /// Subtrees of segments with a parameter, in the order of [`Affixes::rank`].
     parameters: Vec<(Affixes, Self)>,
-    /// The routes of patterns that end here with `{*rest}`.
+    /// The routes of the patterns that continue here with `{*rest}`.
     rest: Vec<usize>,
 }
 
@@ -148,7 +150,7 @@ impl PatternTree {
             node = match segment {
                 Segment::Fixed(text) => node.fixed.entry(text.as_bytes()),
                 Segment::Parameter(affixes) => node.parameter(affixes),
-                // A rest is always the last segment.
+                // A parameter for the rest of the path is always the last segment.
                 Segment::Rest => return &mut node.rest,
             };
         }
@@ -165,8 +167,8 @@ impl PatternTree {
         &mut self.parameters[place].1
     }
 
-    /// Calls `visit` with the routes of all patterns that match `path`, most specific first, until it breaks
-    /// off.
+    /// Calls `visit` with the routes of all patterns that match `path`, most specific pattern first. The
+    /// calls stop when `visit` returns `Break`.
     pub(super) fn try_each<B>(
         &self,
         path: &[u8],

@@ -1,35 +1,36 @@
-//! Paths that servers interpret differently: with encoded slashes, with parameters after a semicolon, or with
-//! spaces at either end of a segment.
+//! Paths that servers interpret in different ways, because they contain encoded slashes, parameters after a
+//! semicolon, or spaces at the start or end of a segment.
 
 use super::UnclearPath;
 
-/// Treatment of requests with paths that some servers interpret differently than routes do.
+/// Treatment of requests with ambiguous paths, which some servers interpret differently than the gateway.
 ///
-/// Some servers also trim the spaces (`%20`) around a segment. Requests with such spaces are always treated
-/// as [`AmbiguousPath::Guard`] says.
+/// Some servers also remove the spaces (`%20`) at the start and end of a segment. The gateway always treats
+/// paths with such spaces as [`AmbiguousPath::Guard`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PathReadings {
     /// Treatment of `%2F` and `%5C`, which some servers read as slashes.
     pub encoded_slashes: AmbiguousPath,
-    /// Treatment of `;` and the rest of its segment, which some servers ignore.
+    /// Treatment of a semicolon and the rest of its path segment, which some servers ignore.
     pub parameters: AmbiguousPath,
 }
 
 /// Treatment of a request with an ambiguous path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum AmbiguousPath {
-    /// Refuses the request if the other reading leads to a route with a [guard](crate::Routes::guarding), such
-    /// as a policy, that the selected route does not have.
+    /// Refuses the request if another interpretation of its path leads to a route with more
+    /// [guards](crate::Routes::guarding), such as a policy that the selected route does not have.
     #[default]
     Guard,
-    /// Forwards the request. Choose it only if no server interprets the path differently.
+    /// Forwards the request. Choose this only if no upstream server interprets the path differently than
+    /// the gateway.
     Keep,
-    /// Refuses the request.
+    /// Refuses every request with an ambiguous path.
     Reject,
 }
 
 impl PathReadings {
-    /// Returns the reason if `path` is refused wherever it leads.
+    /// Returns the reason if the config rejects `path` on every route.
     pub(super) fn rejected(self, path: &[u8]) -> Option<UnclearPath> {
         let rejects = |reading| reading == AmbiguousPath::Reject;
         if rejects(self.encoded_slashes) && has_encoded_slash(path) {
@@ -38,7 +39,8 @@ impl PathReadings {
         (rejects(self.parameters) && path.contains(&b';')).then_some(UnclearPath::Parameters)
     }
 
-    /// Returns all other ways in which servers may read `path`, as far as they matter.
+    /// Returns the other paths that servers may read in `path`. Leaves out interpretations that the config
+    /// always accepts or always rejects.
     pub(super) fn others(self, path: &[u8]) -> Vec<Vec<u8>> {
         let slashes: &[&[&[u8]]] = match self.encoded_slashes {
             AmbiguousPath::Guard => &[&[b"%2F"], &[b"%5C"], &[b"%2F", b"%5C"]],
@@ -71,7 +73,8 @@ fn has_encoded_space(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"%20")
 }
 
-/// Returns `path` with slashes in place of `slashes`. In a normalized path, hexadecimal digits are capitals.
+/// Returns `path` with a slash in place of each text in `slashes`. In a normalized path, the hexadecimal
+/// digits A to F are capital letters.
 fn with_slashes(path: &[u8], slashes: &[&[u8]]) -> Vec<u8> {
     let (mut read, mut rest) = (Vec::with_capacity(path.len()), path);
     while let Some((first, behind)) = rest.split_first() {
@@ -86,14 +89,14 @@ fn with_slashes(path: &[u8], slashes: &[&[u8]]) -> Vec<u8> {
     read
 }
 
-/// Returns `path` without the parts after a semicolon in each segment.
+/// Returns `path` without the semicolon and the text after it in each segment.
 fn without_parameters(path: &[u8]) -> Vec<u8> {
     let segments = path.split(|byte| *byte == b'/');
     let bare = segments.map(|segment| segment.split(|byte| *byte == b';').next().unwrap_or_default());
     bare.collect::<Vec<_>>().join(&b'/')
 }
 
-/// Returns `path` without the spaces around each of its segments.
+/// Returns `path` without the spaces at the start and end of each segment.
 fn without_outer_spaces(path: &[u8]) -> Vec<u8> {
     let trimmed = path.split(|byte| *byte == b'/').map(|mut segment| {
         while let Some(rest) = segment.strip_prefix(b"%20") {

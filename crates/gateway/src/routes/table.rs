@@ -1,10 +1,11 @@
-//! A table with strings as keys. Few hosts or paths have the same length, so no hash is needed. Lookups find
-//! prefixes and suffixes without comparing all keys.
+//! A table with strings as keys, grouped by the length of the key. A lookup needs no hash, because few
+//! hosts or paths have the same length. A lookup can also find all prefixes or suffixes of a text without
+//! comparing all keys.
 
-/// Values by their keys, longest first.
+/// Values by string keys. Longer keys come first.
 #[derive(Debug)]
 pub(super) struct Table<T> {
-    /// The sorted keys of each length, greatest length first.
+    /// The keys and values for each key length, greatest length first. Keys of the same length are sorted.
     by_length: Vec<(usize, Group<T>)>,
 }
 
@@ -17,7 +18,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Default> Table<T> {
-    /// Returns the value of `key`, creating it if necessary.
+    /// Returns the value of `key`. If the table does not contain the key, inserts the default value.
     pub(super) fn entry(&mut self, key: &[u8]) -> &mut T {
         let length = key.len();
         let place = self.place_of(length).unwrap_or_else(|place| {
@@ -38,14 +39,15 @@ impl<T> Table<T> {
         self.by_length.is_empty()
     }
 
-    /// Returns the value of `key`.
+    /// Returns the value of `key`, if the table contains this key.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<&T> {
         let place = self.place_of(key.len()).ok()?;
         find(&self.by_length[place].1, key)
     }
 
-    /// Returns the values of all keys that are a prefix of `path`, up to a `/` or its end, longest first.
+    /// Returns the values of all keys that are a prefix of `path`, longest key first. The prefix must end
+    /// before a `/` or at the end of `path`.
     #[inline]
     pub(super) fn prefixes_of<'t>(&'t self, path: &'t [u8]) -> impl Iterator<Item = &'t T> {
         self.by_length.iter().filter_map(|(length, group)| match path.get(*length) {
@@ -55,7 +57,8 @@ impl<T> Table<T> {
         })
     }
 
-    /// Returns the values of all keys that are a suffix of `host` after a dot, longest first.
+    /// Returns the values of all keys that are a suffix of `host`, longest key first. In `host`, a dot must
+    /// precede the suffix.
     pub(super) fn ends_of<'t>(&'t self, host: &'t [u8]) -> impl Iterator<Item = &'t T> {
         self.by_length.iter().filter_map(|(length, group)| {
             let (start, end) = host.split_at_checked(host.len().checked_sub(*length)?)?;
@@ -75,8 +78,8 @@ fn find<'t, T>(group: &'t Group<T>, key: &[u8]) -> Option<&'t T> {
 
 #[inline]
 fn position<T>(group: &Group<T>, key: &[u8]) -> Result<usize, usize> {
-    // Only one key has this length. A comparison would read at the pointer of an empty slice, which is not a
-    // valid address. Although no byte is read, this costs 100 ns on some processors.
+    // Only one key can be empty. A comparison would read at the pointer of an empty slice, which is not a
+    // valid address. Although the comparison reads no byte, it costs 100 ns on some processors.
     if key.is_empty() {
         return if group.is_empty() { Err(0) } else { Ok(0) };
     }

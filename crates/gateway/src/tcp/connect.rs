@@ -9,7 +9,7 @@ use thruway_net::{Clock, Peer, Stream, Worker};
 use crate::Failure;
 use crate::upstream::{self, RequestKey, ServerSlot, Upstream};
 
-/// Times of a stream.
+/// Times, byte counts and server of a TCP stream, for its log record.
 pub(super) struct StreamTimeline {
     pub(super) since: Duration,
     pub(super) server: Option<Arc<str>>,
@@ -26,14 +26,15 @@ impl StreamTimeline {
     }
 }
 
-/// A server that has accepted the connection.
+/// An open connection to a server, and the slot that counts the stream at this server.
 pub(super) struct Connected {
     pub(super) slot: ServerSlot,
     pub(super) stream: Stream,
 }
 
-/// Connects to a server, and to another one if that fails, because no byte of the stream was sent. A stream
-/// from this process does not go to a listener of this process, because it could loop without end.
+/// Selects a server and connects to it. If the connection fails, tries another server, because no byte of
+/// the stream was sent. If the stream comes from this process, does not connect it to a listener of this
+/// process, because the stream could loop forever.
 pub(super) async fn connect(
     upstream: &Arc<Upstream>,
     key: &RequestKey,
@@ -50,8 +51,9 @@ pub(super) async fn connect(
         timeline.server = Some(slot.server.label.clone());
         let since = clock.now_exact();
         let would_come_back = || slot.server.leads_back() && from.is_own();
-        // If the server is known to be a listener of this process, no connection is opened. That listener
-        // could not see that the connection came from here, and the stream would loop forever.
+        // If the server is known to be a listener of this process, the gateway opens no connection. That
+        // listener could not see that the connection comes from this process, and the stream would loop
+        // forever.
         let connected = if would_come_back() { None } else { Some(upstream::connect(&slot).await) };
         let failure = match connected {
             None => Failure::Loop,

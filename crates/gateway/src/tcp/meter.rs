@@ -1,24 +1,25 @@
-//! Counters of TCP streams: number, ends and bytes.
+//! Counters of TCP streams: open streams, reasons for the end of streams, and bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::Failure;
 
-/// Reason why a stream has ended.
+/// Reason why a TCP stream has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamEnd {
-    /// One of the two connections failed: it was reset, or its peer did not respond.
+    /// The connection to the client or to the server has failed: it was reset, or its peer did not respond.
     BrokenOff,
-    /// Both sides have closed the stream.
+    /// The client and the server have both closed the stream.
     Completed,
-    /// The idle timeout has expired.
+    /// No byte was sent or received until the idle timeout expired.
     IdleTimedOut,
-    /// No server was available.
+    /// The gateway could not connect to a server.
     NotConnected(Failure),
-    /// The route needs the server name of the client's TLS handshake, and the client sent no such handshake.
+    /// The gateway needs the server name in the client's TLS handshake, and the client sent no TLS
+    /// handshake.
     NotTls,
-    /// The maximum number of connections is reached.
+    /// The stream exceeds the maximum number of connections.
     TooManyConnections,
 }
 
@@ -27,11 +28,12 @@ pub enum StreamEnd {
 pub struct StreamCounts {
     /// Number of open streams.
     pub open: usize,
-    /// Numbers of ended streams, with the [name](StreamEnd::as_str) of the reason.
+    /// Number of ended streams for each reason. The text is the [name](StreamEnd::as_str) of the reason, or
+    /// `not_connected` for all failed connections.
     pub ended: Vec<(&'static str, u64)>,
-    /// Bytes from clients to servers.
+    /// Number of bytes from clients to servers.
     pub received_bytes: u64,
-    /// Bytes from servers to clients.
+    /// Number of bytes from servers to clients.
     pub sent_bytes: u64,
 }
 
@@ -39,17 +41,18 @@ pub struct StreamCounts {
 #[derive(Debug, Default)]
 pub(super) struct StreamMeter {
     open: AtomicUsize,
-    /// In the order of [`ENDS`].
+    /// Number of ended streams for each reason, in the order of [`ENDS`].
     ended: [AtomicU64; ENDS.len()],
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
 }
 
-/// A stream, counted as open until this is dropped.
+/// A guard that counts a stream as open until the guard is dropped.
 pub(super) struct Open(Arc<StreamMeter>);
 
 impl StreamEnd {
-    /// Returns its name in logs and metrics. Failed connections have the names of `Proxy-Status` (RFC 9209).
+    /// Returns the name of the reason in logs and metrics. A failed connection has the error name that
+    /// `Proxy-Status` defines (RFC 9209).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BrokenOff => "broken_off",
@@ -61,7 +64,7 @@ impl StreamEnd {
         }
     }
 
-    /// Returns its name with one name for all failed connections.
+    /// Returns the name of the reason for the counters. All failed connections have the same name.
     const fn class(self) -> &'static str {
         match self {
             Self::NotConnected(_) => "not_connected",

@@ -1,10 +1,10 @@
-//! TCP streams: forwards the bytes of each stream to a server of an upstream and back, without parsing them,
-//! until both sides have ended.
+//! Forwards TCP streams: moves bytes between a client and a server of an upstream, without parsing them. A
+//! stream ends when the client and the server have both closed it.
 //!
 //! ```text
 //! listener ─▶ TcpForward: which upstream ─▶ connect: select, connect, or another server ─▶ tunnel: bytes both ways ─▶ record
 //! ```
-//! Balancing, checks, the queue, ejection and limits work as for requests.
+//! Load balancing, health checks, the queue, ejection and limits work as for HTTP requests.
 
 mod connect;
 mod names;
@@ -27,31 +27,31 @@ use meter::StreamMeter;
 pub use meter::{StreamCounts, StreamEnd};
 pub use names::ServerNames;
 
-/// Forwards the streams of one listener to an upstream. For TLS streams, the server name of the client can
-/// select another upstream.
+/// Forwards the streams of one listener to an upstream. For TLS streams, the server name in the client's
+/// TLS handshake can select another upstream.
 #[derive(Debug)]
 pub struct TcpForward {
     target: ArcSwap<Target>,
     meter: Arc<StreamMeter>,
 }
 
-/// Upstream of streams, with timeouts.
+/// The upstreams for the streams of a listener, and the timeouts.
 #[derive(Debug)]
 struct Target {
-    /// Upstream for all streams without a matching name.
+    /// Upstream for all streams without a matching server name.
     upstream: Arc<Upstream>,
     names: ServerNames,
     config: TcpConfig,
 }
 
-/// Timeouts of streams.
+/// Timeouts of forwarded TCP streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpConfig {
-    /// Maximum time without a byte in either direction; then the stream closes. Default 10 minutes, as in
-    /// nginx.
+    /// Maximum time without a byte in either direction, after which the stream closes. Default 10 minutes,
+    /// the same as in nginx.
     pub idle: Duration,
-    /// Maximum time for a TLS client to name its server, if names are used; then the stream closes. Default
-    /// 10 s.
+    /// Maximum time until a client has sent its TLS ClientHello, after which the stream closes. This
+    /// timeout applies only if server names select the upstream. Default 10 s.
     pub hello: Duration,
 }
 
@@ -62,28 +62,29 @@ impl Default for TcpConfig {
 }
 
 impl TcpForward {
-    /// Forwards to `upstream`.
+    /// Returns a value that forwards all streams to `upstream`.
     pub fn new(upstream: Arc<Upstream>, config: TcpConfig) -> Self {
         Self::by_name(upstream, ServerNames::default(), config)
     }
 
-    /// Forwards to the upstream in `names` for the server name of a TLS client, or else to `upstream`. Closes
-    /// streams without TLS, unless `names` is empty.
+    /// Returns a value that selects the upstream of a TLS stream by the server name that the client sends.
+    /// Streams go to `upstream` if `names` does not contain their server name. Streams without TLS are
+    /// closed, unless `names` is empty.
     pub fn by_name(upstream: Arc<Upstream>, names: ServerNames, config: TcpConfig) -> Self {
         Self { target: ArcSwap::from_pointee(Target { upstream, names, config }), meter: Arc::default() }
     }
 
-    /// Forwards new streams to other upstreams from now on. Open streams do not change.
+    /// Replaces the upstreams and the timeouts for new streams. Open streams do not change.
     pub fn replace(&self, upstream: Arc<Upstream>, names: ServerNames, config: TcpConfig) {
         self.target.store(Arc::new(Target { upstream, names, config }));
     }
 
-    /// Returns the upstream of the streams.
+    /// Returns the upstream for streams without a matching server name.
     pub fn upstream(&self) -> Arc<Upstream> {
         self.target.load().upstream.clone()
     }
 
-    /// Returns the counters.
+    /// Returns the counters of the streams.
     pub fn counts(&self) -> StreamCounts {
         self.meter.counts()
     }
@@ -121,7 +122,7 @@ impl Target {
     }
 }
 
-/// Forwards one stream, and records it.
+/// Forwards one stream, and passes a record of the stream to the recorder of the server.
 async fn forward(
     target: &Target,
     mut client: ClientStream,
@@ -174,7 +175,7 @@ async fn drive(
     let config = TunnelConfig { client_early: early, server_early: PooledBuffer::default(), idle, count };
     let tunneled = tunnel(&mut client.stream, stream, worker, config).await;
     (timeline.received_bytes, timeline.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
-    // The stream counts for the server until now.
+    // The slot has counted the stream at the server until here.
     drop(slot);
     tunneled.end
 }

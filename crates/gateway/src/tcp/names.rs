@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use crate::upstream::Upstream;
 
-/// Upstreams by server names. The gateway decrypts nothing: the TLS connection ends at the server.
+/// Upstreams by TLS server name. The gateway does not decrypt the streams, because the TLS connection
+/// continues to the server.
 #[derive(Clone, Default, Debug)]
 pub struct ServerNames {
     exact: HashMap<String, Arc<Upstream>>,
-    /// Wildcards, by the text after `*.`. They match all names below it.
+    /// Upstreams for wildcard names. The key is the text after `*.`, and the wildcard matches all names
+    /// below this text.
     wildcard: HashMap<String, Arc<Upstream>>,
 }
 
 impl ServerNames {
-    /// Sends streams for `name` to `upstream`: `a.example`, or `*.example` for all names below it.
+    /// Adds `upstream` for streams with the server name `name`: `a.example`, or `*.example` for all names
+    /// below `example`.
     pub fn add(&mut self, name: &str, upstream: Arc<Upstream>) {
         let name = name.to_ascii_lowercase();
         match name.strip_prefix("*.") {
@@ -23,12 +26,13 @@ impl ServerNames {
         };
     }
 
-    /// Returns `true` if there are none, so the name of the client is not needed.
+    /// Returns `true` if there are no names. The gateway then does not read the server name of the client.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wildcard.is_empty()
     }
 
-    /// Returns the upstream for `name`, in lower case: the exact name first, then the longest wildcard.
+    /// Returns the upstream for `name`, which must be in lower case. An exact name has priority, then the
+    /// longest wildcard.
     pub(super) fn find(&self, name: &str) -> Option<&Arc<Upstream>> {
         let parents = std::iter::successors(name.split_once('.'), |(_, rest)| rest.split_once('.'));
         let mut wildcards = parents.filter_map(|(_, parent)| self.wildcard.get(parent));

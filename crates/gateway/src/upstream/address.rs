@@ -5,15 +5,15 @@ use std::str::FromStr;
 
 use thruway_client::UpstreamAddr;
 
-/// Address of a server: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`; or a name such as
-/// `backend.example:8080`, which stands for all its addresses.
+/// Address of a server: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`. A host name
+/// with a port, such as `backend.example:8080`, represents all addresses of the host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServerAddr {
-    /// An address.
+    /// An IP address with a port, or the path of a Unix socket.
     Address(UpstreamAddr),
-    /// A name, to be resolved.
+    /// A host name that the gateway resolves with DNS.
     Name {
-        /// The name.
+        /// The host name.
         host: String,
         /// The port.
         port: u16,
@@ -21,7 +21,7 @@ pub enum ServerAddr {
 }
 
 impl ServerAddr {
-    /// Returns its name in a URI. A Unix socket has no public name.
+    /// Returns the host and port of the server for a URI. For a Unix socket, returns `localhost`.
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Address(address) if address.tcp().is_none() => "localhost".to_owned(),
@@ -29,7 +29,8 @@ impl ServerAddr {
         }
     }
 
-    /// Returns its name without a port, as in a certificate.
+    /// Returns the host name or IP address of the server, without a port, as in a certificate. For a Unix
+    /// socket, returns `localhost`.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Address(address) => match address.tcp() {
@@ -63,8 +64,9 @@ impl FromStr for ServerAddr {
     }
 }
 
-/// Returns `true` if `host` can be a DNS name. Underscores are accepted, because they are in use. A name that
-/// ends in a number would be an address (RFC 1123 §2.1).
+/// Returns `true` if `host` can be a DNS name. Underscores are accepted, because existing names contain
+/// them. A name is rejected if its last label is a number, because such a name would be an IP address (RFC
+/// 1123 §2.1).
 fn is_name(host: &str) -> bool {
     let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_byte);
@@ -82,12 +84,12 @@ impl fmt::Display for ServerAddr {
     }
 }
 
-/// Text that is neither an address nor a name with a port.
+/// The error for a text that is neither an address nor a host name with a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidServerAddr(String);
 
 impl InvalidServerAddr {
-    /// Hint for the user.
+    /// Hint that shows the user how to write a server.
     pub const HINT: &str =
         "write a server as `IP:PORT` (`127.0.0.1:8080`, `[::1]:8080`), `NAME:PORT` or `unix:PATH`";
 }

@@ -1,7 +1,7 @@
-//! The thread of the process that runs background tasks of upstreams: health checks and DNS lookups.
+//! The background thread of the process, which runs the health checks and DNS lookups of all upstreams.
 //!
-//! One lookup or check is enough for all workers, and workers must respond to requests. A task holds its
-//! upstream weakly and ends after the upstream is dropped.
+//! One DNS lookup or health check is enough for all workers, and must not delay the responses of workers. A
+//! task has only a weak reference to its upstream, and ends after the upstream is dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use std::thread;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Creates a task on the background thread.
+/// A function that creates a task on the background thread.
 type Start = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
 static TASKS: LazyLock<Mutex<UnboundedSender<Start>>> = LazyLock::new(|| {
@@ -22,11 +22,12 @@ static TASKS: LazyLock<Mutex<UnboundedSender<Start>>> = LazyLock::new(|| {
     Mutex::new(sender)
 });
 
-/// Runs the task that `start` makes until it ends.
+/// Runs the task that `start` creates on the background thread.
 pub(crate) fn spawn<F: Future<Output = ()> + 'static>(start: impl FnOnce() -> F + Send + 'static) {
     let start: Start = Box::new(|| Box::pin(start()));
     let tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
-    // If the thread could not start, the log says so, and no background task runs.
+    // Sending fails if the thread could not start. If the thread could not start, the log contains the
+    // error, and no background task runs.
     let _ = tasks.send(start);
 }
 

@@ -20,96 +20,110 @@ use super::selection::sticky::Sticky;
 /// Settings of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpstreamConfig {
-    /// Name in logs and metrics.
+    /// Name of the upstream in logs and metrics.
     pub name: String,
-    /// The servers. Without servers, each request gets 503.
+    /// The servers of the upstream. If the upstream has no servers, each request gets 503.
     pub servers: Vec<ServerConfig>,
-    /// Resolver for the names of servers. Default: the system.
+    /// DNS resolver for the host names of servers. Default: the resolver of the system.
     pub resolver: ResolverConfig,
-    /// Interval of DNS lookups if the response has no time to live, plus or minus a tenth. Shorter after a
-    /// failed lookup. Default 30 s.
+    /// Interval between DNS lookups if the DNS response has no time to live. The gateway varies the
+    /// interval by up to a tenth, and shortens it after a failed lookup. Default 30 s.
     pub resolve_interval: Duration,
-    /// Balancing method. Default: round robin.
+    /// Load balancing method. Default: round robin.
     pub balance: Balance,
-    /// The cookie that keeps a client on one server. Default none.
+    /// The sticky cookie, which keeps a client on one server. Default: no cookie.
     pub sticky: Option<Sticky>,
     /// Settings for the ejection of failing servers.
     pub ejection: EjectionConfig,
-    /// Health checks. Default: none.
+    /// Settings of active health checks. Default: no health checks.
     pub check: Option<CheckConfig>,
-    /// Slow start: time in which a server that has come back gets an increasing share, from a tenth to all of
-    /// it. With [`Balance::Hash`], the share is of its keys: each comes back once, and stays. Default: none.
+    /// Duration of the slow start of a server that has become available again. During this time, the
+    /// server's share of requests increases from a tenth to its normal share. With [`Balance::Hash`], the
+    /// server's share of keys increases, and each key that has returned to the server stays there. Default:
+    /// no slow start.
     pub slow_start: Duration,
-    /// Begins each connection to a server with a PROXY protocol header that names the client. Such
-    /// connections are reused for the same client connection only. Health checks send a header without a
-    /// client. Default: none.
+    /// Version of the PROXY protocol. If set, each connection to a server begins with a PROXY header that
+    /// names the client. The gateway reuses such a connection only for requests of the same client
+    /// connection. Health checks send a PROXY header without a client. Default: no PROXY header.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// HTTP/2 without negotiation, with its settings. Each connection carries as many requests as its server
-    /// allows. Default: HTTP/1.1.
+    /// HTTP/2 settings. If set, the gateway uses HTTP/2, without negotiation unless
+    /// [`negotiates_http2`](Self::negotiates_http2) is `true`. Each HTTP/2 connection carries as many
+    /// requests at a time as its server allows. Default: HTTP/1.1.
     pub http2: Option<Http2Config>,
-    /// `true` lets each server choose between HTTP/2 and HTTP/1.1 with ALPN, for each connection;
-    /// [`http2`](Self::http2) has the settings of HTTP/2. The connector offers both. Default `false`.
+    /// `true` lets the server choose between HTTP/2 and HTTP/1.1 with ALPN on each connection.
+    /// [`http2`](Self::http2) must be set, and the TLS connector must offer both protocols. Default
+    /// `false`.
     pub negotiates_http2: bool,
-    /// TLS to the servers, after the PROXY header if there is one. Default: none.
+    /// TLS settings for connections to the servers. The TLS handshake follows the PROXY header, if there is
+    /// one. Default: no TLS.
     pub tls: Option<UpstreamTls>,
-    /// Maximum time to connect to a server, and again for the TLS handshake. Default 5 s.
+    /// Maximum time to connect to a server. The TLS handshake may take the same time again. Default 5 s.
     pub connect_timeout: Duration,
-    /// Maximum time without a byte in either direction of a tunnel. Default one hour: protocols with rare
-    /// messages send keep-alives more often.
+    /// Maximum time without a byte in either direction of a tunnel. Default one hour, because protocols
+    /// with rare messages send keep-alive messages more often than once per hour.
     pub tunnel_idle: Duration,
-    /// Limits and timeouts of exchanges. `total` is the time of a whole request, including queueing,
-    /// connecting and retries.
+    /// Limits and timeouts of HTTP exchanges. The timeout `total` limits the time of a whole request,
+    /// including queueing, connecting and retries.
     pub exchange: Config,
-    /// Maximum pause of an event stream (`text/event-stream`), in place of
-    /// [`content_idle`](thruway_client::Timeouts::content_idle). Its end is not a failure of the server,
-    /// which may have no events. Default one hour, as for tunnels.
+    /// Maximum time without a byte in an event stream (`text/event-stream`). Event streams use this timeout
+    /// in place of [`content_idle`](thruway_client::Timeouts::content_idle). The server may have no events,
+    /// so the end of this time does not count as a failure of the server. Default one hour, the same as for
+    /// tunnels.
     pub event_stream_idle: Duration,
-    /// Idle connections for each worker. Default 1024 to one server and 4096 in all: with fewer than the
-    /// requests in flight, every other request opens a connection.
+    /// Limits for the idle connections of each worker. Default: 1024 connections to one server, and 4096
+    /// connections to all servers. If the limits are below the number of requests in flight, every other
+    /// request opens a connection.
     pub pool: PoolConfig,
-    /// Maximum number of requests in flight for the upstream. Further requests wait in the queue. Default 0:
-    /// no limit.
+    /// Maximum number of requests in flight for the upstream. Further requests wait in the queue. Default
+    /// 0, which means no limit.
     pub requests_max: usize,
-    /// Maximum number of connections to all servers, used and idle ones, without those of checks. Each worker
-    /// has its share, at least one. If the limit is reached, the oldest idle connection closes; if all are
-    /// used, requests wait in the queue. Over HTTP/2 they also wait for a stream, and if their server has no
-    /// connection, another server with a free stream gets them. Allow at least one connection for each server
-    /// and worker. Default 0: no limit.
+    /// Maximum number of connections to all servers, including idle connections, but without the
+    /// connections of health checks. Each worker has a share of this number, at least one connection. If
+    /// the limit is reached, the worker closes its oldest idle connection to open a new one. If all
+    /// connections are in use, requests wait in the queue. With HTTP/2, requests also wait for a free
+    /// stream. If the server of a waiting request has no connection, another server with a free stream gets
+    /// the request. Allow at least one connection for each server and worker. Default 0, which means no
+    /// limit.
     pub connections_max: usize,
-    /// Queue of requests that no server has capacity for.
+    /// Settings of the queue, in which requests wait if no server has capacity.
     pub queue: QueueConfig,
-    /// Maximum number of other servers to try if a request fails and may be sent again. Default 2.
+    /// Maximum number of other servers to try after a request has failed, if the request may be sent again.
+    /// Default 2.
     pub retries_max: u32,
     /// Limit for retries as a share of all requests.
     pub retry_budget: RetryBudget,
-    /// Number of bytes of a request body that are kept for a retry until the response begins. A longer
-    /// request is not retried after some of its body was sent. Default 64 KiB; with 0, nothing is kept.
+    /// Maximum number of request body bytes that the gateway keeps for a retry until the response begins.
+    /// If the body is longer, the request is not retried after a part of its body was sent. Default 64 KiB.
+    /// With 0, the gateway keeps no bytes.
     pub replay_bytes_max: usize,
 }
 
 /// TLS settings of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpstreamTls {
-    /// Trusted roots and the client certificate.
+    /// TLS connector, with the trusted root certificates and the client certificate.
     pub connector: Arc<TlsConnector>,
-    /// Name that certificates must have. Default: the name or address of each server in the config.
+    /// Name that the certificate of each server must contain. Default: the host name or IP address of the
+    /// server in the config.
     pub server_name: Option<TlsServerName>,
 }
 
 impl UpstreamTls {
-    /// Returns the name that `server` must have in its certificate. A Unix socket has none.
+    /// Returns the name that the certificate of `server` must contain. Returns `None` if this name cannot
+    /// be in a certificate.
     pub(crate) fn name_of(&self, server: &ServerAddr) -> Option<TlsServerName> {
         self.server_name.clone().or_else(|| TlsServerName::new(&server.name()).ok())
     }
 }
 
-/// Resolver for the names of servers.
+/// DNS resolver for the host names of servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ResolverConfig {
-    /// Addresses of DNS servers; if empty, the servers in `resolv.conf`. A name is resolved again when its
-    /// time to live is over, at most every second and at least every hour.
+    /// The resolver of the gateway, with the addresses of DNS servers. If there are no addresses, the
+    /// resolver uses the servers in `resolv.conf`. The resolver looks up a name again when its time to live
+    /// is over, but at most once per second and at least once per hour.
     Dns(Vec<SocketAddr>),
-    /// The system's resolver, as configured on this machine. It does not report the time to live.
+    /// The resolver of the operating system. The system's resolver does not report the time to live.
     System,
 }
 
@@ -122,22 +136,24 @@ impl ResolverConfig {
     }
 }
 
-/// One server of an upstream.
+/// Settings of one server of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerConfig {
-    /// The address. A name stands for all its addresses.
+    /// Address of the server. A host name represents all its addresses.
     pub address: ServerAddr,
-    /// Relative share of requests, up to [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default 1; with 0, only clients
-    /// with a sticky cookie.
+    /// Relative share of requests, at most [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default 1. With 0, only
+    /// clients with a sticky cookie for this server use the server.
     pub weight: u32,
-    /// `true` if it gets requests only if no other server can. Default `false`.
+    /// `true` for a backup server, which gets requests only if no other server is available. Default
+    /// `false`.
     pub is_backup: bool,
-    /// Maximum number of requests in flight, which also limits its used connections. Default 0: no limit.
+    /// Maximum number of requests in flight at the server. This maximum also limits the number of
+    /// connections in use. Default 0, which means no limit.
     pub requests_max: usize,
 }
 
 impl UpstreamConfig {
-    /// Returns an upstream whose servers have equal weights.
+    /// Returns settings for an upstream with these servers, which have equal weights.
     pub fn new(name: impl Into<String>, servers: impl IntoIterator<Item = UpstreamAddr>) -> Self {
         Self {
             name: name.into(),
@@ -169,10 +185,11 @@ impl UpstreamConfig {
 }
 
 impl ServerConfig {
-    /// The maximum weight. It bounds the memory for one round of all servers.
+    /// The maximum weight of a server. The maximum weight limits the memory for the round robin order of
+    /// the servers.
     pub const WEIGHT_MAX: u32 = 256;
 
-    /// Returns a server at `address` with the default settings.
+    /// Returns settings for a server at `address`, with the default values.
     pub fn new(address: impl Into<ServerAddr>) -> Self {
         Self { address: address.into(), weight: 1, is_backup: false, requests_max: 0 }
     }

@@ -8,8 +8,8 @@
 //!
 //! RequestKey ─▶ ServerSlot::select ─▶ acquire a connection ─▶ exchange ─▶ ServerSlot::responded or failed ─▶ health
 //! ```
-//! The health of servers is in atomics that all workers share, so the path of a request takes no lock.
-//! Connections belong to a worker.
+//! The health of servers is in atomic variables that all workers share, so a request takes no lock. Each
+//! connection belongs to one worker.
 
 // an upstream and its config
 mod config;

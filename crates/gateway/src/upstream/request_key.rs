@@ -1,5 +1,6 @@
-//! The part of a request that decides about its server: the hash of its key, its sticky cookie, and its PROXY
-//! header, because a connection with such a header belongs to one client.
+//! The properties of a request that determine which server gets the request: the hash of its key, its
+//! sticky cookie, and its PROXY header. The PROXY header is important, because a connection with this
+//! header belongs to one client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,16 +11,18 @@ use thruway_server::{ConnectionInfo, Request};
 use super::config::UpstreamConfig;
 use super::selection::balance_config::{HashBy, hash_of_client};
 
-/// Properties of a request that decide about its server, besides the health of the servers.
+/// Properties of a request that determine which server gets the request, if that server is healthy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RequestKey {
-    /// Hash of the key. Requests with the same hash go to the same server. `None` if the request has no key.
+    /// Hash of the request's key. Requests with the same hash go to the same server. `None` if the request
+    /// has no key.
     pub(crate) hash: Option<u64>,
-    /// The server that a sticky cookie names.
+    /// The token in the sticky cookie, which identifies a server. `None` if the request has no sticky
+    /// cookie.
     pub(crate) sticky: Option<u64>,
     /// `true` if the client uses `https`.
     pub(crate) is_https: bool,
-    /// The PROXY header for the server. `None` without the PROXY protocol.
+    /// The PROXY header for the server. `None` if the upstream does not use the PROXY protocol.
     pub(crate) proxied: Option<Arc<ProxyHeader>>,
 }
 
@@ -35,7 +38,8 @@ impl RequestKey {
     }
 }
 
-/// Returns the PROXY header for `connection`. The destination is left open if it is unknown.
+/// Returns the PROXY header for `connection`. If the destination is unknown, the header contains the
+/// address 0.0.0.0 and the port 0.
 fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
     match connection.client {
         ClientAddr::Unix => ProxyHeader::Unix,
@@ -47,7 +51,7 @@ fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
 }
 
 impl RequestKey {
-    /// Returns the key of a TCP connection, whose content is unknown.
+    /// Returns the key of a TCP connection. This key does not depend on the transferred bytes.
     pub(crate) fn of_connection(config: &UpstreamConfig, connection: &ConnectionInfo) -> Self {
         let is_hashed = config.balance.hash_by() == Some(&HashBy::ClientAddress);
         Self {

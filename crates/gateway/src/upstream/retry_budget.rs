@@ -1,19 +1,19 @@
-//! The limit for retries.
+//! Limits the number of retries.
 //!
-//! Retries help if one server fails, and do harm if all fail, because each request then becomes several. The
-//! budget is a share of the requests of the last ten seconds plus a few per second (the retry budget of
-//! Finagle and linkerd).
+//! Retries help if one server fails. If all servers fail, retries do harm, because each request then
+//! becomes several requests. The retry budget is a percentage of the requests in the last ten seconds, plus
+//! a few retries per second. Finagle and linkerd also limit retries by such a budget.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The limit for sending failed requests to another server. Requests that failed because an idle connection
-/// closed are always sent again.
+/// The limit for sending failed requests to another server. The limit does not apply to requests that
+/// failed because an idle connection closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryBudget {
-    /// Percentage of the requests of the last ten seconds. Default 20.
+    /// Number of retries, as a percentage of the requests in the last ten seconds. Default 20.
     pub percent: u32,
-    /// Additional retries per second. Default 10.
+    /// Number of additional retries per second. Default 10.
     pub per_second_min: u32,
 }
 
@@ -23,8 +23,8 @@ impl Default for RetryBudget {
     }
 }
 
-/// The balance of a retry budget: deposits and withdrawals of each of the last seconds, in hundredths of a
-/// retry.
+/// The balance of a retry budget. For each of the last ten seconds, the balance contains the deposits minus
+/// the withdrawals, in hundredths of a retry.
 #[derive(Debug)]
 pub(crate) struct BudgetBalance {
     seconds: [AtomicU64; SECONDS as usize],
@@ -37,14 +37,14 @@ impl Default for BudgetBalance {
 }
 
 impl BudgetBalance {
-    /// Counts a request.
+    /// Counts a request, which increases the budget.
     pub(crate) fn deposit(&self, budget: RetryBudget, now: u64) {
         if budget.percent > 0 {
             self.add(i32::try_from(budget.percent).unwrap_or(i32::MAX), second_of(now));
         }
     }
 
-    /// Counts a retry. Returns `false` if the budget does not allow it.
+    /// Takes a retry from the budget. Returns `false` if the budget does not allow another retry.
     pub(crate) fn withdraw(&self, budget: RetryBudget, now: u64) -> bool {
         let second = second_of(now);
         let reserve = i64::from(budget.per_second_min) * i64::from(SECONDS) * i64::from(RETRY);
@@ -77,25 +77,25 @@ impl BudgetBalance {
     }
 }
 
-/// A second, and its balance, in one number, so that both are replaced together.
+/// Packs a second and its balance into one number, so that both are replaced together.
 const fn pack(second: u32, balance: i32) -> u64 {
     (second as u64) << 32 | balance.cast_unsigned() as u64
 }
 
-/// Returns the balance of `second`. `None` if the value belongs to another second.
+/// Returns the balance in `packed`. Returns `None` if `packed` belongs to another second.
 const fn balance_in(packed: u64, second: u32) -> Option<i32> {
     if packed >> 32 == second as u64 { Some(((packed & LOWER) as u32).cast_signed()) } else { None }
 }
 
-/// Seconds wrap after a hundred years.
+/// Converts milliseconds to seconds. The result wraps after a hundred years.
 const fn second_of(now: u64) -> u32 {
     ((now / 1_000) & LOWER) as u32
 }
 
-/// Number of seconds in the budget.
+/// Number of past seconds that count for the budget.
 const SECONDS: u32 = 10;
 
-/// Cost of a retry.
+/// Cost of a retry, in hundredths of a retry.
 const RETRY: i32 = 100;
 
 const LOWER: u64 = u32::MAX as u64;

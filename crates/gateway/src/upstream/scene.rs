@@ -1,4 +1,4 @@
-//! Test setup: an upstream with virtual time.
+//! Test setup: an upstream with a clock that the test controls.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::upstream::health::ejection::milliseconds;
 use crate::upstream::server::Server;
 use crate::upstream::{Balance, RequestKey, ServerSlot, Upstream, UpstreamConfig};
 
-/// An upstream and its time.
+/// An upstream, and the time that the test controls.
 pub(crate) struct Scene {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) time: ManualTime,
@@ -59,13 +59,15 @@ impl Scene {
         servers.list.iter().position(|server| server.number == slot.server.number).unwrap()
     }
 
-    /// Returns the servers of `n` requests, each of which ends before the next.
+    /// Selects servers for `n` requests, and ends each request before the next request starts. Returns the
+    /// index of the server for each request.
     pub(crate) fn places(&self, tried: &[usize], n: usize) -> Vec<Option<usize>> {
         let slot = |_| self.slot_for(&RequestKey::default(), tried).map(|slot| self.place_of(&slot));
         (0..n).map(slot).collect()
     }
 
-    /// Returns the number of `n` requests in flight that each server gets.
+    /// Selects servers for `n` requests that all stay in flight. Returns the number of requests that each
+    /// server got.
     pub(crate) fn counts(&self, n: usize) -> Vec<usize> {
         let mut counts = vec![0; self.upstream.config.servers.len()];
         let slots: Vec<_> = (0..n).map(|_| self.slot()).collect();
@@ -75,7 +77,8 @@ impl Scene {
         counts
     }
 
-    /// Returns the number of `n` requests that each server gets if each ends at once.
+    /// Selects servers for `n` requests, and ends each request before the next request starts. Returns the
+    /// number of requests that each server got.
     pub(crate) fn counts_of_short(&self, n: usize) -> Vec<usize> {
         let mut counts = vec![0; self.upstream.config.servers.len()];
         self.places(&[], n).into_iter().flatten().for_each(|place| counts[place] += 1);
@@ -87,7 +90,7 @@ impl Scene {
         self.place_of(&self.slot_for(&key, &[]).unwrap())
     }
 
-    /// Returns a slot at the server with this number.
+    /// Returns a slot at the server with the index `place`.
     pub(crate) fn slot_of(&self, place: usize) -> ServerSlot {
         let server = self.server(place);
         let requests_max = self.upstream.config.requests_max;

@@ -16,34 +16,35 @@ use super::statistics::ServerStatistics;
 /// A server of an upstream.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Unique number in this process, also among removed servers.
+    /// Number of the server. This number is unique in this process, and is not reused after the server is
+    /// removed.
     pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
-    /// The address, for access logs.
+    /// The address of the server, for access logs.
     pub(crate) label: Arc<str>,
-    /// Number of the configured server.
+    /// Index of the server in the config.
     pub(crate) origin: usize,
     pub(crate) weight: u32,
     pub(crate) is_backup: bool,
-    /// Seed of hashes, the same in every process.
+    /// Seed for the hash scores of the server, which is the same in every process.
     pub(crate) seed: u64,
-    /// Token of its sticky cookie.
+    /// Token of the server in sticky cookies.
     pub(crate) token: u64,
     pub(crate) set_cookie: Option<SetCookie>,
-    /// Maximum number of requests in flight. `usize::MAX` for no limit.
+    /// Maximum number of requests in flight. `usize::MAX` means no limit.
     requests_max: usize,
     ejection_config: EjectionConfig,
     slow_start: u64,
-    /// State that outlives a reload.
+    /// State that survives a reload of the config.
     pub(crate) state: Arc<RetainedState>,
-    /// `true` if the newest connection to it ends at a listener of this process.
+    /// `true` if the newest connection to the server has reached a listener of this process.
     leads_back: AtomicBool,
-    /// `true` once a loop through this server is in the log.
+    /// `true` after a loop through this server was logged.
     has_logged_loop: AtomicBool,
 }
 
-/// State of a server that outlives reloads, so that requests from before a reload are counted until their
-/// end.
+/// State of a server that survives a reload of the config. Because the state survives, requests from before
+/// a reload stay counted until they end.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedState {
     pub(crate) health: ServerHealth,
@@ -52,11 +53,11 @@ pub(crate) struct RetainedState {
     chosen: AtomicU8,
 }
 
-/// HTTP version that the server chose last with ALPN.
+/// HTTP version that the server has chosen with ALPN on its newest connection.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub(crate) enum ChosenVersion {
-    /// The server has not chosen yet.
+    /// The server has not chosen a version yet.
     #[default]
     NotYet,
     Http1,
@@ -64,12 +65,12 @@ pub(crate) enum ChosenVersion {
 }
 
 impl Server {
-    /// Returns a server at `address` for the configured server `origin`, without any state.
+    /// Returns a server at `address` for the configured server `origin`, with new state.
     pub(crate) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
         Self::known(upstream, origin, address, Arc::default())
     }
 
-    /// Returns a server that continues with known state.
+    /// Returns a server at `address` that continues with the existing `state`.
     pub(crate) fn known(
         upstream: &UpstreamConfig,
         origin: usize,
@@ -99,20 +100,22 @@ impl Server {
         }
     }
 
-    /// Records if a new connection to the server ends at a listener of this process.
+    /// Records whether a new connection to the server has reached a listener of this process.
     pub(crate) fn set_leads_back(&self, leads_back: bool) {
         if self.leads_back() != leads_back {
             self.leads_back.store(leads_back, Ordering::SeqCst);
         }
     }
 
-    /// Returns `true` if the server is a listener of this process. Known after the first connection.
+    /// Returns `true` if the server is a listener of this process. The result is reliable only after the
+    /// first connection to the server.
     #[inline]
     pub(crate) fn leads_back(&self) -> bool {
         self.leads_back.load(Ordering::SeqCst)
     }
 
-    /// Logs a loop through this server once, because clients can cause any number of looping requests.
+    /// Logs the first request loop through this server. Further loops are not logged, because clients can
+    /// cause any number of looping requests.
     #[cold]
     pub(crate) fn log_loop(&self, upstream: &str) {
         if !self.has_logged_loop.swap(true, Ordering::Relaxed) {
@@ -129,15 +132,16 @@ impl Server {
         self.state.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if it has capacity for one more request.
+    /// Returns `true` if the server has capacity for one more request.
     #[inline]
     pub(crate) fn has_capacity(&self) -> bool {
         self.state.in_flight.load(Ordering::SeqCst) < self.requests_max
     }
 
-    /// Counts a request in flight until [`end`](Self::end), unless the request is refused.
+    /// Counts a request as in flight until [`end`](Self::end) is called. A refused request is not counted.
     pub(crate) fn begin(&self, now: u64) -> Admission {
-        // This counter and the queue are updated in one total order.
+        // The counter has the ordering `SeqCst`, like the counters of the queue, so that a waiting request
+        // cannot miss free capacity.
         let before = self.state.in_flight.fetch_add(1, Ordering::SeqCst);
         let admission = if before < self.requests_max {
             self.state.health.ejection.admit(&self.ejection_config, now)
@@ -155,19 +159,19 @@ impl Server {
         self.state.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// `true` if the health of the server allows requests.
+    /// Returns `true` if the health of the server allows requests.
     #[inline]
     pub(crate) fn is_available(&self, now: u64) -> bool {
         self.state.health.is_available(now)
     }
 
-    /// Returns `true` if a healthy server gets requests of clients without its sticky cookie.
+    /// Returns `true` if the server, while healthy, gets requests without its sticky cookie.
     #[inline]
     pub(crate) fn takes_new_clients(&self) -> bool {
         self.weight > 0 && self.state.health.admin_state() == AdminState::Enabled
     }
 
-    /// Slow-start share of its normal traffic, in percent.
+    /// Returns the slow-start share of the server's normal traffic, in percent.
     #[inline]
     pub(crate) fn percent_wanted(&self, now: u64) -> u64 {
         self.state.health.percent_wanted(self.slow_start, now)
@@ -183,7 +187,7 @@ impl Server {
         &self.state.statistics
     }
 
-    /// Version of HTTP that the server chose last.
+    /// Returns the HTTP version that the server has chosen on its newest connection.
     pub(crate) fn chosen_version(&self) -> ChosenVersion {
         match self.state.chosen.load(Ordering::Relaxed) {
             HTTP1 => ChosenVersion::Http1,

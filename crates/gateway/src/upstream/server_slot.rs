@@ -1,4 +1,4 @@
-//! A slot for one request at a server. Dropping it ends the request.
+//! A slot for one request at a server. Dropping the slot ends the request.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,34 +20,38 @@ use super::server::Server;
 use super::upstream::Upstream;
 use crate::Failure;
 
-/// A request in flight at a server, until this is dropped.
+/// A slot counts a request as in flight at a server until the slot is dropped.
 pub(crate) struct ServerSlot {
-    /// The worker of the request. It owns the connections that the request may use.
+    /// The worker of the request. The worker owns the connections that the request may use.
     pub(crate) worker: Rc<Worker>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) server: Arc<Server>,
     /// The PROXY header for new connections.
     pub(crate) proxied: Option<Arc<ProxyHeader>>,
-    /// Permit to open a connection, until it is used.
+    /// Permit to open a connection. `None` if there is no permit, or after the permit was used.
     pub(crate) permit: RefCell<Option<Permit>>,
     admission: Admission,
     since: Duration,
-    /// Time when the last byte of the request was sent, or when it began. The time in which the client sends
-    /// its request does not count for the server.
+    /// Time at which the last byte of the request was sent to the server, or at which the request began.
+    /// The response time of the server begins at this time, so it does not include the time in which the
+    /// client sends its request.
     sent: Duration,
-    /// The response head was a success, and the body is incomplete.
+    /// `true` if the response head means success, but the response body is incomplete.
     is_succeeding: bool,
 }
 
 impl ServerSlot {
-    /// Selects a server for the next request, except those in `tried` if another one is available. If no
-    /// server has capacity, waits until `until`. After a reload, selects from the new servers.
+    /// Selects a server for the next request. Selects a server in `tried` only if no other server is
+    /// available. If no server has capacity, waits until the time `until`. After a reload, selects from the
+    /// servers of the new config.
     ///
     /// # Errors
-    /// There is no server, too many requests wait, or the time is over.
+    /// Returns an error if no server is available, if too many requests already wait, or if the waiting
+    /// time is over.
     ///
     /// # Cancel safety
-    /// Cancel safe: if the future is dropped, the next request gets its place in the queue.
+    /// This function is cancel safe. If the future is dropped, its request leaves the queue, and the next
+    /// request moves up.
     pub(crate) async fn select(
         upstream: &Arc<Upstream>,
         worker: &Rc<Worker>,
@@ -60,7 +64,7 @@ impl ServerSlot {
         queue.pass(upstream.config.queue, !tried.is_empty(), worker.clock(), until, attempt).await
     }
 
-    /// Selects without waiting.
+    /// Selects a server without waiting.
     pub(crate) fn try_select(
         upstream: &Arc<Upstream>,
         worker: &Rc<Worker>,
@@ -84,7 +88,7 @@ impl ServerSlot {
         Err(unavailable)
     }
 
-    /// Returns a slot at the same server, if it accepts the request.
+    /// Returns another slot at `server`, if the server accepts the request again.
     pub(crate) fn again(
         upstream: &Arc<Upstream>,
         worker: &Rc<Worker>,
@@ -104,7 +108,8 @@ impl ServerSlot {
         }
     }
 
-    /// Returns a slot at `server`, which [counts](Server::begin) the request since `since`.
+    /// Returns a slot at `server`, which has already [counted](Server::begin) the request. `since` is the
+    /// time at which the request began at the server.
     pub(crate) fn new(
         upstream: Arc<Upstream>,
         server: Arc<Server>,
@@ -128,7 +133,7 @@ impl ServerSlot {
         }
     }
 
-    /// Moves the request to another server, which already [counts](Server::begin) it.
+    /// Moves the request to another server, which has already [counted](Server::begin) the request.
     pub(crate) fn move_to(&mut self, server: Arc<Server>, admission: Admission) {
         std::mem::replace(&mut self.server, server).end();
         self.admission = admission;
@@ -140,39 +145,40 @@ impl ServerSlot {
         self.worker.clock()
     }
 
-    /// Buffers that all exchanges of the worker read into.
+    /// Returns the buffers that all exchanges of the worker read into.
     #[inline]
     pub(crate) fn read_buffers(&self) -> &ReadBuffers {
         read_buffers(&self.worker)
     }
 
-    /// `true` if the request may open a connection.
+    /// Returns `true` if the request may open a connection.
     pub(crate) fn may_connect(&self) -> bool {
         !self.upstream.limits_connections() || self.permit.borrow().is_some()
     }
 
-    /// Time since when the server has the request.
+    /// Returns the time at which the request began at the server.
     pub(crate) const fn since(&self) -> Duration {
         self.since
     }
 
-    /// Time when the last part of the request was sent to the server.
+    /// Returns the time at which the last part of the request was sent to the server.
     pub(crate) const fn sent(&self) -> Duration {
         self.sent
     }
 
-    /// Sets the start of the request at the server to now.
+    /// Sets the start time of the request at the server to the current time.
     pub(crate) fn begins(&mut self) {
         self.since = self.upstream.now(self.worker.clock());
         self.sent = self.since;
     }
 
-    /// Records that a part of the request body was sent now.
+    /// Records the current time, because a part of the request body was sent.
     pub(crate) fn content_sent(&mut self) {
         self.sent = self.clock().now_exact();
     }
 
-    /// Records a response, complete or not. Adds the sticky cookie if the client does not have it.
+    /// Records a response, which may be incomplete. Adds the sticky cookie to the response if the client
+    /// does not have this cookie.
     pub(crate) fn responded(&mut self, response: &mut Response, is_complete: bool, key: &RequestKey) {
         let health = &self.upstream.health;
         if health.is_failure(response.status()) {
@@ -180,7 +186,8 @@ impl ServerSlot {
         } else if is_complete {
             self.note_success();
         } else {
-            // The body may never end. The response itself shows that the server is back.
+            // The response body may never end, but the response head already shows that the server works
+            // again.
             health.answered(&self.server, self.since, self.worker.clock());
             self.is_succeeding = true;
         }
@@ -190,7 +197,8 @@ impl ServerSlot {
         if let Some(cookie) = &self.server.set_cookie
             && key.sticky != Some(self.server.token)
         {
-            // The config rejects names that cannot be sent, so an error here only drops the cookie.
+            // The config rejects cookie names that cannot be sent, so an error is unlikely here. An error
+            // would only drop the cookie.
             let _ = response.append_field("Set-Cookie", cookie.value(key.is_https));
         }
     }
@@ -202,7 +210,7 @@ impl ServerSlot {
         }
     }
 
-    /// Records that the response body broke off. The time until then does not count as a response time.
+    /// Records that the response body broke off. The time until then is not recorded as a response time.
     pub(crate) fn broke_off(&self, failure: Failure) {
         if !is_fault(failure, false) {
             return;
@@ -214,7 +222,8 @@ impl ServerSlot {
         }
     }
 
-    /// Records an open connection. For a TCP server, this is the only sign of health.
+    /// Records that a connection to the server was opened. For forwarded TCP streams, this is the only sign
+    /// that the server is healthy.
     pub(crate) fn connected(&self) {
         self.note_success();
         if self.upstream.health.measures_latency() {
@@ -223,7 +232,8 @@ impl ServerSlot {
         }
     }
 
-    /// Records that the server sent no response. A server that closed an idle connection is not at fault.
+    /// Records that the server sent no response. If the server has only closed an idle connection, this
+    /// does not count as a failure of the server.
     pub(crate) fn failed(&self, failure: Failure, is_reused: bool) {
         if !is_fault(failure, is_reused) {
             return;
@@ -235,8 +245,8 @@ impl ServerSlot {
         }
     }
 
-    /// Records a failed connection that another request has reported. A test request of an ejected server
-    /// must still report its result.
+    /// Records a failed connection that another request has already reported. Only a request that tests an
+    /// ejected server reports the failure again, because the test needs a result.
     pub(crate) fn failed_with_another(&self, failure: Failure) {
         if self.admission == Admission::Trial {
             self.failed(failure, false);
@@ -276,7 +286,7 @@ impl Drop for ServerSlot {
     }
 }
 
-/// `true` if the failure counts against the server.
+/// Returns `true` if the failure counts against the server.
 fn is_fault(failure: Failure, is_reused: bool) -> bool {
     failure.side() == Side::Upstream && !failure.retry().counts_against_no_server(is_reused)
 }

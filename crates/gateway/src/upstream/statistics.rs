@@ -18,16 +18,16 @@ pub(crate) struct ServerStatistics {
     durations: OnceLock<DurationMeter<ClientAttributes>>,
 }
 
-/// Statistics of an upstream, besides those of its servers.
+/// Statistics of an upstream, in addition to the statistics of its servers.
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamStatistics {
     retries: AtomicU64,
     failures: FailureCounts,
-    /// Times from the arrival of a request to its response, with all attempts.
+    /// Times from the arrival of a request to its response, including all attempts.
     pub(crate) responses: ResponseTimes,
 }
 
-/// Failures, in the order of [`Failure::PROXY_ERRORS`].
+/// Number of failures for each error name, in the order of [`Failure::PROXY_ERRORS`].
 #[derive(Debug, Default)]
 struct FailureCounts([AtomicU64; Failure::PROXY_ERRORS.len()]);
 
@@ -40,7 +40,8 @@ impl FailureCounts {
         }
     }
 
-    /// Returns the failures that have occurred, by their names in `Proxy-Status`.
+    /// Returns the number of failures for each error name in `Proxy-Status`, without names that have not
+    /// occurred.
     fn load(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         Failure::PROXY_ERRORS.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
@@ -48,7 +49,7 @@ impl FailureCounts {
 }
 
 impl ServerStatistics {
-    /// Counts a request on a connection that was used before, or on a new one.
+    /// Counts a request that was sent on a reused connection or on a new connection.
     #[inline]
     pub(crate) fn count_connection(&self, is_reused: bool) {
         let counter = if is_reused { &self.reused } else { &self.opened };
@@ -60,14 +61,15 @@ impl ServerStatistics {
         self.failures.add(failure);
     }
 
-    /// Records a response. `duration` ends with its head. `worker` is the number of the worker.
+    /// Records a response. `duration` is the time until the response head arrived. `worker` is the index of
+    /// the worker.
     pub(crate) fn record(&self, worker: usize, attributes: ClientAttributes, duration: Duration) {
-        // More workers than cores share shards.
+        // If there are more workers than CPU cores, several workers share a shard.
         let new = || DurationMeter::new(available_parallelism().map_or(1, usize::from));
         self.durations.get_or_init(new).record(worker, attributes, duration);
     }
 
-    /// Returns the durations of requests, ordered by attributes.
+    /// Returns the durations of all requests, ordered by attributes.
     pub(crate) fn durations(&self) -> Vec<RequestDurations<ClientAttributes>> {
         self.durations.get().map(DurationMeter::durations).unwrap_or_default()
     }
@@ -86,7 +88,7 @@ impl ServerStatistics {
 }
 
 impl UpstreamStatistics {
-    /// Counts a request that is sent again.
+    /// Counts a retry of a request.
     pub(crate) fn count_retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
@@ -105,8 +107,8 @@ impl UpstreamStatistics {
     }
 }
 
-/// Response times of an upstream. Each worker has a shard of its own, as in a [`RouteMeter`].
-/// Unset until they are recorded.
+/// Response times of an upstream. Each worker has a separate shard, as in a [`RouteMeter`]. The shards are
+/// created when the first response time is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
 
@@ -115,20 +117,21 @@ pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
 #[repr(align(128))]
 struct Shard(Histogram<BUCKETS>);
 
-/// Number of responses by the time to their head.
+/// Number of responses by the time until the response head arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ResponseCounts {
-    /// Number of responses for each of [`RouteMeter::BOUNDS`], above the previous bound; then all slower
-    /// ones.
+    /// Number of responses in each bucket of response times. A bucket counts the times above the previous
+    /// bound in [`RouteMeter::BOUNDS`], up to the bound of the bucket. The last bucket counts all longer
+    /// times.
     pub buckets: [u64; BUCKETS],
-    /// Sum of all times.
+    /// Sum of all response times.
     pub time: Duration,
 }
 
 impl ResponseTimes {
-    /// Records a response head that arrived after `time`. `worker` is the number of the worker.
+    /// Records a response head that arrived after the duration `time`. `worker` is the index of the worker.
     pub(crate) fn record(&self, worker: usize, time: Duration) {
-        // More workers than cores share shards.
+        // If there are more workers than CPU cores, several workers share a shard.
         let shards = self.0.get_or_init(|| {
             let shards = available_parallelism().map_or(1, usize::from);
             (0..shards).map(|_| Shard::default()).collect()

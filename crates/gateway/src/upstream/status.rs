@@ -16,34 +16,35 @@ use crate::{ClientAttributes, RequestDurations};
 /// Status of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerStatus {
-    /// The address.
+    /// Address of the server.
     pub address: UpstreamAddr,
-    /// The relative share of requests.
+    /// Weight of the server, which is its relative share of requests.
     pub weight: u32,
     /// `true` for a backup server.
     pub is_backup: bool,
-    /// The state.
+    /// State of the server.
     pub state: ServerState,
     /// Number of requests in flight.
     pub in_flight: usize,
-    /// Number of requests on new connections.
+    /// Number of requests that were sent on new connections.
     pub connections_opened: u64,
-    /// Number of requests on reused connections.
+    /// Number of requests that were sent on reused connections.
     pub connections_reused: u64,
-    /// Number of failed requests for each error name in `Proxy-Status`, without zeros.
+    /// Number of failed requests for each error name in `Proxy-Status`, without names that have not
+    /// occurred.
     pub failures: Vec<(&'static str, u64)>,
-    /// Durations from the end of the request to the head of the response, by method and status, if they are
-    /// [recorded](crate::Forward::timed).
+    /// Durations from the end of the request to the head of the response, by method and status. The list is
+    /// empty unless response times are [recorded](crate::Forward::timed).
     pub durations: Vec<RequestDurations<ClientAttributes>>,
 }
 
-/// Reason why a server gets requests or not.
+/// State of a server, which explains why the server gets requests or gets no requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ServerState {
     /// The server has requested a pause with `Retry-After`.
     AsksToWait,
-    /// Health checks fail.
+    /// The health checks of the server fail.
     CheckFailing,
     /// The operator has [disabled](AdminState::Disabled) the server.
     Disabled,
@@ -56,11 +57,11 @@ pub enum ServerState {
 }
 
 impl ServerState {
-    /// All states.
+    /// All states of servers.
     pub const ALL: [Self; 6] =
         [Self::AsksToWait, Self::CheckFailing, Self::Disabled, Self::Draining, Self::Ejected, Self::Up];
 
-    /// Returns its name.
+    /// Returns the name of the state.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AsksToWait => "asks_to_wait",
@@ -89,41 +90,45 @@ impl Upstream {
         self.connections.idle.sum()
     }
 
-    /// Returns the number of open connections, without those of checks.
+    /// Returns the number of open connections, without the connections of health checks.
     pub fn open_connections(&self) -> usize {
         self.connections.open()
     }
 
-    /// Returns the number of retries, to another server or on another connection.
+    /// Returns the number of retries, at another server or on another connection.
     pub fn retries(&self) -> u64 {
         self.statistics.retries()
     }
 
-    /// Returns the number of requests without a server for each error name in `Proxy-Status`, without zeros.
+    /// Returns the number of requests that got no server, for each error name in `Proxy-Status`. The result
+    /// leaves out names that have not occurred.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         self.statistics.failures()
     }
 
-    /// Returns the response times, if they are [recorded](crate::Forward::timed).
+    /// Returns the response times of the upstream. All counts are 0 unless response times are
+    /// [recorded](crate::Forward::timed).
     pub fn response_counts(&self) -> ResponseCounts {
         self.statistics.responses.counts()
     }
 
-    /// Returns the status of its servers, in the order of the config.
+    /// Returns the status of each server of the upstream, in the order of the config.
     pub fn server_statuses(&self) -> Vec<ServerStatus> {
         let now = milliseconds(Clock::system().now());
         self.members.load().list.iter().map(|server| server.status(now)).collect()
     }
 
-    /// Returns `true` if there is a server in any state of health: a name has an address, and not all servers
-    /// are [disabled](AdminState::Disabled).
+    /// Returns `true` if at least one server may get requests of new clients, regardless of its health. A
+    /// server may get such requests if its weight is above 0 and it is [enabled](AdminState::Enabled). A
+    /// host name without addresses has no servers.
     pub fn has_server(&self) -> bool {
         self.members.load().list.iter().any(|server| server.takes_new_clients())
     }
 
-    /// Returns `true` if a server gets requests from new clients and is healthy: its checks do not fail, and
-    /// it is neither ejected nor [disabled](AdminState::Disabled) nor [draining](AdminState::Draining).
-    /// Before the first check has ended, a server is healthy.
+    /// Returns `true` if at least one server gets requests from new clients and is healthy. A healthy
+    /// server passes its health checks, and is neither ejected nor [disabled](AdminState::Disabled) nor
+    /// [draining](AdminState::Draining). Before its first health check has ended, a server counts as
+    /// healthy.
     pub fn has_healthy_server(&self) -> bool {
         let now = milliseconds(Clock::system().now());
         let is_healthy = |server: &Arc<Server>| {
@@ -133,8 +138,9 @@ impl Upstream {
     }
 
     /// Sets the admin state of the server at `address`. The state lasts until the next change, or until the
-    /// address is removed: from the config at once, from DNS after ten minutes. Returns `false` if there is
-    /// no such server.
+    /// address is removed. If the config no longer contains the address, the state ends at once. If DNS no
+    /// longer returns the address, the state ends after ten minutes. Returns `false` if no server has this
+    /// address.
     pub fn set_admin_state(&self, address: &UpstreamAddr, state: AdminState) -> bool {
         let servers = self.members.load();
         let mut is_there = false;
@@ -145,7 +151,8 @@ impl Upstream {
         is_there
     }
 
-    /// Copies the admin states of servers with the same addresses from `other`.
+    /// Copies the admin states of the servers of `other` to the servers with the same addresses in this
+    /// upstream.
     pub fn keep_admin_states_of(&self, other: &Self) {
         let is_set = |server: &&Arc<Server>| server.health().admin_state() != AdminState::Enabled;
         for server in other.members.load().list.iter().filter(is_set) {

@@ -17,31 +17,31 @@ use super::selection::select::Selection;
 use super::server::Server;
 use super::statistics::UpstreamStatistics;
 
-/// Servers that answer the same requests. Shared by all workers.
+/// Servers that handle the same requests. All workers share the upstream.
 #[derive(Debug)]
 pub struct Upstream {
-    /// Distinguishes connections to this upstream from others, also from an upstream of the same name before
-    /// a reload.
+    /// Id that distinguishes the connections to this upstream from the connections to other upstreams.
+    /// After a reload, an upstream with the same name has another id.
     pub(crate) id: u64,
     pub(crate) config: UpstreamConfig,
-    /// Its name, for access logs.
+    /// Name of the upstream, for access logs.
     pub(crate) label: Arc<str>,
     pub(crate) members: Membership,
     pub(crate) health: HealthMonitor,
     pub(crate) selection: Selection,
-    // The following fields outlive a reload.
+    // The following fields survive a reload of the config.
     pub(crate) connections: Arc<Connections>,
     pub(crate) retries: Arc<BudgetBalance>,
     pub(crate) statistics: Arc<UpstreamStatistics>,
-    /// The newest upstream after reloads. Empty before the first reload.
+    /// The newest upstream after reloads of the config. This reference is empty before the first reload.
     pub(crate) successor: Arc<Mutex<Weak<Upstream>>>,
-    /// `true` after another upstream has replaced this one. It completes its requests, and its background
-    /// tasks end.
+    /// `true` after another upstream has replaced this upstream. A replaced upstream completes its
+    /// requests, but its background tasks end.
     pub(crate) is_replaced: AtomicBool,
 }
 
 impl Upstream {
-    /// Returns the upstream of `config`, without connections.
+    /// Returns an upstream with the settings in `config` and without connections.
     pub fn new(config: UpstreamConfig) -> Self {
         let members = Membership::new(&config);
         Self::with(config, members)
@@ -66,17 +66,17 @@ impl Upstream {
         }
     }
 
-    /// Returns its name.
+    /// Returns the name of the upstream.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// Returns its config.
+    /// Returns the config of the upstream.
     pub const fn config(&self) -> &UpstreamConfig {
         &self.config
     }
 
-    /// Returns the host of `server` in a URI, as in the config.
+    /// Returns the host of `server` for a URI, as written in the config.
     pub(crate) fn host_of(&self, server: &Server) -> String {
         self.config.servers.get(server.origin).map(|config| config.address.host()).unwrap_or_default()
     }
@@ -86,26 +86,28 @@ impl Upstream {
         self.retries.deposit(self.config.retry_budget, milliseconds(now));
     }
 
-    /// Returns `true` if a request that has tried `tried` servers may try another one. Counts the retry.
+    /// Returns `true` if a request that has failed at `tried` servers may be sent to another server. If the
+    /// result is `true`, the retry is counted.
     pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
         tried < self.config.retries_max as usize
             && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
     }
 
-    /// `true` if connections are limited.
+    /// Returns `true` if connections are limited.
     #[inline]
     pub(crate) const fn limits_connections(&self) -> bool {
         self.config.connections_max > 0
     }
 
-    /// Returns a permit to open a connection for `worker`, if connections are limited and the limit is not
-    /// reached.
+    /// Returns a permit to open a connection for `worker`. Returns `None` if the connection limit is
+    /// reached. This method must be called only if connections are limited.
     pub(crate) fn permit(&self, worker: &Worker) -> Option<Permit> {
         self.connections.permit(worker, self.config.connections_max)
     }
 
-    /// Notes that a connection of `worker` is idle, or has a free stream. Connections of a config without a
-    /// limit can be awaited after a reload to a config with one.
+    /// Notifies waiting requests that a connection of `worker` is idle or has a free stream. After a
+    /// reload, requests may wait for connections of this upstream even if only the new config limits
+    /// connections.
     #[inline]
     pub(crate) fn notify_free_connection(&self, worker: &Worker) {
         if self.limits_connections() || self.is_replaced() {
@@ -113,13 +115,13 @@ impl Upstream {
         }
     }
 
-    /// `true` if another upstream has replaced this one.
+    /// Returns `true` if another upstream has replaced this upstream.
     #[inline]
     pub(crate) fn is_replaced(&self) -> bool {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// Returns the time. It is exact only if response times are measured.
+    /// Returns the current time. The time is exact only if response times are measured.
     pub(crate) fn now(&self, clock: &Clock) -> Duration {
         if self.health.measures_latency() { clock.now_exact() } else { clock.now() }
     }

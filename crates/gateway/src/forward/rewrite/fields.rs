@@ -11,27 +11,27 @@ use crate::PathMatch;
 use crate::forward::fields::read_alike;
 use crate::forward::request_id::RequestId;
 
-/// Fields of a message that are removed, set and added, in this order. Values may contain placeholders, which
-/// are filled from the request: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`,
-/// `{rest}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`,
-/// `{tls_version}`, and the parameters of the route's pattern. `{{` and `}}` are braces. `{tls_client_names}`
-/// shows each name with its type, and percent-encodes commas within names:
-/// `DNS:ada.example,URI:spiffe://example/ada`.
+/// Header fields that are removed, set and added, in this order. Values may contain placeholders, which the
+/// gateway replaces by properties of the request. The placeholders are `{client}`, `{host}`, `{path}`,
+/// `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`,
+/// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, and the parameters of the route's path
+/// pattern. Write `{{` and `}}` for literal braces. In `{tls_client_names}`, each name follows its type,
+/// and commas within a name are percent-encoded, as in `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Clone, Default, Debug)]
 pub struct FieldRewrite {
-    /// Names of removed and set headers, in lower case.
+    /// Names of the headers to remove or set, in lower case.
     pub(super) dropped: Vec<String>,
-    /// Lines of set and added headers.
+    /// Names and value templates of the headers to set or add.
     pub(super) lines: Vec<(String, Template)>,
     /// The configured rules as text.
     said: Vec<String>,
 }
 
 impl FieldRewrite {
-    /// Removes the header `name`.
+    /// Adds a rule that removes the header `name`.
     ///
     /// # Errors
-    /// Returns the rule that the name breaks.
+    /// Returns an error if the header name is invalid, or if rules must not change this header.
     pub fn remove(&mut self, name: &str) -> Result<(), InvalidRewrite> {
         check_name(name)?;
         self.dropped.push(name.to_ascii_lowercase());
@@ -39,21 +39,23 @@ impl FieldRewrite {
         Ok(())
     }
 
-    /// Removes the header `name`, even if another rule sets or adds it. For copies of requests that must not
-    /// contain it.
+    /// Adds a rule that removes the header `name`, and deletes earlier rules that set or add this header.
+    /// Mirrors use this rule for copies of requests that must not contain the header.
     ///
     /// # Errors
-    /// Returns the rule that the name breaks.
+    /// Returns an error if the header name is invalid, or if rules must not change this header.
     pub fn withhold(&mut self, name: &str) -> Result<(), InvalidRewrite> {
         self.remove(name)?;
         self.lines.retain(|(other, _)| !read_alike(other.as_bytes(), name.as_bytes()));
         Ok(())
     }
 
-    /// Sets the header `name` to `value`, in a route that matches `paths`.
+    /// Adds a rule that sets the header `name` to `value`. `paths` is the path match of the route, which
+    /// determines the available placeholders.
     ///
     /// # Errors
-    /// Returns the rule that the name or value breaks.
+    /// Returns an error if the header name or the value is invalid, or if rules must not change this
+    /// header.
     pub fn set(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
         let line = line(name, value, paths)?;
         self.dropped.push(name.to_ascii_lowercase());
@@ -62,29 +64,32 @@ impl FieldRewrite {
         Ok(())
     }
 
-    /// Adds a line to the header `name`, in a route that matches `paths`.
+    /// Adds a rule that adds a line to the header `name`. `paths` is the path match of the route, which
+    /// determines the available placeholders.
     ///
     /// # Errors
-    /// Returns the rule that the name or value breaks.
+    /// Returns an error if the header name or the value is invalid, or if rules must not change this
+    /// header.
     pub fn add(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
         self.lines.push(line(name, value, paths)?);
         self.said.push(format!("adds {name}"));
         Ok(())
     }
 
-    /// Returns `true` if nothing is changed.
+    /// Returns `true` if there are no rules, so that headers stay unchanged.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.said.is_empty()
     }
 
-    /// Returns `true` if headers of this name are removed. Some servers read underscores as hyphens, so such
-    /// names count too.
+    /// Returns `true` if the rules remove headers with this name. Underscores count as hyphens, because
+    /// some servers treat underscores in header names as hyphens.
     pub(crate) fn drops(&self, name: FieldName<'_>) -> bool {
         self.dropped.iter().any(|dropped| read_alike(name.as_bytes(), dropped.as_bytes()))
     }
 
-    /// Appends the set and added lines. Leaves out values that are invalid because of the client's text.
+    /// Appends the header lines to set and add. A line is left out if text from the client makes the value
+    /// of the line invalid.
     pub(crate) fn write(&self, lines: &mut Vec<u8>, request: &Request<'_>, id: &RequestId) {
         for (name, value) in &self.lines {
             let value = value.fill(request, id);
@@ -114,15 +119,15 @@ fn check_name(name: &str) -> Result<(), InvalidRewrite> {
     if is_own { Err(InvalidRewrite::FieldOfGateway) } else { Ok(()) }
 }
 
-/// Writes the changes, separated by commas.
+/// Writes the rules as text, separated by commas.
 impl fmt::Display for FieldRewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.said.join(", "))
     }
 }
 
-/// Fields of the connection (RFC 9110 §7.6.1) and of the framing, fields with keys of their own, and fields
-/// that the server sets.
+/// Headers that rules must not change: headers of the connection (RFC 9110 §7.6.1), headers that frame
+/// messages, headers with a separate setting, and headers that the server sets.
 const OWN_FIELDS: [&str; 19] = [
     "connection",
     "content-length",

@@ -1,7 +1,7 @@
-//! Changes of requests and responses on their way: path and headers.
+//! Changes to the path and the headers of forwarded requests, and to the headers of their responses.
 //!
-//! All changes are checked when they are created. Text from a client is inserted percent-encoded, as the
-//! client sent it. Headers of the connection and of message framing cannot be changed.
+//! Each change is checked when it is created. Text from a client is inserted exactly as the client sent it,
+//! so it stays percent-encoded. Headers of the connection and of message framing cannot be changed.
 
 mod template;
 mod path;
@@ -15,17 +15,18 @@ pub use path::PathRewrite;
 
 pub(super) use response::ResponseRewrite;
 
-/// Changes of requests and responses on their way. Default: none.
+/// Changes to forwarded requests and to their responses. Default: no changes.
 #[derive(Clone, Default, Debug)]
 pub struct Rewrite {
-    /// Path of the request to the upstream. The query stays.
+    /// Template for the path of the request to the upstream. The query stays unchanged.
     pub path: Option<PathRewrite>,
-    /// Headers of requests.
+    /// Changes to the headers of requests.
     pub request: FieldRewrite,
-    /// Headers of final responses, also of responses of the gateway about a failed upstream.
+    /// Changes to the headers of final responses, including the gateway's error responses about a failed
+    /// upstream.
     pub response: FieldRewrite,
-    /// `true` keeps the path in `Location` as the upstream sends it, although the path of the request was
-    /// changed.
+    /// `true` forwards the path in `Location` exactly as the upstream sends it, even if the path of the
+    /// request was changed. Default `false`.
     pub keeps_location: bool,
 }
 
@@ -33,28 +34,29 @@ pub struct Rewrite {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidRewrite {
-    /// `{` and `}` do not match.
+    /// The braces `{` and `}` are not balanced.
     Braces,
-    /// `.` or `..` is a segment of the path.
+    /// The path contains the segment `.` or `..`.
     DotSegment,
-    /// The header belongs to one connection, frames messages, or is written by the gateway.
+    /// The header cannot be changed, because it belongs to one connection, frames messages, or is written
+    /// by the gateway.
     FieldOfGateway,
     /// The name is not a valid header name.
     FieldName,
     /// The value is not a valid header value.
     FieldValue,
-    /// A byte that a path cannot contain.
+    /// The path contains a byte that is not allowed in paths.
     Bytes,
-    /// The name of a placeholder is unknown here.
+    /// The name of a placeholder is unknown, or the placeholder is not available in this route.
     Placeholder,
-    /// There is a slash before `{rest}`, which begins with one.
+    /// There is a slash before `{rest}`, although the text of `{rest}` begins with a slash.
     Slash,
-    /// The path does not begin with `/` or with `{path}` or `{rest}`.
+    /// The path does not begin with `/`, `{path}` or `{rest}`.
     Start,
 }
 
 impl Rewrite {
-    /// Returns `true` if responses may be changed.
+    /// Returns `true` if the config can change responses.
     pub(super) fn is_about_responses(&self) -> bool {
         !self.response.is_empty() || self.reverses_location()
     }
@@ -64,7 +66,7 @@ impl Rewrite {
     }
 }
 
-/// Writes the changes, separated by commas.
+/// Writes the changes as text, separated by commas.
 impl fmt::Display for Rewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {

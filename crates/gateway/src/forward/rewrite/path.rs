@@ -1,4 +1,4 @@
-//! The path of the request to the upstream.
+//! Rewrites the path of the request to the upstream.
 
 use std::fmt;
 
@@ -11,12 +11,13 @@ use super::template::{Placeholder, Template};
 use crate::PathMatch;
 use crate::routes::has_dot_segment;
 
-/// Template for the path of the request to the upstream, with `{path}`, `{rest}` (the part after the prefix
-/// of the route) and the parameters of the route's pattern.
+/// Template for the path of the request to the upstream. The placeholders are `{path}`, `{rest}` (the part
+/// of the path after the prefix of the route), and the parameters of the route's path pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathRewrite(Template);
 
-/// The error of a path that would leave the fixed part of the template.
+/// The error for a request path with `.` or `..`, which would lead outside of the fixed path in the
+/// template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathTraversal;
 
@@ -24,7 +25,7 @@ impl PathRewrite {
     /// Parses `template` for a route that matches `paths`.
     ///
     /// # Errors
-    /// Returns the rule that the template breaks.
+    /// Returns an error if the template is invalid.
     pub fn new(template: &str, paths: &PathMatch) -> Result<Self, InvalidRewrite> {
         let place = |name: &str| match Placeholder::named(name, paths)? {
             place @ (Placeholder::Path | Placeholder::Rest | Placeholder::Parameter(_)) => Some(place),
@@ -52,11 +53,12 @@ impl PathRewrite {
         Ok(Self(template))
     }
 
-    /// Returns the target for `request`, with its query.
+    /// Returns the rewritten request target for `request`, with the unchanged query. Returns `None` if the
+    /// request target has no path.
     ///
     /// # Errors
-    /// A segment of the path is `.` or `..` in some spelling, or the path has a control character. Some
-    /// servers would serve another path.
+    /// Returns an error if a segment of the path is `.` or `..` in some spelling, or if the path contains a
+    /// control character. Some servers would read a path with such a segment or character as another path.
     pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, PathTraversal> {
         if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
             return Ok(None);
@@ -65,7 +67,8 @@ impl PathRewrite {
         if has_dot_segment(path.as_bytes()) {
             return Err(PathTraversal);
         }
-        // Some servers read two slashes as the start of a host.
+        // The target begins with a single slash, because some servers read two slashes as the start of a
+        // host.
         let mut target = format!("/{}", path.trim_start_matches('/'));
         if let Some(query) = request.query_string() {
             target.push('?');
@@ -74,7 +77,8 @@ impl PathRewrite {
         Ok(Some(target))
     }
 
-    /// Returns the replacement of the route's prefix, if nothing else is changed.
+    /// Returns the text that replaces the prefix of the route. Returns `None` if the template changes
+    /// anything else in the path.
     pub(super) fn replaced_prefix(&self) -> Option<&str> {
         match &self.0.parts[..] {
             [(start, Placeholder::Rest)] if self.0.end.is_empty() => Some(start),
@@ -83,7 +87,7 @@ impl PathRewrite {
     }
 }
 
-/// Returns `true` if a path may contain `text` (RFC 3986 §3.3) and it has no encoded control character.
+/// Returns `true` if `text` is valid in a path (RFC 3986 §3.3) and contains no encoded control character.
 fn is_part_of_path(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().enumerate().all(|(i, byte)| match byte {

@@ -1,4 +1,4 @@
-//! Changes of the response to one request.
+//! Applies the configured changes to the response to a request.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::super::request_id::RequestId;
 use crate::redirect::has_hidden_host;
 use crate::routes::normalized_path;
 
-/// Changes of the response to one request. The placeholders are filled when the request is forwarded, because
-/// the request no longer exists when the response arrives.
+/// Changes to the response to one request. The placeholders are filled when the request is forwarded,
+/// because the request no longer exists when the response arrives.
 #[derive(Debug)]
 pub(in super::super) struct ResponseRewrite {
     config: Arc<ForwardConfig>,
@@ -19,17 +19,17 @@ pub(in super::super) struct ResponseRewrite {
     place: Option<RouteLocation>,
 }
 
-/// The route as the client sees it, for `Location`.
+/// Address of the route as the client sees it, for rewriting `Location`.
 #[derive(PartialEq, Eq, Debug)]
 struct RouteLocation {
-    /// Prefix of the client's paths.
+    /// Path prefix of the route in the client's request.
     prefix: String,
-    /// The host that the client asked for, with its port.
+    /// The host that the client requested, with its port.
     host: String,
 }
 
 impl ResponseRewrite {
-    /// Returns the changes of the response to `request`, if any.
+    /// Returns the changes to the response to `request`. Returns `None` if no changes are configured.
     pub(in super::super) fn of(
         config: &Arc<ForwardConfig>,
         request: &Request<'_>,
@@ -46,7 +46,7 @@ impl ResponseRewrite {
         Some(Box::new(Self { config: config.clone(), values, place }))
     }
 
-    /// Changes `response`.
+    /// Applies the changes to `response`.
     pub(in super::super) fn apply(&self, response: &mut Response) {
         if let Some(place) = &self.place {
             self.apply_place(place, response);
@@ -54,7 +54,7 @@ impl ResponseRewrite {
         let fields = &self.config.rewrite.response;
         fields.dropped.iter().for_each(|name| response.remove_field(name));
         for ((name, _), value) in fields.lines.iter().zip(&self.values) {
-            // Values that are invalid because of the client's text are left out.
+            // A header is left out if text from the client makes the value of the header invalid.
             let _ = response.append_field(name, value);
         }
     }
@@ -69,17 +69,17 @@ impl ResponseRewrite {
     }
 }
 
-/// Returns the prefix of `request` up to the end of its route, in normalized spelling: the original spelling
-/// could lead elsewhere in a response (`//a.example/../api`).
+/// Returns the part of the request path that matches the prefix of the route, in normalized spelling. In a
+/// response, the original spelling could lead to another host (`//a.example/../api`).
 fn prefix_of(request: &Request<'_>) -> String {
     let sent = request.path().get(..request.mount_prefix()).unwrap_or_default();
     normalized_path(sent).unwrap_or_default()
 }
 
 impl RouteLocation {
-    /// Returns the URL at which the client finds the resource that the upstream has at `location`. Paths of
-    /// the upstream begin with `replaced`. Returns `None` if the resource is on another host, or if the path
-    /// without `replaced` would name a host (`/v2//host`).
+    /// Translates `location`, a URL of the upstream, to the URL that the client must request. Paths of the
+    /// upstream begin with `replaced`. Returns `None` if the URL is on another host, or if the path without
+    /// `replaced` would name a host (`/v2//host`).
     fn location(&self, location: &str, replaced: &str) -> Option<String> {
         let (origin, path) = self.split(location)?;
         let rest = path.strip_prefix(replaced)?;
@@ -87,7 +87,8 @@ impl RouteLocation {
         is_below.then(|| format!("{origin}{}{rest}", self.prefix)).filter(|found| !has_hidden_host(found))
     }
 
-    /// Splits `location` before its path, if it is on the host of the client's request.
+    /// Splits `location` into the part before its path and the path. Returns `None` if `location` is not on
+    /// the host of the client's request.
     fn split<'l>(&self, location: &'l str) -> Option<(&'l str, &'l str)> {
         if location.starts_with('/') {
             return (!location.starts_with("//")).then_some(("", location));

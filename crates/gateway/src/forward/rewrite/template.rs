@@ -1,4 +1,4 @@
-//! Texts with placeholders that are filled from the request.
+//! Text templates with placeholders, which the gateway replaces by properties of a request.
 
 use std::fmt;
 
@@ -11,70 +11,74 @@ use super::InvalidRewrite;
 use crate::routes::NormalPath;
 use crate::{PathMatch, PathPattern};
 
-/// A text with placeholders.
+/// A text template with placeholders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Template {
-    /// The template as configured.
+    /// Text of the template in the config.
     text: String,
-    /// The placeholders, each with the text before it.
+    /// The placeholders of the template, each with the text that precedes the placeholder.
     pub(super) parts: Vec<(String, Placeholder)>,
     /// The text after the last placeholder.
     pub(super) end: String,
 }
 
-/// A placeholder for a part of the request, as the client sent it.
+/// A placeholder for a property of the request. The property is inserted as the client sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Placeholder {
     /// `{client}`: the address of the client, without a port.
     Client,
-    /// `{host}`: the host that the client asked for, without a port.
+    /// `{host}`: the host that the client requested, without a port.
     Host,
     /// `{path}`: the path.
     Path,
-    /// `{query}`: the query with its question mark; nothing without one.
+    /// `{query}`: the query with its question mark, or an empty text if the request has no query.
     Query,
     /// `{request_id}`: the request id, as in the access log.
     RequestId,
-    /// `{rest}`: the part after the prefix of the route. It begins with `/`, or is empty.
+    /// `{rest}`: the part of the path after the prefix of the route. The value of `{rest}` begins with `/`
+    /// or is empty.
     Rest,
-    /// `{scheme}`: the scheme that the client uses.
+    /// `{scheme}`: the URL scheme that the client uses.
     Scheme,
-    /// `{tls_…}`: a property of the TLS connection; empty if there is none.
+    /// `{tls_…}`: a property of the client's TLS connection, or an empty text if the connection has no such
+    /// property.
     Tls(TlsPlaceholder),
-    /// A parameter of the route's pattern.
+    /// A parameter of the route's path pattern.
     Parameter(Parameter),
 }
 
-/// Property of the TLS connection.
+/// A property of the client's TLS connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TlsPlaceholder {
-    /// `{tls_client_fingerprint}`: the SHA-256 digest of the certificate that the client has shown.
+    /// `{tls_client_fingerprint}`: the SHA-256 digest of the client's certificate.
     ClientFingerprint,
-    /// `{tls_client_names}`: the subject alternative names, each with its type:
-    /// `DNS:a.example,URI:spiffe://a.example/b`.
+    /// `{tls_client_names}`: the subject alternative names in the client's certificate. Each name has its
+    /// type: `DNS:a.example,URI:spiffe://a.example/b`.
     ClientNames,
     /// `{tls_client_subject}`: the subject of the client's certificate.
     ClientSubject,
-    /// `{tls_server_name}`: the name that the client has asked for.
+    /// `{tls_server_name}`: the server name that the client sent in its TLS handshake.
     ServerName,
     /// `{tls_version}`: `TLSv1.2` or `TLSv1.3`.
     Version,
 }
 
-/// Position of a parameter in paths of its pattern.
+/// Position of a parameter in the paths that match its pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parameter {
-    /// Number of the segment, from 0.
+    /// Index of the path segment with the parameter. The first segment has the index 0.
     segment: usize,
-    /// Number of bytes of the segment before and after it.
+    /// Number of bytes before the parameter in its segment. `after` is the number of bytes after the
+    /// parameter.
     before: usize,
     after: usize,
-    /// `true` if it is the rest of the path.
+    /// `true` if the parameter is the rest of the path.
     is_rest: bool,
 }
 
 impl Template {
-    /// Parses `text` with the placeholders that `place` knows. `{{` and `}}` are braces.
+    /// Parses `text`. `place` returns the placeholder for a name, or `None` for an unknown name. `{{` and
+    /// `}}` are literal braces.
     pub(super) fn parse(
         text: &str,
         place: impl Fn(&str) -> Option<Placeholder>,
@@ -99,7 +103,7 @@ impl Template {
         Ok(Self { text: text.to_owned(), parts, end: literal })
     }
 
-    /// Returns the text for `request`.
+    /// Returns the text in which the placeholders are replaced by properties of `request`.
     pub(super) fn fill(&self, request: &Request<'_>, id: &RequestId) -> String {
         let mut text = String::new();
         for (before, place) in &self.parts {
@@ -117,7 +121,8 @@ impl Template {
 }
 
 impl Placeholder {
-    /// Returns the placeholder `name` in a route that matches `paths`.
+    /// Returns the placeholder with the name `name`. `paths` is the path match of the route, which
+    /// determines the available placeholders.
     pub(super) fn named(name: &str, paths: &PathMatch) -> Option<Self> {
         match (name, paths) {
             ("rest", PathMatch::Prefix(_)) => Some(Self::Rest),
@@ -148,7 +153,8 @@ impl Placeholder {
                     text.push_str(query);
                 }
             }
-            // Not `mounted_path`, which does not distinguish an empty path from `/`.
+            // This code does not use `mounted_path`, because `mounted_path` does not distinguish an empty
+            // path from `/`.
             Self::Rest => {
                 text.push_str(request.path().get(request.mount_prefix()..).unwrap_or_default());
             }
@@ -186,9 +192,9 @@ impl TlsPlaceholder {
     }
 }
 
-/// Appends the names with commas between them, each with its type as OpenSSL writes it. Within a name,
-/// commas, percent signs, spaces, control characters and characters outside of ASCII are percent-encoded, so
-/// that the text has one meaning.
+/// Appends the names of a certificate, separated by commas. The type of each name comes before the name, in
+/// the notation of OpenSSL. Within a name, commas, percent signs, spaces, control characters and characters
+/// outside of ASCII are percent-encoded, so that the text has only one meaning.
 fn push_names(names: &[CertificateName], text: &mut String) {
     for (place, name) in names.iter().enumerate() {
         text.push_str(if place == 0 { "" } else { "," });
@@ -204,7 +210,8 @@ fn push_names(names: &[CertificateName], text: &mut String) {
 
 const ENCODED_IN_NAMES: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
-/// Removes the port. Colons of an IPv6 address are in brackets.
+/// Returns `host` without its port. The colons of an IPv6 address are inside brackets, so no port follows
+/// them.
 fn host_without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => name,
@@ -224,7 +231,8 @@ impl Parameter {
         })
     }
 
-    /// Returns the parameter in `path` as it was sent. Its position comes from the normalized path.
+    /// Returns the value of the parameter in `path`, as the client sent it. The normalized path determines
+    /// where the value begins and ends.
     fn of(self, path: &str) -> Option<&str> {
         let normal = NormalPath::of(path.as_bytes()).ok()?;
         let bytes = normal.bytes();
@@ -240,7 +248,7 @@ impl Parameter {
     }
 }
 
-/// Writes the template as it was given.
+/// Writes the template as configured.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

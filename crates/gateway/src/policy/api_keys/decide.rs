@@ -1,4 +1,4 @@
-//! API keys in requests.
+//! Finds the API key in a request.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,23 +9,24 @@ use thruway_message::RequestHead;
 use crate::policy::credentials::{PresentedCredentials, authorization, only};
 use crate::policy::refusal::Refusal;
 
-/// Place of the key in a request.
+/// The place in a request where clients send their API key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyPlace {
-    /// `Authorization: Bearer KEY` (RFC 6750 §2.1).
+    /// The header `Authorization: Bearer KEY` (RFC 6750 §2.1).
     Bearer,
-    /// A field of this name.
+    /// The header with this name.
     Header(String),
-    /// A parameter of the query. Access logs of other programs contain queries, so a field is safer.
+    /// The query parameter with this name. A header is safer, because access logs of other programs contain
+    /// queries.
     Query(String),
 }
 
-/// Key in a request.
+/// The API key that a request contains.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Key<'r> {
     None,
     Shown(Cow<'r, [u8]>),
-    /// Several keys, or one that is too long.
+    /// The request contains several keys, or a key that is too long.
     Unusable,
 }
 
@@ -65,8 +66,8 @@ impl<'r> From<PresentedCredentials<'r>> for Key<'r> {
 }
 
 impl KeyPlace {
-    /// Returns the refusal. A challenge is required (RFC 9110 §15.5.2), although no scheme is registered for
-    /// keys outside of `Authorization`.
+    /// Returns the refusal with a challenge. RFC 9110 §15.5.2 requires a challenge, although no
+    /// authentication scheme is registered for keys outside of `Authorization`.
     pub(super) const fn challenge(&self, is_missing: bool) -> Refusal {
         let (scheme, parameters) = match self {
             Self::Bearer if is_missing => ("Bearer", ""),
@@ -87,5 +88,5 @@ impl fmt::Display for KeyPlace {
     }
 }
 
-/// Maximum length of a key. Longer keys are refused without a digest.
+/// Maximum length of an API key, in bytes. The policy refuses longer keys without computing a digest.
 const KEY_BYTES_MAX: usize = 4096;

@@ -1,8 +1,9 @@
 //! Authentication with API keys.
 //!
-//! The policy stores only SHA-256 digests of keys. It compares digests with a secret key of the process, so
-//! the time of a comparison reveals nothing. Keys must be random: a digest of a word can be found by trying
-//! words.
+//! The policy stores only SHA-256 digests of API keys. Before a comparison, the policy hashes both digests
+//! again with a random secret of the process. Because of this secret, the time of a comparison reveals
+//! nothing about the stored digests. API keys must be random: an attacker can find a common word by
+//! computing the digests of many words.
 
 mod decide;
 #[cfg(test)]
@@ -21,27 +22,27 @@ use super::verdict::Verdict;
 
 pub use decide::KeyPlace;
 
-/// Settings of the policy: the keys, and their place in requests.
+/// Settings of the API key policy: the keys, and the place in a request where clients send a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKeysConfig {
-    /// Place of the key in a request.
+    /// The place in a request where clients send their API key.
     pub place: KeyPlace,
-    /// Names of the owners of keys, with the digests. A name may have several keys, so that keys can be
-    /// changed.
+    /// Names of the owners of keys, with the digest of each key. An owner may have several keys, so that an
+    /// old key can stay valid while a new key is introduced.
     pub keys: Vec<(String, KeyDigest)>,
-    /// Header that sends the owner of the key to the upstream. Default: none.
+    /// Name of the request header that sends the name of the key's owner to the upstream. Default: no
+    /// header.
     pub user_field: Option<String>,
 }
 
-/// The SHA-256 digest of a key, written `sha256:` and 64 hexadecimal digits.
+/// The SHA-256 digest of an API key, written as `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyDigest(Digest);
 
-/// The error of a text that is not a digest of a key.
+/// The error for a text that is not a valid digest of an API key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidKeyDigest;
 
-/// The policy.
 #[derive(Debug)]
 pub(super) struct ApiKeys {
     place: KeyPlace,

@@ -1,9 +1,10 @@
 //! Authentication with user names and passwords (RFC 7617).
 //!
-//! Only slow hashes of passwords are stored. Computing one takes some tens of milliseconds in a separate
-//! thread. Few are computed at a time, a limited number of requests waits, and others get 503. The policy
-//! caches a digest of each correct password, made with a key of the process, so that later requests are fast.
-//! An unknown user name takes as long as a known one.
+//! The config contains only slow hashes of passwords. A password check takes some tens of milliseconds on a
+//! separate thread. Only few checks run at the same time, and a limited number of requests waits for a
+//! check. Further requests get 503. After a successful check, the policy caches a digest of the password,
+//! so that later requests with this password are fast. The digest depends on a random secret of the
+//! process. A check for an unknown user name takes as long as a check for a known user name.
 
 mod password;
 pub(super) mod state;
@@ -25,18 +26,18 @@ use super::verdict::Verdict;
 pub use password::{InvalidPasswordHash, PasswordHash};
 use state::{Checker, Users};
 
-/// Settings of the policy.
+/// Settings of the password policy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BasicAuthConfig {
-    /// Realm that browsers show. Default: the name of the policy.
+    /// Authentication realm that browsers show to users. Default: the name of the policy.
     pub realm: Option<String>,
-    /// Names and hashes of passwords. Of several with the same name, the last counts.
+    /// Names of users, with the hashes of their passwords. If a name occurs several times, its last hash
+    /// counts.
     pub users: Vec<(String, PasswordHash)>,
-    /// Name of the request header that sends the user name to the upstream. Default: none.
+    /// Name of the request header that sends the user name to the upstream. Default: no header.
     pub user_field: Option<String>,
 }
 
-/// The policy.
 #[derive(Debug)]
 pub(super) struct BasicAuth {
     realm: Option<String>,
@@ -88,14 +89,15 @@ impl BasicAuth {
     }
 }
 
-/// The credentials are missing or cannot be valid.
+/// The error for credentials that are missing or cannot be valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Unusable {
     is_missing: bool,
 }
 
-/// Decodes name and password into `buffer`. Rejects control characters in either (RFC 7617 §2). Rejects
-/// passwords that are longer than the part that bcrypt hashes, because several passwords would match.
+/// Decodes the user name and the password in a request into `buffer`. Rejects control characters in the
+/// name and in the password (RFC 7617 §2). Rejects passwords that are too long for bcrypt, because bcrypt
+/// ignores the end of such a password, so that several passwords would match.
 fn credentials<'b>(
     head: &RequestHead<'_>,
     buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX],

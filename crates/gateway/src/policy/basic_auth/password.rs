@@ -1,4 +1,4 @@
-//! Hashes of passwords, as `htpasswd` and `argon2` write them.
+//! Password hashes in the formats of the programs `htpasswd` and `argon2`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,20 @@ use argon2::{Argon2, PasswordVerifier as _};
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(Box<str>);
 
-/// Reason why a text is not a hash of a password. The text may be a password itself, so errors do not contain
-/// it.
+/// Reason why a text is not a valid password hash. Errors do not contain the text, because it may be a
+/// plain password.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidPasswordHash {
-    /// The hash would take more time or memory than a login may take.
+    /// A check of this hash would take too much time or memory.
     Cost,
-    /// The text starts like a hash, but is not complete or valid.
+    /// The text starts like a password hash, but it is incomplete or invalid.
     Damaged,
-    /// The kind of hash is unknown.
+    /// The algorithm of the hash is unknown.
     Kind,
 }
 
 impl PasswordHash {
-    /// Returns `true` if it is the hash of `password`. Slow on purpose.
+    /// Returns `true` if this is the hash of `password`. The computation is slow on purpose.
     pub(super) fn is_of(&self, password: &str) -> bool {
         if self.0.starts_with("$argon2") {
             let hash = argon2::PasswordHash::new(&self.0);
@@ -61,7 +61,8 @@ fn check_argon2(text: &str) -> Result<(), InvalidPasswordHash> {
     Ok(())
 }
 
-/// `$2y$`, two digits of cost, `$`, 22 of salt and 31 of the hash itself.
+/// Checks the format of a bcrypt hash: `$2y$`, two digits for the cost, `$`, 22 characters for the salt,
+/// and 31 characters for the hash value.
 fn check_bcrypt(text: &str) -> Result<(), InvalidPasswordHash> {
     let parts: bcrypt::HashParts = text.parse().map_err(|_| InvalidPasswordHash::Damaged)?;
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/');
@@ -89,9 +90,10 @@ impl fmt::Display for InvalidPasswordHash {
 
 impl std::error::Error for InvalidPasswordHash {}
 
-/// Maximum memory of a hash: 1 GiB.
+/// Maximum memory for checking an Argon2 hash, in KiB. The maximum is 1 GiB.
 const ARGON2_KIB_MAX: u32 = 1 << 20;
-/// Maximum memory times passes, in KiB: some seconds.
+/// Maximum product of the memory in KiB and the passes of an Argon2 hash. A check at this maximum takes
+/// some seconds.
 const ARGON2_WORK_MAX: u64 = 1 << 22;
-/// Maximum cost: some seconds.
+/// Maximum cost of a bcrypt hash. A check at this maximum takes some seconds.
 const BCRYPT_COST_MAX: u32 = 16;

@@ -1,4 +1,4 @@
-//! Verified users, and checks in progress.
+//! The users of a password policy, and the password checks in progress.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,30 +16,30 @@ use super::password::PasswordHash;
 use crate::policy::credentials::Digest;
 use crate::policy::refusal::Refusal;
 
-/// The users.
 pub(super) struct Users {
     by_name: HashMap<Arc<str>, User>,
-    /// Users with hashes that stand in for unknown names.
+    /// Names of all users. For an unknown user name, the policy checks the hash of one of these users.
     names: Vec<Arc<str>>,
     hasher: RandomState,
 }
 
 struct User {
     hash: PasswordHash,
-    /// The digest of name and password, once it was verified. There is one right password, so one digest is
-    /// enough.
+    /// Digest of the user name and the verified password. This field is unset until a password was
+    /// verified. One digest is enough, because each user has only one right password.
     verified: OnceLock<Digest>,
 }
 
-/// Resolves to the user after the password was checked.
+/// A password check in progress. The future resolves to the name of the user, or to a refusal.
 pub(crate) type Verification = Pin<Box<dyn Future<Output = Result<Arc<str>, Refusal>>>>;
 
-/// All policies together use at most half of the cores.
+/// One permit for each thread that may check passwords. All policies together use at most half of the CPU
+/// cores.
 static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     Arc::new(Semaphore::new(thread::available_parallelism().map_or(1, usize::from).div_ceil(2)))
 });
 
-/// Checks passwords on other threads.
+/// Checks passwords on separate threads.
 #[derive(Debug)]
 pub(super) struct Checker {
     /// One permit for each check in progress.
@@ -48,7 +48,7 @@ pub(super) struct Checker {
     places: Arc<Semaphore>,
 }
 
-/// A password to be checked.
+/// A password to check, and the name of its user.
 pub(super) struct Job {
     users: Arc<Users>,
     name: Box<str>,
@@ -65,15 +65,17 @@ impl Users {
         Self { by_name, names, hasher: RandomState::new() }
     }
 
-    /// Returns the user `name` if these credentials were verified before.
+    /// Returns the name of the user if an earlier check has verified the same name and password. `digest`
+    /// is the digest of the name and the password.
     pub(super) fn verified(&self, name: &str, digest: &Digest) -> Option<&str> {
         let (name, user) = self.by_name.get_key_value(name)?;
         let verified = user.verified.get()?;
         bool::from(verified.ct_eq(digest)).then_some(name)
     }
 
-    /// Checks a password and returns the user name if it is right. For an unknown name, checks the hash of
-    /// another user, always the same one, so that the time reveals nothing.
+    /// Checks a password, and returns the name of the user if the password is right. For an unknown name,
+    /// checks the hash of another user, so that the time does not reveal that the name is unknown. Each
+    /// unknown name always leads to the same other user.
     pub(super) fn check(&self, job: &Job) -> Option<Arc<str>> {
         let Some((name, user)) = self.by_name.get_key_value(&*job.name) else {
             let place = self.hasher.hash_one(&job.name) % u64::try_from(self.names.len().max(1)).unwrap_or(1);
@@ -84,7 +86,7 @@ impl Users {
         if !user.hash.is_of(&job.password) {
             return None;
         }
-        // Another check of the same password may have finished first.
+        // The digest is already set if another check of the same password has finished first.
         let _ = user.verified.set(job.digest);
         Some(name.clone())
     }
@@ -95,7 +97,8 @@ impl Checker {
         Self { threads: THREADS.clone(), places: Arc::new(Semaphore::new(PLACES)) }
     }
 
-    /// Starts the check of a password, if not too many wait already. A wrong password resolves to `refusal`.
+    /// Starts a password check. Returns `None` if too many checks wait already. If the password is wrong,
+    /// the check resolves to `refusal`.
     pub(super) fn check(&self, job: Job, refusal: Refusal) -> Option<Verification> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         let threads = self.threads.clone();
@@ -114,15 +117,15 @@ impl Job {
         Self { users, name: name.into(), password: password.into(), digest }
     }
 
-    /// Runs the check on a separate thread. The thread keeps `permits` until its end, even if the client has
-    /// left.
+    /// Runs the check on a separate thread. The thread keeps `permits` until the check ends, even if the
+    /// client has left.
     async fn run(
         self,
         permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
     ) -> Result<Arc<str>, Option<Refusal>> {
         let (sender, receiver) = oneshot::channel();
         let check = move || {
-            // The receiver is gone if the client has left.
+            // Sending fails if the client has left.
             let _ = sender.send(self.users.check(&self));
             drop(permits);
         };
@@ -143,5 +146,6 @@ impl fmt::Debug for Users {
     }
 }
 
-/// Maximum number of waiting checks. At 50 ms each and two at a time, the longest wait is six seconds.
+/// Maximum number of checks that wait or are in progress. If two checks of 50 ms run at a time, the longest
+/// wait is about six seconds.
 pub(super) const PLACES: usize = 256;

@@ -1,8 +1,8 @@
 //! Authentication with client certificates.
 //!
-//! Listeners decide which client certificates are trusted, and verify them at the handshake. If certificates
-//! are optional there, this policy protects a route from clients without a certificate, and from clients with
-//! the certificate of another party.
+//! A listener decides which client certificates it trusts, and verifies them in the TLS handshake. On a
+//! listener where certificates are optional, this policy refuses clients without a certificate. The policy
+//! can also refuse clients with a trusted certificate that the policy does not list.
 
 #[cfg(test)]
 mod tests;
@@ -15,34 +15,35 @@ use thruway_server::{CertificateName, PeerCertificate, Request};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
-/// Settings of the policy: the certificates that pass.
+/// Settings of the client certificate policy: the accepted certificates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ClientCertificateConfig {
-    /// Accepted certificates: any of these matches. Default: all trusted certificates.
+    /// Accepted certificates. A certificate is accepted if it matches at least one entry. Default: all
+    /// trusted certificates.
     pub allow: Option<Vec<CertificateMatch>>,
 }
 
-/// A property that identifies a certificate.
+/// A property of accepted certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CertificateMatch {
     /// The certificate with this fingerprint.
     Fingerprint(CertificateFingerprint),
-    /// A certificate with this subject alternative name of this kind. Host names ignore case.
+    /// A certificate with a subject alternative name of this kind and value. The case of host names does
+    /// not matter.
     Name(CertificateName),
     /// A certificate with this subject, as written by [`normal_subject`](thruway_net::tls::normal_subject).
     Subject(String),
 }
 
-/// The SHA-256 digest of a certificate, written as `sha256:` and 64 hexadecimal digits, with or without
-/// colons between pairs.
+/// The SHA-256 digest of a certificate, written as `sha256:` and 64 hexadecimal digits. Colons between
+/// pairs of digits are optional.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFingerprint(String);
 
-/// The error of a text that is not a fingerprint.
+/// The error for a text that is not a valid fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidFingerprint;
 
-/// The policy.
 #[derive(Debug)]
 pub(super) struct ClientCertificate {
     config: ClientCertificateConfig,
@@ -65,7 +66,7 @@ impl ClientCertificate {
     }
 }
 
-/// Returns `true` if `certificate` matches one of the rules, or all are allowed.
+/// Returns `true` if `certificate` matches an entry in `config`, or if `config` accepts all certificates.
 fn is_allowed(config: &ClientCertificateConfig, certificate: &PeerCertificate) -> bool {
     config.allow.as_ref().is_none_or(|allowed| allowed.iter().any(|allowed| allowed.applies(certificate)))
 }
@@ -80,7 +81,8 @@ impl CertificateMatch {
     }
 }
 
-/// Compares names. Host names ignore case (RFC 4343), also in mail addresses; the part before `@` does not.
+/// Compares two names. The case of host names does not matter (RFC 4343), even in mail addresses. The case
+/// of the part before `@` in a mail address matters.
 fn is_same(name: &CertificateName, other: &CertificateName) -> bool {
     match (name, other) {
         (CertificateName::Dns(name), CertificateName::Dns(other)) => name.eq_ignore_ascii_case(other),

@@ -1,5 +1,5 @@
-//! Limits requests in flight. A request ends after the last byte of its response, or when its client has
-//! left.
+//! Limits the number of requests in flight. A request ends after the last byte of its response, or when its
+//! client has left.
 
 pub(super) mod state;
 #[cfg(test)]
@@ -16,18 +16,17 @@ use super::verdict::Verdict;
 
 use state::Counts;
 
-/// Settings of the policy.
+/// Settings of the concurrency policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConcurrencyConfig {
-    /// Maximum number of requests in flight, at least 1. Further requests do not wait.
+    /// Maximum number of requests in flight, at least 1. The policy refuses further requests at once.
     pub requests_max: u32,
-    /// Grouping of the requests that share a limit.
+    /// The property by which requests are grouped. Each group has a separate limit.
     pub by: CountBy,
-    /// Status of refused requests. Default 503.
+    /// Status of the response to a refused request. Default 503.
     pub status: StatusCode,
 }
 
-/// The policy.
 #[derive(Debug)]
 pub(super) struct Concurrency {
     keys: Keys,

@@ -1,31 +1,32 @@
-//! Counts of requests in flight by key.
+//! Counts the requests in flight for each key.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The counts of all keys with a request in flight.
+/// For each key with requests in flight, the number of these requests.
 #[derive(Default, Debug)]
 pub(super) struct Counts {
     shards: [Mutex<HashMap<u64, u32, BuildHasherDefault<AsItIs>>>; SHARDS],
 }
 
-/// Counts a request of a key in flight. Dropping it ends the request.
+/// A permit for one request in flight. Dropping the permit ends the request.
 #[derive(Debug)]
 pub(crate) struct Permit {
     counts: Arc<Counts>,
     key: u64,
 }
 
-/// A hasher that returns the key, because keys are hashes already.
+/// A hasher that returns the key unchanged, because the keys are hashes already.
 #[derive(Default)]
 pub(super) struct AsItIs(u64);
 
 type Shard<'c> = MutexGuard<'c, HashMap<u64, u32, BuildHasherDefault<AsItIs>>>;
 
 impl Counts {
-    /// Counts one more request of `key`. Returns `None` at `requests_max` requests.
+    /// Counts one more request with this key. Returns `None` if the key already has `requests_max` requests
+    /// in flight.
     pub(super) fn enter(self: &Arc<Self>, key: u64, requests_max: u32) -> Option<Permit> {
         let mut shard = self.shard(key);
         let count = shard.entry(key).or_insert(0);
@@ -46,7 +47,7 @@ impl Counts {
         }
     }
 
-    /// Returns the number of keys with a request.
+    /// Returns the number of keys that have requests in flight.
     #[cfg(test)]
     pub(super) fn keys(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().unwrap().len()).sum()

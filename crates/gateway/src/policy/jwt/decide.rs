@@ -1,4 +1,4 @@
-//! Verifies a token and returns the headers for its claims.
+//! Verifies a token, and returns the headers for its claims.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -9,8 +9,8 @@ use thruway_jwt::{JwtError, JwtKeys, JwtRules};
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::{OwnedField, VerifiedFacts};
 
-/// Returns the facts for the upstream if `token` is valid. `certificate` is the fingerprint of the client
-/// certificate, if there is one.
+/// Verifies `token`, and returns the facts for the upstream. `certificate` is the fingerprint of the client
+/// certificate, if the client has one.
 pub(super) fn facts<'p>(
     token: &[u8],
     rules: &JwtRules,
@@ -35,7 +35,7 @@ fn told_of<'p>(claims: &Map<String, Value>, fields: &'p [(String, String)]) -> O
     for (field, claim) in fields {
         let value = match claims.get(claim) {
             None | Some(Value::Null) => None,
-            // The header must have the same meaning as the claim.
+            // The token is refused if a header value cannot express the claim exactly.
             Some(value) => Some(Cow::Owned(text_of(value).filter(|text| is_user_name(text))?)),
         };
         facts.push((field.as_str(), value));
@@ -43,9 +43,9 @@ fn told_of<'p>(claims: &Map<String, Value>, fields: &'p [(String, String)]) -> O
     Some(facts)
 }
 
-/// Returns a claim as a header value: a list of strings separated by commas, anything else unchanged. A
-/// single string may contain commas, because names of people do; the documentation of the setting warns about
-/// that.
+/// Returns a claim as a header value. A list of strings becomes a text with commas between the strings.
+/// Other values stay unchanged. A single string may contain commas, because names of people contain commas.
+/// The documentation of the setting warns about such commas.
 fn text_of(claim: &Value) -> Option<String> {
     match claim {
         Value::String(text) => Some(text.clone()),
@@ -53,7 +53,7 @@ fn text_of(claim: &Value) -> Option<String> {
         Value::Bool(is_so) => Some(is_so.to_string()),
         Value::Array(claims) => {
             let texts: Option<Vec<_>> = claims.iter().map(Value::as_str).collect();
-            // A string with a comma would look like two entries.
+            // A string with a comma would look like two entries of the list.
             texts.filter(|texts| !texts.iter().any(|text| text.contains(','))).map(|texts| texts.join(", "))
         }
         Value::Null | Value::Object(_) => None,

@@ -1,7 +1,8 @@
 //! Authentication with a JSON Web Token (RFC 7519) in `Authorization: Bearer`.
 //!
-//! Each key lists its algorithms, and a token is only checked with keys for its algorithm. So a public key
-//! cannot be misused as a shared secret, and the algorithm `none` does not exist.
+//! Each key lists its algorithms, and a token is checked only with keys for the algorithm of the token.
+//! This rule ensures that a public key cannot be misused as a shared secret. Tokens with the algorithm
+//! `none` are always invalid.
 
 mod decide;
 pub(super) mod source;
@@ -22,22 +23,22 @@ pub use source::JwtKeySource;
 
 use source::Keys;
 
-/// Settings of the policy: the tokens that it accepts.
+/// Settings of the token policy: the tokens that the policy accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JwtConfig {
-    /// The keys that tokens are signed with.
+    /// The keys for verifying the signatures of tokens.
     pub keys: JwtKeySource,
     /// Conditions that tokens must meet.
     pub rules: JwtRules,
-    /// Headers, and the claims that they send to the upstream. A list of strings is sent separated by commas;
-    /// the policy refuses the request if one of them contains a comma. A single string is sent unchanged,
-    /// also with commas, and then looks like a list.
+    /// Names of request headers, each with the name of a claim that the header sends to the upstream. A
+    /// list of strings is sent with commas between the strings. The policy refuses the request if one of
+    /// these strings contains a comma. A single string is sent unchanged, even if it contains commas and so
+    /// looks like a list.
     pub fields: Vec<(String, String)>,
-    /// Realm of the challenge. Default: the name of the policy.
+    /// Realm in the authentication challenge. Default: the name of the policy.
     pub realm: Option<String>,
 }
 
-/// The policy.
 #[derive(Debug)]
 pub(super) struct Jwt {
     config: JwtConfig,
@@ -56,7 +57,7 @@ impl Jwt {
         Self { keys: Keys::of(&config.keys), config }
     }
 
-    /// Takes over the fetched keys of `before`, if both policies fetch them from the same place.
+    /// Takes over the keys that `before` has fetched, if both policies fetch keys from the same URL.
     pub(super) fn take_keys_of(&mut self, before: &Self) {
         self.keys.take(&before.keys);
     }
@@ -80,7 +81,8 @@ impl Jwt {
         }
     }
 
-    /// If keys are fetched, waits for the next fetch and decides again. Otherwise refuses the request.
+    /// If a fetch can yield new keys, the request waits for the next fetch, and the policy decides again.
+    /// If a fetch cannot yield new keys, the policy refuses the request.
     fn again_or(&self, otherwise: Refusal) -> Verdict<'_> {
         match self.keys.refreshed() {
             Some(refreshed) => Verdict::Again { refreshed, otherwise },
@@ -92,7 +94,7 @@ impl Jwt {
         Refusal::Credentials {
             scheme: "Bearer",
             realm: self.config.realm.clone(),
-            // RFC 6750 §3.1: a request without a token gets no further details.
+            // The challenge to a request without a token contains no further details (RFC 6750 §3.1).
             parameters: if is_missing { "" } else { ", error=\"invalid_token\"" },
             is_missing,
         }

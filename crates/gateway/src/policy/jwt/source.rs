@@ -1,4 +1,4 @@
-//! Source of keys: the config, or the URL of the issuer's current keys.
+//! The source of the keys for tokens: the config, or a URL where the issuer publishes its current keys.
 
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -6,34 +6,36 @@ use std::sync::OnceLock;
 use thruway_client::{DocumentConfig, FetchedDocument, KeptDocument};
 use thruway_jwt::{InvalidJwtKeys, JwtAlgorithm, JwtKeys};
 
-/// Source of the keys that verify tokens.
+/// The source of the keys for verifying tokens.
 #[derive(Clone, PartialEq, Debug)]
 pub enum JwtKeySource {
     /// Keys in the config.
     Given(JwtKeys),
-    /// A JSON Web Key Set (RFC 7517 §5) at a URL. The policy fetches it ahead of time, and when a token names
-    /// an unknown key. A set without usable keys withdraws all keys.
+    /// A JSON Web Key Set (RFC 7517 §5) at a URL. The policy fetches the set again before the set becomes
+    /// too old, and when a token names an unknown key. If the new set contains no usable key, all tokens
+    /// are refused.
     Url(DocumentConfig),
 }
 
-/// The source of the keys, with the fetched ones.
+/// The keys for verifying tokens, and their source.
 #[derive(Debug)]
 pub(super) enum Keys {
     Given(JwtKeys),
-    /// Keys from a URL. They are fetched at the first token, so that checking a config contacts no server.
+    /// Keys from a URL. The policy fetches the keys when the first token arrives, so that checking a config
+    /// contacts no server.
     Fetched {
         config: DocumentConfig,
         document: OnceLock<KeptDocument<JwtKeys>>,
-        /// Keys that a policy of the previous config fetched from the same place.
+        /// Keys that the policy of the previous config fetched from the same URL.
         known: Option<FetchedDocument<JwtKeys>>,
     },
 }
 
-/// Resolves after a fetch of the keys has succeeded or failed.
+/// A future that resolves after a fetch of the keys has succeeded or failed.
 pub(crate) type Refreshed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JwtKeySource {
-    /// Returns `true` if there may be a key for `algorithm`. Secrets are never fetched.
+    /// Returns `true` if the source may contain a key for `algorithm`. A URL never provides secret keys.
     pub fn may_be_for(&self, algorithm: JwtAlgorithm) -> bool {
         match self {
             Self::Given(keys) => keys.are_for(algorithm),
@@ -56,7 +58,7 @@ impl Keys {
         }
     }
 
-    /// Takes over the keys of `before` if it has the same URL and the same trusted roots.
+    /// Takes over the keys of `before`, if both sources have the same URL and the same trusted roots.
     pub(super) fn take(&mut self, before: &Self) {
         let (Self::Fetched { config, document, known }, Self::Fetched { config: other, document: kept, .. }) =
             (self, before)
@@ -64,7 +66,7 @@ impl Keys {
             return;
         };
         if config == other {
-            // Both policies share the document, so it is fetched once.
+            // Both policies share the fetched document, so that the keys are fetched only once.
             document.clone_from(kept);
         }
         if config.url == other.url && config.tls == other.tls {
@@ -72,7 +74,7 @@ impl Keys {
         }
     }
 
-    /// Returns the keys that were fetched last, without fetching any.
+    /// Returns the keys of the last successful fetch, without starting a new fetch.
     fn fetched(&self) -> Option<FetchedDocument<JwtKeys>> {
         match self {
             Self::Given(_) => None,
@@ -82,8 +84,8 @@ impl Keys {
         }
     }
 
-    /// Returns the result of `look` on the keys. `None` before the first fetch succeeds, and when the keys
-    /// are too old.
+    /// Calls `look` with the keys, and returns its result. Returns `None` before the first successful
+    /// fetch, and if the keys are too old.
     pub(super) fn read<R>(&self, look: impl FnOnce(&JwtKeys) -> R) -> Option<R> {
         match self {
             Self::Given(keys) => Some(look(keys)),
@@ -93,7 +95,7 @@ impl Keys {
         }
     }
 
-    /// Fetches the keys, if that may yield new ones.
+    /// Starts a fetch of the keys. Returns `None` if a fetch cannot yield new keys.
     pub(super) fn refreshed(&self) -> Option<Refreshed> {
         match self {
             Self::Given(_) => None,

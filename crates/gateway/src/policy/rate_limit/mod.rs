@@ -1,7 +1,8 @@
 //! Rate limits with a token bucket for each key.
 //!
-//! A bucket is one number: the time when it is full again. The memory has a fixed size. Without space for a
-//! new key, the key with the fullest bucket is forgotten and starts with a full bucket later.
+//! A bucket is stored as one number: the time at which the bucket is full again. The table of buckets has a
+//! fixed size. If there is no space for a new key, the table forgets the key with the fullest bucket. The
+//! forgotten key starts with a full bucket when its next request arrives.
 
 #[cfg(test)]
 mod tests;
@@ -16,24 +17,24 @@ use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
-/// Settings of the policy.
+/// Settings of the rate limit policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateLimitConfig {
-    /// Average number of requests in `per`; at least 1.
+    /// Maximum average number of requests in each period `per`, at least 1.
     pub requests: u32,
-    /// The period for `requests`.
+    /// Length of the period for `requests`.
     pub per: Duration,
-    /// Maximum number of requests at once; at least 1.
+    /// Maximum number of requests that may arrive at once, at least 1.
     pub burst: u32,
-    /// Grouping of the requests that share a limit.
+    /// The property by which requests are grouped. Each group has a separate limit.
     pub by: CountBy,
-    /// Status of refused requests. Default 429.
+    /// Status of the response to a refused request. Default 429.
     pub status: StatusCode,
-    /// Maximum number of remembered keys, 17 bytes each. Default [`KEYS_MAX`](Self::KEYS_MAX).
+    /// Maximum number of keys that the policy remembers. Each key takes 17 bytes. Default
+    /// [`KEYS_MAX`](Self::KEYS_MAX).
     pub keys_max: usize,
 }
 
-/// The policy.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     keys: Keys,
@@ -44,10 +45,11 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimitConfig {
-    /// Default number of remembered keys: 1.1 MiB.
+    /// Default maximum number of remembered keys, which take 1.1 MiB.
     pub const KEYS_MAX: usize = 65_536;
 
-    /// Allows this number of requests per second for each client, and bursts of the same size.
+    /// Returns settings that allow this number of requests per second for each client, and bursts of the
+    /// same number.
     pub const fn per_second(requests: u32) -> Self {
         Self {
             requests,
@@ -89,7 +91,7 @@ impl RateLimit {
 struct Rate {
     /// Time to refill one token.
     interval: u64,
-    /// Time to refill all tokens.
+    /// Time to refill all tokens of an empty bucket.
     all: u64,
 }
 
@@ -100,8 +102,8 @@ impl Rate {
         Self { interval, all: interval.saturating_mul(burst.max(1).into()) }
     }
 
-    /// Takes a token from a bucket that will be full at `full_at`. Returns the time at which the bucket will
-    /// be full then, or the time until a token is available.
+    /// Takes a token from a bucket that will be full at `full_at`. Returns the new time at which the bucket
+    /// will be full. If the bucket is empty, returns the time until a token is available.
     fn take(self, full_at: u64, now: u64) -> Result<u64, Duration> {
         let full_at = full_at.max(now).saturating_add(self.interval);
         match (full_at - now).checked_sub(self.all) {
@@ -111,7 +113,8 @@ impl Rate {
     }
 }
 
-/// The buckets, in sets with a lock each. A lock is held while eight buckets are searched.
+/// The buckets of all keys, in sets of eight. Each set has a lock, which a request holds only while it
+/// searches the eight buckets.
 struct Buckets {
     sets: Box<[Mutex<[Bucket; WAYS]>]>,
 }
@@ -124,13 +127,14 @@ struct Bucket {
 }
 
 impl Buckets {
-    /// Creates a table for at least `keys` keys.
+    /// Creates a table with space for at least `keys` keys.
     fn new(keys: usize) -> Self {
         let sets = keys.div_ceil(WAYS).max(1);
         Self { sets: (0..sets).map(|_| Mutex::default()).collect() }
     }
 
-    /// Takes a token from the bucket of `key`. If it is empty, returns the time until a token is available.
+    /// Takes a token from the bucket of `key`. If the bucket is empty, returns the time until a token is
+    /// available.
     fn take(&self, key: u64, rate: Rate, now: u64) -> Result<(), Duration> {
         let place = usize::try_from(key >> 32).unwrap_or_default() % self.sets.len();
         let mut set = self.sets[place].lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +149,7 @@ impl Buckets {
         Ok(())
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size of the table in bytes.
     #[cfg(test)]
     fn bytes(&self) -> usize {
         size_of_val(&*self.sets)
@@ -165,10 +169,10 @@ impl fmt::Display for RateLimitConfig {
     }
 }
 
-/// Maximum number of routes with their own buckets. Few configs use a policy in more routes; then some
-/// buckets may be reset.
+/// Maximum number of routes with separate buckets. Few configs use one policy in more routes. If a policy
+/// applies to more routes, some buckets may be reset.
 const ROUTES_MAX: usize = 4096;
 
-/// Number of buckets in a set. Eight fill two cache lines, and suffice to forget few keys before the table is
-/// full.
+/// Number of buckets in a set. Eight buckets fill two cache lines, and are enough that the table forgets
+/// few keys before it is full.
 const WAYS: usize = 8;

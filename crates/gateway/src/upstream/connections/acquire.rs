@@ -1,4 +1,5 @@
-//! Connections for requests: idle ones to reuse, and permits to open or share one if connections are limited.
+//! Acquires connections for requests: reuses an idle connection, or gets a permit to open or share a
+//! connection if connections are limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +17,10 @@ use crate::upstream::server_slot::ServerSlot;
 
 /// A connection on which an exchange can start.
 pub(crate) enum Acquired {
-    /// A connection for this request only.
+    /// An HTTP/1.1 connection, which only this request uses.
     Http1(Connection),
-    /// A connection that requests share. Boxed, so that other requests do not reserve this memory.
+    /// An HTTP/2 connection, which several requests share. The connection is boxed, so that requests over
+    /// HTTP/1.1 do not reserve memory for it.
     Http2(Box<SharedConnection>),
 }
 
@@ -26,16 +28,17 @@ pub(crate) enum Acquired {
 enum Acquisition {
     /// Reuses an idle connection.
     Again(Connection),
-    /// Shares a connection to its server.
+    /// Shares an HTTP/2 connection to the server of the slot.
     Share,
-    /// Opens a connection.
+    /// Opens a new connection.
     Open(Permit),
-    /// Shares a connection to this other server, which already counts the request.
+    /// Shares an HTTP/2 connection to another server. The other server already counts the request.
     Elsewhere(Arc<Server>, Admission),
 }
 
 impl Acquired {
-    /// Number of a shared connection. Newer connections have higher numbers.
+    /// Returns the number of a shared connection, or 0 if the connection is not shared. Newer connections
+    /// have higher numbers.
     pub(crate) const fn number(&self) -> u64 {
         match self {
             Self::Http1(_) => 0,
@@ -43,7 +46,7 @@ impl Acquired {
         }
     }
 
-    /// `true` if the connection has carried other requests.
+    /// Returns `true` if the connection has carried other requests.
     pub(crate) const fn is_reused(&self) -> bool {
         match self {
             Self::Http1(connection) => connection.exchanges() > 0,
@@ -51,7 +54,7 @@ impl Acquired {
         }
     }
 
-    /// Begins an exchange. `write` appends the head of the request and the part of the body that has arrived.
+    /// Begins an exchange. `write` appends the request head and the part of the body that has arrived.
     pub(crate) fn start(
         self,
         request: RequestToSend,
@@ -72,14 +75,14 @@ impl ServerSlot {
         PoolKey { upstream: self.upstream.id, server: self.server.number, proxied: self.proxied.as_deref() }
     }
 
-    /// Takes an idle connection to the server, if any.
+    /// Takes an idle connection to the server from the pool, if there is one.
     #[inline]
     pub(crate) fn take_idle(&self, now: Duration) -> Option<Connection> {
         take_idle(&self.worker, self.pool_key(), now)
     }
 
-    /// Keeps a connection to the server for the next request, unless the server has chosen another HTTP
-    /// version since.
+    /// Puts an HTTP/1.1 connection into the pool for the next request. If the server has chosen HTTP/2 in
+    /// the meantime, closes the connection instead.
     pub(crate) fn put_idle(&self, connection: Connection, now: Duration) {
         let (upstream, config) = (&self.upstream, &self.upstream.config);
         if config.negotiates_http2 && self.server.chosen_version() == ChosenVersion::Http2 {
@@ -98,7 +101,7 @@ impl ServerSlot {
         (self.upstream.id, self.server.number)
     }
 
-    /// Returns the conditions for a shared connection.
+    /// Returns the conditions that a shared connection must meet.
     pub(crate) fn wanted(&self) -> Wanted {
         let config = &self.upstream.config;
         Wanted {
@@ -109,21 +112,22 @@ impl ServerSlot {
         }
     }
 
-    /// Returns `true` if other requests may use its HTTP/2 connection. They may not if a PROXY header names
-    /// the client of the connection, or if the pool keeps no connections.
+    /// Returns `true` if other requests may share the HTTP/2 connection of this request. Connections are
+    /// not shared if a PROXY header names the client, or if the config allows no idle connections.
     pub(crate) fn shares_connections(&self) -> bool {
         let pool = &self.upstream.config.pool;
         self.proxied.is_none() && pool.idle_per_address_max > 0 && pool.idle_max > 0
     }
 }
 
-/// Waits for a connection to the server of `slot` within the limit of its upstream, at most until `until`.
-/// Returns a used connection if one is idle and the request needs no new one. Otherwise returns a shared
-/// connection, or permission to open one. Another server except those in `tried` may have a shared connection
-/// with a free stream; then the slot moves to that server.
+/// Waits for a connection to the server of `slot` within the connection limit of the upstream, at most
+/// until the time `until`. Returns an idle connection if there is one and the request needs no new
+/// connection. Returns `None` if the request may share a connection, or if it may open a connection with
+/// the permit in the slot. If only another server has a shared connection with a free stream, the slot
+/// moves to that server. Servers in `tried` are excluded.
 ///
 /// # Errors
-/// Returns an error if too many requests wait already, or at `until`.
+/// Returns an error if too many requests already wait, or if the waiting time is over.
 pub(crate) async fn acquire_within_limit(
     slot: &mut ServerSlot,
     until: Option<Duration>,
@@ -144,8 +148,9 @@ pub(crate) async fn acquire_within_limit(
     Ok(None)
 }
 
-/// Returns the way to a connection now. A request that shares a connection notifies the next waiting
-/// requests, because there may be capacity for more.
+/// Returns the way in which the request can get a connection now. Returns `None` if the request must wait.
+/// A request that shares a connection notifies the next waiting requests, because the connection may have
+/// more free streams.
 fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Acquisition> {
     let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
     if let Some(connection) = waiting {
@@ -157,15 +162,16 @@ fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<A
     slot.upstream.permit(&slot.worker).map(Acquisition::Open).or_else(|| server_with_free_stream(slot, tried))
 }
 
-/// `true` if a stream for the request is free, or a connection is being opened.
+/// Returns `true` if an HTTP/2 connection to the server has a free stream or is being opened.
 fn may_share(slot: &ServerSlot) -> bool {
     slot.shares_connections()
         && slot.upstream.config.http2.is_some()
         && find(&slot.worker, slot.wanted(), None).is_some()
 }
 
-/// Selects another server with a free HTTP/2 stream, regardless of the balancing method. Otherwise the
-/// request would wait for a connection to its own server, which may never become free on a busy upstream.
+/// Selects another server with a free HTTP/2 stream, regardless of the balancing method. If the request
+/// waited for a connection to its own server instead, such a connection might never become free on a busy
+/// upstream.
 fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Acquisition> {
     if !slot.shares_connections() {
         return None;
@@ -186,7 +192,7 @@ fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Acquisi
     })
 }
 
-/// Waits until there is a connection to share or a permit to open one.
+/// Waits until the request may share a connection, or gets a permit to open one.
 pub(crate) async fn wait_to_share(slot: &ServerSlot) -> Result<(), Failure> {
     let (upstream, worker) = (&slot.upstream, &slot.worker);
     let attempt = || if may_share(slot) { Some(None) } else { upstream.permit(worker).map(Some) };

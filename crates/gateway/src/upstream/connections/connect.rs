@@ -1,4 +1,4 @@
-//! Opens connections to servers: TCP or a Unix socket, a PROXY header if configured, and TLS.
+//! Opens connections to servers: over TCP or a Unix socket, with a PROXY header and TLS if configured.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) async fn secure_as(
     secure_for(stream, &tls.connector, &name, protocols, within).await
 }
 
-/// Opens a connection to the server of a slot, with a PROXY header if configured.
+/// Opens a connection to the server of a slot, without TLS. Sends a PROXY header if configured.
 pub(crate) async fn connect(slot: &ServerSlot) -> Result<Stream, ConnectError> {
     let (address, config) = (&slot.server.address, &slot.upstream.config);
     let permit = permit_to_connect(slot).await?;
@@ -70,7 +70,7 @@ pub(crate) async fn connect_with_proxy_header(
     connect_and_write(address, &first, within).await
 }
 
-/// Returns the permit to connect. Waits for it if connections are limited.
+/// Returns the permit to open a connection. Waits for the permit if connections are limited.
 async fn permit_to_connect(slot: &ServerSlot) -> Result<Permit, ConnectError> {
     if let Some(permit) = slot.permit.take() {
         return Ok(permit);
@@ -84,7 +84,7 @@ async fn permit_to_connect(slot: &ServerSlot) -> Result<Permit, ConnectError> {
     permit.map_err(|_| ConnectError::NoRoom)
 }
 
-/// `true` if the server has chosen HTTP/2 with ALPN (RFC 9113 §3.2).
+/// Returns `true` if the server has chosen HTTP/2 with ALPN (RFC 9113 §3.2).
 pub(crate) fn speaks_http2(stream: &UpstreamStream) -> bool {
     stream.alpn() == Some(b"h2")
 }

@@ -11,28 +11,28 @@ use thruway_client::{
 use thruway_message::FieldLinesBuf;
 use thruway_net::Pipe;
 
-/// A request and its response, in progress.
+/// A request and its response while they are in progress.
 pub(crate) enum Exchange {
     Http1(client::Exchange),
     Http2(Box<http2::Exchange>),
 }
 
-/// A connection or stream that no longer carries HTTP.
+/// A connection or an HTTP/2 stream that carries another protocol than HTTP.
 pub(crate) enum Upgraded {
-    /// A connection.
+    /// A connection that was used for HTTP/1.1.
     Http1(Tunnel),
-    /// A stream.
+    /// A stream of an HTTP/2 connection.
     Http2(http2::Tunnel),
 }
 
-/// A sequence of reads of a response without a pause.
+/// Reads the events of a response during one poll of the task.
 pub(crate) enum ResponsePoll<'e> {
     Http1(client::ResponsePoll<'e, UpstreamStream>),
     Http2(&'e mut http2::Exchange),
 }
 
 impl Exchange {
-    /// Returns `true` if a part of the request body is still to be sent.
+    /// Returns `true` if a part of the request body must still be sent.
     pub(crate) const fn wants_content(&self) -> bool {
         match self {
             Self::Http1(exchange) => exchange.wants_content(),
@@ -40,7 +40,7 @@ impl Exchange {
         }
     }
 
-    /// Ready when a part of the request body can be sent.
+    /// Ready when the connection accepts bytes of the request body.
     pub(crate) fn poll_write_capacity(
         &mut self,
         cx: &mut Context<'_>,
@@ -52,7 +52,7 @@ impl Exchange {
         }
     }
 
-    /// Sends a part of `content` and removes that part.
+    /// Sends a part of `content`, and removes the sent bytes from `content`.
     pub(crate) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -67,8 +67,8 @@ impl Exchange {
         }
     }
 
-    /// Returns `true` if content can be sent from pipes without a copy. HTTP/2 frames are assembled in
-    /// memory.
+    /// Returns `true` if body bytes can be sent from a pipe without a copy. HTTP/2 cannot use pipes,
+    /// because its frames are assembled in memory.
     pub(crate) fn takes_pipes(&self) -> bool {
         match self {
             Self::Http1(exchange) => exchange.takes_pipes(),
@@ -76,7 +76,7 @@ impl Exchange {
         }
     }
 
-    /// Sends a part of `pipe`, which is not empty.
+    /// Sends a part of the bytes in `pipe`, which must not be empty.
     pub(crate) fn poll_send_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -89,7 +89,7 @@ impl Exchange {
         }
     }
 
-    /// Ends the request body.
+    /// Ends the request body, and sends the trailers.
     pub(crate) fn finish_content(&mut self, trailers: &FieldLinesBuf) -> Result<(), Error> {
         match self {
             Self::Http1(exchange) => exchange.finish_content(trailers),
@@ -97,7 +97,7 @@ impl Exchange {
         }
     }
 
-    /// Writes pending bytes. An HTTP/2 connection flushes on its own.
+    /// Writes pending bytes to the connection. For HTTP/2, the driver of the connection writes them.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         match self {
             Self::Http1(exchange) => exchange.poll_flush(cx, now),
@@ -105,7 +105,7 @@ impl Exchange {
         }
     }
 
-    /// Begins a poll that reads.
+    /// Begins to read the response during this poll of the task.
     #[inline]
     pub(crate) fn begin_poll<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e> {
         match self {
@@ -114,7 +114,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the timeouts.
+    /// Returns the timeouts of the exchange.
     pub(crate) const fn timeouts(&self) -> Timeouts {
         match self {
             Self::Http1(exchange) => exchange.timeouts(),
@@ -122,7 +122,7 @@ impl Exchange {
         }
     }
 
-    /// Sets timeouts that differ from the config of the upstream.
+    /// Sets the timeouts of the exchange, which may differ from the config of the upstream.
     pub(crate) const fn set_timeouts(&mut self, timeouts: Timeouts) {
         match self {
             Self::Http1(exchange) => exchange.set_timeouts(timeouts),
@@ -138,7 +138,7 @@ impl Exchange {
         }
     }
 
-    /// Returns `true` if bytes can be spliced from the socket.
+    /// Returns `true` if body bytes can be moved from the socket to a pipe without a copy (`splice`).
     pub(crate) const fn is_plain(&self) -> bool {
         match self {
             Self::Http1(exchange) => exchange.transport().is_plain(),
@@ -146,8 +146,8 @@ impl Exchange {
         }
     }
 
-    /// Returns the number of content bytes that come next on the connection. 0 for HTTP/2, because of its
-    /// frames.
+    /// Returns the number of body bytes that come next on the connection, without other bytes between them.
+    /// Returns 0 for HTTP/2, because its body bytes are in frames.
     pub(crate) fn movable_content(&self) -> u64 {
         match self {
             Self::Http1(exchange) => exchange.movable_content(),
@@ -155,7 +155,8 @@ impl Exchange {
         }
     }
 
-    /// Lets `move_content` take [such](Self::movable_content) content from the connection.
+    /// Lets `move_content` take body bytes directly from the connection, at most
+    /// [`movable_content`](Self::movable_content) bytes.
     pub(crate) fn poll_move_content(
         &mut self,
         cx: &mut Context<'_>,
@@ -168,8 +169,8 @@ impl Exchange {
         }
     }
 
-    /// Ends the exchange. Returns an HTTP/1.1 connection that can be reused. A shared HTTP/2 connection stays
-    /// in the pool.
+    /// Ends the exchange. Returns the HTTP/1.1 connection if it can be reused. Returns `None` for HTTP/2,
+    /// because shared connections are not in the pool of idle connections.
     pub(crate) fn finish(self) -> Option<Connection> {
         match self {
             Self::Http1(exchange) => exchange.finish(),
@@ -177,7 +178,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the connection or stream if the response has made it a tunnel.
+    /// Returns the connection or the HTTP/2 stream, if the response has made it a tunnel.
     pub(crate) fn into_tunnel(self) -> Option<Upgraded> {
         match self {
             Self::Http1(exchange) => exchange.into_tunnel().map(Upgraded::Http1),
@@ -185,7 +186,7 @@ impl Exchange {
         }
     }
 
-    /// Time at which the exchange must be polled again.
+    /// Returns the time at which the exchange must be polled again.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         match self {
             Self::Http1(exchange) => exchange.deadline(),
@@ -195,7 +196,7 @@ impl Exchange {
 }
 
 impl ResponsePoll<'_> {
-    /// Limits the bytes of one read.
+    /// Limits the number of bytes of one read. HTTP/2 has no such limit.
     #[inline]
     pub(crate) const fn read_at_most(&mut self, bytes: usize) {
         if let Self::Http1(poll) = self {
@@ -203,7 +204,8 @@ impl ResponsePoll<'_> {
         }
     }
 
-    /// Returns the rest of the body if all of it has arrived. The response is complete then.
+    /// Returns the rest of the response body if all of it has arrived. The response is then complete.
+    /// Returns `None` for HTTP/2.
     #[inline]
     pub(crate) fn take_content(&mut self) -> Option<&[u8]> {
         match self {

@@ -1,7 +1,9 @@
-//! The HTTP/2 connections of one worker: each is shared by as many requests as its server allows.
+//! The HTTP/2 connections of one worker. Several requests share each connection, as many as the server of
+//! the connection allows.
 //!
-//! After a failed check or an ejection, another server may use the address. Connections from before get no
-//! new requests, and pings check soon if their server still exists.
+//! After a failed health check or an ejection, another machine may have the address of the server. Existing
+//! connections to the server therefore get no new requests. A ping on each existing connection soon shows
+//! whether the server still exists.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,34 +25,34 @@ use crate::upstream::server::RetainedState;
 #[derive(Default)]
 struct SharedConnections {
     servers: RefCell<HashMap<SharedKey, Shared>>,
-    /// Number of the connection that was opened last.
+    /// Number of the most recently opened connection.
     last: Cell<u64>,
 }
 
-/// Id of an upstream, and number of one of its servers.
+/// The id of an upstream, and the number of one of its servers.
 pub(crate) type SharedKey = (u64, usize);
 
-/// The connections to one server.
+/// The HTTP/2 connections to one server.
 #[derive(Default)]
 struct Shared {
     /// Open connections, oldest first.
     open: Vec<Open>,
-    /// A connection that is being opened.
+    /// The connection that is being opened, if any.
     opening: Option<Rc<Opening>>,
 }
 
-/// An open connection.
+/// An open HTTP/2 connection.
 struct Open {
     number: u64,
     connection: Connection,
-    /// Id of the connections of the upstream, the same for all configs.
+    /// Id of the upstream's `Connections`. This id stays the same when a reload changes the config.
     connections: u64,
     driving: Rc<Driving>,
-    /// Health epoch of the server when it was opened.
+    /// Health epoch of the server at the time when the connection was opened.
     epoch: usize,
 }
 
-/// The driver of an open connection.
+/// The driver task of an open connection.
 struct Driving {
     driver: RefCell<Option<Driver>>,
     task: RefCell<Waker>,
@@ -63,44 +65,46 @@ pub(crate) struct Opening {
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// Result of opening a connection.
+/// Result of opening a shared connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Outcome {
     Open,
     Failed(Failure),
-    /// The request that opened the connection was canceled.
+    /// The request that was opening the connection was canceled.
     GivenUp,
 }
 
-/// A connection that others may share.
+/// An HTTP/2 connection that several requests may share.
 pub(crate) struct SharedConnection {
     pub(crate) connection: Connection,
-    /// Number of the connection. Newer ones have higher numbers.
+    /// Number of the connection. Newer connections have higher numbers.
     pub(crate) number: u64,
-    /// `true` if the connection existed before.
+    /// `true` if an earlier request has opened the connection.
     pub(crate) is_reused: bool,
 }
 
-/// Conditions of a request for a connection.
+/// Conditions that a shared connection must meet for a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) key: SharedKey,
-    /// Health epoch of the server. Connections of earlier epochs get no requests.
+    /// Current health epoch of the server. Connections from earlier epochs get no requests.
     pub(crate) epoch: usize,
-    /// `true` if a used connection of an earlier epoch may be shared, because no other connection is allowed.
+    /// `true` if the request may share a connection from an earlier epoch that is in use. Such sharing is
+    /// necessary if the connection limit allows no other connection.
     pub(crate) keeps_used: bool,
-    /// `true` if the request waits for a connection that is being opened.
+    /// `true` if the request should wait for a connection that is being opened.
     pub(crate) awaits_opening: bool,
 }
 
-/// Returns the number for a connection that is opened now.
+/// Returns the number for a new connection.
 pub(crate) fn next_number(worker: &Worker) -> u64 {
     let last = &worker.state::<SharedConnections>().last;
     last.set(last.get() + 1);
     last.get()
 }
 
-/// Shares a connection until it ends. `connections` is the id of the upstream's connections.
+/// Lets requests share a connection until the connection ends. `connections` is the id of the upstream's
+/// `Connections`.
 pub(crate) fn keep(
     worker: &Rc<Worker>,
     key: SharedKey,
@@ -115,7 +119,7 @@ pub(crate) fn keep(
     let open = Open { number, connection, connections, driving: driving.clone(), epoch };
     with_shared(worker, key, |shared| shared.open.push(open));
     spawn(doubt_after_epoch(state.clone(), epoch, shared.connection.ping_request()));
-    // The worker owns the connection, so its task must not keep the worker.
+    // The worker owns the connection, so the task of the connection must not keep the worker alive.
     let worker = Rc::downgrade(worker);
     spawn(async move {
         driving.run().await;
@@ -125,7 +129,8 @@ pub(crate) fn keep(
     });
 }
 
-/// Pings the server of a connection after a failed check or an ejection, until the connection ends.
+/// Waits for a failed health check or an ejection of the server, and then sends a ping on the connection.
+/// The wait ends if the connection ends.
 async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, ping_request: PingRequest) {
     while !ping_request.is_over() {
         if state.health.epoch() != epoch {
@@ -156,7 +161,8 @@ impl Driving {
     }
 }
 
-/// Closes the oldest unused connection of an upstream on this worker. Returns `false` if there is none.
+/// Closes one connection of this worker to an upstream: the oldest connection that no request uses. Returns
+/// `false` if there is no such connection.
 pub(crate) fn close_idle(worker: &Worker, connections: u64) -> bool {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let open = servers.values_mut().flat_map(|shared| &mut shared.open);
@@ -172,19 +178,19 @@ impl Open {
         self.connection.has_capacity()
     }
 
-    /// `true` if the connection may get requests: its server was healthy since, or no other connection is
-    /// allowed before its exchanges have ended.
+    /// Returns `true` if the connection may get requests: the server was healthy since the connection was
+    /// opened, or the connection is in use and the limit allows no other connection.
     fn is_trusted(&self, wanted: Wanted) -> bool {
         self.epoch == wanted.epoch || (wanted.keeps_used && !self.connection.is_idle())
     }
 
-    /// `true` if the connection can be used and is not in use.
+    /// Returns `true` if the connection is open and no request uses it.
     fn is_idle(&mut self) -> bool {
         !self.connection.is_over() && self.connection.is_idle()
     }
 }
 
-/// Returns the servers of an upstream to which this worker has connections with free streams.
+/// Returns the numbers of the servers to which this worker has connections with free streams.
 pub(crate) fn with_free_streams(worker: &Worker, upstream: u64) -> Vec<usize> {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let of_upstream = servers.iter_mut().filter(|((id, _), _)| *id == upstream);
@@ -194,8 +200,8 @@ pub(crate) fn with_free_streams(worker: &Worker, upstream: u64) -> Vec<usize> {
     with_free_streams.collect()
 }
 
-/// Returns a connection with a free stream that is newer than `later_than`, or a connection that is being
-/// opened. `None` if there is neither.
+/// Returns a connection with a free stream and a number above `later_than`. If there is no such connection,
+/// returns a connection that is being opened. Returns `None` if no connection is being opened either.
 pub(crate) fn find(
     worker: &Worker,
     wanted: Wanted,
@@ -209,7 +215,8 @@ pub(crate) fn find(
     })
 }
 
-/// Calls `act` with the connections to a server. Removes the entry of a server without connections.
+/// Calls `act` with the HTTP/2 connections to a server. Afterwards, removes the entry of the server if the
+/// server has no connections.
 fn with_shared<R>(worker: &Worker, key: SharedKey, act: impl FnOnce(&mut Shared) -> R) -> R {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let shared = servers.entry(key).or_default();
@@ -233,7 +240,8 @@ impl Opening {
     }
 }
 
-/// Keeps an entry for a connection that is being opened. Dropping it ends the wait of other requests.
+/// A guard for the entry of a connection that is being opened. Dropping the guard removes the entry and
+/// wakes the requests that wait for the connection.
 pub(crate) struct OpeningGuard<'w> {
     worker: &'w Worker,
     key: SharedKey,
@@ -264,11 +272,11 @@ impl Drop for OpeningGuard<'_> {
     }
 }
 
-/// Number of servers to which a worker has HTTP/2 connections.
+/// Returns the number of servers to which a worker has HTTP/2 connections.
 #[cfg(test)]
 pub(crate) fn count_for_test(worker: &Worker) -> usize {
     worker.state::<SharedConnections>().servers.borrow().len()
 }
 
-/// Interval for looking at the health of a connection's server.
+/// Interval for checking the health epoch of a connection's server.
 const LOOK_AT_SERVER: Duration = Duration::from_secs(1);

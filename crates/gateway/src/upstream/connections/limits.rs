@@ -1,7 +1,9 @@
-//! Limits for requests and connections of an upstream, and the requests that wait because of them.
+//! Limits for the requests and connections of an upstream, and the requests that wait because of these
+//! limits.
 //!
-//! Each worker has its share of the connections. Waiting requests use the connections of their own worker.
-//! They neither wait for an idle connection of another worker nor close it.
+//! Each worker has a share of the allowed connections. A request uses only the connections of its own
+//! worker. A waiting request neither waits for an idle connection of another worker nor closes such a
+//! connection.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,29 +16,33 @@ use super::pool::{IdleCounts, close_oldest};
 use super::queue::{Queue, QueueConfig, Unavailable, WaitingCounts};
 use crate::Failure;
 
-/// The connections of an upstream. Later configs of the upstream share them.
+/// Counters and queues for the connections of an upstream. After a reload, the new upstream shares the
+/// counters and queues of the previous upstream.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    /// Identifies the connections in the state of a worker. The same for all configs of the upstream.
+    /// Id of the upstream's connections in the state of each worker. The id stays the same when a reload
+    /// changes the config.
     pub(crate) id: u64,
     /// Requests that wait for a server.
     pub(crate) requests: Queue,
     pub(crate) idle: IdleCounts,
-    /// Number of requests in flight for all servers, if it is limited.
+    /// Number of requests in flight at all servers. The gateway counts these requests only if their number
+    /// is limited.
     in_flight: AtomicUsize,
-    /// Unset until the first connection.
+    /// The shares of the workers, unset until the first connection is opened.
     shares: OnceLock<Box<[Share]>>,
 }
 
-/// Connections of one worker, and the requests that wait for a connection or a stream. Other workers only
-/// read it.
+/// Counter of the open connections of one worker, and the requests that wait for a connection or a stream.
+/// Other workers only read this counter.
 #[derive(Debug, Default)]
 struct Share {
     open: AtomicUsize,
     queue: Queue,
 }
 
-/// A connection that is open or may be opened. Dropping it releases its place.
+/// A permit for a connection that is open or may be opened. After the permit is dropped, another connection
+/// may be opened.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connections: Arc<Connections>,
@@ -57,14 +63,15 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Counts a request in flight until [`end_request`](Self::end_request). Returns `false` if there are
-    /// already `requests_max` requests and that is not 0.
+    /// Counts a request as in flight until [`end_request`](Self::end_request) is called. Returns `false` if
+    /// `requests_max` requests are already in flight. The value 0 means no limit.
     #[inline]
     pub(crate) fn begin_request(&self, requests_max: usize) -> bool {
         if requests_max == 0 {
             return true;
         }
-        // This counter and the queue are updated in one total order.
+        // The counter has the ordering `SeqCst`, like the counters of the queue, so that a waiting request
+        // cannot miss free capacity.
         let has_capacity = self.in_flight.fetch_add(1, Ordering::SeqCst) < requests_max;
         if !has_capacity {
             self.end_request(requests_max);
@@ -80,7 +87,7 @@ impl Connections {
         }
     }
 
-    /// Returns the share of `worker` and its number.
+    /// Returns the share of `worker`, and the index of this share.
     fn share(&self, worker: &Worker) -> (&Share, usize) {
         let shares =
             self.shares.get_or_init(|| (0..worker.workers().max(1)).map(|_| Share::default()).collect());
@@ -119,7 +126,7 @@ impl Connections {
         let (share, place) = self.share(worker);
         let most = share_of(connections_max, self.shares().len(), place);
         let is_full = || share.open.load(Ordering::Relaxed) >= most;
-        // An earlier config may have allowed more connections, so several may have to close.
+        // An earlier config may have allowed more connections, so several connections may have to close.
         while is_full() {
             if !close_oldest(worker, self.id) && !close_idle(worker, self.id) {
                 return None;
@@ -128,17 +135,18 @@ impl Connections {
         Some(self.count(worker))
     }
 
-    /// Counts a connection without a limit.
+    /// Counts a new connection of `worker`, without checking the limit.
     pub(crate) fn count(self: &Arc<Self>, worker: &Worker) -> Permit {
         let (share, worker) = self.share(worker);
         share.open.fetch_add(1, Ordering::Relaxed);
         Permit { connections: self.clone(), worker }
     }
 
-    /// Returns the result of `attempt` as soon as there is a connection.
+    /// Returns the result of `attempt`. While `attempt` returns `None`, waits for a connection and tries
+    /// again.
     ///
     /// # Errors
-    /// Returns an error if too many requests wait already, or if the time is over.
+    /// Returns an error if too many requests already wait, or if the waiting time is over.
     pub(crate) async fn wait_for_connection<T>(
         &self,
         worker: &Worker,
@@ -151,8 +159,8 @@ impl Connections {
     }
 }
 
-/// Divides `all` connections among `workers` workers, and returns the share of each worker: at least one
-/// connection.
+/// Divides `all` connections among `workers` workers, and returns the share of one worker. The share is at
+/// least one connection.
 fn share_of(all: usize, workers: usize, worker: usize) -> usize {
     (all / workers + usize::from(worker < all % workers)).max(1)
 }

@@ -1,4 +1,5 @@
-//! Connections to the servers of an upstream: their limits, and the requests that wait for them.
+//! Connections to the servers of an upstream: pools, limits, and the queue of requests that wait for a
+//! connection.
 //!
 //! ```text
 //! acquire ─▶ pool: one that waits │ limits, queue: permission ─▶ open ─▶ shared: one of HTTP/2 │ connect: a new one

@@ -1,8 +1,9 @@
-//! Opens or shares a connection for a request, in the HTTP version of its server.
+//! Opens or shares a connection for a request, in the HTTP version that the server uses.
 //!
-//! If servers choose the version, a server that last chose HTTP/1.1 is expected to do so again, so that no
-//! request waits for a connection that cannot be shared. If the expectation was wrong, the request uses the
-//! connection as it is.
+//! If servers choose the HTTP version, the gateway expects that a server chooses the same version as on its
+//! last connection. If the expected version is HTTP/1.1, no request waits for a connection of another
+//! request, because the waiting request could not share that connection. If the server chooses the other
+//! version, the request uses the connection anyway.
 
 use std::time::Duration;
 
@@ -18,30 +19,31 @@ use crate::Failure;
 use crate::upstream::server::ChosenVersion;
 use crate::upstream::server_slot::ServerSlot;
 
-/// Purpose of a connection.
+/// Requirements of a request for its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Purpose {
-    /// Requires a shared connection that is newer than the one with this number.
+    /// If set, a shared connection must be newer than the connection with this number.
     pub(crate) later_than: Option<u64>,
-    /// `true` if the connection or one of its streams becomes a tunnel.
+    /// `true` if the connection or one of its streams will become a tunnel.
     pub(crate) is_upgrade: bool,
 }
 
-/// The error of a failed connection.
+/// The error for a connection that could not be opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotOpened {
     pub(crate) failure: Failure,
-    /// `true` if another request opened the connection and reports the failure.
+    /// `true` if another request has tried to open the connection and reports the failure.
     pub(crate) is_counted: bool,
 }
 
-/// An open connection, and the driver of an HTTP/2 connection.
+/// A new connection. An HTTP/2 connection has a driver.
 enum Opened {
     Http1(Connection),
     Http2(Box<SharedConnection>, Driver),
 }
 
-/// Returns a connection to the server of `slot`. Fails when nothing is `left` of the request's time.
+/// Returns a connection to the server of `slot`. Returns an error after `left`, the remaining time of the
+/// request.
 pub(crate) async fn open_within(
     left: Option<Duration>,
     slot: &ServerSlot,
@@ -63,12 +65,12 @@ async fn open_for(slot: &ServerSlot, purpose: Purpose) -> Result<Acquired, NotOp
         if !takes_upgrades(slot, shared).await? {
             break;
         }
-        // Other requests that waited for the same settings may have taken all streams.
+        // Other requests that waited for the HTTP/2 settings of this connection may have taken all streams.
         if !shared.is_reused || shared.connection.has_capacity() {
             return Ok(acquired);
         }
     }
-    // With both versions, the upgrade uses HTTP/1.1.
+    // If the server can choose between the versions, the upgrade uses HTTP/1.1.
     if !config.negotiates_http2 {
         return Err(not_opened(Failure::UpgradeUnsupported));
     }
@@ -86,8 +88,8 @@ async fn open_http1(slot: &ServerSlot, protocols: Option<&[&[u8]]>) -> Result<Ac
     }
 }
 
-/// Returns `true` if the server accepts upgrades over HTTP/2. On a new connection, it must announce that
-/// first.
+/// Returns `true` if the server accepts upgrades over HTTP/2. On a new connection, waits until the settings
+/// of the server have arrived.
 async fn takes_upgrades(slot: &ServerSlot, shared: &SharedConnection) -> Result<bool, NotOpened> {
     let said = timeout(slot.upstream.config.connect_timeout, shared.connection.takes_upgrades()).await;
     said.map_err(|_| not_opened(ConnectError::TimedOut))?.map_err(not_opened)
@@ -97,11 +99,11 @@ fn not_opened(failure: impl Into<Failure>) -> NotOpened {
     NotOpened { failure: failure.into(), is_counted: false }
 }
 
-/// Returns a connection to the server of `slot` with capacity for one more exchange, and with a higher number
-/// than this one. If a server refuses streams or closes, this affects many requests at once, so all of them
-/// share the next connection. If the server chooses the version, the result can be an HTTP/1.1 connection for
-/// this request alone. It is always such a connection if requests [share
-/// none](ServerSlot::shares_connections).
+/// Returns a connection to the server of `slot` that has a free stream and a number above `later_than`. If
+/// a server refuses streams or closes a connection, many requests need another connection at once, and all
+/// of these requests share the next connection. If the server chooses HTTP/1.1, the result is a connection
+/// for this request alone. The result is also a connection for this request alone if requests [may not
+/// share](ServerSlot::shares_connections) connections.
 async fn share(
     slot: &ServerSlot,
     http2: &Http2Config,
@@ -147,7 +149,7 @@ async fn share(
     }
 }
 
-/// Opens a connection, with a driver if it uses HTTP/2.
+/// Opens a connection. An HTTP/2 connection is returned with its driver.
 async fn open(slot: &ServerSlot, http2: &Http2Config) -> Result<Opened, NotOpened> {
     let (config, worker) = (&slot.upstream.config, &slot.worker);
     let stream = connect_secured(slot, None).await.map_err(not_opened)?;

@@ -2,7 +2,8 @@
 //!
 //! A connection with a PROXY header belongs to one client, and only requests of this client reuse it.
 //!
-//! A connection belongs to the worker thread that polls it, so each worker has its own pools, without locks.
+//! A connection belongs to the worker thread that polls it, so each worker has separate pools, which need
+//! no locks.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,7 +16,8 @@ use thruway_client::{Connection, Pool, PoolConfig, ReadBuffers, UpstreamStream};
 use thruway_net::{ProxyHeader, Worker, spawn};
 use tokio::time::sleep;
 
-/// State of a worker: its pools, its sweeping task, and the read buffers of all exchanges.
+/// State of a worker: its pools, the read buffers of all exchanges, and whether a task closes idle
+/// connections.
 #[derive(Default)]
 struct Pools {
     of_upstreams: RefCell<Vec<UpstreamPool>>,
@@ -23,15 +25,16 @@ struct Pools {
     read_buffers: ReadBuffers,
 }
 
-/// The pool of one upstream, by server number.
+/// The idle connections of one worker to the servers of an upstream, with the number of the server as the
+/// key.
 pub(crate) struct UpstreamPool {
-    /// Id of the upstream. Each config has its own.
+    /// Id of the upstream. A reload creates an upstream with a new id.
     upstream: u64,
-    /// Id of the connections of the upstream, the same for all configs.
+    /// Id of the upstream's `Connections`. This id stays the same when a reload changes the config.
     connections: u64,
     idle: Duration,
     pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
-    /// Connections with a PROXY header.
+    /// The idle connections with a PROXY header.
     proxied: Pool<(usize, ProxyHeader)>,
     count: IdleCount,
 }
@@ -45,13 +48,15 @@ pub(crate) struct PoolKey<'k> {
     pub(crate) proxied: Option<&'k ProxyHeader>,
 }
 
-/// Hasher for server numbers. Peers cannot choose these numbers, so it needs no protection from collisions.
+/// Hasher for server numbers. Peers cannot choose these numbers, so the hasher needs no protection from
+/// collisions.
 #[derive(Default)]
 struct ByNumber(u64);
 
 impl Hasher for ByNumber {
     fn write_usize(&mut self, number: usize) {
-        // Spreads the number over all bits, because a table uses the highest and the lowest bits.
+        // The multiplication spreads the number over all bits, because a hash table uses the highest and
+        // the lowest bits.
         self.0 = (number as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -66,16 +71,16 @@ impl Hasher for ByNumber {
     }
 }
 
-/// The numbers of idle connections of all workers. Each worker writes its own counter without a lock.
+/// Counters of idle connections, one for each worker. Each worker writes its counter without a lock.
 #[derive(Debug, Default)]
 pub(crate) struct IdleCounts(Mutex<Vec<Weak<AtomicUsize>>>);
 
-/// The counter of one worker.
+/// The counter of the idle connections of one worker.
 #[derive(Debug)]
 pub(crate) struct IdleCount(Arc<AtomicUsize>);
 
 impl IdleCounts {
-    /// Returns a counter for another worker.
+    /// Adds the counter of one more worker, and returns the counter.
     pub(crate) fn add(&self) -> IdleCount {
         let count = Arc::new(AtomicUsize::new(0));
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +108,7 @@ pub(crate) fn read_buffers(worker: &Worker) -> &ReadBuffers {
     &worker.state::<Pools>().read_buffers
 }
 
-/// Takes an idle connection, if any.
+/// Takes an idle connection from the pool, if there is one for `key`.
 pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Option<Connection> {
     let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
     let pool = pools.iter_mut().find(|pool| pool.upstream == key.upstream)?;
@@ -115,7 +120,8 @@ pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Opt
     connection
 }
 
-/// Keeps a connection for the next request. `make` creates the pool of the upstream if it is missing.
+/// Puts a connection into the pool for the next request. If the upstream has no pool on this worker, `make`
+/// creates the pool.
 pub(crate) fn put_idle(
     worker: &Rc<Worker>,
     key: PoolKey<'_>,
@@ -140,11 +146,11 @@ pub(crate) fn put_idle(
     }
 }
 
-/// Closes the connection of an upstream that has been idle longest on this worker. Returns `false` if there
-/// is none.
+/// Closes one connection of this worker to an upstream: the connection that has been idle for the longest
+/// time. Returns `false` if no connection is idle.
 pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
-    // Pools of earlier configs come first.
+    // The pools of earlier configs come first.
     let mut own = pools.iter_mut().filter(|pool| pool.connections == connections);
     own.any(|pool| {
         let is_closed = pool.pool.close_oldest() || pool.proxied.close_oldest();
@@ -153,12 +159,12 @@ pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     })
 }
 
-/// The task of a worker that closes idle connections after their idle timeout, or after the server has closed
-/// them. Dropping it ends the task.
+/// The task that closes the idle connections of a worker after their idle timeout. The task also removes
+/// connections that the server has closed.
 struct IdleCloser(Rc<Worker>);
 
 impl IdleCloser {
-    /// Runs until no connection is idle.
+    /// Runs until the worker has no idle connections.
     async fn run(self) {
         let pools = &self.0.state::<Pools>().of_upstreams;
         loop {
@@ -176,13 +182,13 @@ impl Drop for IdleCloser {
     }
 }
 
-/// Returns the time until the next sweep. `None` if all pools are empty.
+/// Returns the time until the next check of all idle connections. Returns `None` if there are no pools.
 fn pause_of(pools: &[UpstreamPool]) -> Option<Duration> {
     let least = pools.iter().map(|pool| pool.idle).min()?;
     Some((least / 2).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX))
 }
 
-/// Closes connections that can no longer be used, in all pools, also those of removed upstreams.
+/// Closes idle connections that can no longer be used, in the pools of current and removed upstreams.
 fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     pools.retain_mut(|pool| {
         pool.pool.sweep(now);
@@ -192,8 +198,9 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     });
 }
 
-/// Returns the limits for connections with a PROXY header. They are useless after their client has left,
-/// which the pool does not notice. Therefore they stay idle only briefly, and together they may be as many as
+/// Returns the pool limits for connections with a PROXY header. A connection with a PROXY header is useless
+/// after its client has left, and the pool does not notice that the client has left. So connections with a
+/// PROXY header stay idle only for a short time. Their total number has the limit that otherwise applies to
 /// the connections of one server.
 fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     PoolConfig {
@@ -203,17 +210,19 @@ fn of_one_client_each(config: PoolConfig) -> PoolConfig {
     }
 }
 
-/// Maximum time that a connection waits for the next request of its client.
+/// Maximum time that a connection with a PROXY header waits for the next request of its client.
 const PROXIED_IDLE: Duration = Duration::from_secs(5);
 
-/// Minimum time between sweeps.
+/// Minimum time between two checks of all idle connections.
 const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// Maximum time between sweeps. Connections that are added meanwhile may have a shorter idle time.
+/// Maximum time between two checks of all idle connections. Connections that are added between two checks
+/// may have a shorter idle timeout.
 const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl UpstreamPool {
-    /// Returns an empty pool. `is_proxied` if connections have a PROXY header.
+    /// Returns an empty pool. `is_proxied` is `true` if the connections of the upstream have a PROXY
+    /// header.
     pub(crate) fn new(
         upstream: u64,
         connections: u64,

@@ -1,4 +1,5 @@
-//! The queue for requests that no server has capacity for, in the order of arrival.
+//! The queue in which requests wait if no server has capacity. First attempts are served in the order of
+//! their arrival.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +12,13 @@ use tokio::time::timeout;
 use crate::Failure;
 use crate::meter::Histogram;
 
-/// Limits of the queue for requests that no server has capacity for.
+/// Limits of the queue in which requests wait if no server has capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueConfig {
-    /// Maximum length. Further requests get 503. Default 1000; with 0, no request waits.
+    /// Maximum number of waiting requests. Further requests get 503. Default 1000. With 0, no request
+    /// waits.
     pub length_max: usize,
-    /// Maximum waiting time. Then the request gets 503. Default 5 s.
+    /// Maximum waiting time, after which a request gets 503. Default 5 s.
     pub timeout: Duration,
 }
 
@@ -31,7 +33,7 @@ impl Default for QueueConfig {
 pub(crate) enum Unavailable {
     /// No server has capacity.
     Busy,
-    /// There is no server.
+    /// No server is available.
     Nobody,
 }
 
@@ -39,34 +41,35 @@ pub(crate) enum Unavailable {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: AtomicUsize,
-    /// Requests that take the next capacity anywhere.
+    /// First attempts of requests. First attempts can use free capacity of any server.
     first_tries: Line,
-    /// Retries. They need capacity at other servers than those that failed.
+    /// Retries of requests. Retries need capacity at other servers than the servers that have failed.
     retries: Line,
     times: WaitingTimes,
 }
 
-/// One of the two queues.
+/// One of the two parts of the queue: first attempts or retries.
 #[derive(Debug, Default)]
 struct Line {
     waiting: AtomicUsize,
     room: Notify,
 }
 
-/// The place of a waiting request. Dropping it leaves the queue.
+/// The entry of a waiting request in the queue. Dropping the entry removes the request from the queue.
 #[derive(Debug)]
 struct QueueEntry<'q> {
     queue: &'q Queue,
     line: &'q Line,
-    /// `true` if the request is first in its queue.
+    /// `true` if the request is a retry, or if no other first attempt waits before it.
     is_next: bool,
 }
 
 impl Queue {
     /// Returns the number of waiting requests.
     pub(crate) fn len(&self) -> usize {
-        // This counter and those of the servers are updated in one total order: either the server that frees
-        // capacity sees the waiting request, or the request sees the capacity.
+        // This counter and the counters of the servers have the ordering `SeqCst`. This ordering ensures
+        // that no free capacity is missed: either the server that frees capacity sees the waiting request,
+        // or the request sees the free capacity.
         self.waiting.load(Ordering::SeqCst)
     }
 
@@ -75,7 +78,7 @@ impl Queue {
         self.times.counts()
     }
 
-    /// Wakes waiting requests, because a server has capacity.
+    /// Wakes waiting requests, because a server has free capacity.
     #[inline]
     pub(crate) fn notify_capacity(&self) {
         if self.len() > 0 {
@@ -85,7 +88,8 @@ impl Queue {
 
     #[cold]
     fn announce_capacity(&self) {
-        // Wakes all retries, because not each can use this capacity. The retry budget keeps them few.
+        // The queue wakes all retries, because not every retry can use the free capacity. Few retries wait,
+        // because the retry budget limits retries.
         self.retries.room.notify_waiters();
         if self.first_tries.waiting.load(Ordering::SeqCst) > 0 {
             self.first_tries.room.notify_one();
@@ -98,7 +102,7 @@ impl Queue {
         self.first_tries.room.notify_waiters();
     }
 
-    /// Enters the queue. Returns `None` if it is full.
+    /// Adds a request to the queue. Returns `None` if the queue is full.
     fn enter(&self, is_retry: bool, length_max: usize) -> Option<QueueEntry<'_>> {
         let enter = |waiting: usize| (waiting < length_max).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).ok()?;
@@ -116,17 +120,21 @@ impl Drop for QueueEntry<'_> {
 }
 
 impl Queue {
-    /// Returns the result of `attempt`. Without capacity, waits and tries again, at most until `until`.
+    /// Returns the result of `attempt`. If no server has capacity, waits and tries again, at most until the
+    /// time `until`.
     ///
-    /// First attempts stay in order, because each of them can use any capacity. A retry may need a server
-    /// that hangs while others have capacity. It therefore waits in a separate queue and delays no first
-    /// attempt. It has waited longer than the others.
+    /// First attempts are served in order, because each of them can use any free capacity. A retry may need
+    /// a server that hangs while other servers have capacity. For this reason, retries wait separately and
+    /// do not delay first attempts. A retry may overtake first attempts, because its request has waited
+    /// longer.
     ///
     /// # Errors
-    /// There is no server, too many requests wait already, or there is no capacity in time.
+    /// Returns an error if no server is available, if too many requests already wait, or if no server has
+    /// capacity in time.
     ///
     /// # Cancel safety
-    /// Cancel safe: if the future is dropped, the next request gets its place in the queue.
+    /// This function is cancel safe. If the future is dropped, its request leaves the queue, and the next
+    /// request moves up.
     pub(crate) async fn pass<T>(
         &self,
         config: QueueConfig,
@@ -140,7 +148,7 @@ impl Queue {
         match attempted {
             Ok(got) => Ok(got),
             Err(Unavailable::Nobody) => Err(Failure::NoServer),
-            // Boxed, so that requests that do not wait need no memory for it.
+            // This future is boxed, so that requests that do not wait need no memory for it.
             Err(Unavailable::Busy) => Box::pin(self.wait(config, is_retry, clock, until, attempt)).await,
         }
     }
@@ -165,7 +173,8 @@ impl Queue {
         let line = place.line;
         let mut room = pin!(line.room.notified());
         room.as_mut().enable();
-        // Capacity that became free before this request entered the queue has woken no other request.
+        // The first request in the queue tries at once. Capacity that became free before this request
+        // entered the queue has woken no request.
         let mut is_my_turn = place.is_next;
         let outcome = loop {
             if is_my_turn {
@@ -190,25 +199,27 @@ impl Queue {
     }
 }
 
-/// Interval for checks without a notification: a server that becomes healthy again sends none.
+/// Interval at which waiting requests try again without a notification. A server that becomes healthy again
+/// sends no notification.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Histogram of waiting times. Requests that do not wait do not write to it.
+/// Histogram of waiting times. Requests that do not wait are not counted.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingTimes(Histogram<BUCKETS>);
 
 /// Number of requests that have waited for a server, and their waiting times.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WaitingCounts {
-    /// Number of requests for each of [`WaitingCounts::BOUNDS`], above the previous bound; then all longer
-    /// waits.
+    /// Number of requests in each bucket of waiting times. A bucket counts the times above the previous
+    /// bound in [`WaitingCounts::BOUNDS`], up to the bound of the bucket. The last bucket counts all longer
+    /// times.
     pub buckets: [u64; BUCKETS],
     /// Sum of the waiting times.
     pub time: Duration,
 }
 
 impl WaitingCounts {
-    /// The upper bounds of the buckets.
+    /// Upper bounds of the buckets of waiting times. The last bucket has no upper bound.
     pub const BOUNDS: [Duration; BUCKETS - 1] = [
         Duration::from_millis(1),
         Duration::from_millis(5),
@@ -227,7 +238,7 @@ impl WaitingCounts {
 }
 
 impl WaitingCounts {
-    /// Returns the sum of both.
+    /// Returns the sum of these counts and the counts in `other`.
     pub(crate) fn plus(mut self, other: Self) -> Self {
         self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
         self.time += other.time;
@@ -236,12 +247,12 @@ impl WaitingCounts {
 }
 
 impl WaitingTimes {
-    /// Counts a request that has waited for `time`.
+    /// Counts a request that has waited for the duration `time`.
     pub(crate) fn record(&self, time: Duration) {
         self.0.record(&WaitingCounts::BOUNDS, time);
     }
 
-    /// Returns the counters.
+    /// Returns the current counts of requests and waiting times.
     pub(crate) fn counts(&self) -> WaitingCounts {
         let mut counts = WaitingCounts::default();
         counts.time = self.0.add_to(&mut counts.buckets);

@@ -2,16 +2,17 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The admin state of a server, independent of its health. Requests in flight always complete.
+/// The admin state of a server, which does not depend on its health. Requests in flight complete in every
+/// admin state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum AdminState {
     /// The server gets requests.
     #[default]
     Enabled,
-    /// The server only gets requests with its sticky cookie, as with a weight of 0.
+    /// The server only gets requests with its sticky cookie, as with the weight 0.
     Draining,
-    /// No requests, even if no other server is available.
+    /// The server gets no requests, even if no other server is available.
     Disabled,
 }
 

@@ -7,8 +7,9 @@
 //! │                           └──── it fails: twice as long ─────┤
 //! └──────────────────────────────── it succeeds ─────────────────┘
 //! ```
-//! If no other server is left, ejected servers get requests, too: see the tiers of `select`. Then each
-//! success ends an ejection, and failures do not extend it.
+//! If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. If only
+//! ejected servers are left, each successful response ends the ejection of its server, and failures do not
+//! extend ejections.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,22 +18,23 @@ use thruway_server::StatusCode;
 
 use crate::upstream::health::status_range::StatusRange;
 
-/// Settings of ejection.
+/// Settings for the ejection of failing servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EjectionConfig {
-    /// Number of consecutive failures before an ejection: no connection, no timely response, or an invalid
-    /// one. 0 disables ejection. Default 5.
+    /// Number of consecutive failures after which a server is ejected. A failure is a failed connection, a
+    /// timeout, or an invalid response. Default 5. With 0, no server is ejected.
     pub failures: u32,
-    /// Statuses that also count as failures. Default none, because a 500 is caused by the request as often as
-    /// by the server.
+    /// Response statuses that also count as failures. Default: no statuses, because the request causes a
+    /// 500 as often as the server does.
     pub statuses: Vec<StatusRange>,
-    /// Time of the first ejection. Each further one is twice as long. Default 10 s.
+    /// Duration of the first ejection of a server. Each further ejection takes twice as long as the
+    /// previous one. Default 10 s.
     pub time: Duration,
-    /// Maximum time of an ejection. A server that was healthy for this time starts again with
-    /// [`time`](Self::time). Default 1 min.
+    /// Maximum duration of an ejection. If a server was healthy for this time, its next ejection takes
+    /// [`time`](Self::time) again. Default 1 min.
     pub time_max: Duration,
-    /// Maximum percentage of unavailable servers, for any reason; at least one may be ejected, and never all.
-    /// Default 70.
+    /// Maximum percentage of servers that may be unavailable, for ejections or other reasons. The gateway
+    /// may always eject one server, but never all servers. Default 70.
     pub percent_max: u32,
 }
 
@@ -49,19 +51,21 @@ impl Default for EjectionConfig {
 }
 
 impl EjectionConfig {
-    /// Returns `true` if a response with `status` is a failure.
+    /// Returns `true` if a response with `status` counts as a failure.
     pub(crate) fn is_failure(&self, status: StatusCode) -> bool {
         self.statuses.iter().any(|range| range.contains(status))
     }
 
-    /// Returns `true` if one more server may be ejected when `out` of `total` are unavailable.
+    /// Returns `true` if one more server may be ejected. `out` is the number of unavailable servers, and
+    /// `total` is the number of all servers.
     pub(crate) const fn allows_one_more(&self, out: usize, total: usize) -> bool {
         let most = total * self.percent_max as usize / 100;
         let most = if most == 0 { 1 } else { most };
         out < most && out + 1 < total
     }
 
-    /// Returns the duration of the `times`th ejection, from 1, in milliseconds.
+    /// Returns the duration of an ejection in milliseconds. `times` is 1 for the first ejection, 2 for the
+    /// second ejection, and so on.
     fn milliseconds_out(&self, times: u32) -> u64 {
         let factor = 1_u64.checked_shl(times.saturating_sub(1)).unwrap_or(u64::MAX);
         milliseconds(self.time).saturating_mul(factor).min(milliseconds(self.time_max))
@@ -71,39 +75,40 @@ impl EjectionConfig {
 /// Ejection state of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Ejection {
-    /// Consecutive failures.
+    /// Number of consecutive failures.
     failures: AtomicU32,
-    /// Number of ejections in short succession.
+    /// Number of ejections in short succession, which determines the duration of the next ejection.
     times: AtomicU32,
     since: AtomicU64,
-    /// Time at which the server may be tested again. 0 if it is not ejected.
+    /// Time at which a request may test the ejected server. 0 if the server is not ejected.
     until: AtomicU64,
 }
 
-/// Admission of a request at a server.
+/// The decision whether a server admits a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// An ordinary request.
+    /// The server admits an ordinary request.
     Usual,
-    /// The request that tests an ejected server.
+    /// The server is ejected, and this request tests whether it works again.
     Trial,
-    /// Refused: another request tests the server.
+    /// The server refuses the request, because another request tests the server or the server has no
+    /// capacity.
     Refused,
 }
 
 impl Ejection {
-    /// Returns `true` if the server is not ejected, or may be tested.
+    /// Returns `true` if the server is not ejected, or if a request may test the ejected server.
     #[inline]
     pub(crate) fn is_over(&self, now: u64) -> bool {
         self.until.load(Ordering::Relaxed) <= now
     }
 
-    /// Admits a request. If a trial request never reports back, the next one may follow after the time of an
-    /// ejection.
+    /// Decides whether the server admits a request. If a test request never reports its result, the next
+    /// test request may follow after the duration of the first ejection.
     #[inline]
     pub(crate) fn admit(&self, config: &EjectionConfig, now: u64) -> Admission {
         let until = self.until.load(Ordering::Relaxed);
-        // An ejected server gets requests only if no other is left.
+        // An ejected server gets requests only if no other server is left.
         if until == 0 || until > now {
             return Admission::Usual;
         }
@@ -114,20 +119,22 @@ impl Ejection {
         }
     }
 
-    /// Records a success. It ends a sequence of failures.
+    /// Records a success, which resets the number of consecutive failures.
     #[inline]
     pub(crate) fn succeeded(&self) {
-        // Usually there is nothing to write, and a write would slow down other workers.
+        // The number of failures is usually 0 already, and an unnecessary write would slow down other
+        // workers.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Records a response to a request that started at `began`. Returns `true` if it ends an ejection.
+    /// Records a response to a request that began at `began`. Returns `true` if the response ends an
+    /// ejection.
     #[inline]
     pub(crate) fn answered(&self, began: u64) -> bool {
         let is_out = self.until.load(Ordering::Relaxed) != 0;
-        // A request from before the ejection does not end it.
+        // A response to a request from before the ejection does not end the ejection.
         is_out && began >= self.since.load(Ordering::Relaxed) && self.until.swap(0, Ordering::Relaxed) != 0
     }
 
@@ -136,21 +143,21 @@ impl Ejection {
         self.until.store(0, Ordering::Relaxed);
     }
 
-    /// Records a failure. Returns `true` if it ejects the server: there were enough failures in a row, or
-    /// this was the test request.
+    /// Records a failure. Returns `true` if the server must be ejected, because there were enough
+    /// consecutive failures, or because the failed request tested the ejected server.
     pub(crate) fn failed(&self, config: &EjectionConfig, admission: Admission) -> bool {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let is_in = self.until.load(Ordering::Relaxed) == 0;
         match (is_in, admission) {
             (true, _) => config.failures > 0 && failures >= config.failures,
             (false, Admission::Trial) => true,
-            // An ejected server gets requests only if no other is left.
+            // An ejected server gets requests only if no other server is left.
             (false, _) => false,
         }
     }
 
-    /// Ejects the server, which has been up since `healthy_since`. Returns the time in milliseconds. `None` if
-    /// another request has already ejected it.
+    /// Ejects the server, which became healthy at `healthy_since`. Returns the duration of the ejection in
+    /// milliseconds. Returns `None` if another request has already ejected the server.
     pub(crate) fn eject(
         &self,
         config: &EjectionConfig,
@@ -173,7 +180,7 @@ impl Ejection {
     }
 }
 
-/// Converts to milliseconds.
+/// Converts `time` to milliseconds.
 pub(crate) fn milliseconds(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000).saturating_add(u64::from(time.subsec_millis())).min(u64::MAX / 2)
 }

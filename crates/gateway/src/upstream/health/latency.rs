@@ -1,14 +1,15 @@
 //! Response times of a server: a moving average that is sensitive to peaks.
 //!
-//! A response slower than the average becomes the new average immediately. Faster responses lower the average
-//! gradually. It also decays without responses, so that a slow server is tried again. Finagle and linkerd use
-//! the same measure.
+//! If a response is slower than the average, its time becomes the new average immediately. Faster responses
+//! lower the average gradually. Without responses, the average decays, so that a slow server is tried
+//! again. Finagle and linkerd use the same average.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The average and its time, in one number, so that both are replaced atomically. The upper half is the
-/// average in microseconds. The lower half is the time in milliseconds, which wraps after seven weeks.
+/// The average and the time of its last update, packed into one number, so that both are replaced
+/// atomically. The upper 32 bits contain the average in microseconds. The lower 32 bits contain the time in
+/// milliseconds, which wraps after seven weeks.
 #[derive(Debug, Default)]
 pub(crate) struct Latency(AtomicU64);
 
@@ -19,14 +20,15 @@ struct Average {
 }
 
 impl Latency {
-    /// Records that a response took `elapsed`.
+    /// Records that a response took the time `elapsed`.
     pub(crate) fn record(&self, elapsed: Duration, now: u64) {
         let sample = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX).max(1);
         self.update(|average| average.with(sample, now));
     }
 
-    /// Records that a request failed after `elapsed`, as a response that took ten times as long as usual. A
-    /// single failure is soon forgotten. After repeated failures, the server ranks as the slowest.
+    /// Records that a request failed after the time `elapsed`. The failure counts as a response that took
+    /// ten times as long as the average. A single failure is soon forgotten. After repeated failures, the
+    /// server ranks as the slowest server.
     pub(crate) fn record_failure(&self, elapsed: Duration, now: u64) {
         let elapsed = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.update(|average| {
@@ -38,11 +40,11 @@ impl Latency {
         });
     }
 
-    /// Returns the average at `now` in microseconds, or 0 if nothing is known.
+    /// Returns the average response time at `now`, in microseconds. Returns 0 if no response time is known.
     pub(crate) fn microseconds(&self, now: u64) -> u64 {
         let average = Average::unpack(self.0.load(Ordering::Relaxed));
         let faded = average.faded(now);
-        // A known average decays, but never to 0, which means unknown.
+        // A known average never decays to 0, because 0 means that no response time is known.
         if average.microseconds == 0 { 0 } else { u64::from(faded.max(1)) }
     }
 
@@ -62,12 +64,12 @@ impl Average {
         (self.microseconds as u64) << 32 | self.at as u64
     }
 
-    /// Returns the average at `now`, decayed since the last sample.
+    /// Returns the average at `now`, which has decayed since the last response time was added.
     fn faded(self, now: u64) -> u32 {
         scale(self.microseconds, self.share_left(now))
     }
 
-    /// Returns the average with one more sample.
+    /// Returns the average after adding the response time `sample`.
     fn with(self, sample: u32, now: u64) -> Self {
         let microseconds = if sample >= self.microseconds {
             sample
@@ -78,10 +80,10 @@ impl Average {
         Self { microseconds: microseconds.max(1), at: (now & LOWER) as u32 }
     }
 
-    /// Returns the weight of the average at `now`.
+    /// Returns the weight of the old average at `now`, from 0 to 1.
     fn share_left(self, now: u64) -> f64 {
         let elapsed = ((now & LOWER) as u32).wrapping_sub(self.at);
-        // Another worker's time may be a little ahead.
+        // The time of another worker may be slightly ahead of `now`.
         let elapsed = if elapsed > u32::MAX / 2 { 0 } else { elapsed };
         (-f64::from(elapsed) / DECAY_MILLISECONDS).exp()
     }
@@ -96,7 +98,7 @@ fn scale(microseconds: u32, share: f64) -> u32 {
     (f64::from(microseconds) * share) as u32
 }
 
-/// Time after which about a third of the old average is left.
+/// Time in milliseconds after which about a third of the old average is left.
 const DECAY_MILLISECONDS: f64 = 10_000.0;
 
 const FAILURE_MICROSECONDS_MIN: u32 = 100_000;

@@ -1,4 +1,4 @@
-//! Evaluates requests: ejects servers, ends ejections, and measures response times.
+//! Evaluates the results of requests: ejects servers, ends ejections, and measures response times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use super::ejection::{Admission, EjectionConfig, milliseconds};
 use crate::upstream::membership::members::Membership;
 use crate::upstream::server::Server;
 
-/// The health part of an upstream. The state of each server is its `ServerHealth`.
+/// Settings for evaluating the health of an upstream's servers. The health of each server is in its
+/// `ServerHealth`.
 #[derive(Debug)]
 pub(crate) struct HealthMonitor {
     /// Name of the upstream, for the log.
@@ -25,7 +26,7 @@ impl HealthMonitor {
         Self { upstream, ejection, measures_latency }
     }
 
-    /// `true` if response times are measured.
+    /// Returns `true` if response times are measured.
     #[inline]
     pub(crate) const fn measures_latency(&self) -> bool {
         self.measures_latency
@@ -37,14 +38,15 @@ impl HealthMonitor {
         self.ejection.is_failure(status)
     }
 
-    /// Records a complete success of a request that began at `began`.
+    /// Records the success of a request that began at `began` and is complete.
     #[inline]
     pub(crate) fn succeeded(&self, server: &Server, began: Duration, clock: &Clock) {
         server.health().ejection.succeeded();
         self.answered(server, began, clock);
     }
 
-    /// Records an answer to a request that began at `began`: the server is back.
+    /// Records a response to a request that began at `began`. If the server was ejected, the response ends
+    /// the ejection.
     #[inline]
     pub(crate) fn answered(&self, server: &Server, began: Duration, clock: &Clock) {
         if server.health().ejection.answered(milliseconds(began)) {
@@ -52,15 +54,16 @@ impl HealthMonitor {
         }
     }
 
-    /// Records a failure of a request with this `admission`. Ejects the server after enough failures, unless
-    /// too many of `members` are unavailable.
+    /// Records the failure of a request that was admitted as `admission`. Ejects the server after enough
+    /// failures, unless too many servers in `members` are unavailable.
     pub(crate) fn failed(&self, members: &Membership, server: &Server, admission: Admission, clock: &Clock) {
         if server.health().ejection.failed(&self.ejection, admission) {
             self.eject(members, server, admission, milliseconds(clock.now()));
         }
     }
 
-    /// Records the response time of `response`, which arrives now. The server had the request since `sent`.
+    /// Records the response time of `response`, which has just arrived. `sent` is the time at which the
+    /// server had received the whole request.
     pub(crate) fn responded(server: &Server, response: &Response, sent: Duration, clock: &Clock) {
         let (health, exact) = (server.health(), clock.now_exact());
         let (elapsed, now) = (exact.saturating_sub(sent), milliseconds(exact));
@@ -98,13 +101,14 @@ impl HealthMonitor {
     }
 }
 
-/// `true` if the status means that no server could respond (RFC 9110 §15.6.3 to §15.6.5). Other error
-/// statuses are caused by the request as often as by the server.
+/// Returns `true` if the status means that no server could respond (RFC 9110 §15.6.3 to §15.6.5). The
+/// request causes other error statuses as often as the server does.
 const fn is_gateway_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }
 
-/// Returns the value of `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
+/// Returns the waiting time in the header `Retry-After`, which contains seconds or a date (RFC 9110
+/// §10.2.3).
 fn retry_after(response: &Response, clock: &Clock) -> Option<Duration> {
     let field = response.field("retry-after")?;
     let value = field.as_str()?.trim();

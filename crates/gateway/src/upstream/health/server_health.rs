@@ -1,4 +1,5 @@
-//! Health of one server. All workers share it, and it outlives reloads. Times are milliseconds of the clock.
+//! Health of one server. All workers share this state, and it survives a reload of the config. Times are in
+//! milliseconds of the process clock.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,11 +15,11 @@ pub(crate) struct ServerHealth {
     pub(crate) ejection: Ejection,
     admin_state: AdminStateCell,
     checked: AtomicU8,
-    /// Number of failed checks and ejections.
+    /// Number of times that the server was found down or was ejected.
     epoch: AtomicUsize,
     /// End of the pause that the server requested with `Retry-After`.
     asks_to_wait_until: AtomicU64,
-    /// Time at which the server became healthy again. 0 if it was never unavailable.
+    /// Time at which the server became healthy again. 0 if the server was never unavailable.
     healthy_since: AtomicU64,
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum Checked {
 }
 
 impl ServerHealth {
-    /// `true` if the health of the server allows requests.
+    /// Returns `true` if the health of the server allows requests.
     #[inline]
     pub(crate) fn is_available(&self, now: u64) -> bool {
         self.ejection.is_over(now)
@@ -42,7 +43,7 @@ impl ServerHealth {
             && self.asks_to_wait_until.load(Ordering::Relaxed) <= now
     }
 
-    /// `true` if checks have found the server down.
+    /// Returns `true` if health checks have found the server down.
     pub(crate) fn is_down(&self) -> bool {
         self.checked() == Checked::Down
     }
@@ -60,7 +61,7 @@ impl ServerHealth {
         self.checked.store(checked as u8, Ordering::Relaxed);
     }
 
-    /// Records the result of checks. A server that they find up is no longer ejected.
+    /// Records the result of health checks. If the checks have found the server up, also ends its ejection.
     pub(crate) fn set_down(&self, is_down: bool) {
         self.set_checked(if is_down { Checked::Down } else { Checked::Up });
         if is_down {
@@ -79,8 +80,8 @@ impl ServerHealth {
         self.admin_state.set(state);
     }
 
-    /// Number of the health epoch. A connection of an earlier epoch may not work, because the server was down
-    /// or ejected since.
+    /// Returns the number of the current health epoch. A connection from an earlier epoch may no longer
+    /// work, because the server was down or ejected since.
     pub(crate) fn epoch(&self) -> usize {
         self.epoch.load(Ordering::Relaxed)
     }
@@ -89,7 +90,8 @@ impl ServerHealth {
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sends the server no requests for `time`, as its `Retry-After` says.
+    /// Makes the server unavailable for the duration `time`, because its header `Retry-After` requests this
+    /// pause.
     pub(crate) fn asks_to_wait(&self, time: Duration, now: u64) {
         let until = now + milliseconds(time.min(WAIT_MAX));
         self.asks_to_wait_until.store(until, Ordering::Relaxed);
@@ -105,8 +107,9 @@ impl ServerHealth {
         self.healthy_since.load(Ordering::Relaxed)
     }
 
-    /// Slow-start share of the server's normal traffic, in percent, when a slow start takes `slow_start`
-    /// milliseconds. At least a tenth, because only traffic shows that a server can handle more.
+    /// Returns the slow-start share of the server's normal traffic, in percent. `slow_start` is the
+    /// duration of a slow start in milliseconds. The share is at least a tenth, because only traffic shows
+    /// that a server can handle more.
     #[inline]
     pub(crate) fn percent_wanted(&self, slow_start: u64, now: u64) -> u64 {
         let healthy_since = if slow_start == 0 { 0 } else { self.healthy_since() };

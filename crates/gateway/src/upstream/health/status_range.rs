@@ -13,7 +13,7 @@ pub struct StatusRange {
 }
 
 impl StatusRange {
-    /// Returns the range from `first` to `last`. It is empty if `last` is less than `first`.
+    /// Returns the range from `first` to `last`. The range is empty if `last` is less than `first`.
     pub const fn new(first: u16, last: u16) -> Self {
         Self { first, last }
     }
@@ -44,7 +44,7 @@ impl fmt::Display for StatusRange {
     }
 }
 
-/// Text that is neither a status of a final response nor a range of them.
+/// The error for a text that is neither a status of a final response nor a range of such statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidStatusRange;
 

@@ -1,8 +1,9 @@
-//! DNS lookups of servers, at the start and at intervals.
+//! Looks up the addresses of servers in DNS, at the start and at intervals.
 //!
-//! The system reports no time to live, so its interval is configured. With `resolver = "dns"`, the time to
-//! live decides. A failed lookup changes nothing. Remaining addresses keep their state, and so do addresses
-//! that return soon.
+//! The resolver of the system reports no time to live, so the interval of its lookups is configured. With
+//! `resolver = "dns"`, the time to live in DNS responses determines the interval. After a failed lookup,
+//! the upstream keeps its servers. A server keeps its state if its address remains, or if its address
+//! returns within ten minutes.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,43 +22,43 @@ use crate::upstream::health::checks;
 use crate::upstream::health::ejection::milliseconds;
 use crate::upstream::upstream::Upstream;
 
-/// The first lookup of the names of an upstream.
+/// The first DNS lookup of the host names of an upstream.
 #[derive(Debug)]
-#[must_use = "until it is done, there are no servers behind names"]
+#[must_use = "host names have no servers until the first lookup has ended"]
 pub struct FirstLookup(Option<Receiver<()>>);
 
 impl FirstLookup {
-    /// Waits until each name was looked up once, with any result.
+    /// Waits until each host name was looked up once. Failed lookups count, too.
     pub fn wait(self) {
         if let Some(done) = self.0 {
-            // The end of the lookups also ends the wait.
+            // The wait also ends if the background task of the lookups ends.
             let _ = done.recv();
         }
     }
 }
 
-/// A name and the result of its last lookup.
+/// A host name in the config. `has_failed` is `true` if the last lookup of the name has failed.
 struct Name {
-    /// Number of the server in the config.
+    /// Index of the server in the config.
     origin: usize,
     host: String,
     port: u16,
     has_failed: bool,
 }
 
-/// A server with a name, and the outcome of a lookup.
+/// The result of a DNS lookup for one server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerLookup {
-    /// Place of the server in the config, from 0.
+    /// Index of the server in the config. The first server has the index 0.
     pub server: usize,
-    /// Addresses of the name.
+    /// The addresses that the lookup has found.
     pub addresses: Vec<UpstreamAddr>,
-    /// The reason why the lookup failed. `None` if it succeeded, also without an address.
+    /// The reason why the lookup failed. `None` if the lookup succeeded, even if it found no address.
     pub error: Option<String>,
 }
 
-/// Looks up the names of an upstream's servers once, at the same time, and waits for at most `within`. A
-/// command that checks a config calls this before the config is used.
+/// Looks up the host names of an upstream's servers once, all at the same time. Waits for at most the time
+/// `within`. A command that checks a config calls this function before the config is used.
 pub async fn look_up_servers(config: &UpstreamConfig, within: Duration) -> Vec<ServerLookup> {
     let resolver = config.resolver.resolver();
     let mut lookups = JoinSet::new();
@@ -80,7 +81,7 @@ pub async fn look_up_servers(config: &UpstreamConfig, within: Duration) -> Vec<S
     found
 }
 
-/// Starts the lookups for `upstream`. They end when the upstream is dropped.
+/// Starts the DNS lookups for `upstream`. The lookups end when the upstream is dropped.
 pub(crate) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> FirstLookup {
     let names = names_of(upstream);
     if names.is_empty() {
@@ -92,7 +93,7 @@ pub(crate) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> Fir
     let (done, is_done) = channel();
     let upstream = Arc::downgrade(upstream);
     background::spawn(|| run(upstream, names, resolver, done));
-    // A server with known addresses does not wait for the first lookup.
+    // If each name already has a known address, the caller does not wait for the first lookup.
     FirstLookup((!are_known).then_some(is_done))
 }
 
@@ -111,7 +112,7 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
     let (mut done, clock) = (Some(done), Clock::system());
     loop {
         let mut pause = HOLDS_MAX;
-        // All lookups run at the same time: a name without an answer must not delay others.
+        // All lookups run at the same time, so that a slow lookup does not delay the others.
         let lookups: Vec<_> = names.iter().map(|name| spawn_local(look_up(name, &resolver))).collect();
         for (name, lookup) in names.iter_mut().zip(lookups) {
             let answer = lookup.await.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -124,13 +125,13 @@ async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn R
                 take_addresses(&upstream, name, answer.map(|answer| answer.addresses), &clock);
             pause = pause.min(pause_after(has_addresses, holds, upstream.config.resolve_interval));
         }
-        // Dropping the channel ends all waits.
+        // Dropping the sender ends the wait for the first lookup.
         drop(done.take());
         tokio::time::sleep(checks::with_jitter(pause)).await;
     }
 }
 
-/// Looks up the addresses of `name`.
+/// Looks up the addresses of a host name.
 fn look_up(name: &Name, resolver: &Arc<dyn Resolve>) -> impl Future<Output = io::Result<Resolved>> + 'static {
     let (resolver, host, port) = (resolver.clone(), name.host.clone(), name.port);
     async move {
@@ -148,7 +149,8 @@ fn pause_after(has_addresses: bool, holds: Option<Duration>, interval: Duration)
     }
 }
 
-/// Replaces the addresses of `name` by `addresses`, unless there are none. Returns `true` if there are some.
+/// Replaces the addresses of `name` by `addresses`, and returns `true`. If the lookup failed or found no
+/// addresses, keeps the previous addresses and returns `false`.
 fn take_addresses(
     upstream: &Arc<Upstream>,
     name: &mut Name,
@@ -180,7 +182,7 @@ fn take_addresses(
     true
 }
 
-/// Puts servers at `addresses` in the place of those that come from the configured server `origin`.
+/// Replaces the servers of the configured server `origin` by servers at `addresses`.
 fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[UpstreamAddr], clock: &Clock) {
     let now = clock.now();
     let Some(changed) = upstream.members.replace(&upstream.config, origin, addresses, now) else { return };
@@ -196,16 +198,16 @@ fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[Upstrea
     }
 }
 
-/// Maximum time for one name. The system may try several DNS servers.
+/// Maximum time for the lookup of one name. The resolver of the system may try several DNS servers.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Interval after a failed lookup. Requests may be waiting for the result.
+/// Interval after a failed lookup. This interval is short, because requests may be waiting for the result.
 const FAILED_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Minimum time between lookups for responses with a shorter time to live.
+/// Minimum time between two lookups, even if the time to live is shorter.
 const HOLDS_MIN: Duration = Duration::from_secs(1);
 
-/// Maximum time between lookups. It bounds the effect of a mistake in a zone.
+/// Maximum time between two lookups. This maximum limits how long a mistake in a DNS zone has effects.
 const HOLDS_MAX: Duration = Duration::from_hours(1);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The current servers of an upstream, and recently removed ones.
+//! The current servers of an upstream, and its recently removed servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::upstream::config::UpstreamConfig;
 use crate::upstream::health::server_health::Checked;
 use crate::upstream::server::{RetainedState, Server};
 
-/// The membership part of an upstream.
+/// The servers of an upstream.
 #[derive(Debug)]
 pub(crate) struct Membership {
     servers: ArcSwap<ServerList>,
-    /// Shared with the upstreams of later configs.
+    /// Recently removed servers. The upstream that replaces this upstream on reload shares this list.
     removed: Arc<RemovedServers>,
 }
 
-/// Result of a change of the servers of a name.
+/// Result of replacing the servers of a host name.
 pub(crate) struct Changed {
     pub(crate) added: List,
-    /// `true` if the name had no servers before.
+    /// `true` if the host name had no servers before.
     pub(crate) is_first: bool,
 }
 
 impl Membership {
-    /// Returns the servers of a new upstream. Names have no servers before their first lookup.
+    /// Returns the servers of a new upstream. A host name has no servers before its first lookup.
     pub(crate) fn new(config: &UpstreamConfig) -> Self {
         let servers = config.servers.iter().enumerate();
         let servers = servers.filter_map(|(origin, server)| match &server.address {
@@ -39,8 +39,8 @@ impl Membership {
         Self { servers: ArcSwap::from_pointee(ServerList::new(servers)), removed: Arc::default() }
     }
 
-    /// Returns the servers for `config`, which replaces the config `before`. Remaining servers keep their
-    /// state. Names keep their addresses until the next lookup.
+    /// Returns the servers for `config`, which replaces the config `before`. Servers that remain keep their
+    /// state. Host names keep their addresses until the next lookup.
     pub(crate) fn after(&self, before: &UpstreamConfig, config: &UpstreamConfig) -> Self {
         let servers_before = self.servers.load();
         let retained = |origin, address: &UpstreamAddr, state: Arc<RetainedState>| {
@@ -87,7 +87,7 @@ impl Membership {
         let before = self.servers.load_full();
         let make = |address: &UpstreamAddr| {
             let state = self.removed.find(address, now).unwrap_or_default();
-            // Without checks, a former result of a check would stay forever.
+            // Without health checks, the result of an earlier check would stay forever.
             if config.check.is_none() {
                 state.health.set_checked(Checked::NotYet);
             }
@@ -103,11 +103,11 @@ impl Membership {
     }
 }
 
-/// Servers.
 type List = Vec<Arc<Server>>;
 
-/// Returns the list with `addresses` for `origin`, in the order of the config, and the servers that `make`
-/// created. `None` if nothing changes.
+/// Returns the new list of servers, with servers at `addresses` for the configured server `origin`. The new
+/// list has the order of the config. Also returns the servers that `make` has created. Returns `None` if
+/// nothing changes.
 fn replaced(
     list: &[Arc<Server>],
     origin: usize,

@@ -15,22 +15,22 @@ use crate::upstream::request_key::RequestKey;
 use crate::upstream::upstream::Upstream;
 
 impl Upstream {
-    /// Starts [health checks](UpstreamConfig::check) and DNS lookups. A name has no servers before its first
-    /// lookup. The tasks end when the upstream is dropped. Call this once.
+    /// Starts [health checks](UpstreamConfig::check) and DNS lookups. A host name has no servers before its
+    /// first lookup. The background tasks end when the upstream is dropped. Call this method only once.
     pub fn start(self: &Arc<Self>) -> dns::FirstLookup {
         self.start_with(self.config.resolver.resolver())
     }
 
-    /// Starts the background tasks with another resolver.
+    /// Starts the background tasks like [`start`](Self::start), with `resolver` for DNS lookups.
     pub fn start_with(self: &Arc<Self>, resolver: Arc<dyn Resolve>) -> dns::FirstLookup {
         self.members.load().list.iter().for_each(|server| checks::start(self, server));
         dns::start(self, resolver)
     }
 
-    /// Creates an upstream with `config` that will replace `before`. Remaining servers keep their state, with
-    /// their requests in flight. Names keep their addresses until they are resolved again. Requests in flight
-    /// stay in `before` until they end. Nothing changes in `before` until the new upstream is
-    /// [started](Self::start) and [`replace`](Self::replace) is called.
+    /// Creates an upstream with `config` that will replace `before`. Servers that remain keep their state,
+    /// including the number of requests in flight. Host names keep their addresses until the next lookup.
+    /// Requests in flight stay in `before` until they end. Nothing changes in `before` until the new
+    /// upstream is [started](Self::start) and [`replace`](Self::replace) is called.
     pub fn after(config: UpstreamConfig, before: &Self) -> Self {
         let members = before.members.after(&before.config, &config);
         Self {
@@ -42,14 +42,15 @@ impl Upstream {
         }
     }
 
-    /// Replaces `before` and ends its background tasks. Requests that wait there get a server of this
-    /// upstream.
+    /// Replaces the upstream `before` by this upstream, and ends the background tasks of `before`. Requests
+    /// that wait in the queue of `before` get a server of this upstream.
     pub fn replace(self: &Arc<Self>, before: &Self) {
         *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
         before.is_replaced.store(true, Ordering::Relaxed);
         self.connections.requests.notify_all();
         if self.config.check.is_none() && before.config.check.is_some() {
-            // Without checks, a server that was down must come up again. With checks, the next one decides.
+            // Without health checks, a server that was down must count as up again. With health checks, the
+            // next check decides.
             let servers = self.members.load_full();
             background::spawn(|| async move {
                 servers.list.iter().for_each(|server| server.health().set_checked(Checked::NotYet));
@@ -57,8 +58,9 @@ impl Upstream {
         }
     }
 
-    /// Returns the upstream for a request of `key`: the replacement of this one, if any. Stays with this
-    /// upstream if the replacement has no server yet, or if only one of both uses the PROXY protocol.
+    /// Returns the upstream that handles a request with `key`. If this upstream was replaced, the
+    /// replacement handles the request. The request stays with this upstream if the replacement has no
+    /// server yet, or if only one of the two upstreams uses the PROXY protocol.
     pub(crate) fn in_place(self: &Arc<Self>, key: &RequestKey) -> Cow<'_, Arc<Self>> {
         if !self.is_replaced() {
             return Cow::Borrowed(self);

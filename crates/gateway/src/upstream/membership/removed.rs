@@ -1,7 +1,8 @@
-//! Recently removed servers: their names no longer have these addresses.
+//! Recently removed servers. The DNS responses no longer contain the addresses of these servers.
 //!
-//! DNS responses of names with many servers often contain only some of the addresses. A server that is
-//! missing once keeps its state when it returns: its admin state, its failures and its requests in flight.
+//! The DNS response for a name with many servers often contains only some of the addresses. A server that
+//! is missing in a response keeps its state when it returns: its admin state, its failures and its requests
+//! in flight.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use thruway_client::UpstreamAddr;
 
 use crate::upstream::server::{RetainedState, Server};
 
-/// Servers that were removed in the last ten minutes, oldest first.
+/// Servers that were removed in the last ten minutes. The server that was removed first comes first.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedServers(Mutex<VecDeque<Known>>);
 
@@ -24,7 +25,7 @@ struct Known {
 }
 
 impl RemovedServers {
-    /// Keeps the state of `server`, which is being removed.
+    /// Keeps the state of `server` after its removal.
     pub(crate) fn add(&self, server: &Server, now: Duration) {
         let (address, state) = (server.address.clone(), server.state.clone());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,7 +36,7 @@ impl RemovedServers {
         known.push_back(Known { address, state, since: now });
     }
 
-    /// Returns the kept state of the server at `address`.
+    /// Returns the kept state of the server at `address`, if any.
     pub(crate) fn find(&self, address: &UpstreamAddr, now: Duration) -> Option<Arc<RetainedState>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().find(|known| known.address == *address && known.is_fresh(now));
@@ -49,10 +50,11 @@ impl Known {
     }
 }
 
-/// Time for which state is kept. An address that returns later probably belongs to another server.
+/// Time for which the state of a removed server is kept. An address that returns later probably belongs to
+/// another server.
 const KEPT: Duration = Duration::from_mins(10);
 
-/// Maximum number for one upstream.
+/// Maximum number of removed servers that one upstream keeps.
 const KNOWN_MAX: usize = 1_000;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! The servers of an upstream at one time, and their round robin order.
+//! The list of an upstream's servers, and their round robin order.
 
 use std::sync::Arc;
 
 use crate::upstream::server::Server;
 
-/// The servers of an upstream until the next change of their addresses.
+/// The servers of an upstream. When the addresses of the servers change, a new list replaces this list.
 #[derive(Debug)]
 pub(crate) struct ServerList {
     pub(crate) list: Box<[Arc<Server>]>,
-    /// Numbers of the servers in the order of one round, each as often as its weight.
+    /// Indexes of the servers in round robin order. A server with twice the weight occurs twice as often.
     pub(crate) round: Box<[usize]>,
 }
 
@@ -19,15 +19,17 @@ impl ServerList {
         Self { round: smooth_round(&weights), list }
     }
 
-    /// Returns the number of unavailable servers, and of all servers.
+    /// Returns the number of unavailable servers, and the number of all servers. Counts only servers that
+    /// take requests of new clients.
     pub(crate) fn out_of(&self, now: u64) -> (usize, usize) {
         let counted = self.list.iter().filter(|server| server.takes_new_clients());
         (counted.clone().filter(|server| !server.is_available(now)).count(), counted.count())
     }
 }
 
-/// Returns a round in which the requests of each server are spread evenly, by the smooth weighted round robin
-/// of nginx. In each step, every server gains its weight. The server with the highest sum is next and loses
+/// Returns the round robin order for servers with `weights`, in which the requests of each server are
+/// spread evenly. The algorithm is the smooth weighted round robin of nginx. In each step, every server
+/// gains credit equal to its weight. The server with the highest credit is next, and loses credit equal to
 /// the total weight.
 fn smooth_round(weights: &[u32]) -> Box<[usize]> {
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
@@ -36,7 +38,8 @@ fn smooth_round(weights: &[u32]) -> Box<[usize]> {
     let mut gained = vec![0; weights.len()];
     let step = |_| {
         gained.iter_mut().zip(&weights).for_each(|(gained, weight)| *gained += weight);
-        // The first of equals: `max_by_key` would take the last.
+        // If several servers have the same credit, the first of them is next. `rev` is necessary, because
+        // `max_by_key` would return the last of them.
         let most = (0..weights.len())
             .rev()
             .filter(|&place| weights[place] > 0)

@@ -1,45 +1,50 @@
-//! Balancing methods of the config, and the hashes of request keys. `balance_methods` implements them.
+//! Load balancing methods in the config, and the hashes of request keys. The module `balance_methods`
+//! implements the methods.
 
 use std::net::IpAddr;
 
 use thruway_net::ClientAddr;
 use thruway_server::Request;
 
-/// Balancing method.
+/// The load balancing method of an upstream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Balance {
-    /// The servers in turn, each as often as its weight, evenly spread.
+    /// Selects the servers in turn. A server with twice the weight gets twice as many requests, which are
+    /// spread evenly.
     #[default]
     RoundRobin,
-    /// The server with the fewest requests in flight relative to its weight.
+    /// Selects the server with the fewest requests in flight relative to its weight.
     LeastConnections,
-    /// The server with fewer requests in flight, relative to its weight, of two that are drawn at random by
-    /// weight. Nearly as even as [`LeastConnections`](Self::LeastConnections). It checks only two servers,
-    /// and several gateways do not all choose the same one.
+    /// Draws two servers at random by weight, and selects the server with fewer requests in flight relative
+    /// to its weight. The load is nearly as even as with [`LeastConnections`](Self::LeastConnections). This
+    /// method checks only two servers, and several gateways do not all choose the same server.
     RandomOfTwo,
-    /// The faster one of two servers that are drawn at random: by a moving average of its response times, in
-    /// which failures count as slow, and by its requests in flight. A server that responds 503 with
-    /// `Retry-After` gets no requests for that time, for at most 10 s.
+    /// Draws two servers at random, and selects the server that probably responds faster. The method
+    /// compares a moving average of their response times, in which failures count as slow responses, and
+    /// their requests in flight. If a server responds 503 with `Retry-After`, the server gets no requests
+    /// for the requested time, at most 10 s.
     PeakEwma,
-    /// Requests with the same key go to the same server, unless it is unavailable or overloaded. If a server
-    /// is removed, only its keys move.
+    /// Sends requests with the same key to the same server, unless the server is unavailable or overloaded.
+    /// If a server is removed, only its keys move to other servers.
     Hash {
-        /// The key. Requests without it go to one of two servers, as with [`RandomOfTwo`](Self::RandomOfTwo).
+        /// The property that is the key. A request without a key goes to one of two random servers, as with
+        /// [`RandomOfTwo`](Self::RandomOfTwo).
         by: HashBy,
-        /// Maximum load of a server in percent of its share of all requests in flight. Beyond it, the next
-        /// server gets the request. At least 100; lower values spread more evenly, higher ones keep keys
-        /// together. Default 125.
+        /// Maximum load of a server, in percent of its share of all requests in flight. If the load of the
+        /// server is above this maximum, another server gets the request. Must be at least 100. Lower
+        /// values spread requests more evenly. With higher values, more requests stay with the server of
+        /// their key. Default 125.
         load_max_percent: u32,
     },
 }
 
 impl Balance {
-    /// Returns hashing of `by` with the default load limit.
+    /// Returns [`Balance::Hash`] with the key `by` and the default maximum load.
     pub const fn hash(by: HashBy) -> Self {
         Self::Hash { by, load_max_percent: 125 }
     }
 
-    /// Returns the hashed key, if any.
+    /// Returns the property that is the key, if the method uses keys.
     pub const fn hash_by(&self) -> Option<&HashBy> {
         match self {
             Self::Hash { by, .. } => Some(by),
@@ -48,16 +53,16 @@ impl Balance {
     }
 }
 
-/// Key of requests that go to the same server.
+/// The property of a request that is its key. Requests with the same key go to the same server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HashBy {
     /// The client's IP address, or the address that a trusted proxy names.
     ClientAddress,
-    /// The cookie of this name.
+    /// The value of the cookie with this name.
     Cookie(String),
-    /// The header of this name.
+    /// The value of the header with this name.
     Field(String),
-    /// The path, without the query.
+    /// The path of the request, without the query.
     Path,
 }
 
@@ -86,14 +91,15 @@ fn hash_of_address(address: IpAddr) -> u64 {
     }
 }
 
-/// FNV-1a, which is the same in every process, so that several gateways agree. Clients can choose keys that
-/// all lead to one server; the load limit protects that server.
+/// Returns the FNV-1a hash, which is the same in every process, so that several gateways select the same
+/// server. Clients can choose keys that all lead to one server, but the maximum load protects this server.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Mixes the bits of a number, so that similar numbers differ in all bits (the last step of `SplitMix64`).
+/// Mixes the bits of a number, so that the results for similar numbers differ in all bits. The function is
+/// the last step of the generator `SplitMix64`.
 pub(crate) const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,7 +1,7 @@
-//! Balancing methods: they select the server of the next request from the candidates. To add a method, extend
-//! [`Balance`] and [`pick`].
+//! Load balancing methods. A method selects the server for the next request from the candidates. To add a
+//! method, extend [`Balance`] and [`pick`].
 //!
-//! Methods only read, except for the position of round robin. They take no lock and allocate no memory.
+//! The methods change only the position of round robin. The methods take no lock and allocate no memory.
 
 use std::cmp;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use super::balance_config::{Balance, mix};
 use super::candidates::Candidates;
 use crate::upstream::server::Server;
 
-/// Returns the number of the next server by `balance`, or `None` without candidates. `turn` is the position
-/// of round robin, and `key` is the hash of the request's key.
+/// Returns the index of the next server with the method `balance`. Returns `None` if there are no
+/// candidates. `turn` is the position of round robin, and `key` is the hash of the request's key.
 pub(crate) fn pick(
     balance: &Balance,
     candidates: &Candidates<'_>,
@@ -29,8 +29,8 @@ pub(crate) fn pick(
 
 // Round robin.
 
-/// Returns the next candidate in turn. The turn of an unavailable server is skipped. Otherwise, the next
-/// server would get twice as many requests as the others.
+/// Returns the next candidate in round robin order. If a server is unavailable, its turn is skipped for all
+/// requests. If its turn were not skipped, the next server would get twice as many requests as the others.
 fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let round = candidates.round();
     let next = || turn.fetch_add(1, Ordering::Relaxed);
@@ -38,7 +38,7 @@ fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize>
     if let Some(place) = turns.find(|&place| candidates.accept(place)) {
         return Some(place);
     }
-    // All servers are in slow start, or other workers have used the turns of the available ones.
+    // All servers are in slow start, or other workers have used the turns of the available servers.
     let start = next();
     let mut from_here = (0..round.len()).map(|n| round[start.wrapping_add(n) % round.len()]);
     from_here.find(|&place| candidates.include(place))
@@ -48,8 +48,8 @@ fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize>
 
 fn least_connections(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let servers = candidates.servers();
-    // Start of the search. It changes with each request, so that workers do not all choose the first of equal
-    // servers.
+    // The search starts at another server for each request, so that workers do not all choose the first of
+    // several equal servers.
     let start = turn.fetch_add(1, Ordering::Relaxed);
     let places = (0..servers.len()).map(|n| start.wrapping_add(n) % servers.len());
     let least = |may_decline: bool| {
@@ -60,7 +60,8 @@ fn least_connections(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<
     least(true).or_else(|| least(false))
 }
 
-/// Compares requests in flight per unit of weight, without a division.
+/// Compares the requests in flight per unit of weight. The comparison uses two multiplications instead of a
+/// division.
 fn by_requests(a: &Server, b: &Server) -> cmp::Ordering {
     let load = |of: &Server, other: &Server| of.in_flight() as u64 * u64::from(other.weight);
     load(a, b).cmp(&load(b, a))
@@ -68,7 +69,8 @@ fn by_requests(a: &Server, b: &Server) -> cmp::Ordering {
 
 // The power of two choices.
 
-/// Draws two candidates and returns the one that is less in the order of `by`.
+/// Draws two candidates at random, and returns the better one. The better candidate is the candidate that
+/// `by` orders first.
 fn best_of_two(candidates: &Candidates<'_>, by: impl Fn(&Server, &Server) -> cmp::Ordering) -> Option<usize> {
     let first = draw(candidates, None)?;
     let Some(second) = draw(candidates, Some(first)) else { return Some(first) };
@@ -77,7 +79,7 @@ fn best_of_two(candidates: &Candidates<'_>, by: impl Fn(&Server, &Server) -> cmp
     Some(if is_second_better { second } else { first })
 }
 
-/// Draws a candidate other than `other`. A server with twice the weight is drawn twice as often.
+/// Draws a random candidate other than `other`. A server with twice the weight is drawn twice as often.
 fn draw(candidates: &Candidates<'_>, other: Option<usize>) -> Option<usize> {
     let round = candidates.round();
     if round.is_empty() {
@@ -88,14 +90,14 @@ fn draw(candidates: &Candidates<'_>, other: Option<usize>) -> Option<usize> {
     if let Some(place) = (0..DRAWS_MAX).map(|_| round[random()]).find(accepted) {
         return Some(place);
     }
-    // Few candidates are left, so a search from a random position replaces further draws.
+    // There are probably few candidates, so a search from a random position replaces further draws.
     let (after, before) = (&round[random()..], round);
     let mut places = after.iter().chain(before).copied();
     places.find(|place| Some(*place) != other && candidates.include(*place))
 }
 
-/// Compares the expected duration of the next request: the average response time, multiplied by the requests
-/// in flight per unit of weight plus one.
+/// Compares the expected duration of the next request at two servers. The expected duration is the average
+/// response time, multiplied by the requests in flight per unit of weight plus one.
 fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
     cost(a, now).cmp(&cost(b, now))
 }
@@ -103,8 +105,8 @@ fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
 fn cost(server: &Server, now: u64) -> u64 {
     let in_flight = server.in_flight() as u64;
     let microseconds = match server.health().latency.microseconds(now) {
-        // Without a known response time, one request measures it. Further requests avoid the server until
-        // then.
+        // If no response time of the server is known, one request measures it. Until the response to this
+        // request arrives, further requests avoid the server.
         0 if in_flight > 0 => UNKNOWN_MICROSECONDS,
         known => known,
     };
@@ -112,14 +114,16 @@ fn cost(server: &Server, now: u64) -> u64 {
     microseconds.saturating_mul(in_flight + weight) / weight
 }
 
-// Weighted rendezvous hashing with bounded load: the same server for the same key.
+// Weighted rendezvous hashing with bounded load: requests with the same key go to the same server.
 //
-// Each server has a score for each key, and the highest score wins. If a server is removed, only its keys
-// move, and they spread over all others; no table has to be rebuilt. If a server is above its load limit, the
-// server with the next score gets the request, so that one popular key cannot overload it.
+// For each key, every server has a score, and the server with the highest score gets the request. If a
+// server is removed, only its keys move, and they spread over all other servers. There is no table to
+// rebuild. If a server is above its load limit, the server with the next lower score gets the request. This
+// limit ensures that one popular key cannot overload a server.
 
-/// Returns the candidate with the highest score for `key` among those below `load_max_percent` of their share
-/// of the load.
+/// Returns the candidate with the highest score for `key`, among the candidates below their load limit. The
+/// limit is `load_max_percent` of a server's share of the load. If all candidates have reached their
+/// limits, the limits do not apply.
 fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> Option<usize> {
     let servers = candidates.servers();
     let places = (0..servers.len()).filter(|&place| candidates.include(place));
@@ -136,29 +140,32 @@ fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> O
         let score = |place: usize| score(&servers[place], key, servers[place].percent_wanted(candidates.now));
         places.map(|place| (score(place), place)).max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    // Other workers may have filled all candidates meanwhile.
+    // It is possible that no candidate is below its limit, because other workers send requests at the same
+    // time.
     let chosen = highest(&mut places.clone().filter(is_within)).or_else(|| highest(&mut places.clone()));
     chosen.map(|(_, place)| place)
 }
 
-/// Returns the maximum number of requests in flight of `server`, if one more joins the `load` of all servers.
-/// `weight` is the sum of their weights.
+/// Returns the load limit of `server`: its maximum number of requests in flight. `load` is the number of
+/// requests in flight at all candidates, without the new request. `weight` is the sum of the weights of all
+/// candidates.
 fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
     let share = (load + 1).saturating_mul(u64::from(server.weight)).saturating_mul(u64::from(percent));
     share.div_ceil(weight.max(1).saturating_mul(100))
 }
 
-/// Returns the score of `server` for `key`. A server with twice the weight wins twice as often. During a slow
-/// start, at `percent` of its weight, a server regains more and more of its keys and keeps those that it has
-/// regained.
-#[expect(clippy::cast_precision_loss, reason = "53 bits are what the type holds")]
+/// Returns the score of `server` for `key`. A server with twice the weight has the highest score for twice
+/// as many keys. During a slow start, the server has only `percent` of its weight. While `percent` grows,
+/// the server regains more and more of its keys, and keeps the keys that it has regained.
+#[expect(clippy::cast_precision_loss, reason = "`f64` holds integers of 53 bits exactly")]
 fn score(server: &Server, key: u64, percent: u64) -> f64 {
     let uniform = ((mix(key ^ server.seed) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     let weight = f64::from(server.weight) * percent as f64 / 100.0;
     -weight / uniform.ln()
 }
 
-/// Maximum number of draws. If half of the servers are unavailable, one in 250 sequences finds none.
+/// Maximum number of random draws for one candidate. If half of the servers are unavailable, all eight
+/// draws fail in one of 256 cases.
 const DRAWS_MAX: usize = 8;
 
 const UNKNOWN_MICROSECONDS: u64 = 10_000_000;

@@ -1,11 +1,11 @@
-//! Candidates for the next request, in tiers. The server comes from the first tier that is not empty.
+//! Candidates for the next request, in tiers. The server comes from the first tier with a candidate.
 
 use std::sync::Arc;
 
 use crate::upstream::membership::server_list::ServerList;
 use crate::upstream::server::Server;
 
-/// The conditions of a tier.
+/// Conditions that all servers of a tier meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tier {
     is_backup: bool,
@@ -33,14 +33,14 @@ impl<'s> Candidates<'s> {
         &self.servers.round
     }
 
-    /// Returns `true` if the server with this number is a candidate.
+    /// Returns `true` if the server with the index `place` is a candidate.
     #[inline]
     pub(crate) fn include(&self, place: usize) -> bool {
         let server = &self.servers.list[place];
         self.would_include(server) && server.has_capacity()
     }
 
-    /// Returns `true` if a server would be a candidate but has no capacity.
+    /// Returns `true` if a server meets all conditions of the tier, even if the server has no capacity.
     pub(crate) fn has_busy(&self) -> bool {
         self.servers.list.iter().any(|server| self.would_include(server))
     }
@@ -54,8 +54,8 @@ impl<'s> Candidates<'s> {
             && !(is_untried && self.tried.contains(&server.number))
     }
 
-    /// Returns `true` if the server with this number is a candidate and takes this request. During a slow
-    /// start, a server takes only a part of the requests.
+    /// Returns `true` if the server with the index `place` is a candidate and accepts this request. During
+    /// a slow start, a server accepts only a random part of the requests.
     #[inline]
     pub(crate) fn accept(&self, place: usize) -> bool {
         let wants = || match self.servers.list[place].percent_wanted(self.now) {
@@ -70,9 +70,10 @@ const fn tier(is_backup: bool, is_available: bool, is_untried: bool) -> Tier {
     Tier { is_backup, is_available, is_untried }
 }
 
-/// Backups are used only if no other server is available. If none is available, all servers are tried: if all
-/// are down, the checks are probably wrong, and the result cannot be worse than an error. A server gets the
-/// same request twice only if there is no other.
+/// The tiers, in the order in which they are tried. Backup servers are used only if no other server is
+/// available. If no server is available at all, unavailable servers are tried: the health checks are
+/// probably wrong, and the result cannot be worse than an error. A server gets the same request twice only
+/// if there is no other server.
 pub(crate) const TIERS: [Tier; 8] = [
     tier(false, true, true),
     tier(true, true, true),

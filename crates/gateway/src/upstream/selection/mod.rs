@@ -1,4 +1,4 @@
-//! Selection: which server gets the next request.
+//! Selects the server that gets the next request.
 
 pub(crate) mod balance_config;
 pub(crate) mod sticky;

@@ -1,5 +1,5 @@
-//! Selects the server of the next request: the server of a sticky cookie, or the one that the balancing
-//! method selects from the first tier with candidates.
+//! Selects the server for the next request. The server of a sticky cookie has priority. Without a sticky
+//! cookie, the balancing method selects a server from the first tier with candidates.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -13,17 +13,17 @@ use crate::upstream::membership::server_list::ServerList;
 use crate::upstream::request_key::RequestKey;
 use crate::upstream::server::Server;
 
-/// State of the selection of one upstream.
+/// State for selecting servers of one upstream.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    /// Position of round robin, and where the search for the least loaded server starts.
+    /// Position of round robin. The search for the least loaded server also starts at this position.
     turn: AtomicUsize,
 }
 
 /// Result of a selection.
 #[derive(Debug)]
 pub(crate) enum Selected<'s> {
-    /// A server, which already counts the request.
+    /// The selected server, which already counts the request.
     Server(&'s Arc<Server>, Admission),
     /// The available servers have no capacity.
     Busy,
@@ -32,8 +32,8 @@ pub(crate) enum Selected<'s> {
 }
 
 impl Selection {
-    /// Selects the server of the next request and counts the request at it. Servers in `tried` are selected
-    /// only if no other one is available.
+    /// Selects the server for the next request, and counts the request at this server. Servers in `tried`
+    /// are selected only if no other server is available.
     pub(crate) fn select<'s>(
         &self,
         servers: &'s ServerList,
@@ -66,8 +66,8 @@ impl Selection {
     }
 }
 
-/// Returns the server of a sticky cookie, if it is available. A weight of 0 does not matter here: it lets a
-/// server complete its sessions.
+/// Returns the server of a sticky cookie, if the server is available. The server may have the weight 0,
+/// because it must be able to complete its sessions.
 fn sticky_server<'s>(
     servers: &'s ServerList,
     token: u64,

@@ -1,7 +1,8 @@
-//! Cookies that send a client to the same server each time.
+//! Sticky cookies, which send the requests of a client to the same server each time.
 //!
-//! A cookie holds a token: a keyed hash of the server's address, which does not reveal the address. The token
-//! proves nothing: a client with an invented token is handled like a client without a cookie.
+//! A cookie contains a token: a keyed hash of the server's address, which does not reveal the address. The
+//! token does not authenticate the client. A client with an invented token is handled like a client without
+//! a cookie.
 
 use std::sync::OnceLock;
 
@@ -16,13 +17,14 @@ use thruway_server::Request;
 pub struct Sticky {
     /// The name of the cookie.
     pub cookie: String,
-    /// Secret of the tokens. Gateways with the same secret accept each other's cookies, and a gateway accepts
-    /// its own after a restart. Default: a random secret for each process.
+    /// Secret for computing the tokens. Gateways with the same secret accept each other's cookies. With a
+    /// configured secret, a gateway accepts its own cookies after a restart. Default: a random secret for
+    /// each process.
     pub secret: Option<String>,
 }
 
 impl Sticky {
-    /// Returns sticky sessions with this cookie.
+    /// Returns settings for sticky sessions with this cookie, and a random secret.
     pub fn new(cookie: impl Into<String>) -> Self {
         Self { cookie: cookie.into(), secret: None }
     }
@@ -30,35 +32,35 @@ impl Sticky {
     /// Returns the token of the server at `address`.
     pub(crate) fn token_of(&self, upstream: &str, address: &UpstreamAddr) -> u64 {
         let key = self.secret.as_ref().map_or(process_key(), |secret| secret.as_bytes());
-        let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of HMAC may have any length");
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts a key of any length");
         mac.update(format!("{upstream}\n{address}").as_bytes());
         let bytes = mac.finalize().into_bytes();
         bytes.iter().take(8).fold(0, |token, byte| token << 8 | u64::from(*byte))
     }
 
-    /// Returns the token in the cookie of `request`.
+    /// Returns the token in the sticky cookie of `request`.
     pub(crate) fn token_in(&self, request: &Request<'_>) -> Option<u64> {
         parse(request.cookie(&self.cookie)?.value())
     }
 
-    /// Returns the values of `Set-Cookie` with which clients send `token` from now on.
+    /// Returns the values of `Set-Cookie` that make a client send `token` with its next requests.
     pub(crate) fn set_cookie(&self, token: u64) -> SetCookie {
         let plain = format!("{}={token:016x}; Path=/; HttpOnly; SameSite=Lax", self.cookie);
         SetCookie { secure: format!("{plain}; Secure"), plain }
     }
 }
 
-/// The values of `Set-Cookie` for the cookie of one server.
+/// The values of `Set-Cookie` for the sticky cookie of one server.
 #[derive(Debug)]
 pub(crate) struct SetCookie {
-    /// Cookie for `http`, over which browsers refuse cookies with `Secure`.
+    /// The cookie for `http`. Browsers reject cookies with the attribute `Secure` over `http`.
     plain: String,
-    /// Cookie for `https`. The client never sends it over `http` (RFC 6265 §5.4).
+    /// The cookie for `https`. A client never sends this cookie over `http` (RFC 6265 §5.4).
     secure: String,
 }
 
 impl SetCookie {
-    /// Returns the value for a client that uses `https` or not.
+    /// Returns the value of `Set-Cookie` for a client. `is_https` is `true` if the client uses `https`.
     pub(crate) fn value(&self, is_https: bool) -> &str {
         if is_https { &self.secure } else { &self.plain }
     }
@@ -69,7 +71,8 @@ fn parse(value: &str) -> Option<u64> {
     is_token.then(|| u64::from_str_radix(value, 16).ok()).flatten()
 }
 
-/// Returns a key that stays the same until the process ends, so that cookies survive a reload.
+/// Returns a random key, which stays the same until the process ends, so that cookies stay valid after a
+/// reload.
 fn process_key() -> &'static [u8] {
     static KEY: OnceLock<[u8; 32]> = OnceLock::new();
     KEY.get_or_init(random_bytes)

@@ -1,4 +1,4 @@
-//! Active health checks: requests that the gateway sends to servers at intervals.
+//! Active health checks: requests that the gateway sends to servers at regular intervals.
 //!
 //! ```text
 //! start ─▶ a task for each server: probe ─▶ Tally ─▶ Server::set_down ─▶ select
@@ -22,7 +22,7 @@ use crate::upstream::upstream::Upstream;
 use probe::{ProbeFailure, ToProbe, probe};
 use tally::Tally;
 
-/// Begins to check `server`, until it or its upstream is dropped.
+/// Starts the health checks of `server`. The health checks end when the server or its upstream is dropped.
 pub(crate) fn start(upstream: &Arc<Upstream>, server: &Arc<Server>) {
     if upstream.config.check.is_some() {
         let (upstream, server) = (Arc::downgrade(upstream), Arc::downgrade(server));
@@ -43,7 +43,7 @@ async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
         }
         match tally.record(outcome.is_ok(), &what.check) {
             Some(is_up) => set_up(&upstream, &server, is_up, outcome.err(), &clock),
-            // The first check succeeded.
+            // The first health check of the server has succeeded.
             None if server.health().checked() == Checked::NotYet => {
                 server.health().set_checked(Checked::Up);
             }
@@ -70,13 +70,13 @@ fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToP
     })
 }
 
-/// Adds or subtracts up to a tenth.
+/// Returns `interval`, increased or decreased at random by up to a tenth.
 pub(crate) fn with_jitter(interval: Duration) -> Duration {
     let per_mille = fastrand::u32(900..=1_100);
     interval * per_mille / 1_000
 }
 
-/// Records that checks have found `server` up or down.
+/// Records in the health of `server` and in the log that health checks have found the server up or down.
 fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<ProbeFailure>, clock: &Clock) {
     let (upstream, address) = (upstream.name(), &server.address);
     server.health().set_down(!is_up);

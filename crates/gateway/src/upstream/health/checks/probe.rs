@@ -23,38 +23,38 @@ use crate::upstream::connections::connect::{connect_with_proxy_header, secure_as
 use crate::upstream::connections::exchange::Exchange;
 use crate::upstream::health::status_range::StatusRange;
 
-/// Reason why a check failed.
+/// Reason why a health check failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ProbeFailure {
-    /// There is no connection.
+    /// The gateway could not connect to the server.
     Connect(ConnectError),
-    /// The body does not contain the expected text.
+    /// The response body does not contain the expected text.
     Content,
-    /// There is no response, or an invalid one.
+    /// The server sent no response, or an invalid response.
     Exchange(Error),
-    /// The status is not one of the expected ones.
+    /// The response has a status that the config does not accept.
     Status(StatusCode),
-    /// The check timed out.
+    /// The health check timed out.
     TimedOut,
 }
 
-/// Target and kind of a check.
+/// Target and settings of a health check.
 pub(crate) struct ToProbe {
     pub(crate) check: CheckConfig,
     pub(crate) address: UpstreamAddr,
-    /// Name of the server in the config.
+    /// Address or host name of the server in the config.
     pub(crate) configured: ServerAddr,
-    /// The PROXY protocol header that the server expects first.
+    /// Version of the PROXY protocol header that the server expects. `None` without PROXY protocol.
     pub(crate) proxy_protocol: Option<ProxyVersion>,
-    /// HTTP/2 settings, if checks use HTTP/2.
+    /// HTTP/2 settings. `None` if health checks use HTTP/1.1.
     pub(crate) http2: Option<Http2Config>,
-    /// `true` if the server chooses the version.
+    /// `true` if the server chooses the HTTP version with ALPN.
     pub(crate) negotiates_http2: bool,
-    /// TLS settings, if any.
+    /// TLS settings of the upstream, if any.
     pub(crate) tls: Option<UpstreamTls>,
 }
 
-/// Checks a server once.
+/// Runs one health check of a server.
 pub(crate) async fn probe(what: &ToProbe, clock: &Clock) -> Result<(), ProbeFailure> {
     timeout(what.check.timeout, ask(what, clock)).await.unwrap_or(Err(ProbeFailure::TimedOut))
 }
@@ -77,7 +77,7 @@ impl ToProbe {
         let (address, within) = (&self.address, self.check.timeout);
         let stream = match self.proxy_protocol {
             None => connect(address, within).await?,
-            // A check has no client.
+            // The PROXY header of a health check names no client, because a health check has no client.
             Some(version) => connect_with_proxy_header(address, ProxyHeader::Local, version, within).await?,
         };
         match &self.tls {
@@ -95,20 +95,21 @@ impl ToProbe {
             return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
         };
         let (mut connection, driver) = http2::Connection::new(stream, &config, http2, clock, None).await?;
-        // The driver ends with the exchange.
+        // The driver task of the connection ends after the exchange.
         drop(tokio::task::spawn_local(driver));
         connection.start(to_send, now, write).map(Box::new).map(Exchange::Http2)
     }
 }
 
-/// Conditions of a good response.
+/// Conditions that the response of a healthy server meets.
 struct Expected<'c> {
     statuses: &'c [StatusRange],
     content: Option<&'c str>,
 }
 
 impl Expected<'_> {
-    /// Reads the response until the result is known. `read` is the part of the body so far.
+    /// Reads the response until the result of the check is known. `read` contains the body bytes that were
+    /// read so far.
     fn poll(
         &self,
         cx: &mut Context<'_>,
@@ -156,7 +157,7 @@ impl fmt::Display for ProbeFailure {
             Self::Content => f.write_str("the body does not contain the expected text"),
             Self::Exchange(error) => error.fmt(f),
             Self::Status(status) => write!(f, "status {status}"),
-            Self::TimedOut => f.write_str("no answer in time"),
+            Self::TimedOut => f.write_str("the server did not respond in time"),
         }
     }
 }

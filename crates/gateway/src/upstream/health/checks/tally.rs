@@ -1,13 +1,14 @@
-//! Evaluates a sequence of checks: one failure alone does not mean that the server is down.
+//! Evaluates the results of health checks. A single failed check does not mean that the server is down.
 
 use super::config::CheckConfig;
 use crate::upstream::health::server_health::Checked;
 
-/// The check results of one server.
+/// The health check results of one server.
 #[derive(Debug)]
 pub(crate) struct Tally {
     is_up: bool,
-    /// Number of consecutive results that contradict the current state. `None` before the first result.
+    /// Number of consecutive results that contradict the current state of the server. `None` before the
+    /// first result.
     contrary: Option<u32>,
 }
 
@@ -18,20 +19,21 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Returns the state of a server that was `checked` before.
+    /// Returns the results for a server with the earlier result `checked`.
     pub(crate) fn after(checked: Checked) -> Self {
         let contrary = (checked != Checked::NotYet).then_some(0);
         Self { is_up: checked != Checked::Down, contrary }
     }
 
-    /// Adds a result. Returns the new state of the server if it has changed.
+    /// Adds the result of one check. If the result changes the state of the server, returns `true` if the
+    /// server is now up, or `false` if it is now down.
     pub(crate) fn record(&mut self, is_good: bool, config: &CheckConfig) -> Option<bool> {
         if is_good == self.is_up {
             self.contrary = Some(0);
             return None;
         }
         let enough = match (self.contrary, is_good) {
-            // No check has succeeded yet.
+            // The first result alone decides the state of the server.
             (None, _) => 1,
             (Some(_), true) => config.rise,
             (Some(_), false) => config.fall,
