@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic = "must have a weight"]
+    #[should_panic = "needs a handler with a weight"]
     fn a_split_without_weights_is_an_error_of_the_program() {
         let _ = split([0; 3], None);
     }

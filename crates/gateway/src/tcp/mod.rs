@@ -50,7 +50,7 @@ pub struct TcpConfig {
     /// Maximum time without a byte in either direction, after which the stream closes. Default 10 minutes,
     /// the same as in nginx.
     pub idle: Duration,
-    /// Maximum time until a client has sent its TLS ClientHello, after which the stream closes. This
+    /// Maximum time until a client has sent its TLS `ClientHello`, after which the stream closes. This
     /// timeout applies only if server names select the upstream. Default 10 s.
     pub hello: Duration,
 }
