@@ -112,10 +112,17 @@ enum OwnedMethod {
 
 #[derive(Clone, Debug)]
 enum OwnedTarget {
-    Origin(Range<usize>),
-    Absolute { scheme: Range<usize>, authority: Range<usize>, origin: Range<usize> },
+    Origin(OwnedOrigin),
+    Absolute { scheme: Range<usize>, authority: Range<usize>, origin: OwnedOrigin },
     Authority(Range<usize>),
     Asterisk,
+}
+
+/// The position of a path and its query in the copied bytes, and the number of bytes in the path.
+#[derive(Clone, Debug)]
+struct OwnedOrigin {
+    path_and_query: Range<usize>,
+    path_length: usize,
 }
 
 impl OwnedRequestHead {
@@ -155,8 +162,8 @@ impl OwnedRequestHead {
         core::str::from_utf8(&self.bytes[range.clone()]).unwrap_or_default()
     }
 
-    fn origin(&self, range: &Range<usize>) -> OriginForm<'_> {
-        OriginForm::new(self.text(range))
+    fn origin(&self, origin: &OwnedOrigin) -> OriginForm<'_> {
+        OriginForm::from_parsed(&self.bytes[origin.path_and_query.clone()], origin.path_length)
     }
 
     fn authority(&self, range: &Range<usize>) -> Authority<'_> {
@@ -166,7 +173,8 @@ impl OwnedRequestHead {
 
 impl From<RequestHead<'_>> for OwnedRequestHead {
     fn from(head: RequestHead<'_>) -> Self {
-        let mut bytes = Vec::with_capacity(room(head.field_lines) + ROOM_FOR_START_LINE);
+        // The exact capacity, because a boxed slice has no spare bytes.
+        let mut bytes = Vec::with_capacity(start_line_bytes(&head) + field_line_bytes(head.field_lines));
         let method = match head.method.registered() {
             Some(method) => OwnedMethod::Registered(method),
             None => OwnedMethod::Other(append(&mut bytes, head.method.as_str().as_bytes())),
@@ -212,24 +220,43 @@ impl From<ResponseHead<'_>> for OwnedResponseHead {
     }
 }
 
+/// Returns the number of bytes of the method and the target that a copy of the head contains.
+fn start_line_bytes(head: &RequestHead<'_>) -> usize {
+    let method = if head.method.registered().is_some() { 0 } else { head.method.as_str().len() };
+    let target = match head.target {
+        RequestTarget::Origin(origin) => origin.as_bytes().len(),
+        RequestTarget::Absolute(AbsoluteForm { scheme, authority, origin }) => {
+            scheme.len() + authority.as_str().len() + origin.as_bytes().len()
+        }
+        RequestTarget::Authority(authority) => authority.as_str().len(),
+        RequestTarget::Asterisk => 0,
+    };
+    method + target
+}
+
 /// Returns the total number of bytes of all names and values.
-fn room(lines: FieldLines<'_>) -> usize {
+fn field_line_bytes(lines: FieldLines<'_>) -> usize {
     lines.iter().map(|line| line.name.as_bytes().len() + line.value.as_bytes().len()).sum()
 }
 
 fn append_target(bytes: &mut Vec<u8>, target: RequestTarget<'_>) -> OwnedTarget {
     match target {
-        RequestTarget::Origin(origin) => OwnedTarget::Origin(append(bytes, origin.as_bytes())),
+        RequestTarget::Origin(origin) => OwnedTarget::Origin(append_origin(bytes, origin)),
         RequestTarget::Absolute(absolute) => OwnedTarget::Absolute {
             scheme: append(bytes, absolute.scheme.as_bytes()),
             authority: append(bytes, absolute.authority.as_str().as_bytes()),
-            origin: append(bytes, absolute.origin.as_bytes()),
+            origin: append_origin(bytes, absolute.origin),
         },
         RequestTarget::Authority(authority) => {
             OwnedTarget::Authority(append(bytes, authority.as_str().as_bytes()))
         }
         RequestTarget::Asterisk => OwnedTarget::Asterisk,
     }
+}
+
+fn append_origin(bytes: &mut Vec<u8>, origin: OriginForm<'_>) -> OwnedOrigin {
+    let path_length = origin.path_bytes().len();
+    OwnedOrigin { path_and_query: append(bytes, origin.as_bytes()), path_length }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the original spans are u32 too")]
@@ -249,9 +276,6 @@ fn append(bytes: &mut Vec<u8>, more: &[u8]) -> Range<usize> {
     bytes.extend_from_slice(more);
     start..bytes.len()
 }
-
-/// Capacity for the method and the target, in bytes. Most targets are shorter.
-const ROOM_FOR_START_LINE: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -309,6 +333,10 @@ mod tests {
         ] {
             let borrowed = head(method, target, bytes, &spans);
             let owned = OwnedRequestHead::from(borrowed);
+            assert_eq!(
+                owned.bytes.len(),
+                start_line_bytes(&borrowed) + field_line_bytes(borrowed.field_lines)
+            );
             let copy = owned.as_head();
             assert_eq!(
                 (copy.method, copy.target, copy.version),

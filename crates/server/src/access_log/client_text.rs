@@ -25,7 +25,7 @@ pub(super) fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
 pub(super) fn write_json_text(line: &mut Vec<u8>, bytes: &[u8]) {
     let bytes = shortened(bytes);
     // Nearly all values take this path. It copies them at once.
-    if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\')) {
+    if is_plain(bytes) {
         line.extend_from_slice(bytes);
         return;
     }
@@ -36,6 +36,33 @@ pub(super) fn write_json_text(line: &mut Vec<u8>, bytes: &[u8]) {
         }
         line.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
     }
+}
+
+/// Returns `true` if all bytes are printable ASCII characters that JSON does not escape. Reads eight bytes at
+/// a time.
+#[inline]
+fn is_plain(bytes: &[u8]) -> bool {
+    let is_plain_word = |chunk: &[u8; 8]| is_plain_word(u64::from_ne_bytes(*chunk));
+    match bytes.last_chunk() {
+        // The last chunk overlaps the chunk before it.
+        Some(last) => is_plain_word(last) && bytes.as_chunks().0.iter().all(is_plain_word),
+        None => bytes.iter().all(|byte| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\')),
+    }
+}
+
+/// Returns `true` if all bytes of `word` are printable ASCII characters that JSON does not escape.
+const fn is_plain_word(word: u64) -> bool {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH_BITS: u64 = ONES << 7;
+    /// Sets a high bit if a byte of `word` is less than `limit`, which is at most 128.
+    const fn less(word: u64, limit: u8) -> u64 {
+        word.wrapping_sub(ONES * limit as u64) & !word
+    }
+    const fn equal(word: u64, byte: u8) -> u64 {
+        less(word ^ (ONES * byte as u64), 1)
+    }
+    let found = word | less(word, b' ') | equal(word, b'"') | equal(word, b'\\') | equal(word, 0x7f);
+    found & HIGH_BITS == 0
 }
 
 /// Returns `true` for control characters and for marks that change the direction of text or break lines.
@@ -72,15 +99,19 @@ mod tests {
     #[test]
     fn each_byte_and_each_pair_of_bytes_makes_a_valid_json_string_without_control_characters() {
         for pair in 0..=u16::MAX {
-            let bytes = pair.to_be_bytes();
-            let text = json_text(&bytes);
-            let value: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
-            let expected: String = String::from_utf8_lossy(&bytes)
-                .chars()
-                .map(|char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char })
-                .collect();
-            assert_eq!(value, expected, "{bytes:?}");
-            assert!(!text.contains(char::is_control), "{bytes:?}");
+            let pair = pair.to_be_bytes();
+            // The first text is shorter than a word, and the other ones are longer.
+            for bytes in [&pair[..], &[&pair[..], b"0123456"].concat(), &[b"0123456789", &pair[..]].concat()]
+            {
+                let text = json_text(bytes);
+                let value: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+                let expected: String = String::from_utf8_lossy(bytes)
+                    .chars()
+                    .map(|char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char })
+                    .collect();
+                assert_eq!(value, expected, "{bytes:?}");
+                assert!(!text.contains(char::is_control), "{bytes:?}");
+            }
         }
     }
 }

@@ -96,7 +96,7 @@ impl AccessLogLines {
         line.push(b' ');
         match head.target {
             RequestTarget::Origin(target) => {
-                write_escaped(line, &masked(target.as_str().as_bytes(), &self.masked_parameters));
+                write_escaped(line, &masked(target.as_bytes(), &self.masked_parameters));
             }
             target => write_escaped(line, &masked(target.to_string().as_bytes(), &self.masked_parameters)),
         }

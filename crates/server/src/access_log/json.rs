@@ -16,6 +16,13 @@ use super::masking::masked;
 use crate::record::{Record, StreamRecord};
 use crate::response::{Forwarded, Refused};
 
+/// Returns the name of a member with the punctuation around it, so that one copy writes all of it.
+macro_rules! member {
+    ($name:literal) => {
+        concat!(",\"", $name, "\":")
+    };
+}
+
 /// Appends the line of a request.
 pub(super) fn write_request(
     line: &mut Vec<u8>,
@@ -25,30 +32,31 @@ pub(super) fn write_request(
 ) {
     let mut object = JsonObject::start(line, timestamp);
     object.client(record.client);
-    object.optional_text("user.name", record.user);
+    object.optional_text(member!("user.name"), record.user);
     if let Some(head) = &record.head {
         write_head(&mut object, head, masked_parameters);
     } else {
-        object.null("http.request.method");
-        object.null("network.protocol.version");
-        object.null("server.address");
+        object.null(member!("http.request.method"));
+        object.null(member!("network.protocol.version"));
+        object.null(member!("server.address"));
     }
-    object.number("http.response.status_code", record.status.as_u16().into());
-    object.number("http.response.body.size", record.content_bytes);
+    object.number(member!("http.response.status_code"), record.status.as_u16().into());
+    object.number(member!("http.response.body.size"), record.content_bytes);
     if let Some(bytes) = record.received_bytes {
-        object.number("received_bytes", bytes);
+        object.number(member!("received_bytes"), bytes);
     }
-    object.number("duration_us", microseconds(record.duration));
-    object.boolean("complete", record.is_complete);
+    object.number(member!("duration_us"), microseconds(record.duration));
+    object.boolean(member!("complete"), record.is_complete);
     if record.is_cut_off {
-        object.text("ended_by", b"drain");
+        object.literal(member!("ended_by"), "drain");
     }
     if let Some(head) = &record.head {
         if let Some(referer) = head.field("referer") {
-            object.list("http.request.header.referer", &masked(referer.as_bytes(), masked_parameters));
+            object
+                .list(member!("http.request.header.referer"), &masked(referer.as_bytes(), masked_parameters));
         }
         if let Some(agent) = head.field("user-agent") {
-            object.text("user_agent.original", &masked(agent.as_bytes(), masked_parameters));
+            object.text(member!("user_agent.original"), &masked(agent.as_bytes(), masked_parameters));
         }
     }
     if let Some(tls) = record.connection.tls() {
@@ -58,8 +66,8 @@ pub(super) fn write_request(
         write_forwarded(&mut object, forwarded);
     }
     if let Some(Refused { policy, reason }) = record.refused {
-        object.text("policy", policy.as_bytes());
-        object.text("reason", reason.as_bytes());
+        object.text(member!("policy"), policy.as_bytes());
+        object.text(member!("reason"), reason.as_bytes());
     }
     object.end();
 }
@@ -68,62 +76,65 @@ pub(super) fn write_request(
 pub(super) fn write_stream(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamp: &str) {
     let mut object = JsonObject::start(line, timestamp);
     object.client(record.connection.client);
-    object.text("upstream", record.upstream.as_bytes());
-    object.text_or_null("upstream_server", record.server);
-    object.number("retries", record.retries.into());
-    object.microseconds_or_null("connect_us", record.connect);
-    object.number("received_bytes", record.received_bytes);
-    object.number("sent_bytes", record.sent_bytes);
-    object.number("duration_us", microseconds(record.duration));
-    object.text("end", record.end.as_bytes());
+    object.text(member!("upstream"), record.upstream.as_bytes());
+    object.text_or_null(member!("upstream_server"), record.server);
+    object.number(member!("retries"), record.retries.into());
+    object.microseconds_or_null(member!("connect_us"), record.connect);
+    object.number(member!("received_bytes"), record.received_bytes);
+    object.number(member!("sent_bytes"), record.sent_bytes);
+    object.number(member!("duration_us"), microseconds(record.duration));
+    object.literal(member!("end"), record.end);
     object.end();
 }
 
 fn write_head(object: &mut JsonObject<'_>, head: &RequestHead<'_>, masked_parameters: &[String]) {
-    object.text("http.request.method", head.method.as_str().as_bytes());
+    match head.method.registered() {
+        Some(method) => object.literal(member!("http.request.method"), method.as_str()),
+        None => object.text(member!("http.request.method"), head.method.as_str().as_bytes()),
+    }
     // The target of CONNECT is a host, which `server.address` has.
     if head.method != Method::Connect {
         let target = match head.target {
-            RequestTarget::Origin(origin) => Cow::Borrowed(origin.as_str()),
-            target => Cow::Owned(target.to_string()),
+            RequestTarget::Origin(origin) => Cow::Borrowed(origin.as_bytes()),
+            target => Cow::Owned(target.to_string().into_bytes()),
         };
-        let target = masked(target.as_bytes(), masked_parameters);
+        let target = masked(&target, masked_parameters);
         match target.iter().position(|byte| *byte == b'?') {
             Some(query_at) => {
-                object.text("url.path", &target[..query_at]);
-                object.text("url.query", &target[query_at + 1..]);
+                object.text(member!("url.path"), &target[..query_at]);
+                object.text(member!("url.query"), &target[query_at + 1..]);
             }
-            None => object.text("url.path", &target),
+            None => object.text(member!("url.path"), &target),
         }
     }
-    object.text("network.protocol.version", protocol_version(head.version).as_bytes());
+    object.literal(member!("network.protocol.version"), protocol_version(head.version));
     let authority = head.authority();
-    object.text_or_null("server.address", authority.map(|authority| authority.host()));
+    object.text_or_null(member!("server.address"), authority.map(|authority| authority.host()));
     if let Some(port) = authority.and_then(|authority| authority.port()) {
-        object.number("server.port", port.into());
+        object.number(member!("server.port"), port.into());
     }
 }
 
 fn write_tls(object: &mut JsonObject<'_>, tls: &TlsInfo) {
-    object.text("tls.protocol.version", tls.version.as_str().trim_start_matches("TLSv").as_bytes());
-    object.text("tls.cipher", tls.cipher_suite.as_bytes());
-    object.optional_text("tls.client.server_name", tls.server_name.as_deref());
-    object.boolean("tls.resumed", tls.is_resumed);
+    object.text(member!("tls.protocol.version"), tls.version.as_str().trim_start_matches("TLSv").as_bytes());
+    object.text(member!("tls.cipher"), tls.cipher_suite.as_bytes());
+    object.optional_text(member!("tls.client.server_name"), tls.server_name.as_deref());
+    object.boolean(member!("tls.resumed"), tls.is_resumed);
     if let Some(certificate) = &tls.peer_certificate {
-        object.text("tls.client.subject", certificate.subject.as_bytes());
-        object.text("tls.client.hash.sha256", certificate.fingerprint.as_bytes());
+        object.text(member!("tls.client.subject"), certificate.subject.as_bytes());
+        object.text(member!("tls.client.hash.sha256"), certificate.fingerprint.as_bytes());
     }
 }
 
 fn write_forwarded(object: &mut JsonObject<'_>, forwarded: &Forwarded) {
-    object.text("upstream", forwarded.upstream.as_bytes());
-    object.text_or_null("upstream_server", forwarded.server.as_deref());
-    object.number("retries", forwarded.retries.into());
-    object.number("queue_us", microseconds(forwarded.queue));
-    object.microseconds_or_null("connect_us", forwarded.connect);
-    object.microseconds_or_null("response_header_us", forwarded.head);
-    object.optional_text("error.type", forwarded.failure);
-    object.optional_text("request_id", forwarded.request_id.as_deref());
+    object.text(member!("upstream"), forwarded.upstream.as_bytes());
+    object.text_or_null(member!("upstream_server"), forwarded.server.as_deref());
+    object.number(member!("retries"), forwarded.retries.into());
+    object.number(member!("queue_us"), microseconds(forwarded.queue));
+    object.microseconds_or_null(member!("connect_us"), forwarded.connect);
+    object.microseconds_or_null(member!("response_header_us"), forwarded.head);
+    object.optional_text(member!("error.type"), forwarded.failure);
+    object.optional_text(member!("request_id"), forwarded.request_id.as_deref());
 }
 
 /// Returns the value of `network.protocol.version`.
@@ -139,7 +150,7 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Writes a JSON object (RFC 8259, section 4) and a line break. The names of members are not escaped.
+/// Writes a JSON object (RFC 8259, section 4) and a line break. Each name of a member comes from [`member!`].
 struct JsonObject<'l> {
     line: &'l mut Vec<u8>,
 }
@@ -159,33 +170,34 @@ impl<'l> JsonObject<'l> {
     }
 
     #[inline]
-    fn name(&mut self, name: &'static str) {
-        self.line.extend_from_slice(b",\"");
-        self.line.extend_from_slice(name.as_bytes());
-        self.line.extend_from_slice(b"\":");
-    }
-
-    #[inline]
     fn null(&mut self, name: &'static str) {
-        self.name(name);
+        self.line.extend_from_slice(name.as_bytes());
         self.line.extend_from_slice(b"null");
     }
 
     #[inline]
     fn boolean(&mut self, name: &'static str, value: bool) {
-        self.name(name);
+        self.line.extend_from_slice(name.as_bytes());
         self.line.extend_from_slice(if value { b"true" } else { b"false" });
     }
 
-    #[inline]
     fn number(&mut self, name: &'static str, number: u64) {
-        self.name(name);
+        self.line.extend_from_slice(name.as_bytes());
         self.line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
+    /// Writes a text without characters that JSON escapes.
     #[inline]
+    fn literal(&mut self, name: &'static str, text: &str) {
+        self.line.extend_from_slice(name.as_bytes());
+        self.line.push(b'"');
+        self.line.extend_from_slice(text.as_bytes());
+        self.line.push(b'"');
+    }
+
+    /// Writes a text from a client or from the config.
     fn text(&mut self, name: &'static str, text: &[u8]) {
-        self.name(name);
+        self.line.extend_from_slice(name.as_bytes());
         self.line.push(b'"');
         write_json_text(self.line, text);
         self.line.push(b'"');
@@ -193,7 +205,7 @@ impl<'l> JsonObject<'l> {
 
     /// Writes a list with one text.
     fn list(&mut self, name: &'static str, text: &[u8]) {
-        self.name(name);
+        self.line.extend_from_slice(name.as_bytes());
         self.line.extend_from_slice(b"[\"");
         write_json_text(self.line, text);
         self.line.extend_from_slice(b"\"]");
@@ -225,12 +237,12 @@ impl<'l> JsonObject<'l> {
     fn client(&mut self, client: ClientAddr) {
         match client {
             ClientAddr::Tcp(address) => {
-                self.text("client.address", IpText::from(address.ip()).as_bytes());
+                self.literal(member!("client.address"), IpText::from(address.ip()).as_str());
                 if address.port() != 0 {
-                    self.number("client.port", address.port().into());
+                    self.number(member!("client.port"), address.port().into());
                 }
             }
-            ClientAddr::Unix => self.text("client.address", b"unix:"),
+            ClientAddr::Unix => self.literal(member!("client.address"), "unix:"),
         }
     }
 }
