@@ -1,4 +1,4 @@
-//! Creates HTTP requests from URLs, from files of requests, and from options that apply to all of them.
+//! Creates HTTP requests from URLs, from request files, and from options that apply to all requests.
 
 use std::fs;
 use std::io::{Read as _, stdin};
@@ -92,7 +92,8 @@ impl HttpOptions {
         lines.into_iter().map(|line| self.request_of_line(line, is_persistent)).collect()
     }
 
-    /// Creates the request of a line. These options are the defaults for values that the line does not set.
+    /// Creates the request for one line of a request file. The options in `self` apply to all values that
+    /// the line does not set.
     fn request_of_line(&self, line: RequestLine, is_persistent: bool) -> Result<HttpRequest, PlanError> {
         let mut request = self.request(parse_url(&line.url)?, is_persistent);
         if let Some(content) = line.content {
@@ -123,7 +124,7 @@ impl HttpOptions {
 /// Parses a URL.
 ///
 /// # Errors
-/// Returns [`PlanError::Url`] if it is invalid.
+/// Returns [`PlanError::Url`] if the URL is invalid.
 pub fn parse_url(text: &str) -> Result<LoadUrl, PlanError> {
     LoadUrl::parse(text).map_err(|error| PlanError::Url(text.to_owned(), error))
 }
