@@ -1,5 +1,5 @@
-//! Text with placeholders. The number of the request replaces `{n}`. 16 hexadecimal digits, which differ
-//! from request to request, replace `{random}`.
+//! Text with placeholders. `{n}` becomes the number of the request. `{random}` becomes 16 hexadecimal
+//! digits, which differ from request to request.
 
 /// A text that was split at its placeholders.
 #[derive(Clone, PartialEq, Eq, Debug)]
