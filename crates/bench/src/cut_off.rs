@@ -1,6 +1,6 @@
 //! Evaluates the requests that are still in progress when a closed loop ends: the loop cuts these requests
 //! off. If a server stalls one second before the end, the completed requests do not show the stall, because
-//! the server answered them earlier. Only the few requests without a response show the stall.
+//! the server answered these requests earlier. Only the few requests without a response show the stall.
 
 use std::time::Duration;
 
@@ -35,9 +35,9 @@ impl CutOff {
     }
 
     /// Returns `true` if the server has probably stalled. The oldest request that was cut off must have
-    /// waited at least 1/20 of the measured time, and at least [`STALL_MIN`]. In addition, it must have
-    /// waited more than twice as long as any answered request, or the requests that were cut off must more
-    /// than double the 99th percentile.
+    /// waited at least 1/20 of the measured time, and at least [`STALL_MIN`]. The oldest request must also
+    /// have waited more than twice as long as any answered request, or the requests that were cut off must
+    /// more than double the 99th percentile.
     ///
     /// If there are too few responses for this comparison, the check uses `silence`, the time from the last
     /// response to the end. `silence` must be at least half of the measured time, at least [`STALL_MIN`],

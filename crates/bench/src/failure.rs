@@ -87,8 +87,8 @@ kinds! {
     RpcError "JSON-RPC error"
     /// The tool returned a result with `isError`.
     ToolError "tool error"
-    /// The request was sent, but got no response until the end of the load. The end includes the time in
-    /// which the load waits for the last responses.
+    /// The request was sent, but got no response until the end of the load. The end of the load includes
+    /// the time to wait for the last responses.
     Unanswered "unanswered at the end"
     /// The request was scheduled but never sent, because all connections were busy. Occurs only in an open
     /// loop.
@@ -183,7 +183,7 @@ impl fmt::Display for Detail {
             Self::None => Ok(()),
             Self::Connect(error) => error.fmt(f),
             Self::Rule(rule) => rule.fmt(f),
-            // `Debug` writes the name of the code as in RFC 9113 §7.
+            // `Debug` writes the name of the error code from RFC 9113 §7.
             Self::Reason(reason) => write!(f, "{reason:?}"),
             Self::Status(status) => status.fmt(f),
             Self::Length(bytes) => write!(f, "{bytes} bytes"),

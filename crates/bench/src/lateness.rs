@@ -1,6 +1,6 @@
 //! Detects a server that falls behind in an open loop: later requests wait longer than earlier requests.
-//! Only this growth counts, not the response time itself. A server that always takes one second keeps up as
-//! well as a server that always takes a microsecond.
+//! Only the growth of response times counts, not their length. A server that always takes one second keeps
+//! up as well as a server that always takes a microsecond.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ impl Lateness {
         Self { window, early: Times::exact(), late: Times::exact() }
     }
 
-    /// Records the response time of a request. `at` is its scheduled start, counted from the start of the
-    /// window.
+    /// Records the response time of a request. `at` is the scheduled start of the request, counted from the
+    /// start of the window.
     #[inline]
     pub(crate) fn record(&mut self, at: Duration, response: Duration) {
         if at < self.window / 3 {
@@ -43,7 +43,7 @@ impl Lateness {
     ///
     /// If the response time grows by `g` seconds per second, the server needs `1 + g` seconds to complete
     /// the requests that arrive in one second. The function compares medians, so that outliers do not
-    /// matter. It ignores growth that is not statistically significant.
+    /// matter. The function ignores growth that is not statistically significant.
     pub(crate) fn share_done(&self) -> f64 {
         let between = self.window.as_secs_f64() * 2.0 / 3.0;
         let grown = self.late.percentile(50.0).saturating_sub(self.early.percentile(50.0)).as_secs_f64();

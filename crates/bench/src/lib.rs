@@ -1,11 +1,11 @@
-//! A load generator for HTTP servers. It starts requests on a schedule, counts the outcome of each request,
-//! and creates a report.
+//! A load generator for HTTP servers. The load generator starts requests on a schedule, counts the outcome
+//! of each request, and creates a report.
 //!
-//! All loads consist of the same parts. A [`Pace`] schedules requests, [`Requests`] encode the requests, a
-//! [`Worker`] drives the connections, a [`Record`] collects the results, and a [`Limit`] ends the load.
-//! [`Load::run`] runs a load on threads with sockets. [`LoadOptions`], [`HttpOptions`] and
-//! [`McpOperations`] create a load from the options of the user. [`StartedServer`] starts the server that
-//! the load measures. This crate prints nothing.
+//! All loads consist of the same parts. A [schedule](Pace) sets the start of each request, a
+//! [source](Requests) encodes the requests, a [worker](Worker) drives the connections, a [record](Record)
+//! collects the results, and a [limit](Limit) ends the load. [`Load::run`] runs a load on threads with
+//! sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] create a load from the options of the
+//! user. [`StartedServer`] starts the server that the load measures. This crate prints nothing.
 //!
 //! ```no_run
 //! use thruway_bench::{HttpOptions, LoadOptions, Report, StopFlag};

@@ -1,5 +1,5 @@
 //! Reads the resource use of a process and its descendants from the kernel. The result includes threads
-//! that have ended. It includes ended children as soon as their parent has called `wait`.
+//! that have ended. The result includes ended children as soon as their parent has called `wait`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,8 +11,8 @@ use nix::unistd::Pid;
 /// Resource use of a process and its descendants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// CPU time. For threads, including ended threads, it has nanosecond precision. For ended children, it
-    /// has the precision of clock ticks.
+    /// CPU time. The CPU time of threads, including ended threads, has nanosecond precision. The CPU time
+    /// of ended children has the precision of clock ticks.
     pub cpu: Duration,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
@@ -43,8 +43,8 @@ pub fn usage(id: u32) -> Option<Usage> {
     Meter::new(id).look()
 }
 
-/// Returns the CPU time of an ended process, including its threads and its ended children. Works only until
-/// the parent of the process calls `wait`.
+/// Returns the CPU time of an ended process, including its threads and its ended children. This function
+/// works only until the parent of the process calls `wait`.
 pub fn cpu_of_ended(id: u32) -> Option<Duration> {
     CpuTimes::of(id).map(|times| times.own + times.waited_for)
 }
@@ -83,7 +83,7 @@ impl Meter {
     }
 
     /// Stores a new measurement. Normally, the kernel adds the CPU time of an ended process to the parent
-    /// that called `wait`. If the kernel has not added it, adds the last known time to `unwaited`.
+    /// that called `wait`. If the kernel has not added this time, adds the last known time to `unwaited`.
     fn note(&mut self, now: HashMap<u32, CpuTimes>) {
         let gone = self.known.iter().filter(|(id, _)| !now.contains_key(id));
         let (count, gone) = gone.fold((0, Duration::ZERO), |(count, sum), (_, times)| {
@@ -166,8 +166,8 @@ const USER_TIME_WAITED_FOR: usize = 13;
 const SYSTEM_TIME_WAITED_FOR: usize = 14;
 
 /// Allowed difference between the CPU time of an ended process and the time that the kernel adds to its
-/// parent. It covers two clock ticks, and the short time in which the kernel counts the ended process
-/// nowhere.
+/// parent. The allowance covers two clock ticks, and the short time in which the kernel counts the ended
+/// process nowhere.
 const ROUNDING: Duration = Duration::from_millis(30);
 
 #[cfg(test)]

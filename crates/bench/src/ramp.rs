@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Report, rate, time};
 use crate::schedule::Pace;
 
-/// A search for the highest request rate that a server holds. It doubles the rate until the server fails to
-/// hold a rate. Then it tries the geometric mean of the highest held rate and the lowest failed rate, until
-/// these two rates differ by at most 5 %.
+/// A search for the highest request rate that a server holds. The search doubles the rate until the server
+/// fails to hold a rate. Then the search tries the geometric mean of the highest held rate and the lowest
+/// failed rate, until these two rates differ by at most 5 %.
 ///
 /// ```
 /// use thruway_bench::ramp::{Search, StepOutcome};

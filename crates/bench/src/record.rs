@@ -14,9 +14,9 @@ pub struct Record {
     /// Times from the scheduled start of a request to the end of its response. In a closed loop, these
     /// times are the same as `service`.
     pub response: Times,
-    /// Number of requests with the expected response. In a closed loop with a duration, this includes
-    /// requests that started in the warm-up and were answered in the measured time. The distributions of
-    /// times do not include such requests.
+    /// Number of requests with the expected response. In a closed loop with a duration, this number
+    /// includes requests that started in the warm-up and were answered in the measured time. The
+    /// distributions of times do not include such requests.
     pub answered: u64,
     /// Bytes of answered requests, including header sections.
     pub sent_bytes: u64,
@@ -26,7 +26,7 @@ pub struct Record {
     pub content_bytes: u64,
     /// Number of complete responses that arrived in an event stream. MCP messages only.
     pub event_streams: u64,
-    /// Number of opened connections, including those opened before the start.
+    /// Number of opened connections, including connections that were opened before the start.
     pub connections_opened: u64,
     /// Number of full TLS handshakes in the measured time.
     pub handshakes_full: u64,

@@ -57,12 +57,13 @@ pub struct Outcome {
     pub record: Record,
     /// The results over time.
     pub over_time: OverTime,
-    /// The measured duration. It includes requests that completed or failed after the planned end.
+    /// The measured duration. It includes the time until the last requests complete or fail after the
+    /// planned end.
     pub elapsed: Duration,
     /// Time from the last expected response to the end of the load.
     pub silence: Duration,
-    /// Duration that divides the counts to give rates. In an open loop, this is the time in which requests
-    /// were due, although responses may arrive later.
+    /// Duration by which counts are divided to compute rates. In an open loop, this is the time in which
+    /// requests were due, although responses may arrive later.
     pub window: Duration,
     /// Resource use of each thread of the load generator.
     pub workers: Vec<WorkerUse>,

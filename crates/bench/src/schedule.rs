@@ -56,7 +56,7 @@ impl Pace {
         })
     }
 
-    /// Returns the same pace with another seed for each `try_number`. Only a Poisson process changes.
+    /// Returns the same pace with another seed for each `try_number`. A pace without a seed stays the same.
     #[must_use]
     pub const fn tried_again(self, try_number: u64) -> Self {
         match self {

@@ -56,7 +56,7 @@ impl StartedServer {
     }
 
     /// Starts a command. Error messages refer to the command by `name`. When the returned value is dropped,
-    /// the command gets SIGTERM. If it does not end within `grace`, it is killed.
+    /// the command gets SIGTERM. If the command does not end within `grace`, it is killed.
     ///
     /// # Errors
     /// Returns an error if the command cannot be started.

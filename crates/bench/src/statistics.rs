@@ -21,7 +21,7 @@ pub struct Summary {
     pub n: usize,
 }
 
-/// The median of ratios, or of differences or other values, with its confidence interval.
+/// A median of ratios, differences or other values, with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// The median of the ratios.
@@ -30,9 +30,9 @@ pub struct Ratio {
     pub low: f64,
     /// The upper end of the interval.
     pub high: f64,
-    /// Probability that the interval contains the true value. It is at least 0.95 with six or more pairs,
-    /// and lower with fewer pairs. It is 0 if the values come from separate runs, because the machine may
-    /// have changed between the runs.
+    /// Probability that the interval contains the true value. This probability is at least 0.95 with six or
+    /// more pairs, and lower with fewer pairs. The probability is 0 if the values come from separate runs,
+    /// because the machine may have changed between the runs.
     #[serde(default)]
     pub coverage: f64,
 }
@@ -68,9 +68,9 @@ impl Ratio {
         Self::around_median(pairs.iter().map(|(ours, theirs)| ours - theirs).collect())
     }
 
-    /// Returns the ratio of unpaired values, for example of measurements on two different days. It is the
-    /// median of the ratios of all combinations of the two sets. The confidence interval follows from the
-    /// Mann-Whitney test.
+    /// Returns the ratio of unpaired values, for example of measurements on two different days. This ratio
+    /// is the median of the ratios of all combinations of the two sets. The confidence interval follows
+    /// from the Mann-Whitney test.
     pub fn of_unpaired(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
         Self::between(each.collect(), left_out_of_unpaired(ours.len(), theirs.len()))
@@ -78,8 +78,8 @@ impl Ratio {
 
     /// Returns the ratio of the values of one run to the values of another run: the median of the ratios of
     /// all combinations. The interval contains all these ratios, and is wider by an allowance for drift.
-    /// This allowance is the spread of the more variable run (largest value divided by smallest value). It
-    /// assumes that a change of the machine shifts a run by at most this spread.
+    /// The spread of a run is its largest value divided by its smallest value. The allowance for drift is
+    /// the larger spread of the two runs, because a change of the machine may shift a whole run by as much.
     ///
     /// The coverage of the interval is 0, because the values of one run do not show how much two runs
     /// differ. Between two runs, the temperature of the machine and its other programs may change. Only
@@ -155,9 +155,9 @@ fn left_out_of(n: usize, outside: f64) -> (usize, f64) {
     (left_out, (1.0 - 2.0 * beyond).max(0.0))
 }
 
-/// Computes a confidence interval of the median of all ratios between `m` values and `n` unpaired values.
-/// Returns the number of ratios to leave out at each end, and the confidence level. Uses the distribution
-/// of the Mann-Whitney statistic U.
+/// Computes a confidence interval of the median ratio of two unpaired sets with `m` and `n` values. Returns
+/// the number of ratios to leave out at each end, and the confidence level. Uses the distribution of the
+/// Mann-Whitney statistic U.
 fn left_out_of_unpaired(m: usize, n: usize) -> (usize, f64) {
     if m * n > EXACT_MAX {
         return left_out_of_many(m, n);
@@ -173,7 +173,7 @@ fn left_out_of_unpaired(m: usize, n: usize) -> (usize, f64) {
 }
 
 /// Returns the distribution of the Mann-Whitney statistic U for two sets of `m` and `n` values. The entry
-/// at index `u` is the number of orders of all values for which U is `u`.
+/// at index `u` is the number of possible orders of all values that give U = `u`.
 ///
 /// These numbers are the coefficients of a polynomial in `q`: the product of `(1 - q^(n + i)) / (1 - q^i)`
 /// for all `i` from 1 to `m`.

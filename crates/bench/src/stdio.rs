@@ -18,8 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 /// A child process that serves requests on its standard input and output, in a separate process group.
-/// Dropping this value ends the process: it closes the input, sends SIGTERM after one second, and kills the
-/// group after another second.
+/// Dropping this value closes the input of the process. If the process does not end within one second, it
+/// gets SIGTERM. After another second, its group is killed.
 #[derive(Debug)]
 pub struct ChildServer {
     child: Child,
@@ -104,7 +104,7 @@ impl Drop for ChildServer {
 impl fmt::Display for ChildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CommandMissing => f.write_str("there is no command"),
+            Self::CommandMissing => f.write_str("the command is empty"),
             Self::NotStarted(error) => write!(f, "it cannot be started: {error}"),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 /// A distribution of times between 64 ns and one hour. A longer time counts as one hour. The relative error
-/// is at most 0.1 % ([`exact`](Self::exact)) or at most 1 % ([`coarse`](Self::coarse)).
+/// is at most 0.1 % ([exact](Self::exact)) or at most 1 % ([coarse](Self::coarse)).
 #[derive(Clone, Debug)]
 pub struct Times(Histogram<u64>);
 
@@ -35,7 +35,7 @@ impl Times {
     /// Adds the times of another distribution.
     ///
     /// # Panics
-    /// Panics if the other distribution is less exact than this one.
+    /// Panics if the other distribution is less exact than this distribution.
     pub fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both histograms have the same bounds");
     }

@@ -60,7 +60,7 @@ impl Comparison {
         Self { settings: Some(settings), ..self }
     }
 
-    /// Compares each candidate with its [`counterpart`](Self::counterpart) in `baseline`. Also returns the
+    /// Compares each candidate with its [counterpart](Self::counterpart) in the baseline. Also returns the
     /// names of the candidates without a counterpart.
     ///
     /// The baseline was measured in another run, so no verdict is certain: see [`Ratio::of_separate_runs`].
@@ -183,9 +183,8 @@ fn compared_with_run(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// Returns `true` if both runs have enough rounds for a verdict. If both servers are equally fast, chance
-/// may separate all rounds of one run from all rounds of the other run. With enough rounds, this happens in
-/// at most one of twenty cases.
+/// Returns `true` if both runs have enough rounds for a verdict. Then the risk is at most 5 % that chance
+/// makes all rounds of one run better than all rounds of the other run.
 fn is_enough(ours: usize, theirs: usize) -> bool {
     coverage_of_unpaired(ours, theirs) >= CERTAINTY
 }
@@ -211,8 +210,8 @@ fn late_generator(candidate: &Candidate) -> Option<String> {
     ))
 }
 
-/// Returns the difference between the times of `candidate` and `against`, round by round. Returns `None`
-/// for rates.
+/// Returns the difference between the times of `candidate` and `against`, round by round. Returns `None` if
+/// the metric is a rate.
 fn added(metric: Metric, candidate: &Candidate, against: &Candidate) -> Option<Ratio> {
     if metric == Metric::AchievedRate {
         return None;

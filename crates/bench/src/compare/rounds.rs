@@ -1,4 +1,4 @@
-//! Measures several servers in turn, in an order that treats all of them equally.
+//! Measures several servers in turn, in an order that treats all servers equally.
 
 use std::ops::ControlFlow;
 

@@ -33,13 +33,11 @@ pub enum Verdict {
     Faster,
     /// The whole confidence interval shows a deterioration. Its confidence level is at least 95 %.
     Slower,
-    /// The whole interval is better than the baseline, and the interval includes an allowance for drift.
-    /// The verdict is not certain, because the machine may have changed since the baseline instead of the
-    /// server.
+    /// The whole interval is better than the baseline, even with an allowance for drift. The verdict is not
+    /// certain: the reason may be a change of the machine, not a change of the server.
     LikelyFaster,
-    /// The whole interval is worse than the baseline, and the interval includes an allowance for drift. The
-    /// verdict is not certain, because the machine may have changed since the baseline instead of the
-    /// server.
+    /// The whole interval is worse than the baseline, even with an allowance for drift. The verdict is not
+    /// certain: the reason may be a change of the machine, not a change of the server.
     LikelySlower,
     /// The interval contains the ratio 1, or there were too few rounds for a verdict.
     NoDifferenceShown,

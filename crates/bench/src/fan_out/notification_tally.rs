@@ -18,7 +18,7 @@ struct State {
     round: u64,
     started: Duration,
     is_measured: bool,
-    /// For each subscriber, the number of the last publication of which the subscriber was notified.
+    /// For each subscriber, the number of the publication during which it was last notified.
     heard: Vec<u64>,
     /// Number of subscribers that were not yet notified of the current publication.
     waiting: usize,

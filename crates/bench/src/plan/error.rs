@@ -46,7 +46,7 @@ pub enum PlanError {
     Run(RunError),
     /// The host name of the server cannot be resolved.
     Resolve(String, io::Error),
-    /// TLS cannot verify the host of the URL, because it is neither a valid DNS name nor an IP address.
+    /// TLS cannot use the host of the URL, because the host is neither a valid DNS name nor an IP address.
     ServerName(InvalidServerName),
     /// The URLs name two different servers.
     Servers(Origin, Origin),

@@ -107,15 +107,14 @@ impl LoadOptions {
     /// Returns [`PlanError::Duration`] if the requests would take longer.
     pub fn check_duration(&self) -> Result<(), PlanError> {
         let (Limit::Requests(requests), Some(rate)) = (self.limit, self.pace.rate()) else { return Ok(()) };
-        #[expect(clippy::cast_precision_loss, reason = "a year more or less")]
+        #[expect(clippy::cast_precision_loss, reason = "the limit of a year is coarse")]
         if requests as f64 / rate > Self::DURATION_MAX.as_secs_f64() {
             return Err(PlanError::Duration { requests, rate });
         }
         Ok(())
     }
 
-    /// Checks that no TLS option is set if the load does not use TLS. `is_used` is `true` if the load uses
-    /// TLS.
+    /// Checks that no TLS option is set if the load does not use TLS (`is_used` is `false`).
     ///
     /// # Errors
     /// Returns [`PlanError::TlsUnused`] if a TLS option is set without effect.

@@ -160,8 +160,8 @@ pub fn without_connection_option(header_lines: &[String]) -> (Vec<String>, bool)
     (others, closes)
 }
 
-/// Returns `true` for `Connection: keep-alive`, `false` for `Connection: close`, and `None` for other header
-/// lines.
+/// Returns `true` if the header line is `Connection: keep-alive`, and `false` if it is `Connection: close`.
+/// Returns `None` for any other header line.
 fn keeps_alive(line: &str) -> Option<bool> {
     let (name, value) = line.split_once(':')?;
     if !name.trim().eq_ignore_ascii_case("connection") {

@@ -47,8 +47,8 @@ struct Answer {
 }
 
 impl Channel<'_> {
-    /// Sends a request and returns its result. `place` is the number of the request, which determines its
-    /// id.
+    /// Sends a request and returns its result. `place` is the number of the request, and determines the
+    /// request id.
     pub(super) async fn ask(
         &mut self,
         place: u64,

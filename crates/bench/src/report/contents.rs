@@ -18,7 +18,8 @@ pub struct Report {
     pub target: String,
     /// Settings of the load.
     pub settings: Settings,
-    /// Measured time in seconds. It includes the wait for the last responses after the end of the load.
+    /// Measured time in seconds. The measured time includes the wait for the last responses after the end
+    /// of the load.
     pub elapsed_seconds: f64,
     /// `true` if the load was interrupted.
     pub is_interrupted: bool,
@@ -72,7 +73,7 @@ pub struct Report {
     pub over_time: Vec<Part>,
     /// Resource use of the load generator.
     pub generator: Generator,
-    /// Resource use of the server. Absent if its process is unknown.
+    /// Resource use of the server. Absent if the process of the server is unknown.
     pub server: Option<ServerCost>,
     /// Numbers of connections that full listen queues dropped, for all listeners in the server's network
     /// namespace. Absent if the server is on another machine.
@@ -117,9 +118,9 @@ pub struct Settings {
 /// Numbers of requests by their outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
-    /// Number of requests with the expected response. In a closed loop with a duration, this includes
-    /// requests that started in the warm-up and were answered in the measured time. The times in the report
-    /// do not include such requests.
+    /// Number of requests with the expected response. In a closed loop with a duration, this number
+    /// includes requests that started in the warm-up and were answered in the measured time. The times in
+    /// the report do not include such requests.
     pub answered: u64,
     /// Number of requests that failed in any way; see `errors`.
     pub failed: u64,
@@ -150,7 +151,7 @@ pub struct ErrorCount {
     pub kind: FailureKind,
     /// Number of failures of this kind.
     pub count: u64,
-    /// Details of the first failure, as text for the user. May be empty.
+    /// Details of the first failure, as text for the user. This text may be empty.
     pub example: String,
 }
 
@@ -165,7 +166,7 @@ pub struct ByteCounts {
     pub body: u64,
 }
 
-/// Data about the connections of a load.
+/// Numbers of opened and missing connections of a load.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
     /// Number of connections opened before the start and during the load.
@@ -230,8 +231,8 @@ pub struct Generator {
 pub struct ServerCost {
     /// The id of the server's process.
     pub pid: u32,
-    /// CPU time in seconds. It includes ended threads, running descendants, and ended children after their
-    /// parent called `wait`.
+    /// CPU time in seconds. The CPU time includes ended threads, running descendants, and ended children
+    /// after their parent called `wait`.
     pub cpu_seconds: f64,
     /// `true` if a part of the CPU time is missing, because a process ended and its parent did not call
     /// `wait`.

@@ -50,8 +50,8 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     csv
 }
 
-/// Returns the names and values of the columns. The names follow the members of the JSON report. A name
-/// that ends with `_us` means microseconds.
+/// Returns the names and values of the columns. The names follow the members of the JSON report. Values
+/// with a name that ends with `_us` are in microseconds.
 fn columns(report: &Report) -> Vec<(&'static str, String)> {
     let response = &report.response_time;
     let server = report.server.as_ref();

@@ -176,6 +176,6 @@ fn parts(outcome: &Outcome) -> Vec<Part> {
         .collect()
 }
 
-/// Share of the time that a thread may use its CPU core or wait for a core. Above this share, the thread
-/// has no time left to be exact, so the load generator counts as the bottleneck.
+/// Maximum share of the time in which a thread may use or wait for a CPU core. If a thread exceeds this
+/// share, the load generator counts as the bottleneck, because the thread cannot start requests on time.
 const BUSY: f64 = 0.95;

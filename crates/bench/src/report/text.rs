@@ -205,7 +205,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings.extend(of_generator(&report.generator));
     if report.server.as_ref().is_some_and(|server| server.is_incomplete) {
         warnings.push(
-            "CPU time of the server is incomplete: some of its processes ended, and no parent waited for them"
+            "CPU time of the server is incomplete: some of its processes ended, and their parents did not wait for them"
                 .to_owned(),
         );
     }
@@ -234,7 +234,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     }
     if report.is_stalled {
         warnings.push(format!(
-            "the server stopped to respond: {} waited for up to {} at the end of the load. Only the times include these requests",
+            "the server stopped responding: {} waited for up to {} at the end of the load. Only the times include these requests",
             plural(report.requests.cut_off, "request"),
             time(report.response_time.max_us)
         ));

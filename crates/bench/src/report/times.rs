@@ -40,8 +40,8 @@ pub struct TimesReport {
     pub p99_99_us: f64,
     /// The longest time.
     pub max_us: f64,
-    /// Times from this value on, in microseconds, are lower bounds. They include the waiting times of
-    /// requests that a closed loop cut off at its end. Absent if such requests do not change the result.
+    /// Times from this value on, in microseconds, are lower bounds. These times include the waiting times
+    /// of requests that a closed loop cut off at its end. Absent if such requests do not change the result.
     #[serde(default)]
     pub at_least_from_us: Option<f64>,
     /// Points of the whole distribution, for plots. High percentiles have more points than low percentiles.
@@ -96,8 +96,8 @@ impl TimesReport {
 }
 
 /// Returns points of the distribution: eight points for each halving of the distance to the 100th
-/// percentile. Ends with the longest time, as soon as further points would be closer together than the
-/// measured times.
+/// percentile. The last point is the longest time. Leaves out points beyond the second longest time,
+/// because they would all be the same.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn curve(times: &Times) -> Vec<Point> {
     if times.count() == 0 {

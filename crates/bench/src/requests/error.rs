@@ -18,7 +18,7 @@ pub enum InvalidRequest {
     Method,
     /// The list of requests is empty.
     None,
-    /// HTTP/2 does not allow the value of `Host` or the path.
+    /// HTTP/2 does not allow this value of `Host` or this path.
     NotForHttp2,
     /// The request target is invalid.
     Target,

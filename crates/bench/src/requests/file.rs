@@ -31,7 +31,7 @@ pub struct RequestLine {
 /// Parses the lines of a request file. Ignores empty lines.
 ///
 /// # Errors
-/// Returns an error for the first invalid line, or if the file contains no request.
+/// Returns an error if a line is invalid, or if the file contains no request.
 pub fn read_lines(text: &str) -> Result<Vec<RequestLine>, InvalidRequestsFile> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let read = lines.map(|(index, line)| {
@@ -60,8 +60,8 @@ impl InvalidRequestsFile {
 
 impl fmt::Display for InvalidRequestsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `serde_json` reports a line number within its input. Here, the input is one line, so this number
-        // is useless.
+        // `serde_json` reports a line number within its input. Here, the input is a single line, so the
+        // reported line number is useless.
         let message = self.message.replace(" at line 1 column ", ", column ");
         let message = TYPES.iter().fold(message, |message, (name, words)| message.replace(name, words));
         write!(f, "line {}: {message}", self.line)

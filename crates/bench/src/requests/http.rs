@@ -16,8 +16,8 @@ pub struct HttpRequest {
     pub url: LoadUrl,
     /// The method.
     pub method: String,
-    /// Header fields, as names and values. The load generator adds `Host` if it is missing, and
-    /// `Content-Length` if the request needs it.
+    /// Header fields, as names and values. The load generator adds a missing `Host` field, and a
+    /// `Content-Length` field if the request needs one.
     pub headers: Vec<(String, String)>,
     /// The body, which may contain placeholders.
     pub content: Vec<u8>,
@@ -32,7 +32,7 @@ pub struct HttpRequest {
 #[derive(Debug)]
 pub struct HttpRequests {
     prepared: Vec<Prepared>,
-    /// Indexes into `prepared`. Each index occurs as many times as the weight of its request says.
+    /// Indexes into `prepared`. The index of a request with the weight 3 occurs three times.
     units: Vec<usize>,
 }
 

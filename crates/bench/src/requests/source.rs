@@ -31,7 +31,7 @@ pub trait Requests: Send + Sync {
     }
 }
 
-/// A request in the types of the `h2` library.
+/// A request in the form that the `h2` library expects.
 #[derive(Clone, Debug)]
 pub struct Http2Request {
     /// The head of the request.
@@ -51,7 +51,8 @@ impl Http2Request {
             head.headers_mut().remove(TE);
         }
         if head.headers().is_empty() {
-            // Copying an emptied map costs as much as copying a full map. So a new map replaces it.
+            // Copying an emptied map costs as much as copying a full map. So a new map replaces the emptied
+            // map.
             *head.headers_mut() = http::HeaderMap::new();
         }
         Some(Self { head, content: Bytes::copy_from_slice(&bytes[used..]) })

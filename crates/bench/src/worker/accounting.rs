@@ -38,10 +38,10 @@ impl Worker {
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
-    /// Returns `true` if a request that ends at `now` counts. In a closed loop with a duration, a request
-    /// counts if it ends in the measured time. If only requests that also start in this time counted, the
-    /// result would lack the requests in progress at its start and at its end. In all other loads, a
-    /// request counts if it was due in the measured time.
+    /// Returns `true` if a request that ends at `now` is counted. In a closed loop with a duration, a
+    /// request counts if it ends in the measured time. If the request also had to start in the measured
+    /// time, the count would lack the requests in progress at the start and at the end of this time. In all
+    /// other loads, a request counts if it was due in the measured time.
     #[inline]
     fn is_measured(&self, ticket: StartedRequest, now: Duration) -> bool {
         let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));

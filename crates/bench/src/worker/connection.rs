@@ -1,4 +1,4 @@
-//! Interfaces to open connections and to send requests on them, for all HTTP versions.
+//! Interfaces to open connections and to send requests on these connections, for all HTTP versions.
 
 use std::collections::VecDeque;
 use std::fmt;

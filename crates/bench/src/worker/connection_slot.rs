@@ -1,5 +1,5 @@
-//! A slot has at most one connection at a time. It takes requests and opens connections for these requests,
-//! in any version of HTTP.
+//! A slot has at most one connection at a time. The slot takes requests and opens connections for these
+//! requests, in any version of HTTP.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};

@@ -113,8 +113,8 @@ impl Worker {
         record
     }
 
-    /// Returns the time at which the caller must call [`wake_due`](Self::wake_due). If the call becomes
-    /// necessary at an earlier time, wakes the task of `cx`.
+    /// Returns the time at which the caller must call [`wake_due`](Self::wake_due). If an earlier call
+    /// becomes necessary, wakes the task of `cx`.
     pub fn poll_next_wake(&self, cx: &Context<'_>) -> Duration {
         self.timer_task.replace(Some(cx.waker().clone()));
         let plan = self.plan.borrow();
@@ -138,7 +138,7 @@ impl Worker {
             let end = plan.budget.end;
             let is_due = |next| next <= now && end.is_none_or(|end| next < end);
             let is_due = plan.schedule.next().is_some_and(is_due);
-            // This thread may run late. Then it still sends requests that were due before the end, as long
+            // Even if this thread runs late, it still sends requests that were due before the end, as long
             // as a connection is free.
             let is_over =
                 end.is_some_and(|end| now >= end) && !(is_due && plan.waiting_connections.has_waiting());
@@ -210,8 +210,8 @@ impl Worker {
     /// Ends the load: no further requests start. Counts the requests that were due but were not sent.
     fn drain(&self, now: Duration) {
         let is_counted = self.waits_for_all();
-        // A closed loop with a duration does not wait for responses at its end. A load with a fixed number of
-        // requests waits.
+        // A closed loop with a duration does not wait for responses at its end. A load with a fixed number
+        // of requests waits for all responses.
         let patience = match (is_counted, self.is_open()) {
             (true, _) => self.connection_options.timeout + TICK_MAX * 2,
             (false, true) if self.share.stop.is_set() => self.connection_options.drain.min(DRAIN_OF_STOPPED),
@@ -317,11 +317,11 @@ fn interval_at(now: Duration, measured_from: Duration, interval: Duration) -> u6
 /// Maximum size of a read in bytes; larger than the largest header section.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Initial capacity for header fields. It is enough for most responses, and grows if necessary.
+/// Initial capacity for header fields. The capacity is enough for most responses, and grows if necessary.
 const FIELD_LINES: usize = 64;
 
 /// If no connection can be opened for this time, a load with a fixed number of requests ends. A load with a
-/// duration ends after its duration.
+/// duration does not need this limit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Maximum time that a stopped open loop waits for its last responses.

@@ -1,4 +1,4 @@
-//! Sends requests as lines over a pair of pipes. One write contains all requests that may start. Responses
+//! Sends requests as lines over a pair of pipes. Sends all requests that may start in one write. Responses
 //! may arrive in any order, so the worker matches them by their ids.
 //!
 //! A load has one pair of pipes. If the pipes close, the load ends.
@@ -29,7 +29,7 @@ struct Lines<'w, T> {
     /// The received part of an incomplete line.
     kept: Vec<u8>,
     pending: VecDeque<Pending>,
-    /// Ids of failed requests. Late responses to them are ignored.
+    /// Ids of failed requests. Late responses to these requests are ignored.
     late: VecDeque<u64>,
     /// Number of timeouts since the last response.
     silences: u32,

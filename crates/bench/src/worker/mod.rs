@@ -1,8 +1,8 @@
 //! The part of a load that runs on one thread, with all its connections.
 //!
 //! A worker does not depend on an async runtime. The caller calls [`Worker::wake_due`] at the time that
-//! [`Worker::poll_next_wake`] returns. It also polls the futures of [`Worker::lane`], which complete at the
-//! end of the load. A test can drive a worker with a manual clock and transports in memory.
+//! [`Worker::poll_next_wake`] returns. The caller also polls the futures of [`Worker::lane`], which
+//! complete at the end of the load. A test can drive a worker with a manual clock and transports in memory.
 //!
 //! ```text
 //! take a request ──▶ connect, if need be ──▶ write ──▶ read the answer ──▶ record ──▶ (again)

@@ -9,20 +9,20 @@ use crate::stop::{Limit, StopFlag};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionOptions {
     /// `true` for HTTP/2, `false` for HTTP/1.1. With TLS, the client selects HTTP/2 by ALPN. Without TLS,
-    /// it uses HTTP/2 with prior knowledge.
+    /// the client uses HTTP/2 with prior knowledge.
     pub is_http2: bool,
     /// Number of concurrent requests on a connection, at least 1. In a closed loop over HTTP/1.1, the
-    /// worker sends this many requests in one write. It sends the next batch when all of these requests are
-    /// answered. Over HTTP/2, each request has a separate stream, and each response starts the next
-    /// request.
+    /// worker sends this many requests in one write. The worker sends the next batch when all requests of a
+    /// batch are answered. Over HTTP/2, each request has a separate stream, and each response starts the
+    /// next request.
     pub pipeline: usize,
     /// `true` if a connection carries several requests (keep-alive). [`Requests`](crate::Requests) must
     /// write the matching `Connection` header.
     pub is_persistent: bool,
     /// Timeout of a request, from its actual start.
     pub timeout: Duration,
-    /// Maximum time that an open loop waits for the last responses. If the caller stops the load, this time
-    /// is at most one second.
+    /// Maximum time that an open loop waits for the last responses. If the caller stops the load, the open
+    /// loop waits for at most one second.
     pub drain: Duration,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct StartedRequest {
 /// Next step of a connection that can send a request.
 pub(super) enum NextStep {
     Start(StartedRequest),
-    /// The connection waits. Its task is woken when a request is due.
+    /// The connection waits. The task of the connection is woken when a request is due.
     Wait,
     /// The load is over.
     Over,

@@ -59,8 +59,8 @@ pub(crate) struct ThreadPlan {
     pub(crate) intervals: Sender<Interval>,
     /// Number of connections that all workers have opened before the start.
     pub(crate) opened: Arc<AtomicUsize>,
-    /// The input and the output of a child process. If they are set, the load goes to this process instead
-    /// of the addresses.
+    /// The input and the output of a child process. If these pipes are set, the load goes to the child
+    /// process instead of the addresses.
     pub(crate) pipes: Option<Arc<(OwnedFd, OwnedFd)>>,
 }
 
@@ -71,8 +71,8 @@ pub(crate) struct WorkerThread {
     start: Sender<Duration>,
 }
 
-/// Result of the connection attempts before the start. If several attempts failed, `failure` is a timeout
-/// if there was one.
+/// Result of the connection attempts before the start. If several attempts failed, `failure` prefers a
+/// timeout to other errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) opened: usize,
@@ -302,7 +302,7 @@ pub(crate) fn thread_use() -> WorkerUse {
 }
 
 /// Returns the time in which this thread was ready to run but had no CPU core, if the kernel reports this
-/// time. It is the second number in `schedstat`.
+/// time. This time is the second number in `schedstat`.
 fn run_queue_wait() -> Option<Duration> {
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     schedstat.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)

@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::dispatch::Worker;
 
-/// A timer that wakes one task. Its times are times of the monotonic clock, like the times of
+/// A timer that wakes one task. The timer uses the monotonic clock of the system, like
 /// [`Clock`](thruway_net::Clock).
 pub(super) struct Timer {
     descriptor: AsyncFd<OwnedFd>,
@@ -25,7 +25,7 @@ impl Timer {
     /// Creates a timer that is not set yet, and registers the timer with the event loop of this thread.
     #[expect(
         deprecated,
-        reason = "the function is unsound only for types with a changing descriptor, unlike `OwnedFd`. Its replacement needs unsafe code"
+        reason = "the function is unsound only for types that can change their descriptor, which `OwnedFd` cannot. The replacement needs unsafe code"
     )]
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;

@@ -41,7 +41,7 @@ impl WaitingConnections {
         }
     }
 
-    /// Removes the connection slot `lane`, because its task runs and looks for a request.
+    /// Records that the connection slot `lane` does not wait any more, because its task is running.
     pub(super) fn leave(&mut self, lane: usize) {
         self.is_woken = false;
         if let Some(place) = self.places.get_mut(lane)
@@ -72,8 +72,8 @@ impl WaitingConnections {
         }
     }
 
-    /// Returns `true` if a timer must wake a connection for the next request. This is the case if
-    /// connections wait and no connection has just been woken.
+    /// Returns `true` if a timer must wake a connection for the next request: connections wait, and no
+    /// woken connection still has to run.
     pub(super) const fn needs_timer(&self) -> bool {
         self.waiting > 0 && !self.is_woken
     }

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 connection. One write contains all requests that may start. Responses are parsed directly in
-//! the read buffer.
+//! An HTTP/1.1 connection. Sends all requests that may start in one write. Parses responses directly in the
+//! read buffer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -128,7 +128,7 @@ impl<T: Transport> Wire<T> {
         None
     }
 
-    /// Ends the connection if the load is over, or if the time for the server has expired.
+    /// Ends the connection if the load is over, or if a timeout has expired.
     fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
         if worker.phase.get() == Phase::Over {
             self.pending.drain(..).for_each(|pending| worker.give_up(pending.ticket, now));
@@ -316,7 +316,7 @@ impl<T: Transport> Wire<T> {
     fn break_off(&mut self, worker: &Worker, error: &io::Error) -> Ended {
         let now = worker.clock.now_exact();
         let kind = match error.kind() {
-            // This write came after the server had closed the connection.
+            // A write failed because the server had already closed the connection.
             io::ErrorKind::BrokenPipe if self.answer_bytes == 0 => FailureKind::Closed,
             _ => FailureKind::Reset,
         };

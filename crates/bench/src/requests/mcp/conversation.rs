@@ -28,7 +28,7 @@ pub struct Conversation {
     content: Content,
     status: u16,
     is_in_progress: bool,
-    /// Result of the operation. Stored while the client ends the session.
+    /// Result of the operation, which is stored here while the client ends the session.
     operation: Option<Done>,
 }
 

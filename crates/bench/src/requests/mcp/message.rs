@@ -16,9 +16,10 @@ use crate::requests::url::LoadUrl;
 pub struct McpOperation {
     /// The method, such as `tools/call`.
     pub method: String,
-    /// The parameters: a JSON object. Its strings may contain placeholders.
+    /// The parameters: a JSON object. The strings in this object may contain placeholders.
     pub params: Value,
-    /// Header fields that repeat arguments of a tool call. Only the modern era of MCP uses them.
+    /// Header fields that repeat arguments of a tool call. Only the modern era of MCP uses such header
+    /// fields.
     pub mirrored: Vec<(String, String)>,
     /// The weight of the operation: an operation of weight 2 is sent twice as often as an operation of
     /// weight 1.
@@ -53,7 +54,7 @@ pub enum SessionUse {
 pub(super) struct Messages {
     pub(super) sessions: SessionUse,
     operations: Vec<Message>,
-    /// Indexes into `operations`. Each index occurs as many times as the weight of its operation says.
+    /// Indexes into `operations`. The index of an operation with the weight 3 occurs three times.
     units: Vec<usize>,
     initialize: Message,
     initialized: Message,

@@ -1,7 +1,7 @@
 //! MCP messages over Streamable HTTP and over pipes. This module encodes operations and sessions, and
 //! parses responses.
 //!
-//! This module does not send anything. It parses responses without building a tree of JSON values.
+//! This module does not send anything. The module parses responses without building a tree of JSON values.
 
 // output
 mod message;

@@ -1,8 +1,8 @@
 //! Parses messages to find the id of a response, and to find out if the response is successful.
 //!
 //! Most responses begin with their id and `result`, and the parser reads only this beginning. In the rest
-//! of such a response, it only searches for signs of a failed tool call. It parses all other responses
-//! completely.
+//! of such a response, the parser only searches for signs of a failed tool call. The parser reads all other
+//! responses completely.
 
 use memchr::memmem;
 use serde::Deserialize;

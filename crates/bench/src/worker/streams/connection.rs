@@ -162,7 +162,8 @@ impl<T: Transport> Streams<T> {
         verdict(error, has_begun)
     }
 
-    /// Records the results of all finished requests. All of them get the same end time.
+    /// Records the results of all finished requests. All requests that finish in one poll get the same end
+    /// time.
     fn take_finished(&mut self, worker: &Worker) {
         let mut now = None;
         while let Some(finished) = self.next_finished() {
@@ -197,7 +198,7 @@ impl<T: Transport> Streams<T> {
         judged: Result<(), Failure>,
     ) {
         if self.answered == 0 {
-            // The settings of the server arrive before its first response.
+            // The settings of the server have arrived before its first response.
             worker.note_streams_max(self.send.current_max_send_streams());
         }
         self.answered += 1;
@@ -290,7 +291,8 @@ impl<T: Transport> Streams<T> {
     }
 
     /// Ends the connection. If the server has answered at least one request, unprocessed requests are sent
-    /// again on another connection. Otherwise they fail, because the retries could go on forever.
+    /// again on another connection. Otherwise, unprocessed requests fail, because the retries could go on
+    /// forever.
     fn conclude(&mut self, worker: &Worker) -> Ended {
         let now = worker.clock.now_exact();
         let failure = self.end.take().unwrap_or(Failure::of(FailureKind::GoneAway));

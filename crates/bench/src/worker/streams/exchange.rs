@@ -114,8 +114,8 @@ pub(super) enum Verdict {
     Unhandled,
 }
 
-/// Decides if a request that ended with `error` has failed. `has_begun` is `true` if a part of its response
-/// has arrived.
+/// Decides if a request that ended with `error` has failed, or if the server has not processed it.
+/// `has_begun` is `true` if a part of its response has arrived.
 pub(super) fn verdict(error: &h2::Error, has_begun: bool) -> Verdict {
     let Some(reason) = error.reason() else {
         return Verdict::Failed(Failure::of(broken_off(error.get_io(), has_begun)));

@@ -1,5 +1,5 @@
-//! The transport that the `h2` library uses. It counts bytes, limits the bytes that one poll reads, and
-//! wakes the task of the connection instead of the library's wakers.
+//! The transport that the `h2` library uses. This transport counts bytes, limits the bytes that one poll
+//! reads, and wakes the task of the connection instead of the library's wakers.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -25,8 +25,8 @@ struct ReadAhead {
     filled: usize,
 }
 
-/// A read buffer for the connections of a worker. A connection keeps the buffer only while it contains
-/// unread bytes.
+/// A read buffer for the connections of a worker. A connection keeps the buffer only while the buffer
+/// contains unread bytes.
 #[derive(Default)]
 pub(in crate::worker) struct SpareBuffer(Cell<Option<Box<[u8]>>>);
 
@@ -76,7 +76,7 @@ impl Default for Observations {
 }
 
 impl Observations {
-    /// Begins a poll of the connection. `task` is the waker of its task.
+    /// Begins a poll of the connection. `task` is the waker for the task of the connection.
     pub(super) fn begin_poll(&self, task: &Waker) {
         self.task.borrow_mut().clone_from(task);
         self.turn_left.set(TURN_BYTES);
@@ -129,7 +129,8 @@ impl<T: Transport> Watched<T> {
             return Poll::Ready(Ok(ahead));
         }
         if self.sight.is_poll_over() {
-            // No waker is necessary, because the connection then wakes its task without input.
+            // No waker is necessary, because a connection wakes its task itself after a poll that has
+            // reached its limit.
             return Poll::Pending;
         }
         let mut bytes = self.spare.take();
