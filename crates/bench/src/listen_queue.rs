@@ -1,5 +1,5 @@
 //! Counts connections that the kernel dropped because a listen queue was full. The client retries such a
-//! connection after a second or more. This delay in the measured times hides the real response times of the
+//! connection after a second or more. The delay of such a retry would hide the real response times of the
 //! server.
 
 use std::fs;

@@ -95,7 +95,7 @@ pub struct Step {
     #[serde(default)]
     pub is_generator_limit: bool,
     /// Share of the measured time in which a thread of the load generator was ready to run but had no CPU
-    /// core. This is the value of the thread that waited most.
+    /// core. The value belongs to the thread that waited most.
     #[serde(default)]
     pub generator_waiting_share: f64,
     /// Share of a CPU core that the busiest thread of the load generator used.

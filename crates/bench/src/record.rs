@@ -36,7 +36,8 @@ pub struct Record {
     /// server announced no limit.
     pub streams_max: u64,
     /// Number of requests that were sent again on another connection, because the server announced that it
-    /// closes the first connection. Such a request counts once, and its time begins with its first start.
+    /// closes the first connection. A request that was sent again counts once, and its time begins with its
+    /// first start.
     pub sent_again: u64,
     /// Number of requests in progress when a closed loop ended. No other counter includes these requests.
     pub cut_off: u64,

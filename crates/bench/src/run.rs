@@ -57,8 +57,8 @@ pub struct Outcome {
     pub record: Record,
     /// The results over time.
     pub over_time: OverTime,
-    /// The measured duration. It includes the time until the last requests complete or fail after the
-    /// planned end.
+    /// The measured duration. The duration includes the time until the last requests complete or fail after
+    /// the planned end.
     pub elapsed: Duration,
     /// Time from the last expected response to the end of the load.
     pub silence: Duration,
@@ -316,8 +316,8 @@ impl Watcher {
             clock: Clock::system(),
             measured_from: begin + load.warm_up,
             over_time: OverTime::new(load.interval()),
-            // A short load may end before the first regular measurement. So one measurement is made just
-            // before the start.
+            // A short load may end before the first regular measurement. So the first measurement is made
+            // just before the start.
             before: server.as_mut().filter(|_| load.warm_up.is_zero()).and_then(Meter::look),
             server,
             after: None,

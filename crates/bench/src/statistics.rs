@@ -1,9 +1,9 @@
 //! Computes medians, ratios of paired values, and their confidence intervals. Every value counts: outliers
 //! are not removed.
 //!
-//! The confidence intervals are valid for any distribution. Both ends of an interval are measured values,
-//! chosen so that the true median lies between them with a known probability. With few values, the
-//! confidence level of an interval is too low for a verdict.
+//! The confidence intervals are valid for any distribution. Both ends of an interval are measured values.
+//! The true median lies between these two values with a known probability. With few values, the confidence
+//! level of an interval is too low for a verdict.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 
 /// A child process that serves requests on its standard input and output, in a separate process group.
 /// Dropping this value closes the input of the process. If the process does not end within one second, it
-/// gets SIGTERM. After another second, its group is killed.
+/// gets SIGTERM. After another second, the process group is killed.
 #[derive(Debug)]
 pub struct ChildServer {
     child: Child,
@@ -122,7 +122,7 @@ pub(crate) struct Pipes {
 impl Pipes {
     /// Registers the pipes with the event loop of this thread.
     pub(crate) fn watch(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
-        // Non-blocking mode applies only to the pipe ends of this process.
+        // Only this process's ends of the pipes become non-blocking, not the ends of the child.
         let input = Sender::from_file(File::from(input))?;
         Ok(Self { input: Some(input), output: Receiver::from_file(File::from(output))? })
     }

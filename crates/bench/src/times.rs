@@ -15,8 +15,8 @@ impl Times {
         Self::with_digits(3)
     }
 
-    /// Returns an empty distribution with a relative error of at most 1 %. It needs an eighth of the memory
-    /// of an [exact](Self::exact) distribution.
+    /// Returns an empty distribution with a relative error of at most 1 %. Such a distribution needs an
+    /// eighth of the memory of an [exact](Self::exact) distribution.
     pub fn coarse() -> Self {
         Self::with_digits(2)
     }

@@ -8,7 +8,7 @@ use super::verdict::{Candidate, Metric, Pair, Sample, Verdict};
 use crate::report::{self, Report, Settings};
 use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
 
-/// The result of a comparison. Its JSON form can be the baseline of a later comparison.
+/// The result of a comparison. The JSON form of the result can be the baseline of a later comparison.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The version of the JSON format: `thruway-bench-compare/2`.
@@ -183,8 +183,8 @@ fn compared_with_run(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// Returns `true` if both runs have enough rounds for a verdict. Then the risk is at most 5 % that chance
-/// makes all rounds of one run better than all rounds of the other run.
+/// Returns `true` if both runs have enough rounds for a verdict. With enough rounds, chance makes one run
+/// better than the other run in all rounds with a probability of at most 5 %.
 fn is_enough(ours: usize, theirs: usize) -> bool {
     coverage_of_unpaired(ours, theirs) >= CERTAINTY
 }

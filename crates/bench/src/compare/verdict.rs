@@ -29,9 +29,9 @@ pub enum Metric {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The whole confidence interval shows an improvement. Its confidence level is at least 95 %.
+    /// The whole confidence interval shows an improvement, at a confidence level of at least 95 %.
     Faster,
-    /// The whole confidence interval shows a deterioration. Its confidence level is at least 95 %.
+    /// The whole confidence interval shows a deterioration, at a confidence level of at least 95 %.
     Slower,
     /// The whole interval is better than the baseline, even with an allowance for drift. The verdict is not
     /// certain: the reason may be a change of the machine, not a change of the server.

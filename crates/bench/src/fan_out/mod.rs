@@ -64,8 +64,8 @@ pub enum FanOutError {
     Run(RunError),
     /// A subscriber could not subscribe to the resource.
     Subscribe(McpClientError),
-    /// Not all subscribers were notified of the first publication in time. Contains the number of
-    /// subscribers that were notified.
+    /// Not all subscribers were notified of the first publication in time. This error contains the number
+    /// of subscribers that were notified.
     Told(usize),
     /// The tool returned an error for the first publication.
     ToolError,

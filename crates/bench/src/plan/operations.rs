@@ -54,7 +54,7 @@ pub enum InvalidOperations {
     ResourceMissing,
     /// The URI of a resource is given without the operation `read`.
     ResourceUnused,
-    /// All tools of the server require arguments. Contains the names of the tools.
+    /// All tools of the server require arguments. This error contains the names of the tools.
     ToolMissing(Vec<String>),
     /// A tool or its arguments are given without the operation `call`.
     ToolUnused,

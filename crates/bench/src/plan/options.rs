@@ -39,7 +39,7 @@ pub struct LoadOptions {
     pub tls: TlsOptions,
 }
 
-/// TLS options. They apply to `https` URLs only.
+/// TLS options. These options apply to `https` URLs only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsOptions {
     /// PEM file with certificate authorities. Default: the certificate authorities of the system.

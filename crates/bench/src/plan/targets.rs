@@ -19,7 +19,7 @@ pub struct HttpOptions {
     pub method: Option<String>,
     /// Additional header fields of each request, as names and values.
     pub headers: Vec<(String, String)>,
-    /// The request body. It may contain placeholders.
+    /// The request body, which may contain placeholders.
     pub content: Option<Vec<u8>>,
     /// Conditions that a response must meet to count as expected.
     pub expected: Expected,

@@ -20,8 +20,8 @@ pub enum ProbeError {
     Malformed(http1::Error),
     /// The response contains no JSON-RPC response.
     NoResponse,
-    /// The server returned a JSON-RPC error. Contains the error code and the first characters of the error
-    /// message.
+    /// The server returned a JSON-RPC error. This variant contains the error code and the first characters
+    /// of the error message.
     Refused(i64, String),
     /// The request cannot be built from the options.
     Request(InvalidRequest),

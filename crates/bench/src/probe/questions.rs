@@ -18,7 +18,7 @@ use crate::worker::LoadTls;
 pub struct McpServerFacts {
     /// The protocol revision to use.
     pub revision: Revision,
-    /// Tools on the first page of the server's list. Empty if the server rejects `tools/list`.
+    /// Tools on the first page of the server's list. The list is empty if the server rejects `tools/list`.
     pub tools: Vec<FoundTool>,
 }
 

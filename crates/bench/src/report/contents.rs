@@ -65,8 +65,8 @@ pub struct Report {
     /// times are the same as `service_time`.
     pub response_time: TimesReport,
     /// Times from the start of a publication to the notification of a subscriber. Each publication has one
-    /// such time per subscriber. Absent if the load has no publications. With publications, `service_time`
-    /// is the time until the last subscriber was notified.
+    /// time per subscriber. Absent if the load has no publications. With publications, `service_time` is
+    /// the time until the last subscriber was notified.
     #[serde(default)]
     pub deliveries: Option<TimesReport>,
     /// Progress over time, in parts of equal duration.
@@ -96,7 +96,7 @@ pub struct Settings {
     pub connections: u64,
     /// Number of threads of the load generator.
     pub workers: u64,
-    /// The HTTP version: `1.1` or `2`. This value has no meaning if the load uses pipes. Absent in reports
+    /// The HTTP version: `1.1` or `2`. The version has no meaning if the load uses pipes. Absent in reports
     /// of older versions.
     #[serde(default)]
     pub http_version: Option<String>,
@@ -218,8 +218,8 @@ pub struct Generator {
     pub cpu_us_per_request: Option<f64>,
     /// Share of a CPU core that the busiest thread used, at most 1.
     pub busiest_worker_share: f64,
-    /// Share of the measured time in which a thread was ready to run but had no CPU core. This is the value
-    /// of the thread that waited most.
+    /// Share of the measured time in which a thread was ready to run but had no CPU core. The value belongs
+    /// to the thread that waited most.
     #[serde(default)]
     pub waiting_worker_share: f64,
     /// `true` if the load generator, not the server, was probably the bottleneck.

@@ -88,8 +88,8 @@ impl Plot<'_> {
         format!(r#"<p class="legend">{}</p>"#, names.collect::<String>())
     }
 
-    /// Returns round values for the marks of the vertical axis. All of `ys` lie between the first and the
-    /// last mark.
+    /// Returns round values for the marks of the vertical axis. All values in `ys` lie between the first
+    /// and the last mark.
     fn y_marks(&self, ys: &[f64]) -> Vec<f64> {
         if ys.is_empty() {
             return Vec::new();

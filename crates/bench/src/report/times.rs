@@ -20,23 +20,23 @@ pub struct TimesReport {
     pub mean_us: f64,
     /// The standard deviation of the times.
     pub deviation_us: f64,
-    /// Median: half of the times are not longer.
+    /// Median: half of the times are at most this long.
     pub p50_us: f64,
-    /// 75th percentile: 75 % of the times are not longer.
+    /// 75th percentile: 75 % of the times are at most this long.
     pub p75_us: f64,
-    /// 90th percentile: 90 % of the times are not longer.
+    /// 90th percentile: 90 % of the times are at most this long.
     pub p90_us: f64,
-    /// 95th percentile: 95 % of the times are not longer.
+    /// 95th percentile: 95 % of the times are at most this long.
     #[serde(default)]
     pub p95_us: f64,
-    /// 98th percentile: 98 % of the times are not longer.
+    /// 98th percentile: 98 % of the times are at most this long.
     #[serde(default)]
     pub p98_us: f64,
-    /// 99th percentile: 99 % of the times are not longer.
+    /// 99th percentile: 99 % of the times are at most this long.
     pub p99_us: f64,
-    /// 99.9th percentile: 99.9 % of the times are not longer.
+    /// 99.9th percentile: 99.9 % of the times are at most this long.
     pub p99_9_us: f64,
-    /// 99.99th percentile: 99.99 % of the times are not longer.
+    /// 99.99th percentile: 99.99 % of the times are at most this long.
     pub p99_99_us: f64,
     /// The longest time.
     pub max_us: f64,

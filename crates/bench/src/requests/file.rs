@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestLine {
-    /// The URL. Its path and query may contain placeholders.
+    /// The URL. The path and the query of the URL may contain placeholders.
     pub url: String,
     /// The method.
     pub method: Option<String>,

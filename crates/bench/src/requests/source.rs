@@ -51,8 +51,8 @@ impl Http2Request {
             head.headers_mut().remove(TE);
         }
         if head.headers().is_empty() {
-            // Copying an emptied map costs as much as copying a full map. So a new map replaces the emptied
-            // map.
+            // Copying an emptied map costs as much as copying a full map. For this reason, a new map
+            // replaces the emptied map.
             *head.headers_mut() = http::HeaderMap::new();
         }
         Some(Self { head, content: Bytes::copy_from_slice(&bytes[used..]) })

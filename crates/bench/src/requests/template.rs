@@ -47,7 +47,7 @@ impl Template {
         lengths.sum()
     }
 
-    /// Appends the text for request `number`.
+    /// Appends the text for request `number` to `output`.
     pub(super) fn write(&self, number: u64, output: &mut Vec<u8>) {
         // All `{random}` placeholders of a request get the same value, so that the head and the body can
         // contain the same text.

@@ -65,7 +65,7 @@ pub(super) struct SharedBuffers {
 }
 
 impl Worker {
-    /// Creates a worker. Its requests start at `begin`.
+    /// Creates a worker that starts its requests at `begin`.
     pub fn new(
         clock: Clock,
         requests: Arc<dyn Requests>,

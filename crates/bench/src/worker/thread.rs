@@ -246,7 +246,8 @@ async fn drive(
     let worker = Worker::new(clock.clone(), requests, plan.connection_options, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
     let lanes = start_lanes(&plan, &worker, first)?;
-    // A short load may end before the first regular measurement. So one measurement is made at the start.
+    // A short load may end before the first regular measurement. So the first measurement is made at the
+    // start.
     let before = Cell::new(plan.share.warm_up.is_zero().then(thread_use));
     let wakes = std::future::poll_fn(|cx| {
         let outcome = timer.poll_worker(&worker, cx);
@@ -302,7 +303,7 @@ pub(crate) fn thread_use() -> WorkerUse {
 }
 
 /// Returns the time in which this thread was ready to run but had no CPU core, if the kernel reports this
-/// time. This time is the second number in `schedstat`.
+/// time. The time in `schedstat` is the second number.
 fn run_queue_wait() -> Option<Duration> {
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     schedstat.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)

@@ -1,4 +1,4 @@
-//! An HTTP/2 request on its stream, until the end of the response.
+//! An HTTP/2 request that waits for the end of its response.
 
 use std::future::Future;
 use std::io;

@@ -55,7 +55,8 @@ pub(super) struct Observations {
 /// The start of the first frame that the server sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Greeting {
-    /// The header of the first frame is incomplete. Contains the received bytes and their number.
+    /// The header of the first frame is incomplete. Contains the received bytes of this header and their
+    /// number.
     Expected([u8; FRAME_HEAD_BYTES], usize),
     /// The first frame is a `SETTINGS` frame, as RFC 9113 §3.4 requires.
     Settings,
