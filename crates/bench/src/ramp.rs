@@ -400,7 +400,7 @@ mod tests {
                 "{form}"
             );
             assert!(
-                form.contains("no core for up to 37 % of the time") && !form.contains("does not hold"),
+                form.contains("for a core for up to 37 % of the time") && !form.contains("does not hold"),
                 "{form}"
             );
         }

@@ -88,7 +88,7 @@ impl fmt::Display for BaselineError {
             }
             Self::Rounds { rounds, known, name } => write!(
                 f,
-                "{rounds} new rounds, and {known} rounds of `{}` in the baseline, are too few to detect a regression",
+                "{rounds} rounds and {known} of `{}` in the baseline are too few to detect a regression",
                 name.escape_debug()
             ),
         }

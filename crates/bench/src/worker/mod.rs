@@ -5,7 +5,7 @@
 //! complete at the end of the load. A test can drive a worker with a manual clock and transports in memory.
 //!
 //! ```text
-//! take a request ──▶ connect, if need be ──▶ write ──▶ read the answer ──▶ record ──▶ (again)
+//! take a request ──▶ connect, if necessary ──▶ write ──▶ read the answer ──▶ record ──▶ (again)
 //!   schedule: now, or when one is due       lane, wire                     record
 //! ```
 

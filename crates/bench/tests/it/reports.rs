@@ -105,7 +105,7 @@ fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
     assert!((waiting.generator.busiest_worker_share - 0.3).abs() < 1e-9);
     assert!((waiting.generator.waiting_worker_share - 0.7).abs() < 1e-9);
     assert!(waiting.generator.is_limit, "{waiting:?}");
-    assert!(waiting.warnings[0].contains("for 70 % of the time it was ready to run and had no core"));
+    assert!(waiting.warnings[0].contains("for 70 % of the time, it was ready to run but had no CPU core"));
     let late = of(3, 3);
     assert!(!late.generator.is_limit && late.warnings[0].contains("was late: for 30 %"), "{late:?}");
     // The usual case.
