@@ -1,18 +1,18 @@
-//! Requests that a closed loop cuts off when it ends. The completed requests do not show a server that stalls
-//! one second before the end: until then, the server answered quickly. Only the few requests without a
-//! response show the stall.
+//! Evaluates the requests that are still in progress when a closed loop ends: the loop cuts these requests
+//! off. If a server stalls one second before the end, the completed requests do not show the stall, because
+//! the server answered these requests earlier. Only the few requests without a response show the stall.
 
 use std::time::Duration;
 
 use crate::record::Record;
 use crate::times::Times;
 
-/// The requests that were cut off, and the response times with them included.
+/// Statistics of the requests that were cut off, and the response times including these requests.
 pub(crate) struct CutOff {
-    /// The times of the answered requests, plus the waiting times of the requests that were cut off after a
-    /// longer wait than usual.
+    /// Response times of the answered requests, plus the waiting times of some requests that were cut off.
+    /// These requests waited longer than the 99th percentile of the answered requests.
     pub(crate) times: Times,
-    /// Times from this one on are lower bounds: the real response times may have been longer.
+    /// In `times`, values from this time on are lower bounds: the real response times may have been longer.
     pub(crate) at_least_from: Duration,
     /// Waiting time of the oldest request that was cut off.
     pub(crate) longest: Duration,
@@ -21,7 +21,7 @@ pub(crate) struct CutOff {
 }
 
 impl CutOff {
-    /// Collects the requests that were cut off. Returns `None` if they would change neither the 99th
+    /// Evaluates the requests that were cut off. Returns `None` if these requests increase neither the 99th
     /// percentile nor the longest time by more than 5 %.
     pub(crate) fn of(record: &Record) -> Option<Self> {
         let answered = &record.service;
@@ -34,12 +34,14 @@ impl CutOff {
         is_other.then_some(Self { times, at_least_from: late, longest, count })
     }
 
-    /// Returns `true` if the server has probably stalled. One of two signs is enough: the oldest request waited
-    /// at least 1/20 of the measured time and twice as long as any answered request, or the requests that were
-    /// cut off double the 99th percentile.
+    /// Returns `true` if the server has probably stalled. The oldest request that was cut off must have
+    /// waited at least 1/20 of the measured time, and at least [`STALL_MIN`]. The oldest request must also
+    /// have waited more than twice as long as any answered request, or the requests that were cut off must
+    /// more than double the 99th percentile.
     ///
-    /// With too few responses to know the usual time, the check uses `silence`, the time without a response
-    /// at the end: it must be at least half of the measured time and twice as long as the slowest response.
+    /// If there are too few responses for this comparison, the check uses `silence`, the time from the last
+    /// response to the end. `silence` must be at least half of the measured time, at least [`STALL_MIN`],
+    /// and more than twice as long as the slowest response.
     pub(crate) fn is_stall(&self, answered: &Times, measured: Duration, silence: Duration) -> bool {
         if answered.count() < self.count * USUAL_MIN {
             let is_known = answered.count() > 0;
@@ -56,10 +58,10 @@ fn exceeds(time: Duration, other: Duration, factor: f64) -> bool {
     time > other.mul_f64(factor)
 }
 
-/// Shortest silence that counts as a stall. The machine itself may cause shorter ones.
+/// Shortest waiting time that counts as a stall. The machine itself may cause shorter pauses.
 const STALL_MIN: Duration = Duration::from_millis(500);
 
-/// Number of responses that must exist for each request that was cut off. With fewer responses, the usual
+/// Minimum number of responses for each request that was cut off. With fewer responses, the usual response
 /// time is unknown.
 const USUAL_MIN: u64 = 10;
 

@@ -1,4 +1,4 @@
-//! Ways in which a request can fail. Each kind has its own counter.
+//! Kinds of failures of requests. The report counts each kind separately.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use thruway_client::ConnectError;
 use thruway_net::tls::TlsFailure;
 
-/// Defines the enum: one row for each kind with its name and its description.
+/// Defines [`FailureKind`]. Each row contains the name and the description of one kind.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $words:literal)*) => {
-        /// Reason why a request has no response or an unexpected one.
+        /// Reason why a request got no response or an unexpected response.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum FailureKind {
@@ -34,7 +34,7 @@ macro_rules! kinds {
 kinds! {
     /// The connection was refused: no server listens on the address.
     Refused "connection refused"
-    /// No route leads to the address.
+    /// The network has no route to the address.
     Unreachable "unreachable"
     /// The connection could not be opened within the request timeout.
     ConnectTimedOut "no connection in time"
@@ -52,23 +52,25 @@ kinds! {
     Incomplete "ended within an answer"
     /// The server reset the connection.
     Reset "connection reset"
-    /// The server does not support HTTP/2: it did not select it in the TLS handshake, or did not start with
-    /// HTTP/2.
+    /// The server does not support HTTP/2: it did not select HTTP/2 in the TLS handshake, or its first
+    /// bytes were not HTTP/2.
     NotHttp2 "no HTTP/2"
-    /// The server reset the stream of the request. This kind and the next two occur only with HTTP/2.
+    /// The server reset the HTTP/2 stream of the request.
     StreamReset "stream reset"
-    /// The server refused the stream of the request (`REFUSED_STREAM`).
+    /// The server refused the HTTP/2 stream of the request (`REFUSED_STREAM`).
     StreamRefused "stream refused"
-    /// The server announced the end of the connection (`GOAWAY`), or accepts no request on a new one.
+    /// The server announced the end of the HTTP/2 connection (`GOAWAY`), or accepted no request on a new
+    /// connection.
     GoneAway "server unreachable"
     /// The response violates the HTTP specification.
     Malformed "malformed answer"
-    /// The server sent bytes after a complete response that belong to no response: a body longer than
-    /// announced, or a response without a request. The preceding response is counted too.
+    /// After a complete response, the server sent bytes that belong to no response. For example, the body
+    /// was longer than announced, or the server sent a response without a request. The complete response is
+    /// counted too.
     Surplus "bytes after a response"
     /// The response was not complete within the request timeout.
     TimedOut "timed out"
-    /// The request was pipelined behind a request that failed, and the connection was closed because of that
+    /// The request waited behind a request that failed, and the connection was closed because of that
     /// failure.
     Abandoned "abandoned after a failed request"
     /// The response is complete, but has an unexpected status.
@@ -77,25 +79,25 @@ kinds! {
     WrongLength "wrong length"
     /// The response is complete, but its body has an unexpected digest.
     WrongDigest "wrong content"
-    /// The `id` of the response belongs to another request. This kind and the next three occur only with MCP
-    /// messages.
+    /// The `id` of the MCP response belongs to another request.
     WrongId "wrong id"
-    /// The response is complete, but contains no JSON-RPC response.
+    /// The response is complete, but does not contain the expected JSON-RPC response.
     NotAResponse "no JSON-RPC response"
     /// The response is a JSON-RPC error.
     RpcError "JSON-RPC error"
     /// The tool returned a result with `isError`.
     ToolError "tool error"
-    /// The request was sent, and got no response until the load had ended and the time for the last responses
-    /// was over.
+    /// The request was sent, but got no response until the end of the load. The end of the load includes
+    /// the time to wait for the last responses.
     Unanswered "unanswered at the end"
-    /// The request was scheduled but never sent, because all connections were busy. Open loop only.
+    /// The request was scheduled but never sent, because all connections were busy. Occurs only in an open
+    /// loop.
     Unsent "never sent"
 }
 
 impl FailureKind {
     /// Returns `true` if the time until the failure counts as a response time. The true response time would
-    /// be longer. Without these times, a server that answers nothing would look fast.
+    /// be longer. Without these times, a server that never answers would look fast.
     pub const fn counts_as_waited(self) -> bool {
         matches!(self, Self::TimedOut | Self::Unanswered | Self::Unsent)
     }
@@ -133,7 +135,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// A failed request: the kind of the failure, and details of this case.
+/// A failed request: the kind of its failure, and the details.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
@@ -181,7 +183,7 @@ impl fmt::Display for Detail {
             Self::None => Ok(()),
             Self::Connect(error) => error.fmt(f),
             Self::Rule(rule) => rule.fmt(f),
-            // `Debug` writes the name of the code as in RFC 9113 §7.
+            // `Debug` writes the name of the error code from RFC 9113 §7.
             Self::Reason(reason) => write!(f, "{reason:?}"),
             Self::Status(status) => status.fmt(f),
             Self::Length(bytes) => write!(f, "{bytes} bytes"),

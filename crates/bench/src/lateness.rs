@@ -1,13 +1,13 @@
-//! Detects a server that falls behind in an open loop: later requests wait longer than earlier ones. The
-//! length of the response times does not matter: a server that always takes one second keeps up as well as
-//! one that takes a microsecond.
+//! Detects a server that falls behind in an open loop: later requests wait longer than earlier requests.
+//! Only the growth of response times counts, not their length. A server that always takes one second keeps
+//! up as well as a server that always takes a microsecond.
 
 use std::time::Duration;
 
 use crate::times::Times;
 
-/// The response times of requests scheduled in the first third of the measured time, and of those in the last
-/// third.
+/// Response times of the requests in the first third and in the last third of the measured time. The
+/// scheduled start of a request decides to which third the request belongs.
 #[derive(Clone, Debug)]
 pub(crate) struct Lateness {
     window: Duration,
@@ -16,12 +16,13 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Observes requests that are scheduled within `window`.
+    /// Creates an empty collection for requests that are scheduled within the duration `window`.
     pub(crate) fn new(window: Duration) -> Self {
         Self { window, early: Times::exact(), late: Times::exact() }
     }
 
-    /// Counts a request that was scheduled at `at`, measured from the start of the window.
+    /// Records the response time of a request. `at` is the scheduled start of the request, counted from the
+    /// start of the window.
     #[inline]
     pub(crate) fn record(&mut self, at: Duration, response: Duration) {
         if at < self.window / 3 {
@@ -31,18 +32,18 @@ impl Lateness {
         }
     }
 
-    /// Adds the counts of another worker for the same window.
+    /// Adds the response times that another worker has recorded for the same window.
     pub(crate) fn add(&mut self, other: &Self) {
         self.early.add(&other.early);
         self.late.add(&other.late);
     }
 
-    /// Returns the share of the offered load that the server completes: 1 if it keeps up, 0.5 if it receives
-    /// twice as many requests as it can complete.
+    /// Returns the share of the offered load that the server completes: 1 if the server keeps up, 0.5 if
+    /// the server gets twice as many requests as it can complete.
     ///
-    /// If the response times grow by `g` seconds each second, the server needs `1 + g` seconds for the
-    /// requests of one second. The function compares medians, so that outliers do not matter, and it ignores
-    /// growth that is not statistically significant.
+    /// If the response time grows by `g` seconds per second, the server needs `1 + g` seconds to complete
+    /// the requests that arrive in one second. The function compares medians, so that outliers do not
+    /// matter. The function ignores growth that is not statistically significant.
     pub(crate) fn share_done(&self) -> f64 {
         let between = self.window.as_secs_f64() * 2.0 / 3.0;
         let grown = self.late.percentile(50.0).saturating_sub(self.early.percentile(50.0)).as_secs_f64();
@@ -53,8 +54,8 @@ impl Lateness {
         }
     }
 
-    /// Returns `true` if the confidence intervals of both medians do not overlap, and the growth affects more
-    /// than a few requests.
+    /// Returns `true` if the median of the late requests is significantly higher than the median of the
+    /// early requests, and if the number of waiting requests grew by at least [`WAITING_MIN`].
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn has_surely_grown(&self, growth: f64) -> bool {
         let more_waiting = growth * (self.early.count() + self.late.count()) as f64;
@@ -63,18 +64,20 @@ impl Lateness {
     }
 }
 
-/// Returns one end of the interval that contains the median with a probability of 99 %: the lower end for a
-/// `side` of -1, the upper end for 1.
+/// Returns one end of the 99 % confidence interval of the median. A `side` of -1 selects the lower end, and
+/// a `side` of 1 selects the upper end.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn percentile_around(times: &Times, side: f64) -> Duration {
     let distance = 50.0 * NORMAL_99 / (times.count().max(1) as f64).sqrt();
     times.percentile((50.0 + side * distance).clamp(0.0, 100.0))
 }
 
-/// Distance from the mean, in standard deviations, that excludes 1 % of a normal distribution.
+/// In a normal distribution, 99 % of the values are at most this many standard deviations away from the
+/// mean.
 const NORMAL_99: f64 = 2.576;
 
-/// Minimum growth of the number of waiting requests. Smaller growth may be a random fluctuation.
+/// Minimum growth of the number of waiting requests that shows a backlog. Smaller growth may be a random
+/// fluctuation.
 const WAITING_MIN: f64 = 10.0;
 
 #[cfg(test)]

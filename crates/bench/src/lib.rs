@@ -1,10 +1,11 @@
-//! A load generator for HTTP servers. It starts requests on a schedule, counts the outcome of each one, and
-//! writes a report.
+//! A load generator for HTTP servers. The load generator starts requests on a schedule, counts the outcome
+//! of each request, and creates a report.
 //!
-//! All loads use the same loop: a [`Pace`] schedules requests, [`Requests`] create them, a [`Worker`] drives
-//! the connections, a [`Record`] collects the results, and a [`Limit`] ends the load. [`Load::run`] runs the
-//! loop on threads with sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] create a load from
-//! the options of the user. [`StartedServer`] starts a server to measure. This crate prints nothing.
+//! All loads consist of the same parts. A [schedule](Pace) sets the start of each request, a
+//! [source](Requests) encodes the requests, a [worker](Worker) drives the connections, a [record](Record)
+//! collects the results, and a [limit](Limit) ends the load. [`Load::run`] runs a load on threads with
+//! sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] create a load from the options of the
+//! user. [`StartedServer`] starts the server that the load measures. This crate prints nothing.
 //!
 //! ```no_run
 //! use thruway_bench::{HttpOptions, LoadOptions, Report, StopFlag};
@@ -43,7 +44,7 @@ mod listen_queue;
 mod progress;
 mod run;
 
-// plans and servers of a load
+// load plans and started servers
 mod plan;
 mod started_server;
 

@@ -1,5 +1,6 @@
-//! Counts overflows of listen queues on this machine. A client retries a dropped connection after a second or
-//! more. Then the measurement shows the overflow instead of the server.
+//! Counts connections that the kernel dropped because a listen queue was full. The client retries such a
+//! connection after a second or more. The delay of such a retry would hide the real response times of the
+//! server.
 
 use std::fs;
 use std::net::IpAddr;
@@ -19,9 +20,9 @@ pub struct ListenQueue {
 }
 
 impl ListenQueue {
-    /// Reads the counters of the server's network namespace: the namespace of the server's process if it is
-    /// known, or of this process if the server listens on a loopback address. Returns `None` for remote
-    /// servers without a known process, and for transports other than TCP.
+    /// Reads the counters of the server's network namespace. If the process of the server is unknown, reads
+    /// the counters of this process's namespace, but only if the server has a loopback address. Returns
+    /// `None` in all other cases, and for servers without a TCP address.
     pub(crate) fn look(server: Option<u32>, addresses: &[UpstreamAddr]) -> Option<Self> {
         let ips: Vec<_> = addresses.iter().filter_map(|address| Some(address.tcp()?.ip())).collect();
         let network = match server {
@@ -32,7 +33,7 @@ impl ListenQueue {
         Self::parse(&fs::read_to_string(format!("/proc/{network}/net/netstat")).ok()?)
     }
 
-    /// Returns the difference since `before`.
+    /// Returns the increase of the counters since `before`.
     pub(crate) const fn since(self, before: Self) -> Self {
         Self {
             overflows: self.overflows.saturating_sub(before.overflows),
@@ -40,7 +41,7 @@ impl ListenQueue {
         }
     }
 
-    /// Parses the two `TcpExt:` lines: one with names, one with numbers.
+    /// Parses the two `TcpExt:` lines: one line contains names, the other line contains numbers.
     fn parse(netstat: &str) -> Option<Self> {
         let mut lines = netstat.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
         let (names, values) = (lines.next()?, lines.next()?);

@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use crate::record::Interval;
 
-/// The sum of the intervals of all workers. If there are too many parts, each pair of neighbors is merged.
+/// Adds up the intervals of all workers in parts of equal length. If there are too many parts, each pair of
+/// neighboring parts is merged.
 #[derive(Debug)]
 pub struct OverTime {
     length: Duration,
     parts: BTreeMap<u64, Interval>,
-    /// Number of worker intervals in one part.
+    /// Number of worker intervals that form one part.
     scale: u64,
-    /// Number of intervals that have passed, including empty ones.
+    /// Number of intervals that have passed, including intervals without events.
     passed: u64,
 }
 
 impl OverTime {
-    /// Collects the intervals of workers, each `length` long.
+    /// Creates an empty collection for worker intervals of the given length.
     pub const fn new(length: Duration) -> Self {
         Self { length, parts: BTreeMap::new(), scale: 1, passed: 0 }
     }
@@ -39,13 +40,13 @@ impl OverTime {
         self.length * u32::try_from(self.scale).unwrap_or(u32::MAX)
     }
 
-    /// Returns the parts with their start times. Parts without events are left out.
+    /// Returns the parts that contain events, with their start times.
     pub fn parts(&self) -> impl DoubleEndedIterator<Item = (Duration, &Interval)> {
         let length = self.part_length();
         self.parts.iter().map(move |(index, part)| (length * u32::try_from(*index).unwrap_or(u32::MAX), part))
     }
 
-    /// Returns the last part, and the time that its data covers so far.
+    /// Returns the last part, and the duration that the last part covers so far.
     pub(crate) fn last(&self) -> Option<(Duration, &Interval)> {
         let (index, part) = self.parts.last_key_value()?;
         let known = self.passed.saturating_sub(index * self.scale);

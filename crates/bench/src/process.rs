@@ -1,5 +1,5 @@
-//! Reads the resource use of a process and its descendants from the kernel. The result includes threads that
-//! ended, and children that ended if their parent waited for them.
+//! Reads the resource use of a process and its descendants from the kernel. The result includes threads
+//! that have ended. The result includes ended children as soon as their parent has called `wait`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,8 +11,8 @@ use nix::unistd::Pid;
 /// Resource use of a process and its descendants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// CPU time. The time of threads, including ended ones, has nanosecond precision. The time of ended
-    /// children that their parent waited for has the precision of clock ticks.
+    /// CPU time. The CPU time of threads, including ended threads, has nanosecond precision. The CPU time
+    /// of ended children has the precision of clock ticks.
     pub cpu: Duration,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Meter {
     id: u32,
     /// CPU times of the processes at the last measurement.
     known: HashMap<u32, CpuTimes>,
-    /// CPU time of processes that ended without a parent that waited for them, as of the last measurement.
+    /// Sum of the last known CPU times of processes that ended without a `wait` call of their parent.
     unwaited: Duration,
     is_incomplete: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Meter {
 struct CpuTimes {
     /// CPU time of the threads of this process.
     own: Duration,
-    /// CPU time of ended children that this process waited for, and of their descendants.
+    /// CPU time of ended children for which this process called `wait`, and of their descendants.
     waited_for: Duration,
 }
 
@@ -43,13 +43,14 @@ pub fn usage(id: u32) -> Option<Usage> {
     Meter::new(id).look()
 }
 
-/// Returns the CPU time of a process that ended and was not waited for yet, with all its threads.
+/// Returns the CPU time of an ended process, including its threads and its ended children. This function
+/// works only until the parent of the process calls `wait`.
 pub fn cpu_of_ended(id: u32) -> Option<Duration> {
     CpuTimes::of(id).map(|times| times.own + times.waited_for)
 }
 
 impl Meter {
-    /// Tracks process `id`.
+    /// Creates a meter for the process `id` and its descendants.
     pub(crate) fn new(id: u32) -> Self {
         Self { id, known: HashMap::new(), unwaited: Duration::ZERO, is_incomplete: false }
     }
@@ -75,14 +76,14 @@ impl Meter {
         Some(Usage { cpu: cpu + self.unwaited, resident_bytes })
     }
 
-    /// Returns `true` if processes ended without a parent that waited for them. Then a part of their CPU time
-    /// is missing.
+    /// Returns `true` if a process ended and its parent did not call `wait`. In this case, a part of the
+    /// CPU time is missing.
     pub(crate) const fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
 
-    /// Checks that the CPU time of each ended process was added to a process that waited for it. Otherwise,
-    /// adds the last known time.
+    /// Stores a new measurement. Normally, the kernel adds the CPU time of an ended process to the parent
+    /// that called `wait`. If the kernel has not added this time, adds the last known time to `unwaited`.
     fn note(&mut self, now: HashMap<u32, CpuTimes>) {
         let gone = self.known.iter().filter(|(id, _)| !now.contains_key(id));
         let (count, gone) = gone.fold((0, Duration::ZERO), |(count, sum), (_, times)| {
@@ -134,14 +135,14 @@ fn family(id: u32) -> Vec<u32> {
     family
 }
 
-/// Returns the parent of each process on this machine.
+/// Returns a map from each process on this machine to its parent.
 fn parents() -> HashMap<u32, u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter_map(|id| Some((id, stat_fields(id)?.get(PARENT)?.parse().ok()?))).collect()
 }
 
-/// Returns the resident memory in bytes.
+/// Returns the resident memory of a process in bytes.
 fn resident_of(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -149,7 +150,8 @@ fn resident_of(id: u32) -> Option<u64> {
     Some(kibibytes.unwrap_or(0) * 1024)
 }
 
-/// Returns the fields of `/proc/PID/stat` after the name. The name may contain spaces and parentheses.
+/// Returns the fields of `/proc/PID/stat` after the process name. The process name may contain spaces and
+/// parentheses.
 fn stat_fields(id: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -163,8 +165,9 @@ const SYSTEM_TIME: usize = 12;
 const USER_TIME_WAITED_FOR: usize = 13;
 const SYSTEM_TIME_WAITED_FOR: usize = 14;
 
-/// Allowed difference between the time of an ended process and the time added to its parent: two clock ticks,
-/// plus the short time in which the kernel lists the process neither as running nor as waited for.
+/// Allowed difference between the CPU time of an ended process and the time that the kernel adds to its
+/// parent. The allowance covers two clock ticks, and the short time in which the kernel counts the ended
+/// process nowhere.
 const ROUNDING: Duration = Duration::from_millis(30);
 
 #[cfg(test)]

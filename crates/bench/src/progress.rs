@@ -37,8 +37,8 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Returns the stage after the connections are open. `measured` is the time since the measurement began,
-    /// if it has begun.
+    /// Returns the stage of a load with open connections. `measured` is the time since the measurement
+    /// began, or `None` during the warm-up.
     pub(crate) const fn of(measured: Option<Duration>) -> Self {
         match measured {
             Some(measured) => Self::Measuring(measured),
@@ -81,7 +81,7 @@ fn connecting(opened: usize, connections: usize) -> String {
     format!("{} connecting: {} of {}", bar(opened / connections), rate(opened), rate(connections))
 }
 
-/// Returns the finished share of the load.
+/// Returns the finished share of the load, from 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "below 2^52")]
 fn done(limit: Limit, measured: Duration, progress: &Progress) -> f64 {
     let done = match limit {
@@ -100,8 +100,8 @@ fn left_of_requests(requests: u64, measured: Duration, done: f64) -> String {
     format!("{:>3.0} % done, {:.0} s left", 100.0 * done, left.ceil())
 }
 
-/// Draws a bar of constant width.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from nothing to all of it")]
+/// Draws a progress bar of constant width.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1")]
 fn bar(done: f64) -> String {
     let filled = ((done * f64::from(BAR)) as usize).min(BAR.into());
     format!("[{}{}]", "#".repeat(filled), "-".repeat(usize::from(BAR) - filled))

@@ -1,4 +1,4 @@
-//! Searches the highest request rate that a server can hold: chooses the next rate from the results of the
+//! Searches for the highest request rate that a server can hold. Chooses each rate from the results of the
 //! previous rates. Other modules generate the load.
 
 use std::fmt::Write as _;
@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Report, rate, time};
 use crate::schedule::Pace;
 
-/// A search for the highest rate. It doubles the rate until the server does not hold it. Then it tries the
-/// geometric mean of the highest held and the lowest failed rate, until the two differ by at most 5 %.
+/// A search for the highest request rate that a server holds. The search doubles the rate until the server
+/// fails to hold a rate. Then the search tries the geometric mean of the highest held rate and the lowest
+/// failed rate, until these two rates differ by at most 5 %.
 ///
 /// ```
 /// use thruway_bench::ramp::{Search, StepOutcome};
@@ -31,11 +32,11 @@ pub struct Search {
     /// two failed tries, because any machine may be slow for a moment.
     first_try: Option<StepOutcome>,
     /// `true` if the load generator, not the server, was the bottleneck in at least one of the two tries at
-    /// the rate `fails`.
+    /// the lowest failed rate.
     is_generator_limit: bool,
 }
 
-/// The outcome of a step.
+/// The outcome of a step, which is a load at one rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepOutcome {
     /// The server held the rate.
@@ -61,11 +62,11 @@ pub struct Ramp {
     pub seed: Option<u64>,
     /// All steps in the order of their execution.
     pub steps: Vec<Step>,
-    /// The highest rate that the server held. Absent if it held none. A lower bound if `is_generator_limit`
-    /// is `true`.
+    /// The highest rate that the server held. Absent if the server held no rate. If `is_generator_limit` is
+    /// `true`, the server may hold a higher rate.
     pub highest_requests_per_second: Option<f64>,
-    /// `true` if the load generator was the bottleneck above `highest_requests_per_second`. The server may
-    /// hold a higher rate.
+    /// `true` if the load generator was the bottleneck at rates above `highest_requests_per_second`. In
+    /// this case, the server may hold a higher rate.
     #[serde(default)]
     pub is_generator_limit: bool,
     /// Reasons why the result is less reliable than it seems, as text for the user.
@@ -76,12 +77,12 @@ pub struct Ramp {
 /// One tried rate with its result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// Requests per second according to the schedule.
+    /// Scheduled number of requests per second.
     pub offered_requests_per_second: f64,
-    /// Requests per second that were actually due: see [`Report::due_requests_per_second`].
+    /// Number of requests per second that were actually due: see [`Report::due_requests_per_second`].
     #[serde(default)]
     pub due_requests_per_second: Option<f64>,
-    /// Requests per second with the expected response: see [`Report::achieved_requests_per_second`].
+    /// Rate of requests with the expected response: see [`Report::achieved_requests_per_second`].
     pub achieved_requests_per_second: f64,
     /// Number of failed requests.
     pub failed: u64,
@@ -89,12 +90,12 @@ pub struct Step {
     pub response_p99_us: f64,
     /// `true` if the server held the rate.
     pub holds: bool,
-    /// `true` if the rate was not held and the load generator was late or was the bottleneck. Then the step
-    /// shows nothing about the server.
+    /// `true` if the rate was not held and the load generator was late or was the bottleneck. In this case,
+    /// the step shows nothing about the server.
     #[serde(default)]
     pub is_generator_limit: bool,
-    /// Share of the time in which a thread of the load generator was ready to run and had no CPU core. This
-    /// is the value of the thread that waited most.
+    /// Share of the measured time in which a thread of the load generator was ready to run but had no CPU
+    /// core. The value belongs to the thread that waited most.
     #[serde(default)]
     pub generator_waiting_share: f64,
     /// Share of a CPU core that the busiest thread of the load generator used.
@@ -115,7 +116,7 @@ impl Search {
         (!is_found && (RATE_MIN..=RATE_MAX).contains(&self.next)).then_some(self.next)
     }
 
-    /// Records the outcome of the rate that [`next`](Self::next) returned.
+    /// Records the outcome of a load at the rate that [`next`](Self::next) returned.
     pub fn note(&mut self, outcome: StepOutcome) {
         let holds = outcome == StepOutcome::Holds;
         if !holds && self.first_try.is_none() {
@@ -137,7 +138,7 @@ impl Search {
         };
     }
 
-    /// Returns the highest held rate so far.
+    /// Returns the highest rate that the server has held so far.
     pub const fn highest(&self) -> Option<f64> {
         self.holds
     }
@@ -150,8 +151,9 @@ impl Search {
 }
 
 impl Step {
-    /// Evaluates a load. The server held the rate if at least 99 % of the requests were achieved, the report
-    /// is [clean](Report::is_clean), and the p99 is at most `p99_limit_us` microseconds.
+    /// Evaluates the report of a load. The server held the rate if it answered at least 99 % of the due
+    /// requests, the report is [clean](Report::is_clean), and the p99 is at most `p99_limit_us`
+    /// microseconds.
     pub fn of(report: &Report, p99_limit_us: f64) -> Self {
         let offered_requests_per_second = report.offered_requests_per_second.unwrap_or_default();
         let is_achieved = report.achieved_share().is_some_and(|share| share >= ACHIEVED);
@@ -164,14 +166,15 @@ impl Step {
             failed: report.requests.failed,
             response_p99_us: report.response_time.p99_us,
             holds,
-            // A late load generator cannot cause an unexpected response: that is a failure of the server.
+            // An unexpected response is always a failure of the server, because a late load generator
+            // cannot cause it.
             is_generator_limit: !holds && generator.is_late() && !report.has_server_failures(),
             generator_waiting_share: generator.waiting_worker_share,
             generator_busiest: generator.busiest_worker_share,
         }
     }
 
-    /// Returns the outcome for the search.
+    /// Returns the outcome of this step for the search.
     pub const fn outcome(&self) -> StepOutcome {
         match (self.holds, self.is_generator_limit) {
             (true, _) => StepOutcome::Holds,
@@ -306,23 +309,24 @@ impl Ramp {
     }
 }
 
-/// Returns a warning that the server may hold more than `highest`, with the reason.
+/// Returns a warning that the server may hold a rate above `highest`, because the load generator was the
+/// bottleneck.
 fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     let limited = || steps.iter().filter(|step| step.is_generator_limit);
     let most = |share: fn(&Step) -> f64| limited().map(share).fold(0.0, f64::max) * 100.0;
     let (waiting, busiest) = (most(|step| step.generator_waiting_share), most(|step| step.generator_busiest));
     let above = highest.map_or_else(String::new, |highest| format!(" above {} requests/s", rate(highest)));
     format!(
-        "the load generator was the limit, not the server{above}: a thread of it used up to {busiest:.0} % of \
-         its core, and was ready to run and had no core for up to {waiting:.0} % of the time. The server may \
-         hold more. Give the load generator cores of its own, and more workers if it has them"
+        "the load generator was the limit, not the server{above}: its threads used up to {busiest:.0} % of \
+         a CPU core, and waited for a core for up to {waiting:.0} % of the time. The server may hold a \
+         higher rate. Pin the load generator to separate cores, and use one worker for each core"
     )
 }
 
-/// Ratio of the lowest failed rate to the highest held rate at which the search ends.
+/// Maximum ratio of the lowest failed rate to the highest held rate at the end of the search.
 const PRECISION: f64 = 1.05;
 
-/// Share of the due requests that must be achieved.
+/// Minimum share of the due requests that the server must answer to hold a rate.
 const ACHIEVED: f64 = 0.99;
 
 const RATE_MIN: f64 = 1.0;
@@ -396,7 +400,7 @@ mod tests {
                 "{form}"
             );
             assert!(
-                form.contains("no core for up to 37 % of the time") && !form.contains("does not hold"),
+                form.contains("for a core for up to 37 % of the time") && !form.contains("does not hold"),
                 "{form}"
             );
         }

@@ -1,4 +1,4 @@
-//! Results of requests. Their memory use does not grow with the number of requests.
+//! Collects the results of requests. The memory use does not grow with the number of requests.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use crate::times::Times;
 pub struct Record {
     /// Times from the actual start of a request to the end of its response.
     pub service: Times,
-    /// Times from the scheduled start of a request to the end of its response. The same as `service` in a
-    /// closed loop.
+    /// Times from the scheduled start of a request to the end of its response. In a closed loop, these
+    /// times are the same as `service`.
     pub response: Times,
-    /// Number of requests with the expected response. If a duration limits a closed loop, this includes
-    /// responses in the measured time to requests that started earlier. The times do not include those.
+    /// Number of requests with the expected response. In a closed loop with a duration, this number
+    /// includes requests that started in the warm-up and were answered in the measured time. The
+    /// distributions of times do not include such requests.
     pub answered: u64,
     /// Bytes of answered requests, including header sections.
     pub sent_bytes: u64,
@@ -25,33 +26,33 @@ pub struct Record {
     pub content_bytes: u64,
     /// Number of complete responses that arrived in an event stream. MCP messages only.
     pub event_streams: u64,
-    /// Number of opened connections, including those opened before the start.
+    /// Number of opened connections, including connections that were opened before the start.
     pub connections_opened: u64,
-    /// Number of full TLS handshakes for measured requests. Handshakes before the start are not included.
+    /// Number of full TLS handshakes in the measured time.
     pub handshakes_full: u64,
-    /// Number of resumed TLS handshakes for measured requests.
+    /// Number of resumed TLS handshakes in the measured time.
     pub handshakes_resumed: u64,
-    /// The smallest limit of concurrent HTTP/2 streams that the server announced, or [`u64::MAX`] if it
-    /// announced none.
+    /// The smallest limit of concurrent HTTP/2 streams that the server announced, or [`u64::MAX`] if the
+    /// server announced no limit.
     pub streams_max: u64,
-    /// Number of requests that were sent again on another connection: they were pipelined behind a request
-    /// whose response announced that the server closes the connection. Each counts as one request, timed from
-    /// its first start.
+    /// Number of requests that were sent again on another connection, because the server announced that it
+    /// closes the first connection. A request that was sent again counts once, and its time begins with its
+    /// first start.
     pub sent_again: u64,
-    /// Number of requests in progress when a closed loop ended. They are not counted elsewhere.
+    /// Number of requests in progress when a closed loop ended. No other counter includes these requests.
     pub cut_off: u64,
     /// Waiting times of the requests that were cut off, from their start to the end of the load.
     pub cut_off_waits: Times,
-    /// `true` if the load ended before all counted requests had started, because no connection could be
-    /// opened.
+    /// `true` if the load ended early because the server was not usable any more, for example because no
+    /// connection could be opened.
     pub is_given_up: bool,
     /// Time of the last expected response.
     pub last_answer: Duration,
     /// Time of the last response or failure.
     pub last_end: Duration,
-    /// If the load ended early: the time after which no request was due.
+    /// Time at which the load ended, if it ended before its planned end.
     pub ended_early_at: Option<Duration>,
-    /// Growth of the waiting times. Open loop only.
+    /// Data about growing response times. Only an open loop has this data.
     pub(crate) lateness: Option<Lateness>,
     statuses: Vec<(u16, u64)>,
     failures: Vec<u64>,
@@ -101,7 +102,7 @@ impl Record {
         }
     }
 
-    /// Creates an empty record that also collects the growth of waiting times in an open loop.
+    /// Creates an empty record. In an open loop, `lateness` collects data about growing response times.
     pub(crate) fn of_open_loop(lateness: Option<Lateness>) -> Self {
         Self { lateness, ..Self::new() }
     }
@@ -123,7 +124,7 @@ impl Record {
         self.failures[kind as usize]
     }
 
-    /// Returns the kinds of failures with their counts and the details of the first of each kind.
+    /// Returns each kind of failure that occurred, with its count and the details of its first failure.
     pub fn failures(&self) -> impl Iterator<Item = (FailureKind, u64, String)> {
         let kinds = FailureKind::ALL.iter().zip(&self.failures).zip(&self.details);
         kinds.filter(|((_, count), _)| **count > 0).map(|((kind, count), detail)| {
@@ -131,10 +132,10 @@ impl Record {
         })
     }
 
-    /// Returns the number of expected responses per second. `window` is the time in which requests were
-    /// scheduled. In an open loop, late responses count too, because their requests were due within `window`.
-    /// If the server falls behind, the result is limited to the share of the offered rate that it can
-    /// process.
+    /// Returns the rate of requests with the expected response, in requests per second. `window` is the
+    /// time in which requests were scheduled. In an open loop, late responses count too, because their
+    /// requests were due within `window`. If the server falls behind, the result is at most the rate that
+    /// the server can sustain.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn achieved_requests_per_second(&self, window: Duration) -> f64 {
         let share_done = self.lateness.as_ref().map_or(1.0, Lateness::share_done);
@@ -142,7 +143,7 @@ impl Record {
         kept_up_with.min(self.answered as f64) / window.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Adds the results of other requests.
+    /// Adds the results of another record, for example the record of another worker.
     pub fn add(&mut self, other: &Self) {
         self.service.add(&other.service);
         self.response.add(&other.response);
@@ -183,7 +184,8 @@ impl Record {
         self.details[place].get_or_insert(failure.detail);
     }
 
-    /// A linear search is fast enough, because there are few different statuses.
+    /// Adds `count` responses with the status `status`. A linear search is fast enough, because a load gets
+    /// only few different statuses.
     #[inline]
     pub(crate) fn count_status(&mut self, status: u16, count: u64) {
         match self.statuses.iter_mut().find(|(known, _)| *known == status) {
@@ -204,7 +206,7 @@ impl Interval {
         Self { index, answered: 0, failed: 0, response: Times::coarse() }
     }
 
-    /// Adds the results of the same interval of another worker, or of the next interval.
+    /// Adds the results of `other`: the same interval of another worker, or a neighboring interval.
     pub fn add(&mut self, other: &Self) {
         self.answered += other.answered;
         self.failed += other.failed;

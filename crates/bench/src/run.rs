@@ -22,14 +22,15 @@ use crate::stop::{Limit, StopFlag, share};
 use crate::times::Times;
 use crate::worker::{ConnectionOptions, LoadTls, OpenError, Share, ThreadPlan, WorkerThread, WorkerUse};
 
-/// A load.
+/// A load that is ready to run.
 #[derive(Clone)]
 pub struct Load {
     /// The requests.
     pub requests: Arc<dyn Requests>,
-    /// Addresses of the server, at least one. Connections use them in turn.
+    /// Addresses of the server (at least one). The connections use these addresses in turn.
     pub addresses: Vec<UpstreamAddr>,
-    /// TLS settings, if the load uses TLS. The connector decides about session resumption.
+    /// TLS settings, or `None` without TLS. The connector in these settings decides whether TLS sessions
+    /// are resumed.
     pub tls: Option<LoadTls>,
     /// Number of connections of all workers together, at least one for each worker.
     pub connections: usize,
@@ -37,13 +38,13 @@ pub struct Load {
     pub workers: usize,
     /// The schedule of the requests.
     pub pace: Pace,
-    /// The duration, or the number of requests.
+    /// The duration of the load, or the number of its requests.
     pub limit: Limit,
     /// The duration of the warm-up.
     pub warm_up: Duration,
-    /// The use of connections.
+    /// Options for the use of connections.
     pub connection_options: ConnectionOptions,
-    /// Stops the load from outside.
+    /// Lets the caller stop the load.
     pub stop: StopFlag,
     /// Process id of the server, to measure its resource use.
     pub server: Option<u32>,
@@ -56,24 +57,27 @@ pub struct Outcome {
     pub record: Record,
     /// The results over time.
     pub over_time: OverTime,
-    /// The measured duration. It includes requests that completed or failed after the planned end.
+    /// The measured duration. The duration includes the time until the last requests complete or fail after
+    /// the planned end.
     pub elapsed: Duration,
-    /// Time since the last expected response at the end of the load.
+    /// Time from the last expected response to the end of the load.
     pub silence: Duration,
-    /// The time base of rates. In an open loop, this is the time in which requests were due; responses may
-    /// arrive later.
+    /// Duration by which counts are divided to compute rates. In an open loop, this is the time in which
+    /// requests were due, although responses may arrive later.
     pub window: Duration,
     /// Resource use of each thread of the load generator.
     pub workers: Vec<WorkerUse>,
     /// Resource use of the server.
     pub server: Option<ServerUse>,
-    /// Listen queue overflows since the first connection, if the server is on this machine.
+    /// Numbers of connections that listen queues dropped since the first connection, if the server is on
+    /// this machine.
     pub listen_queue: Option<ListenQueue>,
-    /// `true` if the load was stopped from outside.
+    /// `true` if the caller stopped the load.
     pub is_stopped: bool,
-    /// The number of connections that could not be opened before the start, and a reason.
+    /// The number of connections that could not be opened before the start, and the reason for one of them.
     pub missing: Option<(usize, OpenError)>,
-    /// The times until subscribers were notified of a publication. `None` for other loads.
+    /// The times from a publication to the notification of each subscriber. `None` if the load has no
+    /// publications.
     pub deliveries: Option<Times>,
 }
 
@@ -82,13 +86,13 @@ pub struct Outcome {
 pub struct ServerUse {
     /// CPU time.
     pub cpu: Duration,
-    /// Resident memory before, in bytes.
+    /// Resident memory at the start of the measured time, in bytes.
     pub resident_before_bytes: u64,
-    /// Resident memory after, in bytes.
+    /// Resident memory at the end of the measured time, in bytes.
     pub resident_after_bytes: u64,
     /// Maximum observed resident memory, in bytes.
     pub resident_max_bytes: u64,
-    /// `true` if CPU time is missing, because processes ended without a parent that waited for them.
+    /// `true` if CPU time is missing, because a process ended and its parent did not call `wait`.
     pub is_incomplete: bool,
 }
 
@@ -97,7 +101,7 @@ pub struct ServerUse {
 pub enum RunError {
     /// No connection to this address could be opened.
     Connect(UpstreamAddr, OpenError),
-    /// The system refused a thread, a timer or a reactor.
+    /// The system could not create a thread, a timer or an event loop.
     System(io::Error),
     /// The process of the server does not exist.
     ServerMissing(u32),
@@ -153,9 +157,10 @@ impl Load {
         self.run_threads(plans, &intervals, watch)
     }
 
-    /// Runs the load on a child process in one thread: MCP messages as lines. Ignores the addresses,
-    /// connections and workers. `connection_options.pipeline` is the number of concurrent requests; the next
-    /// request is sent when a response arrives.
+    /// Runs the load on a child process, in one thread. MCP messages are lines on the standard input and
+    /// output of the child. Ignores the settings `addresses`, `connections` and `workers`.
+    /// `connection_options.pipeline` is the number of concurrent requests. In a closed loop, each response
+    /// starts the next request.
     ///
     /// # Errors
     /// Returns an error if the load could not begin. Later failures are part of the outcome.
@@ -228,7 +233,8 @@ impl Load {
         }
     }
 
-    /// Waits for the connections. Some may fail, but not all.
+    /// Waits until all threads have tried to open their connections. If some connections failed, returns
+    /// their number and a reason. If all connections failed, returns an error.
     fn wait_for_connections(
         &self,
         threads: &[WorkerThread],
@@ -289,7 +295,7 @@ impl Load {
     }
 }
 
-/// The work of the thread that waits for the workers.
+/// Collects the intervals of the workers and measures the server during a load.
 struct Watcher {
     clock: Clock,
     measured_from: Duration,
@@ -310,8 +316,8 @@ impl Watcher {
             clock: Clock::system(),
             measured_from: begin + load.warm_up,
             over_time: OverTime::new(load.interval()),
-            // A short load may end before the first measurement, so one measurement is made just before the
-            // start.
+            // A short load may end before the first regular measurement. So the first measurement is made
+            // just before the start.
             before: server.as_mut().filter(|_| load.warm_up.is_zero()).and_then(Meter::look),
             server,
             after: None,
@@ -322,7 +328,7 @@ impl Watcher {
         }
     }
 
-    /// Returns when all threads have ended.
+    /// Watches the load until all threads have ended.
     fn watch(
         &mut self,
         threads: &[WorkerThread],
@@ -395,7 +401,7 @@ impl Watcher {
     }
 }
 
-/// Time for all threads to get ready before the start.
+/// Time between the start command and the start of the load, so that all threads can get ready.
 const HEAD_START: Duration = Duration::from_millis(20);
 
 const LOOK: Duration = Duration::from_millis(200);

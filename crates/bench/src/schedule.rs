@@ -1,4 +1,4 @@
-//! The planned start times of requests. This module does not wait or send.
+//! Computes the planned start times of requests. This module does not wait, and does not send anything.
 
 use std::time::Duration;
 
@@ -9,31 +9,32 @@ use crate::stop::Limit;
 /// Distribution of requests over time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
-    /// A closed loop: each connection sends its next request when it has received the response.
+    /// A closed loop: each connection sends its next request when it has received the previous response.
     Closed,
-    /// An open loop: requests at equal intervals, independent of the responses to earlier requests.
+    /// An open loop: requests start at equal intervals, even if earlier requests have no response yet.
     Constant {
         /// Requests per second of all workers together; more than 0.
         rate: f64,
     },
-    /// An open loop with requests at random times, as from many independent clients: a Poisson process.
+    /// An open loop in which requests start at random times (a Poisson process), as if many independent
+    /// clients sent the requests.
     Poisson {
         /// Average number of requests per second of all workers together; more than 0.
         rate: f64,
-        /// Seed of the intervals: the same seed gives the same intervals.
+        /// Seed of the random intervals: the same seed gives the same intervals.
         seed: u64,
     },
 }
 
 impl Pace {
-    /// Returns random start times at `rate`. Without a `seed`, they are different each time, with a seed that
-    /// is short enough to type.
+    /// Returns a Poisson process with an average of `rate` requests per second. If `seed` is `None`,
+    /// chooses a random seed of at most six digits, which is short enough to type.
     pub fn poisson(rate: f64, seed: Option<u64>) -> Self {
         let any_seed = || u64::from(Clock::system().now_exact().subsec_nanos()) % 1_000_000;
         Self::Poisson { rate, seed: seed.unwrap_or_else(any_seed) }
     }
 
-    /// Returns the scheduled rate, or `None` for a closed loop, which has none.
+    /// Returns the scheduled number of requests per second, or `None` for a closed loop.
     pub const fn rate(self) -> Option<f64> {
         match self {
             Self::Closed => None,
@@ -41,7 +42,8 @@ impl Pace {
         }
     }
 
-    /// Returns the total time in which requests are due, approximately; `None` for a closed loop.
+    /// Returns the approximate length of the time in which requests are scheduled, or `None` for a closed
+    /// loop.
     #[expect(clippy::cast_precision_loss, reason = "exact to a nanosecond for months")]
     pub(crate) fn window(self, limit: Limit) -> Option<Duration> {
         let rate = self.rate()?;
@@ -54,12 +56,13 @@ impl Pace {
         })
     }
 
-    /// Returns the same pace with different random arrivals; each `try_number` has its own.
+    /// Returns the same pace with another seed for each `try_number`. A pace without a seed stays the same.
     #[must_use]
     pub const fn tried_again(self, try_number: u64) -> Self {
         match self {
             Self::Poisson { rate, seed } => {
-                // The seeds are far apart, because the workers of a load use the seeds next to its own.
+                // The seeds of different tries are far apart, because worker number `i` of a load adds `i`
+                // to the seed.
                 let seed = seed.wrapping_add(try_number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 Self::Poisson { rate, seed }
             }
@@ -90,7 +93,8 @@ enum StartTimes {
 }
 
 impl Schedule {
-    /// Returns the schedule of worker `worker` of `workers`, for a load that begins at `begin`.
+    /// Returns the schedule of one worker of a load that begins at `begin`. `worker` is the number of this
+    /// worker, counted from 0, and `workers` is the number of all workers.
     pub fn new(pace: Pace, begin: Duration, worker: usize, workers: usize) -> Self {
         Self(match pace {
             Pace::Closed => StartTimes::Closed,
@@ -107,7 +111,8 @@ impl Schedule {
         })
     }
 
-    /// Returns the planned start of the next request. `None` in a closed loop, where responses decide.
+    /// Returns the planned start of the next request. Returns `None` in a closed loop, where each response
+    /// starts the next request.
     #[inline]
     pub fn next(&self) -> Option<Duration> {
         match &self.0 {
@@ -120,7 +125,8 @@ impl Schedule {
         }
     }
 
-    /// Advances to the following request: the next one has started, or was given up.
+    /// Removes the next request from the schedule, because the caller has started this request or has given
+    /// it up.
     #[inline]
     pub fn advance(&mut self) {
         self.0.advance();
@@ -133,7 +139,8 @@ impl StartTimes {
             Self::Closed => {}
             Self::Constant { place, step, .. } => *place += *step,
             Self::Poisson { next, rate, random } => {
-                // 1 - u is never 0. The logarithm of 0 would give an infinite interval.
+                // The argument of the logarithm is never 0, because the random number is less than 1. The
+                // logarithm of 0 would give an infinite interval.
                 *next += Duration::from_secs_f64(-(1.0 - random.f64()).ln() / *rate);
             }
         }

@@ -1,4 +1,4 @@
-//! Servers that are started for a load and end with it, and their process groups.
+//! Starts servers for a load, and ends these servers and their process groups after the load.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use thruway_net::Clock;
 use crate::plan::reachable_address;
 use crate::stop::StopFlag;
 
-/// A server in its own process group. Dropping this value ends the group.
+/// A running server in a separate process group. Dropping this value ends all processes of the group.
 #[derive(Debug)]
 pub struct StartedServer {
     child: Child,
@@ -27,23 +27,22 @@ pub struct StartedServer {
 /// Reason why a server cannot be used.
 #[derive(Debug)]
 pub enum StartError {
-    /// This command has ended.
+    /// The command of the server has ended.
     Ended(String, ExitStatus),
-    /// This command does not listen at the address.
+    /// The command of the server does not listen at the address.
     NotListening(String, UpstreamAddr),
-    /// The system could not start this command.
+    /// The system could not start the command of the server.
     NotStarted(String, io::Error),
 }
 
-/// The process groups that were started here and must not outlive this process. Clones share the list.
+/// The process groups that this process has started, and that must not outlive this process. All clones
+/// share the same list.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessGroups(Arc<Mutex<Vec<Pid>>>);
 
-/// Prevents the start of other processes while it exists.
+/// Prevents the start of further process groups while this value exists.
 #[derive(Debug)]
-pub struct KilledGroups<'a>(
-    #[expect(dead_code, reason = "it is held, not looked at")] MutexGuard<'a, Vec<Pid>>,
-);
+pub struct KilledGroups<'a>(#[expect(dead_code, reason = "the lock is only held")] MutexGuard<'a, Vec<Pid>>);
 
 impl StartedServer {
     /// Starts `command` with the shell.
@@ -56,7 +55,8 @@ impl StartedServer {
         Self::of(&mut shell, command, groups, GRACE)
     }
 
-    /// Starts a command, which messages call `name`. After SIGTERM, it has the time `grace` to end.
+    /// Starts a command. Error messages refer to the command by `name`. When the returned value is dropped,
+    /// the command gets SIGTERM. If the command does not end within `grace`, it is killed.
     ///
     /// # Errors
     /// Returns an error if the command cannot be started.
@@ -66,7 +66,7 @@ impl StartedServer {
         groups: &ProcessGroups,
         grace: Duration,
     ) -> Result<Self, StartError> {
-        // Its output must not mix with the report.
+        // The output of the server must not mix with the report.
         let child = groups.start(command.stdin(Stdio::null()).stdout(Stdio::null()));
         let child = child.map_err(|error| StartError::NotStarted(name.to_owned(), error))?;
         Ok(Self { child, command: name.to_owned(), groups: groups.clone(), grace })
@@ -94,7 +94,7 @@ impl StartedServer {
     }
 
     /// Waits until the server listens at one of `addresses`, and returns this address. Gives up after 20
-    /// seconds, or when `stop` is set.
+    /// seconds, or when the caller stops the load.
     ///
     /// # Errors
     /// Returns an error if the server has ended or does not listen.
@@ -115,7 +115,7 @@ impl StartedServer {
     }
 
     fn signal(&self, signal: Signal) {
-        // A group that has ended needs no signal.
+        // Ignores the error, because an error means that the group has already ended.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
@@ -143,24 +143,25 @@ impl Drop for StartedServer {
 }
 
 impl ProcessGroups {
-    /// Starts a process that leads its own group.
+    /// Starts a process in a new process group, and adds the group to the list.
     ///
     /// # Errors
     /// Returns an error if the system cannot start the process.
     pub fn start(&self, command: &mut Command) -> io::Result<Child> {
-        // A caller that ends all groups waits until this one is in the list.
+        // The lock makes a concurrent call of `kill` wait until the new group is in the list.
         let mut groups = self.lock();
         let child = command.process_group(0).spawn()?;
         groups.push(Pid::from_child(&child));
         Ok(child)
     }
 
-    /// Adds a process that was started elsewhere and leads a group.
+    /// Adds the process group of a process that was started by other code. `id` is the process id of the
+    /// group leader.
     pub fn add(&self, id: u32) {
         self.lock().extend(i32::try_from(id).ok().and_then(Pid::from_raw));
     }
 
-    /// Removes a process that has ended, because the system may reuse its id.
+    /// Removes the group of a process that has ended, because the system may reuse the process id.
     pub fn forget(&self, id: u32) {
         self.lock().retain(|group| group.as_raw_nonzero().get().unsigned_abs() != id);
     }
@@ -169,7 +170,7 @@ impl ProcessGroups {
     pub fn kill(&self) -> KilledGroups<'_> {
         let groups = self.lock();
         for group in groups.iter() {
-            // A group that has ended needs no signal.
+            // Ignores the error, because an error means that the group has already ended.
             let _ = kill_process_group(*group, Signal::KILL);
         }
         KilledGroups(groups)

@@ -1,13 +1,14 @@
-//! Medians, ratios within pairs, and their confidence. Every sample counts: outliers are not removed.
+//! Computes medians, ratios of paired values, and their confidence intervals. Every value counts: outliers
+//! are not removed.
 //!
-//! Intervals are valid for any distribution: their ends are two of the sorted values, so that the true median
-//! lies between them with a known probability. Intervals of few values have a lower confidence level than a
-//! verdict needs.
+//! The confidence intervals are valid for any distribution. Both ends of an interval are measured values.
+//! The true median lies between these two values with a known probability. With few values, the confidence
+//! level of an interval is too low for a verdict.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Median and spread of some values.
+/// Median and range of a set of values.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// The median.
@@ -20,7 +21,7 @@ pub struct Summary {
     pub n: usize,
 }
 
-/// A ratio, or another figure of pairs, with its confidence interval.
+/// A median of ratios, differences or other values, with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// The median of the ratios.
@@ -29,8 +30,9 @@ pub struct Ratio {
     pub low: f64,
     /// The upper end of the interval.
     pub high: f64,
-    /// Probability that the interval contains the true value: at least 0.95 with six pairs or more, less with
-    /// fewer. It is 0 for values of separate runs, because the machine may have changed between them.
+    /// Probability that the interval contains the true value. This probability is at least 0.95 with six or
+    /// more pairs, and lower with fewer pairs. The probability is 0 if the values come from separate runs,
+    /// because the machine may have changed between the runs.
     #[serde(default)]
     pub coverage: f64,
 }
@@ -46,40 +48,42 @@ impl Summary {
         Some(Self { median: middle(&sorted), min: sorted[0], max: sorted[sorted.len() - 1], n: sorted.len() })
     }
 
-    /// Summarizes the ratios of `pairs`, first to second. Each ratio is computed within its pair, so that
-    /// slowdowns of both runs cancel out.
+    /// Summarizes the ratios of `pairs`. Each ratio divides the first value of a pair by the second value,
+    /// so that a slowdown of both measurements cancels out.
     pub fn of_ratios(pairs: &[(f64, f64)]) -> Option<Self> {
         Self::of(&ratios(pairs))
     }
 }
 
 impl Ratio {
-    /// Returns the median ratio of `pairs`, first to second. `None` without pairs, or if a ratio is not a
-    /// number.
+    /// Returns the median of the ratios of `pairs` (first value divided by second value). Returns `None` if
+    /// there are no pairs, or if a ratio is not a finite number.
     pub fn of_pairs(pairs: &[(f64, f64)]) -> Option<Self> {
         Self::around_median(ratios(pairs))
     }
 
-    /// Returns the median and interval of the differences within `pairs`, first minus second.
+    /// Returns the median of the differences of `pairs` (first value minus second value), with its
+    /// confidence interval.
     pub fn of_differences(pairs: &[(f64, f64)]) -> Option<Self> {
         Self::around_median(pairs.iter().map(|(ours, theirs)| ours - theirs).collect())
     }
 
-    /// Returns the ratio of unpaired values, such as those of another day: the median of the ratios of each
-    /// value to each, with the interval of Mann and Whitney.
+    /// Returns the ratio of unpaired values, for example of measurements on two different days. This ratio
+    /// is the median of the ratios of all combinations of the two sets. The confidence interval follows
+    /// from the Mann-Whitney test.
     pub fn of_unpaired(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
         Self::between(each.collect(), left_out_of_unpaired(ours.len(), theirs.len()))
     }
 
-    /// Returns the ratio of the values of one run to those of another run: the median of the ratios of each
-    /// value to each, and an interval that allows for drift. The interval contains all these ratios, and is
-    /// widened by the spread of the run with the larger one: a whole run may be shifted by as much as its
-    /// values differ.
+    /// Returns the ratio of the values of one run to the values of another run: the median of the ratios of
+    /// all combinations. The interval contains all these ratios, and is wider by an allowance for drift.
+    /// The spread of a run is its largest value divided by its smallest value. The allowance for drift is
+    /// the larger spread of the two runs, because a change of the machine may shift a whole run by as much.
     ///
-    /// The coverage is 0. The values of one run show the variation within this run, but not the difference
-    /// between runs: the machine, its temperature and its other programs may have changed. Only pairs within
-    /// one run cancel that.
+    /// The coverage of the interval is 0, because the values of one run do not show how much two runs
+    /// differ. Between two runs, the temperature of the machine and its other programs may change. Only
+    /// pairs of values from the same run cancel such changes.
     pub fn of_separate_runs(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let each = ours.iter().flat_map(|ours| theirs.iter().map(move |theirs| ours / theirs));
         let all = Self::between(each.collect(), (0, 0.0))?;
@@ -89,7 +93,7 @@ impl Ratio {
         widened.high.is_finite().then_some(widened)
     }
 
-    /// Returns the median of values, with the least and the greatest value as the interval.
+    /// Returns the median of `values`, with an interval from the smallest to the largest value.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let coverage = left_out_of(values.len(), 0.0).1;
         Self::between(values.to_vec(), (0, coverage))
@@ -100,7 +104,8 @@ impl Ratio {
         Self::between(values, left_out)
     }
 
-    /// Returns the interval that omits this number of values at either end, and its coverage.
+    /// Returns the median of `values` with an interval. The interval omits the `left_out` smallest and the
+    /// `left_out` largest values. `coverage` is the confidence level of this interval.
     fn between(mut values: Vec<f64>, (left_out, coverage): (usize, f64)) -> Option<Self> {
         let Summary { median, n, .. } = Summary::of(&values).filter(|summary| summary.max.is_finite())?;
         values.sort_by(f64::total_cmp);
@@ -112,7 +117,7 @@ impl Ratio {
         self.low <= 1.0 && 1.0 <= self.high
     }
 
-    /// Returns `true` if there were enough values for a claim.
+    /// Returns `true` if the confidence level is high enough for a verdict: at least [`CERTAINTY`].
     pub fn has_enough_values(self) -> bool {
         self.coverage >= CERTAINTY
     }
@@ -123,15 +128,17 @@ impl Ratio {
     }
 }
 
-/// Returns the highest confidence level of [`Ratio::of_unpaired`] with these numbers of values.
+/// Returns the confidence level of [`Ratio::of_unpaired`] for two sets with these numbers of values.
 pub fn coverage_of_unpaired(ours: usize, theirs: usize) -> f64 {
     left_out_of_unpaired(ours, theirs).1
 }
 
-/// Returns the number of values to leave out at either end of an interval around the median of `n` values,
-/// and its confidence level. The interval misses the true median with a probability of at most `outside`.
+/// Computes a confidence interval of the median of `n` values. Returns the number of values to leave out at
+/// each end, and the confidence level. If `n` is large enough, the interval misses the true median with a
+/// probability of at most `outside`.
 ///
-/// The true median lies beyond the `k`th value if fewer than `k` tosses of `n` show heads.
+/// Each value is below the true median with a probability of 1/2, as in a coin toss. So the true median is
+/// below the `k`th smallest value if fewer than `k` of `n` tosses show heads.
 #[expect(clippy::cast_precision_loss, reason = "values are few")]
 fn left_out_of(n: usize, outside: f64) -> (usize, f64) {
     let mut heads = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
@@ -148,7 +155,9 @@ fn left_out_of(n: usize, outside: f64) -> (usize, f64) {
     (left_out, (1.0 - 2.0 * beyond).max(0.0))
 }
 
-/// Returns the same for the ratios of each of `m` values to each of `n`, by the distribution of `U`.
+/// Computes a confidence interval of the median ratio of two unpaired sets with `m` and `n` values. Returns
+/// the number of ratios to leave out at each end, and the confidence level. Uses the distribution of the
+/// Mann-Whitney statistic U.
 fn left_out_of_unpaired(m: usize, n: usize) -> (usize, f64) {
     if m * n > EXACT_MAX {
         return left_out_of_many(m, n);
@@ -163,8 +172,11 @@ fn left_out_of_unpaired(m: usize, n: usize) -> (usize, f64) {
     (left_out, (1.0 - 2.0 * beyond / all).max(0.0))
 }
 
-/// Counts the orders of `m` values among `n` others for each number of inverted pairs: the product of `(1 -
-/// q^(n + i)) / (1 - q^i)`.
+/// Returns the distribution of the Mann-Whitney statistic U for two sets of `m` and `n` values. The entry
+/// at index `u` is the number of possible orders of all values that give U = `u`.
+///
+/// These numbers are the coefficients of a polynomial in `q`: the product of `(1 - q^(n + i)) / (1 - q^i)`
+/// for all `i` from 1 to `m`.
 fn orders_by_u(m: usize, n: usize) -> Vec<f64> {
     let mut counts = vec![0.0; m * n + 1];
     counts[0] = 1.0;
@@ -179,7 +191,8 @@ fn orders_by_u(m: usize, n: usize) -> Vec<f64> {
     counts
 }
 
-/// For many values, `U` is normally distributed.
+/// Approximates the result of [`left_out_of_unpaired`] for many values, where U is almost normally
+/// distributed.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -201,13 +214,15 @@ fn middle(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// Confidence level that a claim requires.
+/// Minimum confidence level of a verdict.
 pub const CERTAINTY: f64 = 0.95;
 
-/// Number of standard deviations to either side that leaves out 5 %.
+/// In a normal distribution, 95 % of the values are at most this many standard deviations away from the
+/// mean.
 const NORMAL_95: f64 = 1.96;
 
-/// Maximum number of pairs whose orders are counted. With more, the counts would not be exact.
+/// Maximum value of `m * n` for the exact distribution of U. With more values, the numbers in this
+/// distribution are too large for an exact `f64`.
 const EXACT_MAX: usize = 400;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Servers that run as child processes: the load generator writes to their input, reads their output, and
-//! ends them after the load.
+//! Runs servers as child processes. The load generator writes to the standard input of the child, reads its
+//! standard output, and ends the child after the load.
 
 use std::fmt;
 use std::fs::File;
@@ -17,8 +17,9 @@ use thruway_net::{Clock, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-/// A server that reads its standard input and writes its standard output, in its own process group. Dropping
-/// this value ends the server: it closes the input, then sends SIGTERM, then kills the group.
+/// A child process that serves requests on its standard input and output, in a separate process group.
+/// Dropping this value closes the input of the process. If the process does not end within one second, it
+/// gets SIGTERM. After another second, the process group is killed.
 #[derive(Debug)]
 pub struct ChildServer {
     child: Child,
@@ -26,7 +27,7 @@ pub struct ChildServer {
     output: Option<OwnedFd>,
 }
 
-/// Reason why a child process cannot be loaded.
+/// Reason why a child process cannot be started.
 #[derive(Debug)]
 pub enum ChildError {
     /// The command is empty.
@@ -36,7 +37,7 @@ pub enum ChildError {
 }
 
 impl ChildServer {
-    /// Starts a command with its arguments. The process inherits the standard error.
+    /// Starts a command with its arguments. The child inherits the standard error of this process.
     ///
     /// # Errors
     /// Returns an error if the process cannot be started.
@@ -54,7 +55,8 @@ impl ChildServer {
         self.child.id()
     }
 
-    /// Returns the other ends of its input and its output. The input stays open until the server is ended.
+    /// Returns copies of two file descriptors: one writes to the child, and one reads from the child. The
+    /// input of the child stays open until this value is dropped.
     pub(crate) fn descriptors(&self) -> io::Result<(OwnedFd, OwnedFd)> {
         match (&self.input, &self.output) {
             (Some(input), Some(output)) => Ok((input.try_clone()?, output.try_clone()?)),
@@ -62,7 +64,7 @@ impl ChildServer {
         }
     }
 
-    /// Returns the exit status, if the process ended.
+    /// Returns the exit status, if the process has ended.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -79,7 +81,7 @@ impl ChildServer {
     }
 
     fn signal(&self, signal: Signal) {
-        // A group that has ended needs no signal.
+        // Ignores the error, because an error means that the group has already ended.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 }
@@ -102,7 +104,7 @@ impl Drop for ChildServer {
 impl fmt::Display for ChildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CommandMissing => f.write_str("there is no command"),
+            Self::CommandMissing => f.write_str("the command is empty"),
             Self::NotStarted(error) => write!(f, "it cannot be started: {error}"),
         }
     }
@@ -118,9 +120,9 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    /// Registers the pipes with the reactor of this thread.
+    /// Registers the pipes with the event loop of this thread.
     pub(crate) fn watch(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
-        // Non-blocking mode applies only to the ends of this process.
+        // Only this process's ends of the pipes become non-blocking, not the ends of the child.
         let input = Sender::from_file(File::from(input))?;
         Ok(Self { input: Some(input), output: Receiver::from_file(File::from(output))? })
     }

@@ -1,19 +1,19 @@
-//! End of a load: after a duration, after a number of requests, or by a stop from outside.
+//! Ends a load after a duration, after a number of requests, or when the caller stops the load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The duration or the number of requests.
+/// Limit of a load: its duration, or the number of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// A duration.
+    /// Duration of the load.
     Duration(Duration),
     /// Number of requests of all workers together.
     Requests(u64),
 }
 
-/// Stops a load from outside, for example on Ctrl-C. Clones share the flag.
+/// Lets the caller stop a load, for example on Ctrl-C. All clones share the same flag.
 #[derive(Clone, Default, Debug)]
 pub struct StopFlag(Arc<AtomicBool>);
 
@@ -23,23 +23,23 @@ impl StopFlag {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns when the load is stopped from outside.
+    /// Waits until the caller stops the load.
     pub(crate) async fn wait(&self) {
         while !self.is_set() {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Returns `true` after a stop.
+    /// Returns `true` if the caller has stopped the load.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The remaining part of the load of one worker.
+/// The remaining requests of one worker, and the end of its load.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// Time after which no request is due.
+    /// End of the load, if it is known. A request that is due at this time or later does not start.
     pub(crate) end: Option<Duration>,
     /// Start of the measured time.
     pub(crate) measured_from: Duration,
@@ -47,7 +47,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Returns the share of worker `worker` of `workers` in a load that is measured from `measured_from` on.
+    /// Returns the budget of the worker with the number `worker`, one of `workers` workers. The measured
+    /// time of the load begins at `measured_from`.
     pub(crate) fn new(limit: Limit, measured_from: Duration, worker: usize, workers: usize) -> Self {
         let (end, requests_left) = match limit {
             Limit::Duration(duration) => (Some(measured_from + duration), u64::MAX),
@@ -56,7 +57,8 @@ impl Budget {
         Self { end, measured_from, requests_left }
     }
 
-    /// Takes a request that is due at `intended`. Returns `false` if none is left.
+    /// Removes a request that is due at `intended` from the budget. Returns `false` if no request is left,
+    /// or if `intended` is not before the end of the load.
     #[inline]
     pub(crate) fn take(&mut self, intended: Duration) -> bool {
         if self.requests_left == 0 || self.end.is_some_and(|end| intended >= end) {
@@ -66,14 +68,14 @@ impl Budget {
         true
     }
 
-    /// Prevents the start of requests from `now` on.
+    /// Ends the load at `now`: no further requests start.
     pub(crate) fn end_at(&mut self, now: Duration) {
         self.end = Some(self.end.map_or(now, |end| end.min(now)));
     }
 }
 
-/// Returns the share of worker `worker` of `workers` in `whole`: the first workers get one more if it does
-/// not divide evenly.
+/// Divides `whole` among `workers` workers, and returns the share of the worker with the number `worker`.
+/// If the division leaves a remainder, each of the first workers gets one more.
 pub(crate) fn share(whole: u64, worker: usize, workers: usize) -> u64 {
     let (worker, workers) = (worker as u64, workers as u64);
     whole / workers + u64::from(worker < whole % workers)

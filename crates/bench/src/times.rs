@@ -1,22 +1,22 @@
-//! Distributions of times.
+//! Collects times in histograms.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// A distribution of times between 64 ns and an hour, with an error of at most a thousandth. Longer times
-/// count as an hour.
+/// A distribution of times between 64 ns and one hour. A longer time counts as one hour. The relative error
+/// is at most 0.1 % ([exact](Self::exact)) or at most 1 % ([coarse](Self::coarse)).
 #[derive(Clone, Debug)]
 pub struct Times(Histogram<u64>);
 
 impl Times {
-    /// Returns an empty distribution with an error of at most a thousandth.
+    /// Returns an empty distribution with a relative error of at most 0.1 %.
     pub fn exact() -> Self {
         Self::with_digits(3)
     }
 
-    /// Returns an empty distribution with an error of at most a hundredth, which needs an eighth of the
-    /// memory.
+    /// Returns an empty distribution with a relative error of at most 1 %. Such a distribution needs an
+    /// eighth of the memory of an [exact](Self::exact) distribution.
     pub fn coarse() -> Self {
         Self::with_digits(2)
     }
@@ -35,13 +35,13 @@ impl Times {
     /// Adds the times of another distribution.
     ///
     /// # Panics
-    /// Panics if the other distribution is less exact than this one.
+    /// Panics if the other distribution is less exact than this distribution.
     pub fn add(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("both have the same bounds");
+        self.0.add(&other.0).expect("both histograms have the same bounds");
     }
 
-    /// Adds the times of another distribution that are above `bound`. Returns the shortest of them, if there
-    /// are any.
+    /// Adds the times of `other` that are longer than `bound`. Returns the shortest added time, or `None`
+    /// if no time is longer than `bound`.
     pub(crate) fn add_above(&mut self, bound: Duration, other: &Self) -> Option<Duration> {
         let mut shortest = None;
         for step in other.0.iter_recorded() {
@@ -59,27 +59,27 @@ impl Times {
         self.0.len()
     }
 
-    /// Returns the time that `percentile` percent of the times do not exceed; 0 without times.
+    /// Returns the time at the given percentile, from 0 to 100. Returns 0 if no time was recorded.
     pub fn percentile(&self, percentile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_percentile(percentile))
     }
 
-    /// Returns the shortest time; 0 without times.
+    /// Returns the shortest time, or 0 if no time was recorded.
     pub fn min(&self) -> Duration {
         if self.0.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.0.min()) }
     }
 
-    /// Returns the longest time; 0 without times.
+    /// Returns the longest time, or 0 if no time was recorded.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }
 
-    /// Returns the mean.
+    /// Returns the mean of all times.
     pub fn mean(&self) -> Duration {
         Duration::from_secs_f64(self.0.mean() / 1e9)
     }
 
-    /// Returns the standard deviation.
+    /// Returns the standard deviation of all times.
     pub fn deviation(&self) -> Duration {
         Duration::from_secs_f64(self.0.stdev() / 1e9)
     }

@@ -10,7 +10,7 @@ use crate::report::Settings;
 pub enum BaselineError {
     /// In the baseline, requests to this candidate failed.
     Failed(String),
-    /// The baseline has no candidate with a name of the new comparison.
+    /// No candidate of the new comparison has a counterpart in the baseline.
     OtherCandidates,
     /// The baseline was measured with other settings. The strings describe the settings that differ.
     OtherLoad(Vec<String>),
@@ -39,7 +39,8 @@ impl Comparison {
     }
 
     /// Checks that candidates with these names and these load settings can be compared with this baseline.
-    /// Returns `false` if the baseline does not contain its load settings.
+    /// Returns `false` if the settings could not be checked, because the baseline does not contain its load
+    /// settings.
     ///
     /// # Errors
     /// Returns the reason why this baseline cannot show a regression.
@@ -69,7 +70,7 @@ impl BaselineError {
             Self::OtherCandidates => "use the same URLs: they are the names of the candidates",
             Self::OtherLoad(_) => "use the settings of the baseline, or another baseline",
             Self::Rounds { .. } => {
-                "use at least four rounds on each side, and more for a smaller regression: `--rounds 10`. The rounds of a `bench http` report are its time parts: use a longer duration"
+                "use at least four rounds in the baseline and in the new comparison. To detect a smaller regression, use more rounds, such as `--rounds 10`. Each time part of a `bench http` report counts as a round: use a longer duration"
             }
         }
     }

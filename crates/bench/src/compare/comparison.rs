@@ -8,17 +8,19 @@ use super::verdict::{Candidate, Metric, Pair, Sample, Verdict};
 use crate::report::{self, Report, Settings};
 use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
 
-/// The result of a comparison. Its JSON form can be the baseline of a later comparison.
+/// The result of a comparison. The JSON form of the result can be the baseline of a later comparison.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The version of the JSON format: `thruway-bench-compare/2`.
     pub format: String,
-    /// The load settings, which are the same for each candidate. Absent in comparisons of older versions.
+    /// The load settings, which are the same for each candidate. Absent if an older version of Thruway
+    /// wrote the comparison.
     #[serde(default)]
     pub settings: Option<Settings>,
     /// The candidates in the order of the command line.
     pub candidates: Vec<Candidate>,
-    /// The compared pairs: each further candidate with the first one, or each candidate with the baseline.
+    /// The compared pairs. Each pair compares a later candidate with the first candidate, or a candidate
+    /// with the baseline.
     pub pairs: Vec<Pair>,
     /// Reasons why the verdicts are less reliable than they seem, as text for the user.
     #[serde(default)]
@@ -26,7 +28,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares each further candidate with the first one, round by round.
+    /// Compares each later candidate with the first candidate, round by round.
     pub fn new(candidates: Vec<Candidate>) -> Self {
         let mut pairs = Vec::new();
         if let [first, others @ ..] = &candidates[..] {
@@ -45,7 +47,7 @@ impl Comparison {
         let failed: Vec<_> = failed.map(|candidate| format!("`{}`", candidate.name)).collect();
         if !failed.is_empty() {
             let failed = failed.join(" and ");
-            warnings.push(format!("requests to {failed} failed, so its figures are not comparable"));
+            warnings.push(format!("requests to {failed} failed, so the results are not comparable"));
         }
         warnings.extend(candidates.iter().filter_map(late_generator));
         warnings.extend(warning);
@@ -58,10 +60,10 @@ impl Comparison {
         Self { settings: Some(settings), ..self }
     }
 
-    /// Compares each candidate with the candidate of the same name in `baseline`, or with the only candidate
-    /// of the baseline. Also returns the names of candidates without a counterpart.
+    /// Compares each candidate with its [counterpart](Self::counterpart) in the baseline. Also returns the
+    /// names of the candidates without a counterpart.
     ///
-    /// The baseline comes from another run, so no verdict claims certainty: see [`Ratio::of_separate_runs`].
+    /// The baseline was measured in another run, so no verdict is certain: see [`Ratio::of_separate_runs`].
     pub fn with_baseline(candidates: Vec<Candidate>, baseline: &Self) -> (Self, Vec<String>) {
         let (mut pairs, mut alone, mut too_few) = (Vec::new(), Vec::new(), None);
         for candidate in &candidates {
@@ -81,19 +83,18 @@ impl Comparison {
         (Self::of(candidates, pairs, warning), alone)
     }
 
-    /// Returns the candidate of this baseline to compare a candidate of this name with: the one with the same
-    /// name, or else the only one.
+    /// Returns the candidate with this name in the baseline. If the names differ and the baseline has only
+    /// one candidate, returns this candidate.
     pub fn counterpart(&self, name: &str) -> Option<&Candidate> {
         let same = self.candidates.iter().find(|known| known.name == name);
         same.or_else(|| self.candidates.first().filter(|_| self.candidates.len() == 1))
     }
 
-    /// Checks that `rounds` rounds, compared with the rounds of `baseline`, are enough to detect a
-    /// regression.
+    /// Checks that `rounds` new rounds and the rounds of `baseline` are enough to detect a regression.
     ///
     /// # Errors
-    /// Returns the name of the first baseline candidate for which the numbers are too small, and the number
-    /// of its rounds.
+    /// Returns the first baseline candidate for which there are too few rounds: its name, and the number of
+    /// its rounds.
     pub fn check_round_counts(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
         let counts = baseline.candidates.iter().map(|known| (known.name.as_str(), known.rounds.len()));
         let mut too_few = counts.filter(|(_, known)| !is_enough(rounds, *known));
@@ -114,7 +115,7 @@ impl Comparison {
     /// report, each part of the measured time counts as a round.
     ///
     /// # Errors
-    /// Returns a message if the text is not such JSON.
+    /// Returns a message if `text` is not the JSON form of a comparison or of a report.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let json: Value = serde_json::from_str(text).map_err(|error| report::unreadable(&error))?;
         match json["format"].as_str() {
@@ -182,8 +183,8 @@ fn compared_with_run(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// Returns `true` if there are enough rounds for the required confidence: if both servers are equally
-/// fast, the rounds of the two runs lie apart in at most one of twenty cases.
+/// Returns `true` if both runs have enough rounds for a verdict. With enough rounds, chance makes one run
+/// better than the other run in all rounds with a probability of at most 5 %.
 fn is_enough(ours: usize, theirs: usize) -> bool {
     coverage_of_unpaired(ours, theirs) >= CERTAINTY
 }
@@ -202,14 +203,15 @@ fn late_generator(candidate: &Candidate) -> Option<String> {
     let waiting =
         candidate.rounds.iter().filter_map(|sample| sample.generator_waiting_share).fold(0.0, f64::max);
     Some(format!(
-        "the load generator was late or the limit in {late} of {} rounds of `{}`, which distorts the figures: it was ready to run and had no core for up to {:.0} % of the time. Pin it to separate cores",
+        "the load generator was late or was the bottleneck in {late} of {} rounds of `{}`, which distorts the results: for up to {:.0} % of the time, it was ready to run but had no CPU core. Pin it to separate cores",
         candidate.rounds.len(),
         candidate.name,
         waiting * 100.0
     ))
 }
 
-/// Returns the absolute difference between `candidate` and `against`, paired by round.
+/// Returns the difference between the times of `candidate` and `against`, round by round. Returns `None` if
+/// the metric is a rate.
 fn added(metric: Metric, candidate: &Candidate, against: &Candidate) -> Option<Ratio> {
     if metric == Metric::AchievedRate {
         return None;
@@ -221,7 +223,6 @@ fn zipped(ours: &[f64], theirs: &[f64]) -> Vec<(f64, f64)> {
     ours.iter().copied().zip(theirs.iter().copied()).collect()
 }
 
-const TOO_FEW_OF_RUNS: &str =
-    "there are too few rounds for a verdict: use at least four, and a baseline of at least four";
-const SEPARATE_RUNS: &str = "the baseline is of another run, and the machine may have changed since: differences are likely, not certain. For certainty, compare both servers in one run: `thruway bench compare 'URL -- OLD' 'URL -- NEW'`";
+const TOO_FEW_OF_RUNS: &str = "there are too few rounds for a verdict: use at least four rounds, and a baseline with at least four rounds";
+const SEPARATE_RUNS: &str = "the baseline was measured in another run, and the machine may have changed since then: the verdicts are likely, but not certain. For certainty, compare both servers in one run: `thruway bench compare 'URL -- OLD' 'URL -- NEW'`";
 const FORMAT: &str = "thruway-bench-compare/2";

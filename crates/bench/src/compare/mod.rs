@@ -1,5 +1,5 @@
-//! Compares servers that were measured in turn under the same load: computes which server is faster, and how
-//! certain that is. Other modules generate the load.
+//! Compares servers that were measured under the same load, one after the other. Computes which server is
+//! faster, and how certain this result is. Other modules generate the load.
 
 mod rounds;
 pub(crate) mod verdict;

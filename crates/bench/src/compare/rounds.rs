@@ -1,11 +1,12 @@
-//! Measures several servers in turn, in an order that treats all of them equally.
+//! Measures several servers in turn, in an order that treats all servers equally.
 
 use std::ops::ControlFlow;
 
 use thruway_net::Clock;
 
-/// Returns the order of the `candidates` in each of `rounds`. The order of a pair of rounds is random, and
-/// its second round reverses the first (ABBA), so that a steady drift affects all candidates equally.
+/// Returns the order of the candidates in each round. The first of every two rounds has a random order, and
+/// the second round has the reverse order (ABBA). With this order, a steady drift affects all candidates
+/// equally.
 pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut order: Vec<Vec<usize>> = Vec::new();

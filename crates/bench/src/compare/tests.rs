@@ -113,7 +113,7 @@ fn a_difference_to_another_run_is_never_told_as_certain() {
     let (after, _) = Comparison::with_baseline(vec![candidate("a", &[50.0, 51.0, 49.0, 50.0])], &before);
     assert_eq!(verdicts(&after)[..2], [Verdict::LikelySlower; 2]);
     for form in [after.to_text(), after.to_markdown(), after.to_html(&[]), after.to_json()] {
-        assert!(form.contains("differences are likely, not certain"), "{form}");
+        assert!(form.contains("the verdicts are likely, but not certain"), "{form}");
         assert!(form.contains("likely slower") || form.contains("likely_slower"), "{form}");
     }
     assert!(after.to_text().contains("(separate runs: 0.462 to 0.542)"), "{}", after.to_text());
@@ -133,7 +133,7 @@ fn a_late_generator_is_told_and_is_no_regression() {
     };
     let paired = Comparison::new(vec![candidate("a", &[100.0; 6]), late("b", 50.0, 2)]);
     for form in [paired.to_text(), paired.to_markdown(), paired.to_html(&[]), paired.to_json()] {
-        assert!(form.contains("late or the limit in 2 of 6 rounds of `b`"), "{form}");
+        assert!(form.contains("late or was the bottleneck in 2 of 6 rounds of `b`"), "{form}");
         assert!(form.contains("for up to 40 % of the time"), "{form}");
     }
     assert!(paired.to_json().contains("\"is_generator_late\": true"));

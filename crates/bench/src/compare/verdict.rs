@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Part, Report, rate, time};
 use crate::statistics::{Ratio, Summary};
 
-/// A measurement that is compared.
+/// A measured value that a comparison uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -19,8 +19,8 @@ pub enum Metric {
     /// 99th percentile of the response times in microseconds.
     #[serde(rename = "response_p99_us")]
     ResponseP99,
-    /// CPU time of the server per response, in microseconds. Measured only if the process of the server is
-    /// known.
+    /// CPU time of the server per response, in microseconds. This value exists only if the process of the
+    /// server is known.
     #[serde(rename = "server_cpu_us")]
     ServerCpu,
 }
@@ -29,22 +29,22 @@ pub enum Metric {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The whole confidence interval shows an improvement. Its confidence level is at least 95 %.
+    /// The whole confidence interval shows an improvement, at a confidence level of at least 95 %.
     Faster,
-    /// The whole confidence interval shows a deterioration. Its confidence level is at least 95 %.
+    /// The whole confidence interval shows a deterioration, at a confidence level of at least 95 %.
     Slower,
-    /// The whole interval is better than the baseline, even with an allowance for drift. This is not certain:
-    /// the machine may have changed since the baseline, not the server.
+    /// The whole interval is better than the baseline, even with an allowance for drift. The verdict is not
+    /// certain: the reason may be a change of the machine, not a change of the server.
     LikelyFaster,
-    /// The whole interval is worse than the baseline, even with an allowance for drift. This is not certain:
-    /// the machine may have changed since the baseline, not the server.
+    /// The whole interval is worse than the baseline, even with an allowance for drift. The verdict is not
+    /// certain: the reason may be a change of the machine, not a change of the server.
     LikelySlower,
-    /// The interval includes both faster and slower, or there were too few rounds for a verdict.
+    /// The interval contains the ratio 1, or there were too few rounds for a verdict.
     NoDifferenceShown,
-    /// Comparison with a baseline only: in most rounds of one of the two runs, but not of the other, the load
-    /// generator was late or was the bottleneck.
+    /// The load generator was late or was the bottleneck in most rounds of one run, but not of the other
+    /// run. Only comparisons with a baseline have this verdict.
     GeneratorLate,
-    /// Requests to one of the two candidates failed, so both did not do the same work.
+    /// Requests to one of the two candidates failed, so the two candidates did not do the same work.
     Failed,
 }
 
@@ -68,16 +68,16 @@ pub struct Sample {
     pub response_p99_us: f64,
     /// See [`Metric::ServerCpu`].
     pub server_cpu_us: Option<f64>,
-    /// Number of requests that failed or got no response. If it is not 0, the other figures describe
-    /// different work.
+    /// Number of requests that failed or got no response. If this number is not 0, the other values are not
+    /// comparable, because the server did different work.
     #[serde(default)]
     pub failed: u64,
-    /// `true` if the load generator was late or was the bottleneck. Then the other figures also depend on the
-    /// generator. Absent if the source does not contain this information.
+    /// `true` if the load generator was late or was the bottleneck. In this case, the other values also
+    /// depend on the load generator. Absent in comparisons of older versions.
     #[serde(default)]
     pub is_generator_late: Option<bool>,
-    /// Share of the time in which a thread of the load generator was ready to run and had no CPU core. Absent
-    /// if the source does not contain this information.
+    /// Share of the time in which a thread of the load generator was ready to run but had no CPU core.
+    /// Absent in comparisons of older versions.
     #[serde(default)]
     pub generator_waiting_share: Option<f64>,
 }
@@ -87,7 +87,7 @@ pub struct Sample {
 pub struct Pair {
     /// The name of the candidate.
     pub candidate: String,
-    /// The name of the candidate that it is compared with.
+    /// The name of the other candidate of the pair.
     pub against: String,
     /// The compared metric.
     pub metric: Metric,
@@ -96,8 +96,9 @@ pub struct Pair {
     pub is_paired: bool,
     /// The candidate's value divided by the other candidate's value.
     pub ratio: Ratio,
-    /// The difference in microseconds. If one candidate is a gateway and the other one its upstream server,
-    /// this is the latency that the gateway adds. Only for times that were measured in the same rounds.
+    /// The difference between the two values in microseconds. If the candidate is a gateway and the other
+    /// candidate is its upstream server, this is the latency that the gateway adds. Present only for times,
+    /// and only if both candidates were measured in the same rounds.
     pub added: Option<Ratio>,
     /// The verdict on this pair.
     pub verdict: Verdict,
@@ -107,7 +108,7 @@ impl Metric {
     /// All metrics, the most important one first.
     pub const ALL: [Self; 4] = [Self::AchievedRate, Self::ResponseP50, Self::ResponseP99, Self::ServerCpu];
 
-    /// Returns the name for reports.
+    /// Returns the name of the metric for reports.
     pub const fn label(self) -> &'static str {
         match self {
             Self::AchievedRate => "requests/s",
@@ -117,7 +118,7 @@ impl Metric {
         }
     }
 
-    /// Formats a value with its unit.
+    /// Formats a value of this metric with its unit.
     pub fn format(self, value: f64) -> String {
         if self == Self::AchievedRate { rate(value) } else { time(value) }
     }
@@ -140,7 +141,7 @@ impl Metric {
         }
     }
 
-    /// Returns the verdict on two separate runs, which is never certain.
+    /// Returns the verdict on two separate runs. Such a verdict is never certain.
     pub(super) fn verdict_of_separate_runs(self, ratio: Ratio) -> Verdict {
         let is_more_better = self == Self::AchievedRate;
         match ratio {
@@ -180,9 +181,9 @@ impl Sample {
         }
     }
 
-    /// Takes one sample from each part of a single load's measured time. Omits the last part, which may be
-    /// too short, and parts without responses. The samples have no CPU time, which is known for the whole
-    /// load only.
+    /// Converts each time part of a report to a sample. Omits parts without responses, and the last part,
+    /// because it may be too short. The samples have no CPU time, because the report contains only the CPU
+    /// time of the whole load.
     pub(super) fn of_parts(report: &Report) -> Vec<Self> {
         let parts = report.over_time.split_last().map_or(&[][..], |(_, before)| before);
         let parts = parts.iter().filter(|part| part.requests_per_second > 0.0 && part.p50_us > 0.0);
@@ -217,7 +218,7 @@ impl Candidate {
         self.late_rounds().map(|late| late * 2 > self.rounds.len())
     }
 
-    /// Returns the values of a metric in all rounds, or `None` if any round lacks it.
+    /// Returns the values of a metric in all rounds, or `None` if the value of any round is missing.
     pub(super) fn values(&self, metric: Metric) -> Option<Vec<f64>> {
         self.rounds.iter().map(|sample| metric.of(sample)).collect()
     }
@@ -234,13 +235,13 @@ impl Candidate {
 }
 
 impl Pair {
-    /// Returns the confidence level of the interval, such as `95 %`, or `separate runs` for a comparison with
-    /// a baseline, which has no confidence level.
+    /// Returns the confidence level of the interval as text, such as `95 %`. A comparison with a baseline
+    /// has no confidence level, so the text is `separate runs`.
     pub fn certainty(&self) -> String {
         if self.is_paired { self.ratio.certainty() } else { "separate runs".to_owned() }
     }
 
-    /// Returns the added latency with its interval as text, or an empty string if it is unknown.
+    /// Returns the added latency with its interval as text, or an empty string if the latency is unknown.
     pub fn added_in_words(&self) -> String {
         let Some(added) = self.added else { return String::new() };
         let [median, low, high] = [added.median, added.low, added.high].map(difference);

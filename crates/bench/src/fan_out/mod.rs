@@ -1,8 +1,8 @@
-//! A load of notifications: one publisher changes a resource, many subscribers are notified. Measures the
-//! time until the last subscriber is notified.
+//! Measures notifications: one publisher changes a resource, and the server notifies many subscribers. The
+//! measured time ends when the last subscriber has been notified.
 //!
-//! The subscribers are clients of the SDK in one thread. The measured times include their work, as with real
-//! clients.
+//! The subscribers are clients of `thruway_mcp_sdk`, and all run in one thread. The measured times include
+//! the work of these clients.
 
 // notifications of each publication
 mod notification_tally;
@@ -36,7 +36,7 @@ use notification_tally::NotificationTally;
 use tally::Tally;
 
 /// A publisher that changes a resource with a tool, and subscribers of this resource. A publication is
-/// complete when all subscribers were notified.
+/// complete when all subscribers have been notified.
 #[derive(Clone, Debug)]
 pub struct FanOut {
     /// The URL of the MCP endpoint.
@@ -45,7 +45,7 @@ pub struct FanOut {
     pub headers: Vec<(String, String)>,
     /// The protocol revision.
     pub revision: Revision,
-    /// Number of subscribers. Each one has its own connections.
+    /// Number of subscribers. Each subscriber uses separate connections.
     pub subscribers: usize,
     /// The URI of the resource.
     pub uri: String,
@@ -58,24 +58,24 @@ pub struct FanOut {
 /// Reason why the measurement could not begin.
 #[derive(Debug)]
 pub enum FanOutError {
-    /// The request of the first publication failed.
+    /// The request for the first publication failed.
     Publish(McpClientError),
     /// The load could not be started.
     Run(RunError),
     /// A subscriber could not subscribe to the resource.
     Subscribe(McpClientError),
-    /// Not all subscribers were notified of the first publication in time. Contains the number of notified
-    /// ones.
+    /// Not all subscribers were notified of the first publication in time. This error contains the number
+    /// of subscribers that were notified.
     Told(usize),
     /// The tool returned an error for the first publication.
     ToolError,
 }
 
 impl FanOut {
-    /// Publishes for as long as `load` says. Each publication begins when the previous one is complete. Uses
-    /// only these settings of `load`: the limit, the warm-up, the request timeout, the server's process and
-    /// addresses, the TLS options, the report interval and the stop flag. The first publication is not
-    /// measured.
+    /// Publishes until the limit of `load` is reached. Each publication begins when the previous
+    /// publication is complete. Uses only these settings of `load`: the limit, the warm-up, the request
+    /// timeout, the server's process and addresses, the TLS options, the report interval and the stop flag.
+    /// The first publication is not measured.
     ///
     /// # Errors
     /// Returns an error if a subscriber could not subscribe or was not notified of the first publication.
@@ -114,8 +114,8 @@ impl FanOut {
         builder.http(&self.url)
     }
 
-    /// Opens the subscriptions one after the other, because many simultaneous connections would be another
-    /// load.
+    /// Opens the subscriptions one after the other, because many simultaneous connections would be an
+    /// additional load for the server.
     async fn subscribe(
         &self,
         load: &Load,
@@ -139,14 +139,14 @@ async fn listen(mut subscription: Subscription, place: usize, notification_tally
     }
 }
 
-/// Ends the subscriptions and the sessions, but waits for the server only for a short time.
+/// Ends the subscriptions and the sessions. Waits for the server for at most a second.
 async fn leave(subscribers: Vec<(McpClient, JoinHandle<()>)>, publisher: McpClient) {
     let clients = subscribers.into_iter().map(|(client, listening)| {
         listening.abort();
         client
     });
     let closing = clients.chain([publisher]).map(McpClient::close);
-    // The server expires sessions that their client did not end.
+    // A timeout is harmless, because the server expires sessions that no client has ended.
     let _ = timeout(LEAVE, join_all(closing)).await;
 }
 
@@ -202,7 +202,7 @@ impl<'a> Publications<'a> {
         told.map(drop).map_err(|_| FanOutError::Told(self.notification_tally.told()))
     }
 
-    /// Calls the tool. Returns `true` if it succeeded.
+    /// Calls the tool. Returns `true` if the tool succeeded.
     async fn publish(&self) -> Result<bool, McpClientError> {
         let FanOut { tool, arguments, .. } = self.fan_out;
         let result = self.publisher.call_tool(tool, arguments).await?;
@@ -248,8 +248,8 @@ impl<'a> Publications<'a> {
         is_enough || self.load.stop.is_set() || record.is_given_up
     }
 
-    /// Publishes once and returns the time until the last notification. If the publication fails, it does not
-    /// wait for the subscribers.
+    /// Publishes once, and returns the time until the last notification. If the tool call fails, returns
+    /// the failure without waiting for the subscribers.
     async fn publication(&self, started: Duration) -> Result<Duration, Failure> {
         self.notification_tally.begin(started, started >= self.measured_from);
         let published = async {

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::times::Times;
 
-/// The notifications of one publication at a time. The caller passes the current time.
+/// Tracks the notifications of the current publication. The caller passes the current time.
 pub(super) struct NotificationTally {
     state: Mutex<State>,
     all_received: Notify,
@@ -18,7 +18,7 @@ struct State {
     round: u64,
     started: Duration,
     is_measured: bool,
-    /// For each subscriber, the last publication that it was notified of.
+    /// For each subscriber, the number of the publication during which it was last notified.
     heard: Vec<u64>,
     /// Number of subscribers that were not yet notified of the current publication.
     waiting: usize,
@@ -42,7 +42,7 @@ impl NotificationTally {
     }
 
     /// Starts a publication. Each later notification counts for this publication, even if it is a late
-    /// notification of the previous one.
+    /// notification of the previous publication.
     pub(super) fn begin(&self, now: Duration, is_measured: bool) {
         let mut state = self.state();
         state.round += 1;
@@ -51,7 +51,8 @@ impl NotificationTally {
         state.waiting = state.heard.len();
     }
 
-    /// Records the notification of the subscriber at `place`. Only the first one counts.
+    /// Records that the subscriber at index `place` was notified at `now`. Only the first notification of
+    /// each publication counts.
     pub(super) fn hear(&self, place: usize, now: Duration) {
         let mut state = self.state();
         let round = state.round;
@@ -69,7 +70,7 @@ impl NotificationTally {
         }
     }
 
-    /// Waits until all subscribers are notified and returns the time of the last notification.
+    /// Waits until all subscribers have been notified, and returns the time of the last notification.
     pub(super) async fn all_received(&self) -> Duration {
         loop {
             let told = self.all_received.notified();

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::over_time::OverTime;
 use crate::record::{Interval, Record};
 
-/// Counters of the publications of a load, which run one after the other.
+/// Counters for the publications of a load. The publications run one after the other.
 pub(super) struct Tally {
     pub(super) record: Record,
     measured_from: Duration,
@@ -17,7 +17,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts publications that start at `measured_from` or later, in intervals of `length`.
+    /// Creates empty counters. The measured time begins at `measured_from`, and consists of intervals of
+    /// the duration `length`.
     pub(super) fn new(measured_from: Duration, length: Duration) -> Self {
         Self {
             record: Record::new(),
@@ -29,8 +30,8 @@ impl Tally {
         }
     }
 
-    /// Counts a publication that started at `started`: it completed after the time in `outcome`, or failed at
-    /// `now`.
+    /// Counts a publication that started at `started` and ended at `now`. `outcome` is the duration of the
+    /// complete publication, or the reason why it failed.
     pub(super) fn count(&mut self, started: Duration, now: Duration, outcome: Result<Duration, &Failure>) {
         let at = started.saturating_sub(self.measured_from);
         self.turn_to(u64::try_from(at.as_nanos() / self.length.as_nanos().max(1)).unwrap_or(u64::MAX));

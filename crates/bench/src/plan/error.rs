@@ -1,4 +1,4 @@
-//! Reasons why a load cannot be planned, with a hint for each.
+//! Reasons why a load cannot be planned, with hints.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -46,7 +46,7 @@ pub enum PlanError {
     Run(RunError),
     /// The host name of the server cannot be resolved.
     Resolve(String, io::Error),
-    /// The host of the URL is neither a valid DNS name nor an IP address, as TLS requires.
+    /// TLS cannot use the host of the URL, because the host is neither a valid DNS name nor an IP address.
     ServerName(InvalidServerName),
     /// The URLs name two different servers.
     Servers(Origin, Origin),

@@ -15,9 +15,10 @@ pub enum OperationKind {
     Call,
     /// Lists the tools with `tools/list`.
     List,
-    /// Sends `ping`, or `server/discover` in the modern era, which has no `ping`.
+    /// Sends `ping`. In the modern era of MCP, sends `server/discover` instead, because this era has no
+    /// `ping`.
     Ping,
-    /// Sends `server/discover`. Modern era only.
+    /// Sends `server/discover`. Only the modern era of MCP has this method.
     Discover,
     /// Lists the resources with `resources/list`.
     Resources,
@@ -30,7 +31,8 @@ pub enum OperationKind {
 /// The operations of a load, as chosen by the user.
 #[derive(Clone, PartialEq, Debug)]
 pub struct McpOperations {
-    /// The kinds with their weights: an operation of weight 2 is sent twice as often as one of weight 1.
+    /// The kinds with their weights: an operation of weight 2 is sent twice as often as an operation of
+    /// weight 1.
     pub kinds: Vec<(OperationKind, u32)>,
     /// The name of the tool to call. Default: `echo`, or the first tool without required arguments.
     pub tool: Option<String>,
@@ -45,23 +47,25 @@ pub struct McpOperations {
 pub enum InvalidOperations {
     /// The protocol revision has no `server/discover`.
     DiscoverUnknown(Revision),
-    /// This argument contains a placeholder, but the tool's schema also requires it in a header field.
+    /// This argument contains a placeholder, but the tool requires that a header field repeats the
+    /// argument. Header fields cannot contain placeholders.
     MirroredPlaceholder(String),
     /// The operation `read` is chosen without the URI of a resource.
     ResourceMissing,
     /// The URI of a resource is given without the operation `read`.
     ResourceUnused,
-    /// All tools of the server require arguments. Contains the names of the tools.
+    /// All tools of the server require arguments. This error contains the names of the tools.
     ToolMissing(Vec<String>),
     /// A tool or its arguments are given without the operation `call`.
     ToolUnused,
 }
 
 impl McpOperations {
-    /// Returns the operations for a server with these facts.
+    /// Returns the operations of the load. `facts` describes the server.
     ///
     /// # Errors
-    /// Returns an error if an option is missing or has no effect, or if the server cannot do the operation.
+    /// Returns an error if an option is missing or has no effect, or if the server does not support an
+    /// operation.
     pub fn resolve(&self, facts: &McpServerFacts) -> Result<Vec<McpOperation>, InvalidOperations> {
         self.check()?;
         let operations = self.kinds.iter();
@@ -123,7 +127,7 @@ impl McpOperations {
     fn chosen_tool(&self, facts: &McpServerFacts) -> Result<FoundTool, InvalidOperations> {
         let find = |name: &str| facts.tools.iter().find(|tool| tool.name == name);
         if let Some(name) = &self.tool {
-            // The tool may be on a later page of the server's list.
+            // The tool may exist although it is not listed: the server may list it on a later page.
             let unlisted = || FoundTool { name: name.clone(), input_schema: Value::Null };
             return Ok(find(name).cloned().unwrap_or_else(unlisted));
         }
@@ -151,7 +155,8 @@ fn plain(method: &str) -> McpOperation {
     McpOperation { method: method.to_owned(), params: json!({}), mirrored: Vec::new(), weight: 1 }
 }
 
-/// Returns a text for each required argument of `echo`. For other tools, returns no arguments.
+/// Returns the default arguments of a tool. `echo` gets a text for each required argument; other tools get
+/// no arguments.
 fn default_arguments(tool: &FoundTool) -> Value {
     let required = if tool.name == "echo" { tool.required() } else { Vec::new() };
     let texts = required.into_iter().map(|name| (name.to_owned(), Value::from(MESSAGE)));
@@ -177,7 +182,7 @@ impl InvalidOperations {
                 "the server has no tools: use another operation, such as `--operation list`"
             }
             Self::DiscoverUnknown(_) => "use `--operation ping` instead",
-            Self::MirroredPlaceholder(_) => "write it without a placeholder",
+            Self::MirroredPlaceholder(_) => "write the argument without a placeholder",
             Self::ResourceMissing => "name the resource with `--uri`",
             Self::ResourceUnused => "add `--operation read`",
             Self::ToolUnused => "add `--operation call`",
@@ -191,7 +196,11 @@ impl fmt::Display for InvalidOperations {
         match self {
             Self::DiscoverUnknown(revision) => write!(f, "revision {revision} has no `server/discover`"),
             Self::MirroredPlaceholder(argument) => {
-                write!(f, "the argument `{}` is mirrored in a header", argument.escape_debug())
+                write!(
+                    f,
+                    "the argument `{}` contains a placeholder, but a header must repeat it",
+                    argument.escape_debug()
+                )
             }
             Self::ResourceMissing => f.write_str("`--uri` is missing"),
             Self::ResourceUnused => f.write_str("`--uri` has no effect without `--operation read`"),

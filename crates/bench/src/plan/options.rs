@@ -39,7 +39,7 @@ pub struct LoadOptions {
     pub tls: TlsOptions,
 }
 
-/// TLS options. They apply to `https` URLs only.
+/// TLS options. These options apply to `https` URLs only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsOptions {
     /// PEM file with certificate authorities. Default: the certificate authorities of the system.
@@ -80,8 +80,8 @@ impl LoadOptions {
     /// Longest duration of a load.
     pub const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
 
-    /// Checks that the options fit together and respect the limits of this process. Raises the process's soft
-    /// limit of file descriptors.
+    /// Checks that the options fit together and respect the limits of this process. Raises the soft limit
+    /// of open file descriptors.
     ///
     /// # Errors
     /// Returns an error if there are more workers than connections, if there are too few file descriptors, or
@@ -104,20 +104,20 @@ impl LoadOptions {
     /// Checks that the requests take at most [`DURATION_MAX`](Self::DURATION_MAX) at the given rate.
     ///
     /// # Errors
-    /// Returns [`PlanError::Duration`] if they take longer.
+    /// Returns [`PlanError::Duration`] if the requests would take longer.
     pub fn check_duration(&self) -> Result<(), PlanError> {
         let (Limit::Requests(requests), Some(rate)) = (self.limit, self.pace.rate()) else { return Ok(()) };
-        #[expect(clippy::cast_precision_loss, reason = "a year more or less")]
+        #[expect(clippy::cast_precision_loss, reason = "the limit of a year is coarse")]
         if requests as f64 / rate > Self::DURATION_MAX.as_secs_f64() {
             return Err(PlanError::Duration { requests, rate });
         }
         Ok(())
     }
 
-    /// Checks that no TLS option is set if `is_used` is `false`.
+    /// Checks that no TLS option is set if the load does not use TLS (`is_used` is `false`).
     ///
     /// # Errors
-    /// Returns [`PlanError::TlsUnused`] if one is set.
+    /// Returns [`PlanError::TlsUnused`] if a TLS option is set without effect.
     pub fn check_tls(&self, is_used: bool) -> Result<(), PlanError> {
         if is_used || self.tls == TlsOptions::default() { Ok(()) } else { Err(PlanError::TlsUnused) }
     }
@@ -138,7 +138,8 @@ impl LoadOptions {
                 pipeline: self.pipeline.into(),
                 is_persistent: self.is_persistent,
                 timeout: self.timeout,
-                // At the end, the load waits long enough to measure the time of each request that was due.
+                // At the end, the load waits for the responses to all requests that were due, so that it
+                // can measure their times.
                 drain: self.timeout,
             },
             stop: stop.clone(),
@@ -146,8 +147,8 @@ impl LoadOptions {
         }
     }
 
-    /// Creates the TLS client for the server of `url`. It offers the application protocol `alpn`. Returns
-    /// `None` if the URL is not `https`.
+    /// Creates the TLS settings for the server of `url`. The client offers the application protocol `alpn`.
+    /// Returns `None` if the URL is not `https`.
     ///
     /// # Errors
     /// Returns an error if the certificate authorities cannot be loaded, or if TLS does not accept the host
@@ -175,11 +176,12 @@ impl LoadOptions {
     }
 }
 
-/// Servers send several tickets with each handshake, and connections are opened in bursts.
+/// Number of stored TLS session tickets per connection. Servers send several tickets with each handshake,
+/// and the load generator opens many connections at the same time.
 const TICKETS_PER_CONNECTION: usize = 4;
 
-/// File descriptors for the event loop and the timer of a worker thread.
+/// Number of file descriptors for the event loop and the timer of a worker thread.
 const DESCRIPTORS_OF_A_WORKER: u64 = 6;
 
-/// File descriptors for all other purposes.
+/// Number of file descriptors for all other purposes.
 const OTHER_DESCRIPTORS: u64 = 24;

@@ -1,4 +1,4 @@
-//! Resolves the addresses of a server, and finds the first one that accepts connections.
+//! Resolves the addresses of a server, and finds the first address that accepts connections.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::error::PlanError;
 use crate::requests::Origin;
 use crate::run::RunError;
 
-/// Returns the addresses of `origin`, at least one. Blocks while DNS resolves its host name.
+/// Returns the addresses of `origin` (at least one). Blocks until DNS has resolved the host name.
 ///
 /// # Errors
 /// Returns an error if the name cannot be resolved or has no address.

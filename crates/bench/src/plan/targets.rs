@@ -1,4 +1,4 @@
-//! Creates HTTP requests from URLs, from files of requests, and from options that apply to all of them.
+//! Creates HTTP requests from URLs, from request files, and from options that apply to all requests.
 
 use std::fs;
 use std::io::{Read as _, stdin};
@@ -19,7 +19,7 @@ pub struct HttpOptions {
     pub method: Option<String>,
     /// Additional header fields of each request, as names and values.
     pub headers: Vec<(String, String)>,
-    /// The request body. It may contain placeholders.
+    /// The request body, which may contain placeholders.
     pub content: Option<Vec<u8>>,
     /// Conditions that a response must meet to count as expected.
     pub expected: Expected,
@@ -92,7 +92,8 @@ impl HttpOptions {
         lines.into_iter().map(|line| self.request_of_line(line, is_persistent)).collect()
     }
 
-    /// Creates the request of a line. These options are the defaults for values that the line does not set.
+    /// Creates the request for one line of a request file. The options in `self` apply to all values that
+    /// the line does not set.
     fn request_of_line(&self, line: RequestLine, is_persistent: bool) -> Result<HttpRequest, PlanError> {
         let mut request = self.request(parse_url(&line.url)?, is_persistent);
         if let Some(content) = line.content {
@@ -123,7 +124,7 @@ impl HttpOptions {
 /// Parses a URL.
 ///
 /// # Errors
-/// Returns [`PlanError::Url`] if it is invalid.
+/// Returns [`PlanError::Url`] if the URL is invalid.
 pub fn parse_url(text: &str) -> Result<LoadUrl, PlanError> {
     LoadUrl::parse(text).map_err(|error| PlanError::Url(text.to_owned(), error))
 }
@@ -159,8 +160,8 @@ pub fn without_connection_option(header_lines: &[String]) -> (Vec<String>, bool)
     (others, closes)
 }
 
-/// Returns `true` for `Connection: keep-alive`, `false` for `Connection: close`, and `None` for other header
-/// lines.
+/// Returns `true` if the header line is `Connection: keep-alive`, and `false` if it is `Connection: close`.
+/// Returns `None` for any other header line.
 fn keeps_alive(line: &str) -> Option<bool> {
     let (name, value) = line.split_once(':')?;
     if !name.trim().eq_ignore_ascii_case("connection") {

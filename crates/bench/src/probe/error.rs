@@ -20,7 +20,8 @@ pub enum ProbeError {
     Malformed(http1::Error),
     /// The response contains no JSON-RPC response.
     NoResponse,
-    /// The server returned a JSON-RPC error: its code and the first characters of its message.
+    /// The server returned a JSON-RPC error. This variant contains the error code and the first characters
+    /// of the error message.
     Refused(i64, String),
     /// The request cannot be built from the options.
     Request(InvalidRequest),

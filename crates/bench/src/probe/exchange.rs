@@ -17,12 +17,12 @@ use crate::requests::{Endpoint, MESSAGE_BYTES_MAX, SingleMessage};
 use crate::stdio::Pipes;
 use crate::worker::LoadTls;
 
-/// Transport to a server.
+/// The transport to a server: HTTP, or the pipes to a child process.
 pub(super) enum Channel<'a> {
     Http {
         endpoint: &'a Endpoint,
         way: ConnectSettings<'a>,
-        /// The header line with the session id; empty without a session.
+        /// The header line with the session id, or empty if there is no session.
         session: Vec<u8>,
     },
     Pipes {
@@ -47,7 +47,8 @@ struct Answer {
 }
 
 impl Channel<'_> {
-    /// Sends the request with the id `place` and returns its result.
+    /// Sends a request and returns its result. `place` is the number of the request, and determines the
+    /// request id.
     pub(super) async fn ask(
         &mut self,
         place: u64,
@@ -60,7 +61,7 @@ impl Channel<'_> {
             Self::Pipes { pipes, unread } => {
                 write_all(pipes, &message.line()).await?;
                 loop {
-                    // Skips lines that are not messages, such as log lines.
+                    // Skips lines that are not responses, such as log lines.
                     if let Some(response) = response_in(&read_line(pipes, unread).await?) {
                         break response;
                     }
@@ -72,7 +73,8 @@ impl Channel<'_> {
                 if answer.status != 200 && response.is_none() {
                     return Err(ProbeError::Status(answer.status));
                 }
-                // Some servers send a session id with an error response and do not recognize the id later.
+                // Keeps only the session id of the `initialize` response. Some servers send a session id
+                // with an error response, but do not recognize this id later.
                 self.keep_session(answer.session.filter(|_| method == methods::INITIALIZE));
                 response.ok_or(ProbeError::NoResponse)?
             }
@@ -92,7 +94,8 @@ impl Channel<'_> {
         }
     }
 
-    /// Ends the session that the probe began. Ignores the status of the response: the server may refuse.
+    /// Ends the session that the probe began. Ignores the status of the response, because the server may
+    /// refuse to end the session.
     pub(super) async fn end_session(&mut self) -> Result<(), ProbeError> {
         let Self::Http { endpoint, way, session } = self else { return Ok(()) };
         if !session.is_empty() {
@@ -153,7 +156,7 @@ async fn exchange(way: ConnectSettings<'_>, bytes: &[u8], to: ResponseTo) -> Res
     }
 }
 
-/// Parses the received bytes. Returns `true` if the response is complete.
+/// Parses the received bytes in `unread`. Returns `true` if the response is complete.
 fn take(
     connection: &mut ClientConnection,
     index: &mut HeadIndex,
@@ -188,7 +191,8 @@ fn take(
     Ok(is_complete)
 }
 
-/// Finds the JSON-RPC response: the body itself, or an event of the event stream.
+/// Finds the JSON-RPC response in a body. The body is either the response itself, or an event stream with
+/// the response in one of its events.
 fn response_of(content: &[u8]) -> Option<Value> {
     if content.trim_ascii_start().starts_with(b"{") {
         return response_in(content);

@@ -1,7 +1,7 @@
 //! Asks an MCP server for its protocol revision and its tools before the load starts.
 //!
-//! Over pipes, the probe begins the session that the load uses afterwards. Over HTTP, it uses separate
-//! connections.
+//! Over pipes, the probe begins the session that the load uses afterwards. Over HTTP, the probe uses
+//! separate connections.
 
 mod error;
 mod exchange;

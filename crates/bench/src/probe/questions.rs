@@ -18,7 +18,7 @@ use crate::worker::LoadTls;
 pub struct McpServerFacts {
     /// The protocol revision to use.
     pub revision: Revision,
-    /// Tools on the first page of the server's list. Empty if the server rejects `tools/list`.
+    /// Tools on the first page of the server's list. The list is empty if the server rejects `tools/list`.
     pub tools: Vec<FoundTool>,
 }
 
@@ -38,7 +38,7 @@ impl FoundTool {
         required.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// Returns the names and values of header fields that must repeat some of the `arguments`.
+    /// Returns the names and values of the header fields that must repeat some of the `arguments`.
     pub fn mirrored(&self, arguments: &Value) -> Vec<(String, String)> {
         let schema = self.input_schema.as_object();
         let headers = schema.and_then(|schema| param_headers::find(schema).ok()).unwrap_or_default();
@@ -69,8 +69,8 @@ pub fn probe_http(
     })
 }
 
-/// Probes a child process over its pipes. In the legacy era, this also begins the MCP session, in the
-/// revision that is returned.
+/// Probes a child process over its pipes. In the legacy era, the probe also begins the MCP session of the
+/// load, in the returned revision.
 ///
 /// # Errors
 /// Returns an error if the server supports none of `revisions`, or if no valid response arrives within the
@@ -98,7 +98,7 @@ async fn ask(channel: &mut Channel<'_>, revisions: &[Revision]) -> Result<McpSer
     let mut agreed = Err(ProbeError::RevisionUnknown);
     for revision in revisions {
         agreed = agree(channel, *revision).await;
-        // Tries no other revision if the server did not answer or has ended.
+        // Tries no further revision if the server did not answer or has ended.
         if !matches!(&agreed, Err(ProbeError::Refused(..) | ProbeError::Status(_) | ProbeError::NoResponse)) {
             break;
         }

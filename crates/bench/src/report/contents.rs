@@ -1,4 +1,4 @@
-//! The report of a load as a serializable value. It defines the schema of `--output json`.
+//! The report of a load as a serializable value. The JSON schema of `--output json` follows from this type.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,8 @@ use super::times::TimesReport;
 use crate::failure::FailureKind;
 use crate::listen_queue::ListenQueue;
 
-/// A report. New members may be added to this format. A changed meaning or unit of a member changes `format`.
+/// The report of a load. Later versions may add members. If the meaning or the unit of a member changes,
+/// `format` changes too.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// The version of the JSON format: `thruway-bench/2`.
@@ -17,28 +18,30 @@ pub struct Report {
     pub target: String,
     /// Settings of the load.
     pub settings: Settings,
-    /// Measured time in seconds. It includes the wait for the last responses after the end of the load.
+    /// Measured time in seconds. The measured time includes the wait for the last responses after the end
+    /// of the load.
     pub elapsed_seconds: f64,
     /// `true` if the load was interrupted.
     pub is_interrupted: bool,
-    /// `true` if the load ended early because no connection to the server could be opened.
+    /// `true` if the load ended early because the server was not usable any more, for example because no
+    /// connection could be opened.
     pub is_given_up: bool,
-    /// `true` if the server probably stalled before the end of a closed loop: requests that were cut off had
-    /// waited much longer than answered requests.
+    /// `true` if the server probably stalled before the end of a closed loop. The sign of a stall is that
+    /// requests without a response waited much longer than answered requests.
     #[serde(default)]
     pub is_stalled: bool,
-    /// Reasons to doubt the figures, as text for the user.
+    /// Reasons to doubt the results, as text for the user.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Requests per second according to the schedule. Absent in a closed loop.
+    /// Scheduled number of requests per second. Absent in a closed loop.
     pub offered_requests_per_second: Option<f64>,
-    /// Requests per second that were actually due. In a Poisson process, this number is random. Absent in a
-    /// closed loop.
+    /// Number of requests per second that were actually due. In a Poisson process, this number is random.
+    /// Absent in a closed loop.
     #[serde(default)]
     pub due_requests_per_second: Option<f64>,
-    /// Requests per second with the expected response. In an open loop, this counts the requests that were
-    /// due in the measured time, even if their responses came later. It is lower if the server fell behind
-    /// more and more.
+    /// Rate of requests with the expected response, in requests per second. In an open loop, a request
+    /// counts if it was due in the measured time, even if its response came later. If the server falls
+    /// further and further behind, the rate is at most the rate that the server can sustain.
     pub achieved_requests_per_second: f64,
     /// Numbers of requests by their outcome.
     pub requests: RequestCounts,
@@ -48,31 +51,31 @@ pub struct Report {
     pub errors: Vec<ErrorCount>,
     /// Bytes sent and received.
     pub bytes: ByteCounts,
-    /// Data about connections.
+    /// Numbers of opened and missing connections.
     pub connections: Connections,
     /// TLS handshakes. Absent if the load does not use TLS.
     #[serde(default)]
     pub handshakes: Option<Handshakes>,
-    /// Times from the actual start of a request to the end of its response. A request that timed out counts
-    /// with its waiting time.
+    /// Times from the actual start of a request to the end of its response. For a request that timed out or
+    /// got no response, the value is its waiting time. If requests that a closed loop cut off at its end
+    /// change the result, their waiting times are included: see `at_least_from_us`.
     pub service_time: TimesReport,
-    /// Times from the scheduled start of a request to the end of its response. Requests that timed out, got no
-    /// response or were never sent count with their waiting time. The same as `service_time` in a closed
-    /// loop, with one exception: if the requests that were cut off at the end change the result, they count
-    /// with their waiting time; see `at_least_from_us`.
+    /// Times from the scheduled start of a request to the end of its response. For a request that timed
+    /// out, got no response, or was never sent, the value is its waiting time. In a closed loop, these
+    /// times are the same as `service_time`.
     pub response_time: TimesReport,
-    /// Times from the start of a publication until a subscriber was notified, one value per subscriber.
-    /// Absent for other loads. For publications, `service_time` is the time until the last subscriber was
-    /// notified.
+    /// Times from the start of a publication to the notification of a subscriber. Each publication has one
+    /// time per subscriber. Absent if the load has no publications. With publications, `service_time` is
+    /// the time until the last subscriber was notified.
     #[serde(default)]
     pub deliveries: Option<TimesReport>,
     /// Progress over time, in parts of equal duration.
     pub over_time: Vec<Part>,
     /// Resource use of the load generator.
     pub generator: Generator,
-    /// Resource use of the server. Absent if its process is unknown.
+    /// Resource use of the server. Absent if the process of the server is unknown.
     pub server: Option<ServerCost>,
-    /// Connections dropped because of full listen queues, counted for all listeners in the server's network
+    /// Numbers of connections that full listen queues dropped, for all listeners in the server's network
     /// namespace. Absent if the server is on another machine.
     #[serde(default)]
     pub listen_queue: Option<ListenQueue>,
@@ -83,17 +86,18 @@ pub struct Report {
 pub struct Settings {
     /// The schedule of the requests: `closed`, `constant` or `poisson`.
     pub pace: String,
-    /// Requests per second according to the schedule. Absent in a closed loop.
+    /// Scheduled number of requests per second. Absent in a closed loop.
     #[serde(default)]
     pub requests_per_second: Option<f64>,
-    /// Seed of the random intervals between requests. Only with the pace `poisson`.
+    /// Seed of the random intervals between requests. Present only if the pace is `poisson`.
     #[serde(default)]
     pub seed: Option<u64>,
     /// Number of concurrent connections.
     pub connections: u64,
     /// Number of threads of the load generator.
     pub workers: u64,
-    /// The HTTP version: `1.1` or `2`. Absent if the load uses pipes.
+    /// The HTTP version: `1.1` or `2`. The version has no meaning if the load uses pipes. Absent in reports
+    /// of older versions.
     #[serde(default)]
     pub http_version: Option<String>,
     /// Maximum number of requests in progress on a connection: the pipeline depth of HTTP/1.1, or the number
@@ -101,9 +105,9 @@ pub struct Settings {
     pub pipeline: u64,
     /// `true` if a connection serves several requests (keep-alive).
     pub is_persistent: bool,
-    /// Duration to measure in seconds, if the load was limited by its duration.
+    /// Planned measured time in seconds. Absent if the load was limited by a number of requests.
     pub duration_seconds: Option<f64>,
-    /// Number of requests to measure, if the load was limited by this number.
+    /// Planned number of measured requests. Absent if the load was limited by a duration.
     pub requests: Option<u64>,
     /// Duration of the warm-up in seconds.
     pub warm_up_seconds: f64,
@@ -114,26 +118,27 @@ pub struct Settings {
 /// Numbers of requests by their outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestCounts {
-    /// Number of requests with the expected response. If a duration limits a closed loop, this includes
-    /// responses in the measured time to requests that started in the warm-up. The times do not include
-    /// those.
+    /// Number of requests with the expected response. In a closed loop with a duration, this number
+    /// includes requests that started in the warm-up and were answered in the measured time. The times in
+    /// the report do not include such requests.
     pub answered: u64,
     /// Number of requests that failed in any way; see `errors`.
     pub failed: u64,
-    /// Number of requests in progress at the end of a closed loop. They are not counted elsewhere.
+    /// Number of requests in progress at the end of a closed loop. No other number includes these requests.
     pub cut_off: u64,
     /// Number of requests that were sent again on another connection, because the server announced that it
-    /// closes the first one. In the other members, each counts as one request.
+    /// closes the first connection. The other members count such a request once.
     pub sent_again: u64,
-    /// Number of answered requests whose response arrived in an event stream. MCP messages only.
+    /// Number of answered requests with a response in an event stream. Always 0 if the load does not send
+    /// MCP messages.
     #[serde(default)]
     pub event_streams: u64,
 }
 
-/// Number of responses with a status.
+/// Number of responses with one HTTP status.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
     /// Number of responses with this status.
     pub count: u64,
@@ -146,11 +151,11 @@ pub struct ErrorCount {
     pub kind: FailureKind,
     /// Number of failures of this kind.
     pub count: u64,
-    /// Details of the first failure, as text for the user. May be empty.
+    /// Details of the first failure, as text for the user. This text may be empty.
     pub example: String,
 }
 
-/// Bytes sent and received for requests with the expected response.
+/// Numbers of bytes that were sent and received for requests with the expected response.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ByteCounts {
     /// Bytes of requests, including header sections.
@@ -161,29 +166,29 @@ pub struct ByteCounts {
     pub body: u64,
 }
 
-/// Data about the connections of a load.
+/// Numbers of opened and missing connections of a load.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
     /// Number of connections opened before the start and during the load.
     pub opened: u64,
-    /// Number of concurrent HTTP/2 streams that the server allows. Absent if the server allows as many as
-    /// requested.
+    /// Maximum number of concurrent HTTP/2 streams that the server allows on a connection. Absent if the
+    /// server allows at least `pipeline` streams.
     #[serde(default)]
     pub streams_max: Option<u64>,
     /// Number of connections that could not be opened before the start.
     pub missing: u64,
-    /// Reason why the first of these connections could not be opened.
+    /// Reason why one of the missing connections could not be opened.
     pub missing_because: Option<String>,
 }
 
 /// TLS handshakes in the measured time. Connections that were opened before the start are not included.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Handshakes {
-    /// Full handshakes, with certificates.
+    /// Number of full handshakes, in which the server sent its certificate.
     pub full: u64,
-    /// Handshakes that resumed a session.
+    /// Number of handshakes that resumed a session.
     pub resumed: u64,
-    /// Full and resumed handshakes per second.
+    /// Number of full and resumed handshakes per second.
     pub per_second: f64,
 }
 
@@ -192,7 +197,7 @@ pub struct Handshakes {
 pub struct Part {
     /// Start of the part, in seconds since the measurement began.
     pub at_seconds: f64,
-    /// Requests with the expected response per second.
+    /// Rate of requests with the expected response, in requests per second.
     pub requests_per_second: f64,
     /// Number of failed requests.
     pub failed: u64,
@@ -209,12 +214,12 @@ pub struct Part {
 pub struct Generator {
     /// CPU time in seconds.
     pub cpu_seconds: f64,
-    /// CPU time per expected response, in microseconds. Absent if there was no expected response.
+    /// CPU time per answered request, in microseconds. Absent if no request got the expected response.
     pub cpu_us_per_request: Option<f64>,
     /// Share of a CPU core that the busiest thread used, at most 1.
     pub busiest_worker_share: f64,
-    /// Share of the time in which a thread was ready to run and had no CPU core. This is the value of the
-    /// thread that waited most.
+    /// Share of the measured time in which a thread was ready to run but had no CPU core. The value belongs
+    /// to the thread that waited most.
     #[serde(default)]
     pub waiting_worker_share: f64,
     /// `true` if the load generator, not the server, was probably the bottleneck.
@@ -226,25 +231,25 @@ pub struct Generator {
 pub struct ServerCost {
     /// The id of the server's process.
     pub pid: u32,
-    /// CPU time in seconds. It includes ended threads, running descendants, and ended children that their
-    /// parent waited for.
+    /// CPU time in seconds. The CPU time includes ended threads, running descendants, and ended children
+    /// after their parent called `wait`.
     pub cpu_seconds: f64,
-    /// `true` if a part of the CPU time is missing, because processes ended without a parent that waited for
-    /// them.
+    /// `true` if a part of the CPU time is missing, because a process ended and its parent did not call
+    /// `wait`.
     #[serde(default)]
     pub is_incomplete: bool,
-    /// CPU time per expected response, in microseconds. Absent if there was no expected response.
+    /// CPU time per answered request, in microseconds. Absent if no request got the expected response.
     pub cpu_us_per_request: Option<f64>,
-    /// Resident memory before the load, in bytes.
+    /// Resident memory at the start of the measured time, in bytes.
     pub resident_before_bytes: u64,
-    /// Resident memory after the load, in bytes.
+    /// Resident memory at the end of the measured time, in bytes.
     pub resident_after_bytes: u64,
     /// Highest measured resident memory, in bytes.
     pub resident_max_bytes: u64,
 }
 
 impl Report {
-    /// Returns the achieved share of the due requests, or `None` in a closed loop.
+    /// Returns the achieved rate divided by the rate of due requests, or `None` in a closed loop.
     pub fn achieved_share(&self) -> Option<f64> {
         self.due_requests_per_second.map(|due| self.achieved_requests_per_second / due.max(f64::MIN_POSITIVE))
     }
@@ -255,8 +260,8 @@ impl Report {
         self.bytes.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_requests_per_second
     }
 
-    /// Returns `true` if each request got the expected response and the server still responded at the end. An
-    /// unsent request per connection is allowed, because requests may be due just before the end.
+    /// Returns `true` if each request got the expected response and the server still responded at the end.
+    /// One unsent request per connection is allowed, because a request may become due just before the end.
     pub fn is_clean(&self) -> bool {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections
@@ -267,13 +272,13 @@ impl Report {
             && self.errors.iter().all(at_the_end)
     }
 
-    /// Returns `true` if requests failed for a reason that a late load generator does not explain.
+    /// Returns `true` if requests failed for a reason that a late load generator cannot cause.
     pub fn has_server_failures(&self) -> bool {
         self.errors.iter().any(|error| error.kind.is_of_server())
     }
 
-    /// Returns the number of failures: 0 only if the load is [clean](Self::is_clean). A few unsent requests
-    /// that were due just before the end of an open loop are not failures.
+    /// Returns the number of failed requests, or 0 if the load is [clean](Self::is_clean). The result is at
+    /// least 1 if the load is not clean.
     pub fn failures(&self) -> u64 {
         let is_silent = self.is_stalled || self.requests.answered == 0;
         let failed = self.requests.failed + if is_silent { self.requests.cut_off } else { 0 };
@@ -281,8 +286,8 @@ impl Report {
     }
 }
 
-/// Describes why JSON could not be read. Replaces serde's messages that contain names of Rust types, because
-/// the reader does not know these types.
+/// Describes why JSON could not be read. Replaces the messages of `serde_json` that contain names of Rust
+/// types, because users do not know these types.
 pub fn unreadable(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.strip_prefix("missing field ") {
@@ -293,8 +298,8 @@ pub fn unreadable(error: &serde_json::Error) -> String {
 }
 
 impl Settings {
-    /// Describes the differences between two settings that make the results incomparable, each with both
-    /// values. Ignores the duration and the seed.
+    /// Describes the differences between two settings that make the results incomparable. Each description
+    /// contains both values. Ignores the seed, the limit, the warm-up and the timeout.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let pairs = self.decisive().into_iter().zip(other.decisive());
         let others = pairs.filter(|((_, here), (_, there))| here != there);
@@ -315,8 +320,8 @@ impl Settings {
 }
 
 impl Generator {
-    /// Returns `true` if the load generator was late or was the bottleneck. Then the measured rates and times
-    /// depend on the load generator too.
+    /// Returns `true` if the load generator was late or was the bottleneck. In this case, the measured
+    /// rates and times also depend on the load generator.
     pub fn is_late(&self) -> bool {
         self.is_limit || self.waiting_worker_share > LATE
     }
@@ -325,6 +330,6 @@ impl Generator {
 /// The version of the JSON format of reports.
 pub(crate) const FORMAT: &str = "thruway-bench/2";
 
-/// Highest acceptable share of waiting for a core. A thread on a separate core hardly waits; a thread on a
-/// shared core waits while other threads run.
+/// Maximum acceptable share of the time in which a thread waits for a CPU core. A thread on a separate core
+/// hardly waits, but a thread on a shared core waits while other threads run.
 const LATE: f64 = 0.1;

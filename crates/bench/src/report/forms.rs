@@ -26,7 +26,7 @@ impl Report {
         text::markdown(self)
     }
 
-    /// Formats the report as CSV: a line of names and a line of values.
+    /// Formats the report as CSV: a line of column names and a line of values.
     pub fn to_csv(&self) -> String {
         to_csv([self].into_iter())
     }
@@ -37,7 +37,7 @@ impl Report {
     }
 }
 
-/// Formats reports as CSV (RFC 4180): a line of names, then one line per report.
+/// Formats reports as CSV (RFC 4180): a line of column names, then one line per report.
 pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     let mut csv = String::new();
     for (place, report) in reports.enumerate() {
@@ -50,8 +50,8 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     csv
 }
 
-/// Returns the names and values of the columns. Names are the same as in the JSON report. Times are in
-/// microseconds.
+/// Returns the names and values of the columns. The names follow the members of the JSON report. Values
+/// with a name that ends with `_us` are in microseconds.
 fn columns(report: &Report) -> Vec<(&'static str, String)> {
     let response = &report.response_time;
     let server = report.server.as_ref();
@@ -105,7 +105,7 @@ fn line(csv: &mut String, values: impl Iterator<Item = String>) {
     csv.push_str("\r\n");
 }
 
-/// Quotes a value as in RFC 4180.
+/// Quotes a CSV value if RFC 4180 requires it.
 pub fn quoted(value: &str) -> String {
     if value.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", value.replace('"', "\"\""))

@@ -11,7 +11,7 @@ use super::text;
 use crate::compare::comparison::Comparison;
 use crate::compare::verdict::{Metric, Pair, Verdict};
 
-/// Data of the template for one load.
+/// Data about one load for the HTML template.
 #[derive(Serialize)]
 struct LoadSummary {
     target: String,
@@ -42,10 +42,10 @@ struct ShownPair {
     class: &'static str,
 }
 
-/// The name and the value of a plotted curve.
+/// The name of a plotted curve, and the function that returns its value for each part.
 type Series<'a> = (&'a str, fn(&Part) -> f64);
 
-/// Returns the page about one or more loads, and the comparison between them if there is one.
+/// Returns an HTML page with one or more reports, and with their comparison if there is one.
 pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparison>) -> String {
     let mut templates = Environment::new();
     let shown: Vec<LoadSummary> = reports.iter().map(shown).collect();
@@ -61,14 +61,14 @@ pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
             bars => comparison.map(comparison_bars),
         })
     });
-    // The template is part of this program and is rendered in tests.
+    // An error is not expected, because the template is part of this program and tests render it.
     rendered.unwrap_or_else(|error| format!("<!doctype html><p>{error}"))
 }
 
 fn shown(report: &Report) -> LoadSummary {
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
     let rows = if report.offered_requests_per_second.is_some() { &rows[..] } else { &rows[1..] };
-    // Where nothing was answered there are no times.
+    // Without any response, there are no times to show.
     let rows = if report.response_time.max_us > 0.0 { rows } else { &[] };
     let times = rows.iter().map(|(name, times)| TimesRow {
         name,
@@ -98,8 +98,8 @@ fn shown(report: &Report) -> LoadSummary {
     }
 }
 
-/// The response times of all loads by percentile. The axis leaves as much room to the last tenth as to the
-/// one before.
+/// Plots the response times of all loads by percentile. On the horizontal axis, the range from 90 to 99 %
+/// is as wide as the range from 99 to 99.9 %.
 fn distribution(reports: &[Report]) -> String {
     let place = |percentile: f64| -(1.0 - percentile / 100.0).log10();
     let lines = reports.iter().map(|report| {
@@ -149,10 +149,10 @@ fn comparison_bars(comparison: &Comparison) -> String {
         high: pair.ratio.high,
         class: class(pair.verdict),
     });
-    bars("Ratios to the first, with their intervals", &shown.collect::<Vec<_>>())
+    bars("Ratios to the first candidate, with confidence intervals", &shown.collect::<Vec<_>>())
 }
 
-/// Shortens a name to fit above the bar.
+/// Shortens the name of a candidate so that it fits above its bar.
 fn shortened(name: &str) -> String {
     let name = name.trim_start_matches("http://");
     if name.chars().count() <= NAME_MAX {
@@ -185,6 +185,6 @@ const fn class(verdict: Verdict) -> &'static str {
 }
 
 const NAME_MAX: usize = 44;
-/// The style of every page.
+/// The CSS of each HTML page.
 pub const STYLE: &str = include_str!("style.css");
 const TEMPLATE: &str = include_str!("report.html");

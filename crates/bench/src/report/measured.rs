@@ -1,4 +1,4 @@
-//! Reports, computed from the outcome of a load.
+//! Computes the report from the outcome of a load.
 
 use std::time::Duration;
 
@@ -16,11 +16,12 @@ use crate::stop::Limit;
 use crate::worker::WorkerUse;
 
 impl Report {
-    /// The report of a load.
+    /// Creates the report of a load.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn new(target: impl Into<String>, load: &Load, outcome: &Outcome) -> Self {
         let record = &outcome.record;
-        // An answer that was waited for in vain keeps the generator from nothing.
+        // Leaves out the time in which the load generator only waited for missing responses. Otherwise, the
+        // load generator would look less busy than it was.
         let busy = outcome.elapsed.saturating_sub(outcome.silence).max(outcome.window.min(outcome.elapsed));
         let seconds = busy.as_secs_f64().max(f64::MIN_POSITIVE);
         let due = (record.answered + record.failed()) as f64;
@@ -115,7 +116,7 @@ impl Handshakes {
     }
 }
 
-/// Returns the microseconds of CPU time for each of so many answers, if there are any.
+/// Returns the CPU time per answered request in microseconds, or `None` if no request was answered.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn per_request(cpu_seconds: f64, answered: u64) -> Option<f64> {
     (answered > 0).then(|| cpu_seconds * 1e6 / answered as f64)
@@ -154,7 +155,8 @@ impl ServerCost {
     }
 }
 
-/// The last part may be shorter than the others and then too short for a rate.
+/// Returns the parts of the measured time. The last part may be short, so its rate is computed for at least
+/// a quarter of the normal duration.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn parts(outcome: &Outcome) -> Vec<Part> {
     let length = outcome.over_time.part_length();
@@ -174,5 +176,6 @@ fn parts(outcome: &Outcome) -> Vec<Part> {
         .collect()
 }
 
-/// A thread that uses more of its core than this, or waits for one when it does not, has no time to be exact.
+/// Maximum share of the time in which a thread may use or wait for a CPU core. If a thread exceeds this
+/// share, the load generator counts as the bottleneck, because the thread cannot start requests on time.
 const BUSY: f64 = 0.95;

@@ -1,14 +1,14 @@
-//! Reports: results of a load, computed from its outcome and written in several formats.
+//! Creates reports from the outcomes of loads, and writes them in several formats.
 
-// the figures
+// contents
 mod figures;
 mod times;
 mod contents;
 
-// where they come from
+// creation of reports
 mod measured;
 
-// in which form
+// output formats
 mod text;
 mod plot;
 mod html;

@@ -1,11 +1,12 @@
-//! Plots as inline SVG. Colours and fonts are those of the page, so that they follow light and dark.
+//! Draws plots as inline SVG. Colors and fonts come from the CSS of the page, so that the plots follow its
+//! light or dark mode.
 
 use std::fmt::Write as _;
 
 /// A line of a plot.
 pub(super) struct Line {
     pub(super) name: String,
-    /// From left to right.
+    /// Points with x and y, from left to right.
     pub(super) points: Vec<(f64, f64)>,
 }
 
@@ -21,22 +22,22 @@ pub(super) struct Plot<'a> {
     pub(super) is_logarithmic: bool,
 }
 
-/// A bar with an interval, around a line at 1.
+/// A bar from the ratio 1 to the median ratio, with a confidence interval.
 pub struct Bar {
-    /// The text beside the bar.
+    /// The text above the bar.
     pub label: String,
     /// The median of the ratios.
     pub median: f64,
-    /// The lower end of the interval.
+    /// The lower end of the confidence interval.
     pub low: f64,
-    /// The upper end of the interval.
+    /// The upper end of the confidence interval.
     pub high: f64,
-    /// The class of its colour.
+    /// The CSS class that sets the color of the bar.
     pub class: &'static str,
 }
 
 impl Plot<'_> {
-    /// The plot; nothing if there is nothing to draw.
+    /// Returns the plot as SVG, or an empty string if there is no value to draw.
     pub(super) fn svg(&self) -> String {
         let ys = self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
         let ys: Vec<f64> = ys.filter(|y| y.is_finite() && (!self.is_logarithmic || *y > 0.0)).collect();
@@ -87,7 +88,8 @@ impl Plot<'_> {
         format!(r#"<p class="legend">{}</p>"#, names.collect::<String>())
     }
 
-    /// Round values that hold all of `ys` between them.
+    /// Returns round values for the marks of the vertical axis. All values in `ys` lie between the first
+    /// and the last mark.
     fn y_marks(&self, ys: &[f64]) -> Vec<f64> {
         if ys.is_empty() {
             return Vec::new();
@@ -97,7 +99,7 @@ impl Plot<'_> {
     }
 }
 
-/// Bars of ratios, one below the other.
+/// Draws the bars of ratios, one below the other.
 pub fn bars(title: &str, bars: &[Bar]) -> String {
     let all = bars.iter().flat_map(|bar| [bar.low, bar.high, 1.0]);
     let (min, max) = bounds(all.filter(|value| value.is_finite()));
@@ -156,7 +158,8 @@ fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), value| (min.min(value), max.max(value)))
 }
 
-/// From 0 on, in steps of 1, 2 or 5 of a power of ten, as many as are needed to reach `max`.
+/// Returns the marks from 0 to at least `max`. The distance between two marks is 1, 2 or 5 times a power of
+/// ten.
 fn steps(max: f64) -> Vec<f64> {
     if max <= 0.0 {
         return vec![0.0, 1.0];
@@ -167,7 +170,7 @@ fn steps(max: f64) -> Vec<f64> {
     (0..=6).map(|n| f64::from(n) * step).take_while(|mark| mark - step < max).collect()
 }
 
-/// 1, 3, 10, 30 … around `min` and `max`.
+/// Returns the marks of a logarithmic axis that enclose `min` and `max`, such as 1, 3, 10 and 30.
 fn decades(min: f64, max: f64) -> Vec<f64> {
     let first = min.log10().floor();
     let marks = (0..40).map(|half| {
@@ -178,7 +181,7 @@ fn decades(min: f64, max: f64) -> Vec<f64> {
     while marks.len() > 2 && marks[1] <= min {
         marks.remove(0);
     }
-    // More marks would be too dense.
+    // More than nine marks would be too dense.
     if marks.len() > 9 {
         let last = marks[marks.len() - 1];
         marks = marks.into_iter().step_by(2).collect();
@@ -196,7 +199,7 @@ const LEFT_OF_BARS: f64 = 10.0;
 const RIGHT: f64 = 685.0;
 const TOP: f64 = 18.0;
 const BOTTOM: f64 = 270.0;
-/// A label and the bar below it.
+/// Height of a label and of the bar below the label.
 const ROW: f64 = 52.0;
 const COLOURS: usize = 5;
 

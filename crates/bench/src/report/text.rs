@@ -1,4 +1,4 @@
-//! Reports as tables: plain text for a terminal, readable without color, and Markdown.
+//! Writes reports as tables: as plain text that is readable without color, or as Markdown.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::contents::{Generator, Handshakes, Report};
 use super::figures::{NONE, bytes, count, rate, three_digits, time};
 use super::times::TimesReport;
 
-/// The report as plain text.
+/// Formats the report as plain text.
 pub(super) fn report(report: &Report) -> String {
     let mut text = format!("{}\n{}\n\n", report.target, connection_options(report));
     rows(&mut text, &overview(report));
@@ -21,7 +21,7 @@ pub(super) fn report(report: &Report) -> String {
     text
 }
 
-/// The report as Markdown.
+/// Formats the report as Markdown.
 pub(super) fn markdown(report: &Report) -> String {
     let mut markdown = format!("# {}\n\n{}\n\n", escaped(&report.target), connection_options(report));
     markdown_table(&mut markdown, ["", ""], &overview(report));
@@ -60,7 +60,7 @@ fn escaped(text: &str) -> String {
 pub(super) fn connection_options(report: &Report) -> String {
     let settings = &report.settings;
     let connections = match report.deliveries {
-        // The publisher has one too.
+        // The publisher also has a connection, which is not a subscriber.
         Some(_) => plural(settings.connections.saturating_sub(1), "subscriber"),
         None => plural(settings.connections, "connection"),
     };
@@ -86,7 +86,7 @@ pub(super) fn connection_options(report: &Report) -> String {
     connection_options
 }
 
-/// The figures besides times and errors.
+/// Returns the rows of the overview: all results except times and errors.
 pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
@@ -114,7 +114,7 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "three digits are shown")]
     let received_rate = bytes(report.received_rate() as u64);
-    // Bytes are counted of requests that were answered as expected.
+    // The bytes belong only to requests that got the expected response.
     let transferred = match requests.answered {
         0 => NONE.to_owned(),
         _ => format!(
@@ -140,7 +140,7 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     rows
 }
 
-/// Describes the resource use of both sides.
+/// Describes the resource use of the load generator and of the server.
 fn costs(report: &Report) -> Vec<[String; 2]> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
@@ -188,7 +188,8 @@ fn time_row(text: &mut String, name: &str, times: &TimesReport) {
     text.push('\n');
 }
 
-/// Describes the failures, with an example if there is one.
+/// Returns the count and the description of each kind of failure. If the report has details of the first
+/// failure, the description contains them.
 pub(super) fn errors(report: &Report) -> Vec<[String; 2]> {
     let rows = report.errors.iter().map(|error| {
         let example =
@@ -198,13 +199,13 @@ pub(super) fn errors(report: &Report) -> Vec<[String; 2]> {
     rows.collect()
 }
 
-/// Returns the warnings.
+/// Returns the warnings of the report.
 pub(super) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
     warnings.extend(of_generator(&report.generator));
     if report.server.as_ref().is_some_and(|server| server.is_incomplete) {
         warnings.push(
-            "CPU time of the server is incomplete: some of its processes ended, and no parent waited for them"
+            "CPU time of the server is incomplete: some of its processes ended, and their parents did not wait for them"
                 .to_owned(),
         );
     }
@@ -233,7 +234,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     }
     if report.is_stalled {
         warnings.push(format!(
-            "the server stopped to respond: {} waited for up to {} at the end of the load; only the times include them",
+            "the server stopped responding: {} waited for up to {} at the end of the load. Only the times include these requests",
             plural(report.requests.cut_off, "request"),
             time(report.response_time.max_us)
         ));
@@ -249,7 +250,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
-/// Returns the warning for a load generator that was the limit, or late.
+/// Returns a warning if the load generator was the bottleneck or was late.
 fn of_generator(generator: &Generator) -> Option<String> {
     let Generator { busiest_worker_share, waiting_worker_share, is_limit, .. } = *generator;
     if is_limit && busiest_worker_share >= waiting_worker_share {
@@ -258,7 +259,7 @@ fn of_generator(generator: &Generator) -> Option<String> {
     }
     generator.is_late().then(|| {
         format!(
-            "the load generator was late: for {:.0} % of the time it was ready to run and had no core, which distorts rates and times. Pin it to separate cores, or use fewer workers",
+            "the load generator was late: for {:.0} % of the time, it was ready to run but had no CPU core, which distorts rates and times. Pin it to separate cores, or use fewer workers",
             waiting_worker_share * 100.0
         )
     })

@@ -1,4 +1,4 @@
-//! A distribution of times, as far as a report tells it.
+//! The part of a report that describes a distribution of times.
 
 use std::time::Duration;
 
@@ -9,51 +9,51 @@ use super::figures;
 use crate::cut_off::CutOff;
 use crate::times::Times;
 
-/// A distribution of times, all in microseconds and exact to a thousandth.
+/// A distribution of times. All times are in microseconds, and their relative error is at most 0.1 %.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TimesReport {
     /// Number of measured times.
     pub count: u64,
-    /// The shortest.
+    /// The shortest time.
     pub min_us: f64,
-    /// Their mean.
+    /// The mean of the times.
     pub mean_us: f64,
-    /// Their standard deviation.
+    /// The standard deviation of the times.
     pub deviation_us: f64,
-    /// Half of them were not longer.
+    /// Median: half of the times are at most this long.
     pub p50_us: f64,
-    /// 75 of 100.
+    /// 75th percentile: 75 % of the times are at most this long.
     pub p75_us: f64,
-    /// 90 of 100.
+    /// 90th percentile: 90 % of the times are at most this long.
     pub p90_us: f64,
-    /// 95 of 100.
+    /// 95th percentile: 95 % of the times are at most this long.
     #[serde(default)]
     pub p95_us: f64,
-    /// 98 of 100.
+    /// 98th percentile: 98 % of the times are at most this long.
     #[serde(default)]
     pub p98_us: f64,
-    /// 99 of 100.
+    /// 99th percentile: 99 % of the times are at most this long.
     pub p99_us: f64,
-    /// 999 of 1000.
+    /// 99.9th percentile: 99.9 % of the times are at most this long.
     pub p99_9_us: f64,
-    /// 9999 of 10,000.
+    /// 99.99th percentile: 99.99 % of the times are at most this long.
     pub p99_99_us: f64,
-    /// The longest.
+    /// The longest time.
     pub max_us: f64,
-    /// Times from this one on, in microseconds, are lower bounds: they include requests that a closed loop cut
-    /// off at its end, with their waiting time. Absent if such requests do not matter.
+    /// Times from this value on, in microseconds, are lower bounds. These times include the waiting times
+    /// of requests that a closed loop cut off at its end. Absent if such requests do not change the result.
     #[serde(default)]
     pub at_least_from_us: Option<f64>,
-    /// The whole distribution, for plots; closer together towards the end.
+    /// Points of the whole distribution, for plots. High percentiles have more points than low percentiles.
     pub curve: Vec<Point>,
 }
 
 /// A point of a distribution.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// Percentile, of 100.
+    /// Percentile, from 0 to 100.
     pub percentile: f64,
-    /// Than so many microseconds.
+    /// Time at this percentile, in microseconds.
     pub time_us: f64,
 }
 
@@ -79,12 +79,13 @@ impl TimesReport {
         }
     }
 
-    /// Adds the requests that were cut off.
+    /// Creates the report of the times that include requests that were cut off.
     pub(super) fn with_cut_off(cut_off: &CutOff) -> Self {
         Self { at_least_from_us: Some(microseconds(cut_off.at_least_from)), ..Self::of(&cut_off.times) }
     }
 
-    /// Formats one of these times: a lower bound is marked, and a dash stands for no measurement.
+    /// Formats one of the times of this report. Marks a lower bound with `≥`. Returns a dash if no time was
+    /// measured.
     pub(super) fn told(&self, time: f64) -> String {
         if self.count == 0 {
             return figures::NONE.to_owned();
@@ -94,7 +95,9 @@ impl TimesReport {
     }
 }
 
-/// Ten points for each halving of what is left, as far as there are measurements to tell them apart.
+/// Returns points of the distribution: eight points for each halving of the distance to the 100th
+/// percentile. The last point is the longest time. Leaves out points beyond the second longest time,
+/// because they would all be the same.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn curve(times: &Times) -> Vec<Point> {
     if times.count() == 0 {

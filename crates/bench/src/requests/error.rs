@@ -9,7 +9,8 @@ pub enum InvalidRequest {
     Connect,
     /// The name of this header field is not a token.
     HeaderName(String),
-    /// The load generator writes this header field itself, or the field would change how responses are read.
+    /// The user cannot set this header field, because the load generator writes it or because it would
+    /// change how responses are read.
     HeaderOfOurs(String),
     /// The value of this header field contains control characters.
     HeaderValue(String),
@@ -17,7 +18,7 @@ pub enum InvalidRequest {
     Method,
     /// The list of requests is empty.
     None,
-    /// HTTP/2 does not allow the value of `Host` or of the path.
+    /// HTTP/2 does not allow this value of `Host` or this path.
     NotForHttp2,
     /// The request target is invalid.
     Target,
@@ -39,7 +40,7 @@ impl fmt::Display for InvalidRequest {
 }
 
 impl InvalidRequest {
-    /// Returns a hint, if there is one.
+    /// Returns a hint for the user, if there is one.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::HeaderOfOurs(_) => {
@@ -53,7 +54,7 @@ impl InvalidRequest {
 
 impl std::error::Error for InvalidRequest {}
 
-/// The text is not a SHA-256 digest in hexadecimal digits.
+/// Error for a text that is not a SHA-256 digest in hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidDigest;
 

@@ -1,4 +1,4 @@
-//! Expectations of a response.
+//! Checks whether a response is successful.
 
 use sha2::{Digest as _, Sha256};
 
@@ -16,7 +16,7 @@ pub struct Expected {
     pub sha256: Option<[u8; 32]>,
 }
 
-/// A response that is being read.
+/// The part of a response that has arrived so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -42,13 +42,13 @@ impl Expected {
         Ok(digest)
     }
 
-    /// Begins to read a response.
+    /// Begins a response with this status.
     #[inline]
     pub(crate) fn begin(&self, status: u16) -> Answer {
         Answer { status, content_bytes: 0, digest: self.sha256.map(|_| Sha256::new()) }
     }
 
-    /// Compares the response with the expectations.
+    /// Checks that the complete response meets these conditions.
     #[inline]
     pub(crate) fn judge(&self, answer: &mut Answer) -> Result<(), Failure> {
         let Answer { status, content_bytes, digest } = answer;
@@ -68,7 +68,7 @@ impl Expected {
 }
 
 impl Answer {
-    /// Passes more of the body.
+    /// Counts and hashes the next part of the body.
     #[inline]
     pub(crate) fn take_content(&mut self, content: &[u8]) {
         self.content_bytes += content.len() as u64;

@@ -1,15 +1,15 @@
-//! Files of requests: one JSON object on each line.
+//! Reads request files, which contain one JSON object on each line.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
 
-/// A line of a request file. A missing key takes the value for all requests.
+/// A line of a request file. If a key is missing, the option for all requests applies.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestLine {
-    /// The URL. Its path and query may contain placeholders.
+    /// The URL. The path and the query of the URL may contain placeholders.
     pub url: String,
     /// The method.
     pub method: Option<String>,
@@ -18,7 +18,7 @@ pub struct RequestLine {
     pub headers: BTreeMap<String, String>,
     /// The body, which may contain placeholders.
     pub content: Option<String>,
-    /// The frequency relative to the other lines.
+    /// The weight of the request: a line of weight 2 is sent twice as often as a line of weight 1.
     pub weight: Option<u32>,
     /// The expected status.
     pub status: Option<u16>,
@@ -28,10 +28,10 @@ pub struct RequestLine {
     pub sha256: Option<String>,
 }
 
-/// Reads the lines of a file. Ignores empty lines.
+/// Parses the lines of a request file. Ignores empty lines.
 ///
 /// # Errors
-/// Returns the first invalid line, or an error if the file has no lines.
+/// Returns an error if a line is invalid, or if the file contains no request.
 pub fn read_lines(text: &str) -> Result<Vec<RequestLine>, InvalidRequestsFile> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let read = lines.map(|(index, line)| {
@@ -45,7 +45,7 @@ pub fn read_lines(text: &str) -> Result<Vec<RequestLine>, InvalidRequestsFile> {
     Ok(read)
 }
 
-/// An invalid line.
+/// Error for an invalid line of a request file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidRequestsFile {
     /// The number of the line, counted from 1.
@@ -54,20 +54,21 @@ pub struct InvalidRequestsFile {
 }
 
 impl InvalidRequestsFile {
-    /// Hint for the correct form.
+    /// Hint that shows the correct form of a line.
     pub const HINT: &str = r#"each line is a JSON object, as `{"url": "http://127.0.0.1:8080/item/{n}", "method": "PUT", "content": "{random}", "weight": 2}`; it may have `headers`, `status`, `length` and `sha256` too"#;
 }
 
 impl fmt::Display for InvalidRequestsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // serde_json counts lines within its input, which is one line.
+        // `serde_json` reports a line number within its input. Here, the input is a single line, so the
+        // reported line number is useless.
         let message = self.message.replace(" at line 1 column ", ", column ");
         let message = TYPES.iter().fold(message, |message, (name, words)| message.replace(name, words));
         write!(f, "line {}: {message}", self.line)
     }
 }
 
-/// Names of types in messages of `serde_json`, and the words of JSON for them.
+/// Rust type names in messages of `serde_json`, with the names that JSON uses.
 const TYPES: [(&str, &str); 7] = [
     ("invalid type: map", "invalid type: object"),
     ("invalid type: sequence", "invalid type: array"),

@@ -1,4 +1,4 @@
-//! HTTP requests that are written once and sent often.
+//! HTTP requests. A request without placeholders is encoded once and sent many times.
 
 use thruway_http1::{BodyLength, RequestToWrite, ResponseTo, write_request_head};
 use thruway_message::{FieldName, FieldValue, Method};
@@ -9,14 +9,15 @@ use super::source::{Http2Request, Requests};
 use super::template::{Template, mixed};
 use super::url::LoadUrl;
 
-/// A request with the options of the user.
+/// An HTTP request with the options of the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpRequest {
     /// The URL, with its weight.
     pub url: LoadUrl,
     /// The method.
     pub method: String,
-    /// Header fields, by name and value. `Host` and `Content-Length` are added if missing.
+    /// Header fields, as names and values. The load generator adds a missing `Host` field, and a
+    /// `Content-Length` field if the request needs one.
     pub headers: Vec<(String, String)>,
     /// The body, which may contain placeholders.
     pub content: Vec<u8>,
@@ -26,11 +27,12 @@ pub struct HttpRequest {
     pub expected: Expected,
 }
 
-/// Requests that are selected at random by their weights. The same number always selects the same request.
+/// Requests that are selected at random by their weights. The same request number always selects the same
+/// request.
 #[derive(Debug)]
 pub struct HttpRequests {
     prepared: Vec<Prepared>,
-    /// The request for each unit of weight.
+    /// Indexes into `prepared`. The index of a request with the weight 3 occurs three times.
     units: Vec<usize>,
 }
 
@@ -41,15 +43,15 @@ struct Prepared {
     expected: Expected,
     is_secured: bool,
     has_te: bool,
-    /// The requests for HTTP/2, if all requests are equal.
+    /// The request for HTTP/2, if it has no placeholders.
     http2: Option<Http2Request>,
 }
 
 #[derive(Debug)]
 enum BodyBytes {
-    /// All requests are the same.
+    /// A request without placeholders: the bytes of head and body.
     Fixed(Vec<u8>),
-    /// The head up to the length, and the body.
+    /// A request with placeholders. `head` ends before the `Content-Length` line.
     Varying { head: Template, content: Template, needs_length: bool },
 }
 
@@ -74,9 +76,11 @@ impl HttpRequest {
         let field_lines = self.field_lines()?;
         let content = Template::new(&self.content);
         let mut head = Vec::new();
-        // RFC 9110 §8.6: if the method gives a body a meaning, an absent body has `Content-Length: 0`.
+        // RFC 9110 §8.6: a request without a body has `Content-Length: 0` if its method gives a meaning to
+        // a body.
         let needs_length = matches!(method, Method::Post | Method::Put | Method::Patch);
-        // Placeholder values are not checked: digits are valid everywhere.
+        // The check replaces each placeholder with `0`, because the values of placeholders are valid in any
+        // target.
         let target = self.url.target.replace("{n}", "0").replace("{random}", "0");
         let check =
             RequestToWrite { method, target: &target, field_lines: [b"", b""], body: BodyLength::NONE };
@@ -156,7 +160,7 @@ impl BodyBytes {
 }
 
 impl HttpRequests {
-    /// Prepares these requests.
+    /// Encodes these requests.
     ///
     /// # Errors
     /// Returns an error if a request cannot be sent.
@@ -171,7 +175,7 @@ impl HttpRequests {
         Ok(Self { prepared, units })
     }
 
-    /// Prepares the same requests for HTTP/2.
+    /// Encodes the same requests for HTTP/2.
     ///
     /// # Errors
     /// Returns an error if a request cannot be sent over HTTP/2.

@@ -1,8 +1,8 @@
-//! Requests and the expected responses. This module sends nothing.
+//! Encodes requests and checks their responses. This module does not send anything.
 //!
-//! [`Requests`] is the interface of the loop: it turns a number into bytes and compares a response with the
-//! expectations. [`HttpRequests`] implements it for HTTP requests; other messages over HTTP can have other
-//! implementations.
+//! [`Requests`] is the interface for a worker: it encodes the request with a given number, and returns the
+//! expected response. [`HttpRequests`] implements this trait for HTTP requests, and [`McpRequests`]
+//! implements it for MCP messages.
 
 // options of the user
 mod url;

@@ -1,4 +1,4 @@
-//! Source of the requests of a load, as the loop sees it.
+//! The interface through which a worker gets the requests of a load.
 
 use bytes::Bytes;
 use http::header::TE;
@@ -9,9 +9,10 @@ use thruway_http1::ResponseTo;
 use super::expected::Expected;
 use super::mcp::Conversation;
 
-/// The requests of a load. The same number always gives the same request, so that one can be sent again.
+/// The requests of a load. The same number always gives the same request, so that a worker can send a
+/// request again.
 pub trait Requests: Send + Sync {
-    /// Appends the bytes of request `number`, header and body.
+    /// Appends the head and the body of request `number` to `output`.
     fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo;
 
     /// Returns request `number` for HTTP/2, or `None` if the requests were not prepared for HTTP/2.
@@ -22,26 +23,27 @@ pub trait Requests: Send + Sync {
     /// Returns the expected response to request `number`.
     fn expected(&self, number: u64) -> &Expected;
 
-    /// Returns the state machine of a connection if requests depend on each other. The loop then uses it
-    /// instead of the other methods. `None` if requests are independent.
+    /// Returns the state machine for a new connection if its requests depend on each other. The worker then
+    /// uses the state machine to encode requests and to check responses. Returns `None` if the requests are
+    /// independent.
     fn conversation(&self) -> Option<Conversation> {
         None
     }
 }
 
-/// A request in the form of the HTTP/2 library.
+/// A request in the form that the `h2` library expects.
 #[derive(Clone, Debug)]
 pub struct Http2Request {
-    /// The head.
+    /// The head of the request.
     pub head: http::Request<()>,
-    /// The body.
+    /// The body of the request.
     pub content: Bytes,
 }
 
 impl Http2Request {
-    /// Parses the HTTP/1.1 request `bytes` for HTTP/2. Returns `None` if HTTP/2 does not allow it. Keeps `TE`
-    /// only if the user has set it: a search in the header section costs both sides more than an absent
-    /// header.
+    /// Converts the HTTP/1.1 request `bytes` to HTTP/2. Returns `None` if HTTP/2 does not allow the
+    /// request. Removes the `TE` header unless the user has set it, because searching a non-empty header
+    /// section costs time on both sides.
     pub(super) fn of_bytes(bytes: &[u8], is_secured: bool, has_te: bool) -> Option<Self> {
         let scheme = if is_secured { Scheme::HTTPS } else { Scheme::HTTP };
         let ConvertedRequest { mut head, used, .. } = ConvertedRequest::of(bytes, scheme, false)?;
@@ -49,7 +51,8 @@ impl Http2Request {
             head.headers_mut().remove(TE);
         }
         if head.headers().is_empty() {
-            // A map that was cleared costs as much to copy as a full one, so this is a new map.
+            // Copying an emptied map costs as much as copying a full map. For this reason, a new map
+            // replaces the emptied map.
             *head.headers_mut() = http::HeaderMap::new();
         }
         Some(Self { head, content: Bytes::copy_from_slice(&bytes[used..]) })

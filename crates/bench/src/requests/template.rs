@@ -1,5 +1,5 @@
-//! Text with placeholders: `{n}` is the number of the request, and `{random}` stands for 16 hexadecimal
-//! digits that differ from request to request.
+//! Text with placeholders. `{n}` becomes the number of the request. `{random}` becomes 16 hexadecimal
+//! digits, which differ from request to request.
 
 /// A text that was split at its placeholders.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,7 +13,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Splits `bytes` at its placeholders. Other braces stay as they are.
+    /// Splits `bytes` at its placeholders. Leaves other text in braces as it is.
     pub(super) fn new(bytes: &[u8]) -> Self {
         let mut pieces = Vec::new();
         let (mut start, mut at) = (0, 0);
@@ -32,7 +32,7 @@ impl Template {
         Self(pieces)
     }
 
-    /// Returns `true` if all requests get the same text.
+    /// Returns `true` if the text has no placeholders.
     pub(super) fn is_fixed(&self) -> bool {
         !self.0.iter().any(|piece| matches!(piece, Piece::Number | Piece::Random))
     }
@@ -47,9 +47,10 @@ impl Template {
         lengths.sum()
     }
 
-    /// Appends the text for request `number`.
+    /// Appends the text for request `number` to `output`.
     pub(super) fn write(&self, number: u64, output: &mut Vec<u8>) {
-        // All placeholders of a request have the same value, so that head and body can agree.
+        // All `{random}` placeholders of a request get the same value, so that the head and the body can
+        // contain the same text.
         let random = mixed(number);
         for piece in &self.0 {
             match piece {
@@ -83,8 +84,7 @@ fn hex_digit(value: u64) -> u8 {
     b"0123456789abcdef"[(value & 0xf) as usize]
 }
 
-/// Returns a number without a visible relation to the results for neighboring inputs. The same input has the
-/// same result (the finalizer of `SplitMix64`).
+/// Returns a pseudorandom number that depends only on `number`. Uses the finalizer of `SplitMix64`.
 pub(super) const fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

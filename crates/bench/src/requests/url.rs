@@ -1,4 +1,4 @@
-//! Target URLs as users write them: `https://example.com:8443/path?query`, `http://unix:/run/app.sock:/path`.
+//! Parses target URLs, such as `https://example.com:8443/path?query` or `http://unix:/run/app.sock:/path`.
 
 use std::fmt;
 
@@ -9,22 +9,23 @@ use thruway_client::{InvalidUrl, Url};
 pub struct LoadUrl {
     /// The server.
     pub origin: Origin,
-    /// `true` for https.
+    /// `true` if the scheme is `https`.
     pub is_https: bool,
-    /// The value of `Host`.
+    /// The value of the `Host` header.
     pub host: String,
     /// The path and the query, which may contain placeholders.
     pub target: String,
-    /// The frequency relative to other URLs: `3` in `http://a/@3`.
+    /// The weight of the URL: a URL of weight 2 is requested twice as often as a URL of weight 1. The URL
+    /// `http://a/@3` has the weight 3.
     pub weight: u32,
 }
 
 /// The address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// A host, which is a name or an address, and a port.
+    /// A host name or IP address, and a port.
     Tcp {
-        /// The host, without brackets.
+        /// The host name or IP address, without brackets.
         host: String,
         /// The port.
         port: u16,
@@ -43,7 +44,8 @@ impl LoadUrl {
         if let Some(socket) = without_start(text, "http://").and_then(|rest| rest.strip_prefix("unix:")) {
             return Self::parse_unix(socket, weight);
         }
-        // Not a host name: Unix sockets have no certificates.
+        // Here, `unix:` is not a host name. Unix sockets do not support TLS, because they have no name for
+        // a certificate.
         if without_start(text, "https://").is_some_and(|rest| rest.starts_with("unix:/")) {
             return Err(InvalidUrl::HostInvalid.into());
         }
@@ -52,7 +54,8 @@ impl LoadUrl {
         Ok(Self::new(origin, &url, weight))
     }
 
-    /// `PATH` or `PATH:TARGET`.
+    /// Parses `PATH` or `PATH:TARGET`, in which `PATH` is the path of the socket. The default target is
+    /// `/`.
     fn parse_unix(rest: &str, weight: u32) -> Result<Self, InvalidLoadUrl> {
         let rest = rest.split('#').next().unwrap_or_default();
         let (path, target) = rest.split_once(':').unwrap_or((rest, "/"));
@@ -70,13 +73,14 @@ impl LoadUrl {
     }
 }
 
-/// Returns the text after `start`, ignoring the case of letters.
+/// Returns the rest of `text` if `text` begins with `start`. Ignores the case of letters.
 fn without_start<'t>(text: &'t str, start: &str) -> Option<&'t str> {
     let (found, rest) = text.split_at_checked(start.len())?;
     found.eq_ignore_ascii_case(start).then_some(rest)
 }
 
-/// Splits off the weight: the number after the last `@` of the path or query. An authority has no weight.
+/// Splits the weight from a URL. The weight is the number after the last `@`, or 1 if there is no such
+/// number.
 fn split_weight(text: &str) -> Result<(&str, u32), InvalidLoadUrl> {
     match text.rsplit_once('@') {
         Some((url, weight)) if !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -100,14 +104,14 @@ impl fmt::Display for Origin {
 /// Reason why a text is not a valid target URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidLoadUrl {
-    /// The text is not a URL.
+    /// The text is not a valid URL.
     Url(InvalidUrl),
     /// The weight is 0 or too large.
     Weight,
 }
 
 impl InvalidLoadUrl {
-    /// Returns a hint for the correct form.
+    /// Returns a hint that shows the correct form.
     pub const fn hint(self) -> &'static str {
         match self {
             Self::Url(InvalidUrl::SchemeMissing) => "add `http://` before it",
@@ -117,7 +121,7 @@ impl InvalidLoadUrl {
             Self::Url(_) => {
                 "a URL is `http://HOST:PORT/PATH`, or `http://unix:SOCKET:/PATH` for a Unix socket"
             }
-            Self::Weight => "a weight is a number from 1 to 1000 behind `@`; an `@` of a path is `%40`",
+            Self::Weight => "a weight is a number from 1 to 1000 after `@`; write an `@` in a path as `%40`",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Records the results of requests of a worker.
+//! Records the results of the requests that a worker sends.
 
 use std::time::Duration;
 
@@ -38,18 +38,18 @@ impl Worker {
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
-    /// Returns `true` if a request that ends now is counted. A closed loop that ends by the clock counts
-    /// requests that end in the measured time. If it counted those that start in it, each connection would
-    /// lose the requests in progress at both ends. With a schedule or a fixed number, requests that start in
-    /// the measured time count.
+    /// Returns `true` if a request that ends at `now` is counted. In a closed loop with a duration, a
+    /// request counts if it ends in the measured time. If the request also had to start in the measured
+    /// time, the count would lack the requests in progress at the start and at the end of this time. In all
+    /// other loads, a request counts if it was due in the measured time.
     #[inline]
     fn is_measured(&self, ticket: StartedRequest, now: Duration) -> bool {
         let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));
         self.has_time(ticket) || ends_by_clock && now >= self.measured_from
     }
 
-    /// Returns `true` if the request started in the measured time, and not in the warm-up, so that its time
-    /// is recorded.
+    /// Returns `true` if the request was due in the measured time, not in the warm-up. Only the times of
+    /// such requests are recorded.
     #[inline]
     fn has_time(&self, ticket: StartedRequest) -> bool {
         ticket.intended >= self.measured_from
@@ -121,7 +121,7 @@ impl Worker {
         record.streams_max = record.streams_max.min(allowed as u64);
     }
 
-    /// Records bytes that belong to no request.
+    /// Records that the server sent bytes that belong to no request.
     pub(super) fn note_unrelated_bytes(&self, now: Duration) {
         if now >= self.measured_from {
             self.record.borrow_mut().fail(&Failure::of(FailureKind::Surplus));
@@ -129,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// Records a request in progress at the end of the load.
+    /// Records a request that is still in progress at the end of the load.
     pub(super) fn give_up(&self, ticket: StartedRequest, now: Duration) {
         if self.is_open() || self.waits_for_all() {
             self.fail(ticket, now, &Failure::of(FailureKind::Unanswered));

@@ -1,5 +1,4 @@
-//! Connections to the server: how they are opened, reasons for failures, and the interface of all protocol
-//! versions.
+//! Interfaces to open connections and to send requests on these connections, for all HTTP versions.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,7 +29,7 @@ pub trait Connect {
 pub struct Opened<T> {
     /// The connection.
     pub transport: T,
-    /// TLS handshake of the connection.
+    /// The TLS handshake of the connection, or `None` without TLS.
     pub handshake: Option<Handshake>,
 }
 
@@ -43,18 +42,18 @@ impl<T> From<T> for Opened<T> {
 /// A TLS handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handshake {
-    /// A full handshake, with certificates.
+    /// A full handshake, in which the server sent its certificate.
     Full,
     /// A handshake that resumed a session.
     Resumed,
 }
 
-/// Reason why no connection for requests could be opened.
+/// Reason why a connection could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// The connection could not be opened.
+    /// The TCP connection or the TLS handshake failed.
     Connect(ConnectError),
-    /// The server did not accept HTTP/2 on the connection (ALPN).
+    /// The server did not select HTTP/2 in the TLS handshake (ALPN).
     NotHttp2,
 }
 
@@ -81,7 +80,7 @@ impl OpenError {
         })
     }
 
-    /// Returns `true` for a timeout.
+    /// Returns `true` if the error is a timeout.
     pub(crate) const fn is_timeout(self) -> bool {
         matches!(self, Self::Connect(ConnectError::TimedOut | ConnectError::Tls(TlsFailure::TimedOut)))
     }
@@ -113,34 +112,34 @@ impl From<OpenError> for Failure {
     }
 }
 
-/// A connection and its requests, in one version of HTTP.
+/// A connection that sends requests in one version of HTTP.
 pub(super) trait WireProtocol<T> {
-    /// Creates a connection over `transport`, which must be unused.
+    /// Creates a connection over `transport`, on which nothing has been sent yet.
     fn new(transport: T, worker: &Worker) -> Self;
 
-    /// Returns the time of the next poll without an event.
+    /// Returns the time at which the caller must call `poll` even if no event has occurred.
     fn deadline(&self, worker: &Worker) -> Option<Duration>;
 
-    /// Takes a request, which the next poll sends.
+    /// Accepts a request. The next call of `poll` sends this request.
     fn ask(&mut self, worker: &Worker, ticket: StartedRequest);
 
-    /// Reads available input, and sends requests that may start.
+    /// Reads available input, and sends further requests if the schedule allows it.
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended>;
 }
 
-/// End of a connection.
+/// Reason why a connection has ended.
 pub(super) enum Ended {
     /// The load is over.
     Over,
-    /// The connection ended; its open requests are recorded.
+    /// The connection has ended. The results of its requests are recorded.
     Closed,
-    /// The server has closed the connection after a response, as it had announced. It has not processed these
-    /// requests (RFC 9112 §9.6, RFC 9113 §6.8).
+    /// The server announced that it closes the connection, and did not process these requests (RFC 9112
+    /// §9.6, RFC 9113 §6.8).
     Unhandled(VecDeque<StartedRequest>),
 }
 
-/// Writes `output` from the offset `written` on. Keeps the rest for later if the server does not accept it
-/// now.
+/// Writes the bytes of `output` after the offset `written`. Keeps the bytes that the transport does not
+/// accept yet.
 #[inline]
 pub(super) fn poll_flush<T: Transport>(
     transport: &mut T,

@@ -1,5 +1,5 @@
-//! A slot for one connection at a time: it takes requests and opens connections for them. It does not depend
-//! on the protocol.
+//! A slot has at most one connection at a time. The slot takes requests and opens connections for these
+//! requests, in any version of HTTP.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -28,7 +28,8 @@ struct ConnectionSlot {
 }
 
 impl Worker {
-    /// Runs connection number `number` of this worker until the load ends. `first` is already open.
+    /// Runs connection slot `number` of this worker until the load ends. `first` is a connection that is
+    /// already open, if there is one.
     pub async fn lane<C: Connect>(self: Rc<Self>, number: usize, connect: C, first: Option<C::Transport>) {
         if self.connection_options.is_http2 {
             self.lane_of::<C, Streams<C::Transport>>(number, connect, first).await;
@@ -76,7 +77,7 @@ impl Worker {
 }
 
 impl ConnectionSlot {
-    /// Returns the next request to send on a new connection; `None` at the end of the load.
+    /// Returns the next request to send on a new connection, or `None` at the end of the load.
     async fn next_ticket(&mut self) -> Option<StartedRequest> {
         if let Some(ticket) = self.again.pop_front() {
             return Some(ticket);
@@ -96,8 +97,8 @@ impl ConnectionSlot {
         .await
     }
 
-    /// Opens a connection for `ticket` and the requests that must be sent again. If this fails, the request
-    /// has failed.
+    /// Opens a connection for `ticket` and for the requests that must be sent again. If no connection can
+    /// be opened, only the request `ticket` fails.
     async fn open<C: Connect, S: WireProtocol<C::Transport>>(
         &mut self,
         connect: &C,
@@ -129,7 +130,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// Returns the connection, or the reason of the failure; `None` if the load ended meanwhile.
+    /// Opens a connection. Returns `None` if the load ended before the connection was open.
     async fn connect<C: Connect>(
         &self,
         connect: &C,

@@ -1,4 +1,4 @@
-//! Decides when the requests of a worker start, and when its load ends.
+//! Decides when the requests of a worker start, and when the worker ends its load.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,13 +33,15 @@ pub struct Worker {
     pub(super) record: RefCell<Record>,
     pub(super) intervals: RefCell<Intervals>,
     pub(super) hot: RefCell<SharedBuffers>,
-    /// Read buffer of HTTP/2 connections.
+    /// Read buffer that the HTTP/2 connections of the worker share.
     pub(super) spare: Rc<SpareBuffer>,
     pub(super) deadlines: Deadlines,
     next_tick: Cell<Duration>,
-    /// Time since when all attempts to connect have failed. `None` if the last one succeeded.
+    /// Time of the first failed attempt to connect after the last successful attempt. `None` if the last
+    /// attempt succeeded.
     pub(super) unconnected_since: Cell<Option<Duration>>,
-    /// The task that waits for the next wake. It is woken if the next wake moves to an earlier time.
+    /// The task that sleeps until the next wake. The worker wakes this task if the next wake moves to an
+    /// earlier time.
     timer_task: RefCell<Option<Waker>>,
 }
 
@@ -52,18 +54,18 @@ struct Plan {
 
 pub(super) struct Intervals {
     pub(super) current: Interval,
-    /// Receiver of finished intervals.
+    /// Channel to the receiver of finished intervals.
     to: Option<Sender<Interval>>,
 }
 
-/// Buffers that all connections share, one at a time.
+/// Buffers that all connections of a worker share. Only one connection uses these buffers at a time.
 pub(super) struct SharedBuffers {
     pub(super) input: Box<[u8]>,
     pub(super) index: HeadIndex,
 }
 
 impl Worker {
-    /// Creates a worker. Its requests start at `begin`.
+    /// Creates a worker that starts its requests at `begin`.
     pub fn new(
         clock: Clock,
         requests: Arc<dyn Requests>,
@@ -111,8 +113,8 @@ impl Worker {
         record
     }
 
-    /// Returns the time of the next call of [`wake_due`](Self::wake_due). Wakes the task of `cx` if that time
-    /// moves to an earlier one later.
+    /// Returns the time at which the caller must call [`wake_due`](Self::wake_due). If an earlier call
+    /// becomes necessary, wakes the task of `cx`.
     pub fn poll_next_wake(&self, cx: &Context<'_>) -> Duration {
         self.timer_task.replace(Some(cx.waker().clone()));
         let plan = self.plan.borrow();
@@ -125,7 +127,7 @@ impl Worker {
         [due, end].into_iter().flatten().fold(self.next_tick.get(), Duration::min)
     }
 
-    /// Does the work that is due: starts requests, ends those that have timed out, and ends the load.
+    /// Does the work that is due: starts requests, ends requests that have timed out, and ends the load.
     pub fn wake_due(&self) {
         let now = self.clock.now_exact();
         if now >= self.next_tick.get() {
@@ -136,8 +138,8 @@ impl Worker {
             let end = plan.budget.end;
             let is_due = |next| next <= now && end.is_none_or(|end| next < end);
             let is_due = plan.schedule.next().is_some_and(is_due);
-            // Sends requests that were due before the end as long as a connection is free: this thread may
-            // run late.
+            // Even if this thread runs late, it still sends requests that were due before the end, as long
+            // as a connection is free.
             let is_over =
                 end.is_some_and(|end| now >= end) && !(is_due && plan.waiting_connections.has_waiting());
             if is_due && !is_over {
@@ -170,7 +172,8 @@ impl Worker {
     /// Runs ten times a second, or more often with short request timeouts.
     fn tick(&self, now: Duration) {
         let tick = (self.connection_options.timeout / 10).clamp(TICK_MIN, TICK_MAX);
-        // One tick is exactly at the start of the measured time, so that its values are correct.
+        // One tick is exactly at the start of the measured time, so that the thread can measure its
+        // resource use from this time on.
         let until_measured = self.measured_from.checked_sub(now).filter(|left| !left.is_zero());
         self.next_tick.set(now + until_measured.map_or(tick, |left| left.min(tick)));
         self.deadlines.wake_overdue(now);
@@ -197,24 +200,25 @@ impl Worker {
         self.drain(now);
     }
 
-    /// Returns `true` if the load waits for each request of a fixed number.
+    /// Returns `true` if the load has a fixed number of requests and waits for the response to each
+    /// request.
     pub(super) fn waits_for_all(&self) -> bool {
         let is_ended_early = self.share.stop.is_set() || self.record.borrow().is_given_up;
         matches!(self.share.limit, Limit::Requests(_)) && !is_ended_early
     }
 
-    /// Ends the load: no request starts. Counts the requests that were due and did not start.
+    /// Ends the load: no further requests start. Counts the requests that were due but were not sent.
     fn drain(&self, now: Duration) {
         let is_counted = self.waits_for_all();
-        // A closed loop with a duration does not wait for responses at its end. A load with a fixed number of
-        // requests waits.
+        // A closed loop with a duration does not wait for responses at its end. A load with a fixed number
+        // of requests waits for all responses.
         let patience = match (is_counted, self.is_open()) {
             (true, _) => self.connection_options.timeout + TICK_MAX * 2,
             (false, true) if self.share.stop.is_set() => self.connection_options.drain.min(DRAIN_OF_STOPPED),
             (false, true) => self.connection_options.drain,
             (false, false) => Duration::ZERO,
         };
-        // It may be known before the planned end that no more requests will start.
+        // If no more requests will start, this function runs before the planned end.
         let end = self.plan.borrow().budget.end.map_or(now, |end| end.max(now));
         self.phase.set(Phase::Draining { until: end + patience });
         if !is_counted {
@@ -225,7 +229,8 @@ impl Worker {
         self.wake_timer();
     }
 
-    /// Counts the requests that were due before the end and found no connection.
+    /// Counts the requests that were due before the end but were not sent, because all connections were
+    /// busy.
     fn count_unsent(&self) {
         let plan = &mut *self.plan.borrow_mut();
         let Some(end) = plan.budget.end else { return };
@@ -238,7 +243,7 @@ impl Worker {
         }
     }
 
-    /// Returns the next request for `lane`, if it may start now.
+    /// Returns the next request for the connection slot `lane`, if this request may start now.
     pub(super) fn take(&self, lane: usize, now: Duration, cx: &Context<'_>) -> NextStep {
         if self.phase.get() != Phase::Running {
             return NextStep::Over;
@@ -266,7 +271,7 @@ impl Worker {
         NextStep::Start(StartedRequest { number, intended, started: now })
     }
 
-    /// Ends the load here, because requests cannot be sent.
+    /// Ends the load of this worker, because it cannot send requests any more.
     pub(super) fn give_up_all(&self, now: Duration) {
         if self.phase.get() == Phase::Running {
             self.end_early(now, true);
@@ -298,7 +303,7 @@ impl Intervals {
 
     fn send(&self, interval: Interval) {
         if let Some(to) = &self.to {
-            // The receiver may be gone.
+            // Ignores the error, because the receiver may be gone.
             let _ = to.send(interval);
         }
     }
@@ -312,11 +317,11 @@ fn interval_at(now: Duration, measured_from: Duration, interval: Duration) -> u6
 /// Maximum size of a read in bytes; larger than the largest header section.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Enough for the field lines of most heads; the index grows for others.
+/// Initial capacity for header fields. The capacity is enough for most responses, and grows if necessary.
 const FIELD_LINES: usize = 64;
 
-/// Maximum time without a connection for a load with a fixed number of requests. A load with a duration ends
-/// by itself.
+/// If no connection can be opened for this time, a load with a fixed number of requests ends. A load with a
+/// duration does not need this limit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Maximum time that a stopped open loop waits for its last responses.

@@ -1,5 +1,5 @@
-//! Two pipes: the worker writes requests as lines, in one write for all that may start. Responses arrive in
-//! any order, and are matched by their ids.
+//! Sends requests as lines over a pair of pipes. Sends all requests that may start in one write. Responses
+//! may arrive in any order, so the worker matches them by their ids.
 //!
 //! A load has one pair of pipes. If the pipes close, the load ends.
 
@@ -18,18 +18,18 @@ use super::plan::{Answered, NextStep, Phase, StartedRequest};
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Conversation, MESSAGE_BYTES_MAX, Reading, read};
 
-/// The pipes, and the requests in them.
+/// A pair of pipes, and the requests in progress.
 struct Lines<'w, T> {
     worker: &'w Worker,
     transport: T,
     conversation: Conversation,
-    /// Requests that wait to be written, from the offset `written` on.
+    /// Encoded requests. The bytes before the offset `written` have been sent.
     output: Vec<u8>,
     written: usize,
-    /// Start of an incomplete line.
+    /// The received part of an incomplete line.
     kept: Vec<u8>,
     pending: VecDeque<Pending>,
-    /// Ids of failed requests. Late responses to them are ignored.
+    /// Ids of failed requests. Late responses to these requests are ignored.
     late: VecDeque<u64>,
     /// Number of timeouts since the last response.
     silences: u32,
@@ -69,7 +69,8 @@ pub(super) async fn drive_lines<T: Transport>(worker: Rc<Worker>, transport: T, 
 
 impl<T: Transport> Lines<'_, T> {
     fn deadline(&self) -> Option<Duration> {
-        // Responses arrive in any order, but the remaining requests stay in the order of their start.
+        // Responses arrive in any order, but the remaining requests keep their order, so the first request
+        // is the oldest.
         self.pending.front().map(|oldest| oldest.ticket.started + self.worker.connection_options.timeout)
     }
 
@@ -101,7 +102,8 @@ impl<T: Transport> Lines<'_, T> {
         }
     }
 
-    /// Takes requests that may start, up to the allowed number. Returns `true` if the load is over.
+    /// Starts requests until the allowed number of requests is in progress. Returns `true` if the load is
+    /// over.
     fn refill(&mut self, cx: &Context<'_>, now: Duration) -> bool {
         while self.pending.len() < self.worker.connection_options.pipeline {
             match self.worker.take(0, now, cx) {
@@ -124,7 +126,7 @@ impl<T: Transport> Lines<'_, T> {
         self.pending.push_back(Pending { id, ticket, request_bytes });
     }
 
-    /// Reads until no input is available. Ready with the reason if the load has ended.
+    /// Reads until no input is available. Returns the reason if the pipes cannot be used any more.
     fn poll_answers(&mut self, cx: &mut Context<'_>, now: &mut Option<Duration>) -> Poll<FailureKind> {
         let worker = self.worker;
         let hot = &mut *worker.hot.borrow_mut();
@@ -136,7 +138,7 @@ impl<T: Transport> Lines<'_, T> {
                 Poll::Ready(Ok(read)) => read,
                 Poll::Ready(Err(error)) => return Poll::Ready(kind_of(&error)),
             };
-            // The time is read once for all responses of one read.
+            // All responses in one read get the same end time.
             let time = worker.clock.now_exact();
             *now = Some(time);
             self.take_lines(&hot.input[..read], time);
@@ -168,8 +170,8 @@ impl<T: Transport> Lines<'_, T> {
     fn take_line(&mut self, line: &[u8], now: Duration) {
         match read(line) {
             Reading::Response { id: Some(id), outcome } => self.take_response(id, outcome, line.len(), now),
-            // An error without an id refers to a message that the server could not parse. It counts for the
-            // oldest request, which is as likely as any other.
+            // An error without an id refers to a message that the server could not parse. The error counts
+            // for the oldest request, because any request may have caused it.
             Reading::Response { id: None, outcome: Err(failure) } => self.fail_oldest(&failure, now),
             Reading::Response { id: None, .. } => self.fail_oldest(&Failure::of(FailureKind::WrongId), now),
             Reading::Other => {}
@@ -180,7 +182,7 @@ impl<T: Transport> Lines<'_, T> {
 
     #[inline]
     fn take_response(&mut self, id: u64, outcome: Result<(), Failure>, bytes: usize, now: Duration) {
-        // Most servers respond in order.
+        // The search usually ends at the first request, because most servers respond in order.
         let place = self.pending.iter().position(|pending| pending.id == id);
         let Some(pending) = place.and_then(|place| self.pending.remove(place)) else {
             if let Some(place) = self.late.iter().position(|late| *late == id) {
@@ -206,7 +208,7 @@ impl<T: Transport> Lines<'_, T> {
         }
     }
 
-    /// Assigns an error to the request that has waited longest.
+    /// Records a failure of the request that has waited longest.
     #[cold]
     fn fail_oldest(&mut self, failure: &Failure, now: Duration) {
         if let Some(oldest) = self.pending.pop_front() {
@@ -222,8 +224,8 @@ impl<T: Transport> Lines<'_, T> {
         self.late.push_back(id);
     }
 
-    /// Fails the requests whose timeout has expired. The pipes stay in use, because other responses may have
-    /// arrived.
+    /// Records a failure for each request that has timed out. The pipes stay in use, because other
+    /// responses may still arrive.
     fn give_up_overdue(&mut self, now: Duration) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
@@ -239,7 +241,7 @@ impl<T: Transport> Lines<'_, T> {
         }
     }
 
-    /// Ends the use of the pipes: their requests have failed, and no other requests start.
+    /// Stops using the pipes: all requests in progress fail, and no further requests start.
     #[cold]
     fn end(&mut self, kind: FailureKind) -> Poll<()> {
         let now = self.worker.clock.now_exact();
@@ -247,7 +249,7 @@ impl<T: Transport> Lines<'_, T> {
             self.pending.drain(..).for_each(|pending| self.worker.give_up(pending.ticket, now));
             return Poll::Ready(());
         }
-        // Only the first request was being processed.
+        // At most one response is incomplete, so only the first request fails as incomplete.
         let mut kind = kind;
         for pending in self.pending.drain(..) {
             self.worker.fail(pending.ticket, now, &Failure::of(kind));
@@ -267,8 +269,8 @@ fn kind_of(error: &io::Error) -> FailureKind {
     }
 }
 
-/// Number of consecutive timeouts after which the worker gives up the server.
+/// Number of consecutive timeouts after which the worker ends the load.
 const SILENCES_MAX: u32 = 3;
 
-/// Maximum number of late responses that are recognized.
+/// Maximum number of ids in `late`.
 const LATE_MAX: usize = 4096;

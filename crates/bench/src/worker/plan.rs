@@ -1,44 +1,47 @@
-//! Plan of a worker, and the steps of a request.
+//! Options of a worker, and the states of a request.
 
 use std::time::Duration;
 
 use crate::schedule::Pace;
 use crate::stop::{Limit, StopFlag};
 
-/// The use of connections.
+/// Options for the use of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionOptions {
-    /// `true` for HTTP/2, with prior knowledge or by ALPN; otherwise HTTP/1.1.
+    /// `true` for HTTP/2, `false` for HTTP/1.1. With TLS, the client selects HTTP/2 by ALPN. Without TLS,
+    /// the client uses HTTP/2 with prior knowledge.
     pub is_http2: bool,
-    /// Number of concurrent requests on a connection, at least 1. In a closed loop over HTTP/1.1, the worker
-    /// sends the next batch in one write when all requests are answered. Over HTTP/2, each request has a
-    /// stream, and the worker sends the next one after each response.
+    /// Number of concurrent requests on a connection, at least 1. In a closed loop over HTTP/1.1, the
+    /// worker sends this many requests in one write. The worker sends the next batch when all requests of a
+    /// batch are answered. Over HTTP/2, each request has a separate stream, and each response starts the
+    /// next request.
     pub pipeline: usize,
-    /// `true` if a connection carries more than one request. `Requests` sets the header.
+    /// `true` if a connection carries several requests (keep-alive). [`Requests`](crate::Requests) must
+    /// write the matching `Connection` header.
     pub is_persistent: bool,
     /// Timeout of a request, from its actual start.
     pub timeout: Duration,
-    /// Maximum time that an open loop waits for the last responses; at most a second after a stop from
-    /// outside.
+    /// Maximum time that an open loop waits for the last responses. If the caller stops the load, the open
+    /// loop waits for at most one second.
     pub drain: Duration,
 }
 
-/// Share of a worker in the load.
+/// The part of a load that one worker runs.
 #[derive(Clone)]
 pub struct Share {
     /// The schedule of the requests.
     pub pace: Pace,
-    /// The end of the load.
+    /// The limit of the whole load.
     pub limit: Limit,
     /// The duration of the warm-up.
     pub warm_up: Duration,
-    /// The number of this worker.
+    /// The number of this worker, counted from 0.
     pub worker: usize,
-    /// The number of workers.
+    /// The number of all workers.
     pub workers: usize,
-    /// The duration of each `Interval`.
+    /// The duration of each interval of the results.
     pub interval: Duration,
-    /// Stops the load from outside.
+    /// Lets the caller stop the load.
     pub stop: StopFlag,
 }
 
@@ -46,7 +49,7 @@ pub struct Share {
 pub(super) enum Phase {
     /// Requests start as scheduled.
     Running,
-    /// No request starts; requests in progress may complete.
+    /// No further request starts, but requests in progress may complete.
     Draining {
         /// The end of this phase.
         until: Duration,
@@ -63,10 +66,10 @@ pub(super) struct StartedRequest {
     pub(super) started: Duration,
 }
 
-/// Next step of a connection that can send.
+/// Next step of a connection that can send a request.
 pub(super) enum NextStep {
     Start(StartedRequest),
-    /// Waits: the task is woken when a request is due.
+    /// The connection waits. The task of the connection is woken when a request is due.
     Wait,
     /// The load is over.
     Over,
@@ -74,7 +77,7 @@ pub(super) enum NextStep {
 
 /// A complete response.
 pub(super) struct Answered {
-    /// The status; `None` over pipes.
+    /// The HTTP status, or `None` over pipes.
     pub(super) status: Option<u16>,
     pub(super) sent_bytes: u64,
     pub(super) received_bytes: u64,

@@ -1,4 +1,4 @@
-//! A worker on its own thread, with sockets and the system's clock.
+//! Runs a worker on a separate thread, with sockets and the system clock.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -28,10 +28,10 @@ use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::stdio::Pipes;
 
-/// TLS settings towards a server.
+/// TLS settings for connections to a server.
 #[derive(Clone, Debug)]
 pub struct LoadTls {
-    /// Connector with the trusted roots and the session resumption.
+    /// TLS connector, which contains the trusted root certificates and the TLS sessions.
     pub connector: Arc<TlsConnector>,
     /// Expected name in the server's certificate.
     pub server_name: TlsServerName,
@@ -42,11 +42,11 @@ pub struct LoadTls {
 pub struct WorkerUse {
     /// CPU time.
     pub cpu: Duration,
-    /// Time in which the thread was ready to run and had no core.
+    /// Time in which the thread was ready to run but had no CPU core.
     pub waited: Duration,
 }
 
-/// Input of a thread.
+/// Settings of a worker thread.
 #[derive(Clone)]
 pub(crate) struct ThreadPlan {
     pub(crate) requests: Arc<dyn Requests>,
@@ -54,24 +54,25 @@ pub(crate) struct ThreadPlan {
     pub(crate) tls: Option<LoadTls>,
     pub(crate) connection_options: ConnectionOptions,
     pub(crate) share: Share,
-    /// Connections of this worker.
+    /// Number of connections of this worker.
     pub(crate) connections: usize,
     pub(crate) intervals: Sender<Interval>,
-    /// Connections that all workers have opened before the start.
+    /// Number of connections that all workers have opened before the start.
     pub(crate) opened: Arc<AtomicUsize>,
-    /// The input and the output of a child process, which is loaded instead of the addresses.
+    /// The input and the output of a child process. If these pipes are set, the load goes to the child
+    /// process instead of the addresses.
     pub(crate) pipes: Option<Arc<(OwnedFd, OwnedFd)>>,
 }
 
-/// A thread that has opened its connections and waits for the start.
+/// A thread that opens its connections, and then waits for the start of the load.
 pub(crate) struct WorkerThread {
     handle: JoinHandle<io::Result<ThreadOutcome>>,
     ready: Receiver<Ready>,
     start: Sender<Duration>,
 }
 
-/// Connections that were opened before the start. If several failed, the result is one that used its whole
-/// timeout.
+/// Result of the connection attempts before the start. If several attempts failed, `failure` prefers a
+/// timeout to other errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) opened: usize,
@@ -80,7 +81,7 @@ pub(crate) struct Ready {
 
 /// The connections that were opened before the start.
 struct InitialConnections {
-    /// Streams by connection slot.
+    /// The open connection of each connection slot.
     streams: Vec<Option<UpstreamStream>>,
     ready: Ready,
 }
@@ -88,11 +89,11 @@ struct InitialConnections {
 /// Results of a thread.
 pub(crate) struct ThreadOutcome {
     pub(crate) record: Record,
-    /// Resource use since the start of the measured time; zero if it never started.
+    /// Resource use since the start of the measured time, or zero if this time never started.
     pub(crate) used: WorkerUse,
 }
 
-/// Connects each connection slot to the next address in turn.
+/// Opens the connections of one connection slot. The number of the slot selects the address.
 struct Connector {
     addresses: Arc<[UpstreamAddr]>,
     tls: Option<LoadTls>,
@@ -125,7 +126,7 @@ fn refused(error: ConnectError) -> OpenError {
 }
 
 impl WorkerThread {
-    /// Starts the thread, which opens its connections.
+    /// Starts the thread. The thread opens its connections at once.
     pub(crate) fn start(plan: ThreadPlan) -> io::Result<Self> {
         let (to_ready, ready) = channel();
         let (start, from_start) = channel();
@@ -134,8 +135,8 @@ impl WorkerThread {
         Ok(Self { handle, ready, start })
     }
 
-    /// Waits until the thread has opened its connections or has failed to. Calls `watch` at each interval
-    /// `look`.
+    /// Waits until the thread has tried to open its connections. Meanwhile, calls `watch` after each
+    /// interval of the duration `look`.
     pub(crate) fn wait_until_ready(&self, look: Duration, watch: &mut dyn FnMut()) -> Option<Ready> {
         loop {
             match self.ready.recv_timeout(look) {
@@ -148,7 +149,7 @@ impl WorkerThread {
 
     /// Starts the load of the thread at `begin`.
     pub(crate) fn begin_at(&self, begin: Duration) {
-        // If the thread has ended, its outcome has the reason.
+        // An error means that the thread has ended. The result of `join` contains the reason.
         let _ = self.start.send(begin);
     }
 
@@ -159,7 +160,7 @@ impl WorkerThread {
 
     /// Waits until the thread has ended.
     pub(crate) fn join(self) -> io::Result<ThreadOutcome> {
-        // A drop without a start ends the thread.
+        // If the thread still waits for the start, dropping the channel ends the thread.
         drop(self.start);
         self.handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -177,7 +178,7 @@ fn run(plan: ThreadPlan, ready: &Sender<Ready>, start: &Receiver<Duration>) -> i
     })
 }
 
-/// Opens connections before the start. A load without persistent connections opens none.
+/// Opens connections before the start. Without keep-alive, opens no connections.
 async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready) {
     let first = RefCell::new(InitialConnections::of(plan.connections));
     if plan.connection_options.is_persistent && plan.pipes.is_none() {
@@ -192,8 +193,8 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
     (streams, ready)
 }
 
-/// Opens the connection of a slot. After a first timeout, later slots connect during the load, because
-/// thousands of connections would time out too.
+/// Opens the connection of a slot. After the first timeout, the remaining slots connect during the load.
+/// Otherwise, thousands of connections could time out before the start.
 async fn connect_lane(plan: &ThreadPlan, lane: usize, first: &RefCell<InitialConnections>) {
     if first.borrow().ready.failure.is_some_and(OpenError::is_timeout) {
         return;
@@ -245,7 +246,8 @@ async fn drive(
     let worker = Worker::new(clock.clone(), requests, plan.connection_options, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
     let lanes = start_lanes(&plan, &worker, first)?;
-    // A short load may end before the first measurement.
+    // A short load may end before the first regular measurement. So the first measurement is made at the
+    // start.
     let before = Cell::new(plan.share.warm_up.is_zero().then(thread_use));
     let wakes = std::future::poll_fn(|cx| {
         let outcome = timer.poll_worker(&worker, cx);
@@ -256,7 +258,7 @@ async fn drive(
     });
     let all = async {
         for lane in lanes {
-            // A panic of a slot makes the measurement useless, so it ends the thread too.
+            // A panic in a connection slot makes the measurement useless, so the panic ends the thread too.
             lane.await?;
         }
         Ok::<(), tokio::task::JoinError>(())
@@ -300,8 +302,8 @@ pub(crate) fn thread_use() -> WorkerUse {
     WorkerUse { cpu, waited: run_queue_wait().unwrap_or_default() }
 }
 
-/// Returns the time in which this thread was ready to run and had no core, if the kernel reports it: the
-/// second number.
+/// Returns the time in which this thread was ready to run but had no CPU core, if the kernel reports this
+/// time. The time in `schedstat` is the second number.
 fn run_queue_wait() -> Option<Duration> {
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     schedstat.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)

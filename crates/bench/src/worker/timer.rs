@@ -1,5 +1,5 @@
-//! A timer with microsecond precision. The timer of the runtime counts milliseconds, which would delay the
-//! requests of an open loop.
+//! A timer with microsecond precision. The timer of the async runtime has only millisecond precision, which
+//! would delay the requests of an open loop.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,17 +14,18 @@ use tokio::io::unix::AsyncFd;
 
 use super::dispatch::Worker;
 
-/// Wakes one task at a time of the monotonic clock, which [`Clock`](thruway_net::Clock) uses too.
+/// A timer that wakes one task. The timer uses the monotonic clock of the system, like
+/// [`Clock`](thruway_net::Clock).
 pub(super) struct Timer {
     descriptor: AsyncFd<OwnedFd>,
     set_to: Option<Duration>,
 }
 
 impl Timer {
-    /// Returns a timer that is not set, registered with the reactor of this thread.
+    /// Creates a timer that is not set yet, and registers the timer with the event loop of this thread.
     #[expect(
         deprecated,
-        reason = "unsound for values that change their descriptor; an `OwnedFd` does not, and this crate has no unsafe code"
+        reason = "the function is unsound only for types that can change their descriptor, which `OwnedFd` cannot. The replacement needs unsafe code"
     )]
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -32,20 +33,21 @@ impl Timer {
         Ok(Self { descriptor: AsyncFd::with_interest(descriptor, Interest::READABLE)?, set_to: None })
     }
 
-    /// Ready if the timer has expired since the last call. Otherwise wakes the task of `cx` at `at`.
+    /// Completes if the timer has expired since the last call. Otherwise wakes the task of `cx` at the time
+    /// `at`.
     fn poll_until(&mut self, cx: &mut Context<'_>, at: Duration) -> Poll<io::Result<()>> {
         if self.set_to != Some(at) {
             let expiration = Itimerspec { it_interval: NONE, it_value: timespec(at) };
             timerfd_settime(self.descriptor.get_ref(), TimerfdTimerFlags::ABSTIME, &expiration)?;
             self.set_to = Some(at);
         }
-        // Setting the timer again makes it unreadable, so it is never read.
+        // The timer is never read, because setting the timer again also clears its readiness.
         ready!(self.descriptor.poll_read_ready(cx))?.clear_ready();
         self.set_to = None;
         Poll::Ready(Ok(()))
     }
 
-    /// Does the work of `worker` at the due times. Ready only if the timer fails.
+    /// Calls [`Worker::wake_due`] when work is due. Completes only if the timer fails.
     pub(super) fn poll_worker(&mut self, worker: &Worker, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let at = worker.poll_next_wake(cx);
         if let Poll::Ready(outcome) = self.poll_until(cx, at) {

@@ -1,17 +1,17 @@
-//! Connections of an open loop that wait for a request to become due, in the order in which they came to
-//! wait.
+//! A queue of connections in an open loop. These connections wait until a request is due. The connection
+//! that has waited longest is the first.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// Waiting connections. One is woken for one request; a connection that takes a request wakes the next one if
-/// another request is due.
+/// A queue of waiting connections. A due request wakes one connection. If another request is due, this
+/// connection wakes the next connection.
 #[derive(Debug, Default)]
 pub(super) struct WaitingConnections {
     queue: VecDeque<usize>,
     places: Vec<Waiter>,
     waiting: usize,
-    /// A connection was woken and has not been polled yet.
+    /// `true` if a connection was woken but has not been polled yet.
     is_woken: bool,
 }
 
@@ -22,7 +22,7 @@ struct Waiter {
 }
 
 impl WaitingConnections {
-    /// The slot `lane` waits.
+    /// Adds the connection slot `lane` to the queue.
     pub(super) fn park(&mut self, lane: usize, waker: &Waker) {
         if self.places.len() <= lane {
             self.places.resize(lane + 1, Waiter::default());
@@ -41,7 +41,7 @@ impl WaitingConnections {
         }
     }
 
-    /// The slot `lane` has looked: it waits no longer, unless it parks again.
+    /// Records that the connection slot `lane` does not wait any more, because its task is running.
     pub(super) fn leave(&mut self, lane: usize) {
         self.is_woken = false;
         if let Some(place) = self.places.get_mut(lane)
@@ -51,7 +51,7 @@ impl WaitingConnections {
         }
     }
 
-    /// Wakes the one that has waited longest.
+    /// Wakes the connection that has waited longest.
     pub(super) fn wake_one(&mut self) {
         while let Some(lane) = self.queue.pop_front() {
             let place = &mut self.places[lane];
@@ -65,14 +65,15 @@ impl WaitingConnections {
         }
     }
 
-    /// Wakes all.
+    /// Wakes all waiting connections.
     pub(super) fn wake_all(&mut self) {
         while self.waiting > 0 {
             self.wake_one();
         }
     }
 
-    /// Returns `true` if the next request needs a timer: a connection waits, and none is about to be polled.
+    /// Returns `true` if a timer must wake a connection for the next request: connections wait, and no
+    /// woken connection still has to run.
     pub(super) const fn needs_timer(&self) -> bool {
         self.waiting > 0 && !self.is_woken
     }

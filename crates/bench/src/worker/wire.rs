@@ -1,5 +1,5 @@
-//! An HTTP/1.1 connection: sends all requests that may start in one write, and parses responses in the read
-//! buffer.
+//! An HTTP/1.1 connection. Sends all requests that may start in one write. Parses responses directly in the
+//! read buffer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,25 +15,25 @@ use super::plan::{Answered, NextStep, Phase, StartedRequest};
 use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Conversation, Done};
 
-/// A connection, and the requests on it.
+/// An HTTP/1.1 connection, and the requests in progress.
 pub(super) struct Wire<T> {
     transport: T,
     http1: ClientConnection,
-    /// Requests that wait to be written, from the offset `written` on.
+    /// Encoded requests. The bytes before the offset `written` have been sent.
     output: Vec<u8>,
     written: usize,
     /// Unparsed bytes of an incomplete response.
     kept: Vec<u8>,
     pending: VecDeque<Pending>,
-    /// The response that is being read.
+    /// The current response, if its head has arrived.
     answer: Option<Answer>,
-    /// Received bytes of the current response, or of its header.
+    /// Number of received bytes of the current response.
     answer_bytes: u64,
-    /// State machine of a connection on which requests depend on each other.
+    /// State machine of the connection if its requests depend on each other.
     conversation: Option<Conversation>,
     requests: u64,
-    /// All responses arrived, and the server should close: the side that closes first keeps the port for a
-    /// minute.
+    /// Time until which the client waits for the server to close the connection, after all responses have
+    /// arrived. The side that closes first cannot reuse its port for a minute.
     closes_until: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Wire<T> {
 struct Pending {
     ticket: StartedRequest,
     request_bytes: u64,
-    /// Bytes of earlier responses, if a request has several.
+    /// Bytes of the earlier responses to this request, if it consists of several messages.
     received_bytes: u64,
 }
 
@@ -83,7 +83,7 @@ impl<T: Transport> WireProtocol<T> for Wire<T> {
 
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
         let mut now = None;
-        // Bytes that the server did not accept at once.
+        // Sends the bytes that the server did not accept in the last poll.
         if self.written > 0
             && let Err(error) = poll_flush(&mut self.transport, &mut self.output, &mut self.written, cx)
         {
@@ -107,11 +107,12 @@ impl<T: Transport> WireProtocol<T> for Wire<T> {
 }
 
 impl<T: Transport> Wire<T> {
-    /// Takes requests that may start, up to the allowed number.
+    /// Starts requests until the allowed number of requests is in progress.
     fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
         let connection_options = worker.connection_options;
         let may_ask = connection_options.is_persistent || self.requests == 0;
-        // Writes a batch at once, as long as this delays no response.
+        // In a closed loop, the next batch of requests starts when all requests of the previous batch are
+        // answered.
         let is_fresh = self.requests == self.pending.len() as u64;
         let is_time = self.pending.is_empty() || is_fresh || worker.is_open();
         while may_ask && is_time && self.pending.len() < connection_options.pipeline {
@@ -127,7 +128,7 @@ impl<T: Transport> Wire<T> {
         None
     }
 
-    /// Ends the connection if the load is over, or if the server has used its time.
+    /// Ends the connection if the load is over, or if a timeout has expired.
     fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
         if worker.phase.get() == Phase::Over {
             self.pending.drain(..).for_each(|pending| worker.give_up(pending.ticket, now));
@@ -138,7 +139,7 @@ impl<T: Transport> Wire<T> {
             .then(|| self.fail(worker, now, &Failure::of(FailureKind::TimedOut), FailureKind::Abandoned))
     }
 
-    /// Reads until no input is available.
+    /// Reads until no input is available, and parses the responses.
     fn poll_answers(
         &mut self,
         cx: &mut Context<'_>,
@@ -178,8 +179,8 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Parses the input up to `filled`. The bytes before `kept` were counted when they arrived. Returns the
-    /// end of the parsed part.
+    /// Parses the input before the offset `filled`. The bytes before the offset `kept` are not counted
+    /// again, because they were counted when they arrived. Returns the offset of the first unparsed byte.
     #[inline]
     fn parse(
         &mut self,
@@ -231,7 +232,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Counts bytes of the current response up to `parsed`.
+    /// Counts the bytes of the current response before the offset `parsed`.
     #[inline]
     const fn count(&mut self, parsed: usize, counted: &mut usize) {
         self.answer_bytes += parsed.saturating_sub(*counted) as u64;
@@ -245,7 +246,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Ends a complete response. The time is read once for all responses of one read.
+    /// Checks and records a complete response. All responses in one read get the same end time.
     #[inline]
     fn end_answer(&mut self, worker: &Worker, now: &mut Option<Duration>) {
         let answer_bytes = std::mem::take(&mut self.answer_bytes);
@@ -276,7 +277,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Sends the next message of a request that consists of several.
+    /// Sends the next message of a request that consists of several messages.
     fn go_on(&mut self, mut pending: Pending) {
         let Some(conversation) = &self.conversation else { return };
         let before = self.output.len();
@@ -296,7 +297,7 @@ impl<T: Transport> Wire<T> {
         if again.is_empty() { Ended::Closed } else { Ended::Unhandled(again) }
     }
 
-    /// Handles the end of the server's output.
+    /// Handles the end of the input: the server has closed its side of the connection.
     fn end_of_input(&mut self, worker: &Worker) -> Ended {
         let now = worker.clock.now_exact();
         if self.pending.is_empty() {
@@ -315,14 +316,15 @@ impl<T: Transport> Wire<T> {
     fn break_off(&mut self, worker: &Worker, error: &io::Error) -> Ended {
         let now = worker.clock.now_exact();
         let kind = match error.kind() {
-            // A write after the server has closed.
+            // A write failed because the server had already closed the connection.
             io::ErrorKind::BrokenPipe if self.answer_bytes == 0 => FailureKind::Closed,
             _ => FailureKind::Reset,
         };
         self.fail(worker, now, &Failure::of(kind), kind)
     }
 
-    /// Fails the first request and the connection. The later requests fail as `behind`.
+    /// Ends the connection. The first request in progress fails with `failure`, and the later requests fail
+    /// with the kind `behind`.
     #[cold]
     fn fail(&mut self, worker: &Worker, now: Duration, failure: &Failure, behind: FailureKind) -> Ended {
         if let Some(first) = self.pending.pop_front() {
@@ -336,7 +338,7 @@ impl<T: Transport> Wire<T> {
 /// Maximum time for a server to close a connection after a request with `Connection: close`.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limits of responses. Nothing is stored, so bodies may have any size.
+/// Limits of responses. Bodies are not stored, so they may have any size.
 const LIMITS: Limits = Limits {
     request_target_bytes: 8 << 10,
     header_section_bytes: 64 << 10,

@@ -105,7 +105,7 @@ fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
     assert!((waiting.generator.busiest_worker_share - 0.3).abs() < 1e-9);
     assert!((waiting.generator.waiting_worker_share - 0.7).abs() < 1e-9);
     assert!(waiting.generator.is_limit, "{waiting:?}");
-    assert!(waiting.warnings[0].contains("for 70 % of the time it was ready to run and had no core"));
+    assert!(waiting.warnings[0].contains("for 70 % of the time, it was ready to run but had no CPU core"));
     let late = of(3, 3);
     assert!(!late.generator.is_limit && late.warnings[0].contains("was late: for 30 %"), "{late:?}");
     // The usual case.
@@ -185,12 +185,12 @@ fn a_stall_at_the_end_of_a_closed_loop_is_told_in_every_form() {
     assert!(stalled.response_time.max_us >= 1e6 && stalled.service_time == stalled.response_time);
     for form in [stalled.to_text(), stalled.to_markdown(), stalled.to_html()] {
         assert!(
-            form.contains("≥ 1.0") && form.contains("the server stopped to respond: 2 requests"),
+            form.contains("≥ 1.0") && form.contains("the server stopped responding: 2 requests"),
             "{form}"
         );
     }
     let csv = stalled.to_csv();
-    assert!(csv.contains("the server stopped to respond") && csv.contains("response_at_least_from"), "{csv}");
+    assert!(csv.contains("the server stopped responding") && csv.contains("response_at_least_from"), "{csv}");
     assert!(stalled.to_json().contains("\"is_stalled\": true"));
     assert_valid(&Report::schema(), &stalled.to_json());
 

@@ -1,8 +1,8 @@
-//! The body of a response: one message, or an event stream that contains the message.
+//! Reads the body of a response: one message, or an event stream that contains the message.
 
 use super::reading::{Reading, read};
 
-/// A body that is being read.
+/// The part of a body that has arrived so far.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     form: Form,
@@ -17,18 +17,17 @@ pub(super) struct Content {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Form {
-    /// No input yet.
+    /// No byte of the body has arrived yet.
     #[default]
     Unknown,
-    /// The body begins with `{`: it is a message.
+    /// The body begins with `{` or `[`, so it is a single message.
     Object,
-    /// The body begins with another byte: it is an event stream. A line of an event stream never begins with
-    /// a brace.
+    /// The body begins with another byte, so it is an event stream.
     Events,
 }
 
 impl Content {
-    /// Begins to read a body.
+    /// Begins a new body.
     pub(super) fn begin(&mut self) {
         self.form = Form::Unknown;
         self.unread.clear();
@@ -37,7 +36,7 @@ impl Content {
         self.is_too_long = false;
     }
 
-    /// Passes more of the body.
+    /// Processes the next part of the body.
     pub(super) fn take(&mut self, piece: &[u8]) {
         if self.form == Form::Unknown {
             let Some(first) = piece.trim_ascii_start().first() else { return };
@@ -49,7 +48,7 @@ impl Content {
         }
     }
 
-    /// Returns the JSON-RPC response, and `true` if it came in an event stream.
+    /// Ends the body. Returns the JSON-RPC response, and `true` if this response came in an event stream.
     pub(super) fn end(&mut self) -> (Reading, bool) {
         let is_stream = self.form == Form::Events && self.found.is_some();
         let reading = match self.found.take() {
@@ -104,7 +103,7 @@ impl Content {
     }
 }
 
-/// Maximum length of a message in bytes. No server sends a longer response on purpose.
+/// Maximum length of a message in bytes. A longer response is certainly an error of the server.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]

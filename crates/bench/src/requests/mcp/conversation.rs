@@ -1,4 +1,5 @@
-//! The messages of a connection in order: the start of a session, operations, and the end of the session.
+//! A state machine for the messages of a connection: start of a session, operations, and end of the
+//! session.
 //!
 //! ```text
 //! no sessions       Operation ─▶ done
@@ -16,17 +17,18 @@ use super::message::{INITIALIZE_ID, Messages, SessionUse, id_of};
 use super::reading::Reading;
 use crate::failure::{Detail, Failure, FailureKind};
 
-/// The messages of one connection. Without sessions, several requests may wait for their responses.
+/// The state machine of one connection. Without sessions, several requests may be in progress at the same
+/// time.
 #[derive(Debug)]
 pub struct Conversation {
     messages: Arc<Messages>,
     step: Step,
-    /// The header line with the session id; empty without a session.
+    /// The header line with the session id, or empty if there is no session.
     session: Vec<u8>,
     content: Content,
     status: u16,
     is_in_progress: bool,
-    /// Result of the operation, while the session is being ended.
+    /// Result of the operation, which is stored here while the client ends the session.
     operation: Option<Done>,
 }
 
@@ -41,7 +43,8 @@ enum Step {
 /// Result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Done {
-    /// The status of the response to the operation, or to the message that failed before it.
+    /// The HTTP status of the response to the operation. If an earlier message of the session failed, this
+    /// is the status of its response.
     pub(crate) status: u16,
     /// `true` if the response came in an event stream.
     pub(crate) is_event_stream: bool,
@@ -63,7 +66,7 @@ impl Conversation {
         conversation
     }
 
-    /// Appends the next message for request `number`.
+    /// Appends the next message for request `number` to `output`.
     #[inline]
     pub(crate) fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo {
         match self.step {
@@ -74,15 +77,15 @@ impl Conversation {
         }
     }
 
-    /// Appends request `number` as a line, and returns its id. Over pipes, the session begins before the
-    /// load.
+    /// Appends request `number` as a line, and returns the id of the request. Over pipes, the session
+    /// begins before the load.
     #[inline]
     pub(crate) fn write_line(&self, number: u64, output: &mut Vec<u8>) -> u64 {
         self.messages.write_line(number, output);
         id_of(number)
     }
 
-    /// Begins to read a response.
+    /// Begins a response with this status and these header fields.
     #[inline]
     pub(crate) fn begin_answer(&mut self, status: u16, fields: FieldLines<'_>) {
         self.content.begin();
@@ -94,13 +97,14 @@ impl Conversation {
         }
     }
 
-    /// Passes more of the body of the response.
+    /// Processes the next part of the response body.
     #[inline]
     pub(crate) fn take_content(&mut self, piece: &[u8]) {
         self.content.take(piece);
     }
 
-    /// Ends the response. Returns `None` if request `number` needs another message.
+    /// Ends the current response. Returns the result of request `number`, or `None` if the request needs
+    /// another message.
     pub(crate) fn end_answer(&mut self, number: u64) -> Option<Done> {
         let done = self.judge(number);
         let sessions = self.messages.sessions;
@@ -119,7 +123,7 @@ impl Conversation {
             self.step = next;
             return None;
         }
-        // The server no longer knows the session (404): starts another one.
+        // Status 404 means that the server no longer knows the session, so a new session begins.
         let goes_on = sessions == SessionUse::PerConnection && self.step == Step::Operation;
         if !goes_on || done.status == NOT_FOUND {
             self.start_again();
@@ -131,7 +135,7 @@ impl Conversation {
         })
     }
 
-    /// Returns `true` if a request has got a part of its responses.
+    /// Returns `true` if some messages of the current request have been answered, but not all.
     pub(crate) const fn is_in_progress(&self) -> bool {
         self.is_in_progress
     }
@@ -153,7 +157,7 @@ impl Conversation {
             Step::Initialize if status == OK => check(reading, INITIALIZE_ID),
             Step::Operation if matches!(status, OK | ACCEPTED) => check(reading, id_of(number)),
             Step::Initialized if (200..300).contains(&status) => Ok(()),
-            // A server may refuse to let clients end sessions.
+            // A server may refuse to end a session at the request of a client.
             Step::Delete if (200..300).contains(&status) || status == METHOD_NOT_ALLOWED => Ok(()),
             _ => wrong_status(),
         };
@@ -161,7 +165,7 @@ impl Conversation {
     }
 }
 
-/// Checks that `reading` is a success response to the request `expected`.
+/// Checks that `reading` is a successful response to the request with the id `expected`.
 #[inline]
 fn check(reading: Reading, expected: u64) -> Result<(), Failure> {
     let Reading::Response { id, outcome } = reading else {

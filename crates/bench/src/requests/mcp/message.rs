@@ -1,4 +1,5 @@
-//! Encoded requests, which are written once and sent often: only ids, sessions and placeholders differ.
+//! MCP requests, which are encoded once and sent many times. Only ids, sessions and placeholders differ
+//! between requests.
 
 use serde_json::{Value, json};
 use thruway_http1::ResponseTo;
@@ -10,23 +11,25 @@ use crate::requests::error::InvalidRequest;
 use crate::requests::template::{Template, mixed, write_number};
 use crate::requests::url::LoadUrl;
 
-/// An operation with the options of the user.
+/// An MCP operation with the options of the user.
 #[derive(Clone, PartialEq, Debug)]
 pub struct McpOperation {
     /// The method, such as `tools/call`.
     pub method: String,
-    /// The parameters: an object, whose strings may contain placeholders.
+    /// The parameters: a JSON object. The strings in this object may contain placeholders.
     pub params: Value,
-    /// Header fields that repeat arguments, in the modern era.
+    /// Header fields that repeat arguments of a tool call. Only the modern era of MCP uses such header
+    /// fields.
     pub mirrored: Vec<(String, String)>,
-    /// The frequency relative to the other operations.
+    /// The weight of the operation: an operation of weight 2 is sent twice as often as an operation of
+    /// weight 1.
     pub weight: u32,
 }
 
-/// An endpoint of Streamable HTTP.
+/// An MCP endpoint (Streamable HTTP).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// The URL.
+    /// The URL of the endpoint.
     pub url: LoadUrl,
     /// Additional header fields of each request.
     pub headers: Vec<(String, String)>,
@@ -34,15 +37,15 @@ pub struct Endpoint {
     pub is_persistent: bool,
 }
 
-/// Length of sessions in the revisions that have them.
+/// Lifetime of MCP sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionUse {
     /// No sessions: each request is independent, as in the revisions since 2026-07-28.
     None,
     /// The first request of a connection begins a session, which lasts as long as the connection.
     PerConnection,
-    /// Each request has its own session, from `initialize` to `DELETE`. The measured time includes all of
-    /// these messages.
+    /// Each request begins a session with `initialize` and ends it with `DELETE`. The measured time of the
+    /// request includes all messages of this session.
     PerCall,
 }
 
@@ -51,20 +54,20 @@ pub enum SessionUse {
 pub(super) struct Messages {
     pub(super) sessions: SessionUse,
     operations: Vec<Message>,
-    /// The operation for each unit of weight.
+    /// Indexes into `operations`. The index of an operation with the weight 3 occurs three times.
     units: Vec<usize>,
     initialize: Message,
     initialized: Message,
-    /// The head of a DELETE, without the session line and the empty line.
+    /// The head of a `DELETE` request, without the session id line and without the empty line at the end.
     delete: Vec<u8>,
 }
 
-/// A message, with its head for HTTP.
+/// An encoded message, with its HTTP head.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// The head without the lines of session and length, and without the empty line.
+    /// The HTTP head, without the lines for session id and length, and without the empty line at the end.
     head: Vec<u8>,
-    /// Bytes before the id, if there is one.
+    /// Bytes before the id, or the start of a message without an id.
     start: &'static [u8],
     /// Bytes after the id.
     rest: Template,
@@ -86,7 +89,8 @@ impl Messages {
         let legacy = |method: &str, params: Value| {
             let operation =
                 McpOperation { method: method.to_owned(), params, mirrored: Vec::new(), weight: 1 };
-            // Only messages in sessions use the revision of the load.
+            // Sessions exist only in the legacy era, so messages that start a session use a legacy
+            // revision.
             Message::request(&operation, revision.min(Revision::LATEST_LEGACY), endpoint)
         };
         let client = json!({"name": "thruway-bench", "version": env!("CARGO_PKG_VERSION")});
@@ -127,7 +131,7 @@ impl Messages {
         ResponseTo::from(Method::Delete)
     }
 
-    /// Appends the operation as a line.
+    /// Appends the operation of request `number` as a line.
     pub(super) fn write_line(&self, number: u64, output: &mut Vec<u8>) {
         self.chosen(number).write_content(number, id_of(number), output);
         output.push(b'\n');
@@ -187,7 +191,8 @@ impl Message {
 }
 
 impl Endpoint {
-    /// Returns a head without the lines of session and length, and without the empty line.
+    /// Returns an HTTP head, without the lines for session id and length, and without the empty line at the
+    /// end.
     pub(super) fn head(
         &self,
         method: &str,
@@ -227,7 +232,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the `_meta` of each request since revision 2026-07-28.
+/// Returns the `_meta` member, which each request contains since revision 2026-07-28.
 fn meta(revision: Revision) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": revision.as_str(),
@@ -245,7 +250,7 @@ fn mirrored_name(operation: &McpOperation) -> Option<String> {
     operation.params[member].as_str().map(str::to_owned)
 }
 
-/// Returns the id of the operation of request `number`, which is unique in a load.
+/// Returns the JSON-RPC id of request `number`, which is unique in a load.
 pub(super) const fn id_of(number: u64) -> u64 {
     number + 1
 }
@@ -257,7 +262,7 @@ const fn digits(number: u64) -> u64 {
     }
 }
 
-/// An id that no operation has.
+/// The id of the `initialize` request. No operation has this id.
 pub(super) const INITIALIZE_ID: u64 = 0;
 
 const START: &[u8] = br#"{"jsonrpc":"2.0","id":"#;

@@ -1,7 +1,7 @@
-//! MCP messages over Streamable HTTP and over pipes: operations by weight, their sessions, and the parser of
-//! responses.
+//! MCP messages over Streamable HTTP and over pipes. This module encodes operations and sessions, and
+//! parses responses.
 //!
-//! This module sends nothing and parses responses without building a tree.
+//! This module does not send anything. The module parses responses without building a tree of JSON values.
 
 // output
 mod message;
@@ -11,7 +11,7 @@ mod single;
 mod reading;
 mod content;
 
-// both, in order
+// order of messages
 mod conversation;
 mod prepared;
 

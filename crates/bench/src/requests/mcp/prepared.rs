@@ -11,8 +11,8 @@ use crate::requests::error::InvalidRequest;
 use crate::requests::expected::Expected;
 use crate::requests::source::Requests;
 
-/// MCP messages that are selected at random by their weights. The same number always selects the same
-/// message.
+/// MCP messages that are selected at random by their weights. The same request number always selects the
+/// same message.
 #[derive(Debug)]
 pub struct McpRequests {
     messages: Arc<Messages>,
@@ -20,10 +20,11 @@ pub struct McpRequests {
 }
 
 impl McpRequests {
-    /// Prepares these operations in the revision `revision`, for `endpoint`, or for pipes if it is `None`.
+    /// Encodes these operations in the protocol revision `revision`. If `endpoint` is `None`, the
+    /// operations are for pipes instead of HTTP.
     ///
     /// # Errors
-    /// Returns an error if there is no operation, or if a header field cannot be sent.
+    /// Returns an error if there is no operation, or if a header field is invalid.
     pub fn new(
         revision: Revision,
         sessions: SessionUse,

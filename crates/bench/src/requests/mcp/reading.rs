@@ -1,7 +1,8 @@
-//! Reads messages: the id of a response, and its success.
+//! Parses messages to find the id of a response, and to find out if the response is successful.
 //!
-//! Most responses begin with their id and `result`, which the parser recognizes at the start. It searches the
-//! rest only for signs of a failed tool call. It parses all other responses completely.
+//! Most responses begin with their id and `result`, and the parser reads only this beginning. In the rest
+//! of such a response, the parser only searches for signs of a failed tool call. The parser reads all other
+//! responses completely.
 
 use memchr::memmem;
 use serde::Deserialize;
@@ -14,14 +15,14 @@ use crate::failure::{Detail, Failure, FailureKind};
 pub(crate) enum Reading {
     /// The response to a request.
     Response {
-        /// The id. `None` for an id that no request has, and for an error without an id.
+        /// The id of the response. `None` if the response has no id, or an id that this program never uses.
         id: Option<u64>,
         /// Success or failure.
         outcome: Result<(), Failure>,
     },
-    /// A notification, or a request of the server.
+    /// A notification or a request from the server.
     Other,
-    /// The text is not a message.
+    /// The text is not a JSON-RPC message.
     Rubbish,
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn read(bytes: &[u8]) -> Reading {
     }
 }
 
-/// Returns the id, if the version and the id come before a result object.
+/// Returns the id if the message begins with the JSON-RPC version, an id, and a `result` object.
 fn read_beginning(bytes: &[u8]) -> Option<u64> {
     let mut rest = bytes;
     let mut id = None;
@@ -60,7 +61,8 @@ fn read_beginning(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Removes `token` from the start, with the whitespace before it.
+/// Removes `token` and the whitespace before `token` from the start of `rest`. Returns `None` if `rest`
+/// does not begin with `token`.
 fn eat(rest: &mut &[u8], token: &[u8]) -> Option<()> {
     *rest = rest.trim_ascii_start().strip_prefix(token)?;
     Some(())
@@ -71,7 +73,7 @@ fn eat_number(rest: &mut &[u8]) -> Option<u64> {
     let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, after) = rest.split_at(length);
     *rest = after;
-    // A number with more digits may not fit, and is never an id of this program.
+    // A number with more than 19 digits may not fit into a `u64`. This program never uses such an id.
     (1..=19)
         .contains(&length)
         .then(|| digits.iter().fold(0, |number: u64, digit| number * 10 + u64::from(digit - b'0')))
@@ -81,7 +83,8 @@ fn has_end(bytes: &[u8]) -> bool {
     bytes.trim_ascii_end().ends_with(b"}")
 }
 
-/// Returns `true` if the message contains `"isError": true`. In a string, the quotes would be escaped.
+/// Returns `true` if the message contains `"isError": true`. Text inside a JSON string cannot match,
+/// because quotes in a string are escaped.
 fn may_be_tool_error(bytes: &[u8]) -> bool {
     memmem::find_iter(bytes, IS_ERROR).any(|at| {
         let mut rest = &bytes[at + IS_ERROR.len()..];

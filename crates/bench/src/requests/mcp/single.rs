@@ -1,4 +1,4 @@
-//! Messages that are sent once, before a load.
+//! Messages that the client sends once, before a load.
 
 use serde_json::{Value, json};
 use thruway_http1::ResponseTo;
@@ -15,7 +15,8 @@ pub(crate) struct SingleMessage {
 }
 
 impl SingleMessage {
-    /// Builds request number `place` of the requests before a load. Its id is unique.
+    /// Builds a request that the client sends before a load. `place` is the number of this request, and
+    /// determines its unique id.
     pub(crate) fn request(
         place: u64,
         method: &str,
@@ -28,7 +29,7 @@ impl SingleMessage {
         Ok(Self { message, id: LAST_ID - place })
     }
 
-    /// Builds the notification after the response to `initialize`.
+    /// Builds the notification that the client sends after the server has answered `initialize`.
     pub(crate) fn initialized(
         revision: Revision,
         endpoint: Option<&Endpoint>,
@@ -38,18 +39,18 @@ impl SingleMessage {
         Ok(Self { message: request.message.into_notification(), ..request })
     }
 
-    /// Builds the request that ends the session of the header line `session`.
+    /// Builds the request that ends a session. `session` is the header line with the session id.
     pub(crate) fn delete(endpoint: &Endpoint, session: &[u8]) -> Result<Vec<u8>, InvalidRequest> {
         let head = endpoint.head("DELETE", Revision::LATEST_LEGACY, &[])?;
         Ok([&head[..], session, b"\r\n"].concat())
     }
 
-    /// Appends the message in its form for HTTP.
+    /// Appends the message as an HTTP request.
     pub(crate) fn write(&self, session: &[u8], output: &mut Vec<u8>) -> ResponseTo {
         self.message.write(0, self.id, session, output)
     }
 
-    /// Returns the message as a line.
+    /// Returns the message as a line for pipes.
     pub(crate) fn line(&self) -> Vec<u8> {
         let mut line = Vec::new();
         self.message.write_content(0, self.id, &mut line);
@@ -58,6 +59,6 @@ impl SingleMessage {
     }
 }
 
-/// The largest integer that every JSON parser reads exactly. These ids count downwards, and those of
-/// operations upwards.
+/// The largest integer that every JSON parser reads exactly. The ids of single messages count down from
+/// this value. The ids of operations count up from 1, so ids never collide.
 const LAST_ID: u64 = (1 << 53) - 1;

@@ -1,7 +1,7 @@
-//! An HTTP/2 connection: many concurrent requests, each on its own stream, with responses in any order.
+//! An HTTP/2 connection: many concurrent requests on separate streams, with responses in any order.
 //!
-//! The `h2` library handles the frames. The task of the connection polls the library with a waker that wakes
-//! no task, and handles such wakes in the same poll.
+//! The `h2` library handles the frames. The task of the connection polls the library with a waker that only
+//! sets a flag. If the flag is set, the task polls the library again.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -25,27 +25,27 @@ use crate::worker::connection::{Ended, WireProtocol};
 use crate::worker::dispatch::Worker;
 use crate::worker::plan::{Answered, NextStep, Phase, StartedRequest};
 
-/// A connection, and the requests on it.
+/// An HTTP/2 connection, and the requests in progress.
 pub(in crate::worker) struct Streams<T: Transport> {
     library: Connection<ByteStream<Watched<T>>, Bytes>,
     send: SendRequest<Bytes>,
     sight: Rc<Observations>,
     flag: Arc<Flag>,
     flag_waker: Waker,
-    /// Requests that have started and could not be sent yet.
+    /// Requests that have started but could not be sent yet.
     queued: VecDeque<StartedRequest>,
     exchanges: FuturesUnordered<Exchange>,
     /// Earliest start of all requests without a response.
     oldest: Duration,
     /// Number of complete responses.
     answered: u64,
-    /// Requests that the server has not processed, as it has announced.
+    /// Requests that the server has not processed, according to its `GOAWAY` frame.
     unhandled: VecDeque<StartedRequest>,
-    /// Reason of the end, once the connection has ended.
+    /// Reason why the connection has ended, or `None` while it is open.
     end: Option<Failure>,
 }
 
-/// A flag that is set by a wake.
+/// A waker that sets a flag instead of waking a task.
 #[derive(Default)]
 struct Flag(AtomicBool);
 
@@ -69,12 +69,13 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_header_list_size(HEADER_SECTION_BYTES)
-            // Keeps streams of requests whose timeout has expired; their responses may still arrive.
+            // Remembers the streams that were reset after a timeout, because their responses may still
+            // arrive.
             .max_concurrent_reset_streams(RESET_STREAMS)
             .max_local_error_reset_streams(None)
             .handshake(stream);
         let Some(Ok((send, library))) = greeting.now_or_never() else {
-            unreachable!("the greeting is kept until it is flushed");
+            unreachable!("the handshake only buffers the client preface");
         };
         let flag = Arc::new(Flag::default());
         Self {
@@ -130,7 +131,7 @@ impl<T: Transport> Streams<T> {
         self.exchanges.is_empty() && self.queued.is_empty()
     }
 
-    /// Lets the library read and write.
+    /// Lets the `h2` library read and write.
     fn poll_library(&mut self) {
         let polled = self.library.poll_unpin(&mut Context::from_waker(&self.flag_waker));
         let error = match polled {
@@ -145,8 +146,8 @@ impl<T: Transport> Streams<T> {
         });
     }
 
-    /// Checks if another request can be sent now. The error is the reason why none can be sent on this
-    /// connection.
+    /// Returns `true` if another request can be sent now. An error means that this connection accepts no
+    /// more requests.
     fn poll_write_capacity(&mut self) -> Result<bool, h2::Error> {
         match self.send.poll_ready(&mut Context::from_waker(&self.flag_waker)) {
             Poll::Pending => Ok(false),
@@ -161,7 +162,8 @@ impl<T: Transport> Streams<T> {
         verdict(error, has_begun)
     }
 
-    /// The time is read once for all events of a poll.
+    /// Records the results of all finished requests. All requests that finish in one poll get the same end
+    /// time.
     fn take_finished(&mut self, worker: &Worker) {
         let mut now = None;
         while let Some(finished) = self.next_finished() {
@@ -196,7 +198,7 @@ impl<T: Transport> Streams<T> {
         judged: Result<(), Failure>,
     ) {
         if self.answered == 0 {
-            // The settings of the server have arrived.
+            // The settings of the server have arrived before its first response.
             worker.note_streams_max(self.send.current_max_send_streams());
         }
         self.answered += 1;
@@ -213,8 +215,8 @@ impl<T: Transport> Streams<T> {
         }
     }
 
-    /// Ends the connection if the load is over, and resets the streams of requests that timed out. The other
-    /// streams continue.
+    /// Ends the connection if the load is over. Otherwise resets the streams of requests that timed out,
+    /// while the other streams continue.
     fn check_time(&mut self, worker: &Worker, now: Duration) -> Option<Ended> {
         let timeout = worker.connection_options.timeout;
         if worker.phase.get() == Phase::Over {
@@ -241,14 +243,14 @@ impl<T: Transport> Streams<T> {
         None
     }
 
-    /// Sends requests that may start, on as many streams as are allowed.
+    /// Starts requests until the allowed number of streams is in use.
     fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
         let room = worker.connection_options.pipeline.min(self.send.current_max_send_streams());
         while self.exchanges.len() < room {
             match self.poll_write_capacity() {
                 Ok(true) => {}
                 Ok(false) => return None,
-                // The connection accepts no more requests. Those in progress may complete.
+                // The connection accepts no more requests, but the requests in progress may complete.
                 Err(_) if !self.exchanges.is_empty() => return None,
                 Err(_) => return Some(self.conclude(worker)),
             }
@@ -267,7 +269,8 @@ impl<T: Transport> Streams<T> {
                 self.exchanges.push(exchange);
             } else {
                 worker.fail(ticket, now, &Failure::of(FailureKind::Unsent));
-                // Other connections need time too, and the load may have ended.
+                // Returns early, because other connections need time too, and because the load may have
+                // ended.
                 cx.waker().wake_by_ref();
                 return None;
             }
@@ -275,20 +278,21 @@ impl<T: Transport> Streams<T> {
         None
     }
 
-    /// Sends a request. Returns `None` if the library does not accept it.
+    /// Sends a request. Returns `None` if the `h2` library does not accept the request.
     fn send(&mut self, worker: &Worker, ticket: StartedRequest) -> Option<Exchange> {
         let Http2Request { head, content } = worker.requests.http2(ticket.number)?;
         let (response, mut stream) = self.send.send_request(head, content.is_empty()).ok()?;
         if !content.is_empty() {
-            // The library keeps the data until the server's windows are open. This fails if the stream has
-            // ended, which the response shows.
+            // The library buffers the data until flow control allows it to send the data. An error means
+            // that the stream has ended; then the response fails too.
             let _ = stream.send_data(content, true);
         }
         Some(Exchange::new(ticket, *worker.requests.expected(ticket.number), response))
     }
 
-    /// Concludes the connection. Sends unprocessed requests again on another connection if this one had any
-    /// response; otherwise this could repeat forever.
+    /// Ends the connection. If the server has answered at least one request, unprocessed requests are sent
+    /// again on another connection. Otherwise, unprocessed requests fail, because the retries could go on
+    /// forever.
     fn conclude(&mut self, worker: &Worker) -> Ended {
         let now = worker.clock.now_exact();
         let failure = self.end.take().unwrap_or(Failure::of(FailureKind::GoneAway));
@@ -306,7 +310,7 @@ impl<T: Transport> Streams<T> {
         Ended::Closed
     }
 
-    /// Returns all requests without a response.
+    /// Removes and returns all requests without a response.
     fn take_tickets(&mut self) -> impl Iterator<Item = StartedRequest> {
         let exchanges = std::mem::take(&mut self.exchanges).into_iter().map(Exchange::into_started_request);
         let unhandled = std::mem::take(&mut self.unhandled).into_iter();
@@ -314,12 +318,12 @@ impl<T: Transport> Streams<T> {
     }
 }
 
-/// Window of a stream: 16 MiB, so that no response waits for it.
+/// Flow control window of a stream: 16 MiB, so that flow control does not delay responses.
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
-/// Window of a connection: 1 GiB.
+/// Flow control window of a connection: 1 GiB.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
-/// The same limit as for HTTP/1.1.
+/// Maximum size of a header section: 64 KiB, as for HTTP/1.1.
 const HEADER_SECTION_BYTES: u32 = 64 << 10;
 
 const RESET_STREAMS: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! A request on a stream, from sending to the end of its response.
+//! An HTTP/2 request that waits for the end of its response.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use crate::failure::{Detail, Failure, FailureKind};
 use crate::requests::{Answer, Expected};
 use crate::worker::plan::StartedRequest;
 
-/// A request with an incomplete response. Dropping it resets the stream.
+/// A request with an incomplete response. Dropping this value resets the stream of the request.
 pub(super) struct Exchange {
     ticket: StartedRequest,
     expected: Expected,
@@ -32,7 +32,7 @@ pub(super) struct Finished {
     pub(super) outcome: Result<Answer, Broken>,
 }
 
-/// A response that will not be complete.
+/// A response that failed before it was complete.
 pub(super) struct Broken {
     pub(super) error: h2::Error,
     /// `true` if a part of the response arrived.
@@ -48,7 +48,7 @@ impl Exchange {
         self.ticket.started
     }
 
-    /// Gives up the request.
+    /// Gives up the request and resets its stream.
     pub(super) fn into_started_request(self) -> StartedRequest {
         self.ticket
     }
@@ -77,7 +77,7 @@ const fn broken_within(error: h2::Error) -> Broken {
     Broken { error, has_begun: true }
 }
 
-/// Completes at the end of the body and its trailers.
+/// Reads the body. Completes after the end of the body and its trailers.
 fn poll_content(
     content: &mut RecvStream,
     answer: &mut Answer,
@@ -90,7 +90,7 @@ fn poll_content(
         };
         let data = data?;
         answer.take_content(&data);
-        // An error means that the stream has ended; the next poll reports it.
+        // An error means that the stream has ended. The next poll reports the reason.
         let _ = content.flow_control().release_capacity(data.len());
     }
     Poll::Ready(Ok(()))
@@ -105,7 +105,7 @@ impl Future for Exchange {
     }
 }
 
-/// Handling of a request without a response.
+/// Decision about a request that got no complete response.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Failed(Failure),
@@ -114,13 +114,14 @@ pub(super) enum Verdict {
     Unhandled,
 }
 
-/// Decides about a request after `error`. `has_begun` is `true` if a part of its response has arrived.
+/// Decides if a request that ended with `error` has failed, or if the server has not processed it.
+/// `has_begun` is `true` if a part of its response has arrived.
 pub(super) fn verdict(error: &h2::Error, has_begun: bool) -> Verdict {
     let Some(reason) = error.reason() else {
         return Verdict::Failed(Failure::of(broken_off(error.get_io(), has_begun)));
     };
     let kind = match reason {
-        // An error that this side detected.
+        // The client detected this error.
         _ if !error.is_remote() => FailureKind::Malformed,
         Reason::NO_ERROR if error.is_go_away() => return Verdict::Unhandled,
         _ if error.is_go_away() => FailureKind::GoneAway,

@@ -1,4 +1,4 @@
-//! HTTP/2: many concurrent requests of a connection.
+//! HTTP/2 connections with many concurrent requests.
 
 mod watched;
 mod exchange;

@@ -1,5 +1,5 @@
-//! Transport below the `h2` library: counts bytes, limits reads per poll, and wakes the task of the
-//! connection instead of the library's wakers.
+//! The transport that the `h2` library uses. This transport counts bytes, limits the bytes that one poll
+//! reads, and wakes the task of the connection instead of the library's wakers.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use thruway_net::Transport;
 
-/// A transport and its observations.
+/// A transport that observes the bytes of a connection.
 pub(super) struct Watched<T> {
     transport: T,
     sight: Rc<Observations>,
@@ -17,15 +17,16 @@ pub(super) struct Watched<T> {
     ahead: Option<ReadAhead>,
 }
 
-/// Bytes that were read ahead of the library's requests: it reads a few KiB at a time, and responses arrive
-/// in dozens.
+/// Bytes that were read before the `h2` library needs them. The library reads only a few KiB at a time, but
+/// dozens of responses may have arrived.
 struct ReadAhead {
     bytes: Box<[u8]>,
     taken: usize,
     filled: usize,
 }
 
-/// The buffer of all connections of a worker that have read nothing ahead.
+/// A read buffer for the connections of a worker. A connection keeps the buffer only while the buffer
+/// contains unread bytes.
 #[derive(Default)]
 pub(in crate::worker) struct SpareBuffer(Cell<Option<Box<[u8]>>>);
 
@@ -41,8 +42,8 @@ impl SpareBuffer {
 
 /// Observations of a connection.
 pub(super) struct Observations {
-    /// Task of the connection. The library is polled with another waker, so that its own wakes have no
-    /// effect.
+    /// Waker for the task of the connection. The `h2` library gets another waker, so the library cannot
+    /// wake this task.
     task: RefCell<Waker>,
     /// Number of bytes that this poll may still read.
     turn_left: Cell<usize>,
@@ -51,14 +52,15 @@ pub(super) struct Observations {
     greeting: Cell<Greeting>,
 }
 
-/// First bytes of the server.
+/// The start of the first frame that the server sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Greeting {
-    /// Number of received bytes of the first frame header.
+    /// The header of the first frame is incomplete. Contains the received bytes of this header and their
+    /// number.
     Expected([u8; FRAME_HEAD_BYTES], usize),
-    /// A frame with settings, as required (RFC 9113 §3.4).
+    /// The first frame is a `SETTINGS` frame, as RFC 9113 §3.4 requires.
     Settings,
-    /// Something else.
+    /// The server sent other bytes, so it does not use HTTP/2.
     Other,
 }
 
@@ -75,13 +77,13 @@ impl Default for Observations {
 }
 
 impl Observations {
-    /// Begins a poll by the task with this waker.
+    /// Begins a poll of the connection. `task` is the waker for the task of the connection.
     pub(super) fn begin_poll(&self, task: &Waker) {
         self.task.borrow_mut().clone_from(task);
         self.turn_left.set(TURN_BYTES);
     }
 
-    /// Returns `true` if the poll has used its limit and more input may be available.
+    /// Returns `true` if the poll has read its maximum number of bytes, and more input may be available.
     pub(super) fn is_poll_over(&self) -> bool {
         self.turn_left.get() == 0
     }
@@ -91,7 +93,7 @@ impl Observations {
         (self.received_bytes.take(), self.sent_bytes.take())
     }
 
-    /// Returns `true` if the server does not speak HTTP/2.
+    /// Returns `true` if the server does not use HTTP/2.
     pub(super) fn is_other_protocol(&self) -> bool {
         self.greeting.get() == Greeting::Other
     }
@@ -128,7 +130,8 @@ impl<T: Transport> Watched<T> {
             return Poll::Ready(Ok(ahead));
         }
         if self.sight.is_poll_over() {
-            // The connection is polled again without a wake.
+            // No waker is necessary, because a connection wakes its task itself after a poll that has
+            // reached its limit.
             return Poll::Pending;
         }
         let mut bytes = self.spare.take();
@@ -147,7 +150,8 @@ impl<T: Transport> Watched<T> {
 }
 
 impl ReadAhead {
-    /// Moves bytes into `buffer` until it is full. Returns the rest, if any.
+    /// Moves bytes into `buffer` until `buffer` is full. Returns the number of moved bytes, and the
+    /// remaining bytes, if any.
     fn take(mut self, buffer: &mut [u8], spare: &SpareBuffer) -> (usize, Option<Self>) {
         let length = buffer.len().min(self.filled - self.taken);
         buffer[..length].copy_from_slice(&self.bytes[self.taken..self.taken + length]);
@@ -198,8 +202,8 @@ impl<T: Transport> Transport for Watched<T> {
     }
 }
 
-/// Maximum number of bytes that one poll reads: other connections need time, and unprocessed input uses
-/// memory.
+/// Maximum number of bytes that one poll reads. The limit gives time to other connections, and bounds the
+/// memory for unprocessed input.
 const TURN_BYTES: usize = 256 << 10;
 
 /// Size of one read in bytes.
@@ -208,7 +212,7 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// Length of a frame header in bytes (RFC 9113 §4.1).
 const FRAME_HEAD_BYTES: usize = 9;
 
-/// The type of a frame with settings (RFC 9113 §6.5).
+/// The frame type of `SETTINGS` (RFC 9113 §6.5).
 const SETTINGS: u8 = 4;
 
 #[cfg(test)]
