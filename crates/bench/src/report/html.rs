@@ -1,7 +1,7 @@
 //! Writes reports as a self-contained HTML page without scripts.
 
 use minijinja::value::{Serde, Value};
-use minijinja::{Environment, context};
+use minijinja::{Environment, UndefinedBehavior, context};
 use serde::Serialize;
 
 use super::contents::{Part, Report};
@@ -48,6 +48,8 @@ type Series<'a> = (&'a str, fn(&Part) -> f64);
 /// Returns an HTML page with one or more reports, and with their comparison if there is one.
 pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparison>) -> String {
     let mut templates = Environment::new();
+    // A name without a value is an error. It would otherwise be missing from the page.
+    templates.set_undefined_behavior(UndefinedBehavior::Strict);
     let shown: Vec<LoadSummary> = reports.iter().map(shown).collect();
     let pairs = comparison.map(|comparison| comparison.pairs.iter().map(shown_pair).collect::<Vec<_>>());
     let rendered = templates.add_template("report.html", TEMPLATE).and_then(|()| {

@@ -254,6 +254,7 @@ fn a_page_needs_nothing_else_and_takes_names_for_text() {
     assert_valid(&Comparison::schema(), &comparison.to_json());
     for page in [reports[0].to_html(), comparison.to_html(&reports)] {
         assert!(page.contains("a &lt;b&gt; &amp;") && !page.contains("a <b>"), "{page}");
+        assert!(page.contains("1 worker"), "the settings of the load are missing: {page}");
         assert!(page.contains("prefers-color-scheme: dark") && page.contains("name=\"viewport\""));
         for foreign in ["<script", "src=", "@import", "url(", "NaN", "inf"] {
             assert!(!page.contains(foreign), "{foreign}");
