@@ -1,12 +1,12 @@
-//! Text from clients in log lines: shortened, and escaped so that no client can forge a line.
+//! Shortens and escapes text from clients for log lines, so that no client can forge a line.
 
 use std::io::Write as _;
 
 /// Maximum number of bytes of one logged value. Most real values are shorter.
 const VALUE_BYTES_MAX: usize = 2 << 10;
 
-/// Writes `bytes` for a column in quotes. Escapes characters that could end the quoted string or the line, or
-/// control a terminal, like Apache.
+/// Writes `bytes` as the text between the quotes of a column. Like Apache, escapes characters that could end
+/// the quoted text or the line, or that could control a terminal.
 pub(super) fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
     for byte in shortened(bytes) {
         match byte {
@@ -24,7 +24,7 @@ pub(super) fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
 /// character that could mislead a reader of the log.
 pub(super) fn write_json_text(line: &mut Vec<u8>, bytes: &[u8]) {
     let bytes = shortened(bytes);
-    // Nearly all values take this path. It copies them at once.
+    // Nearly all values take this path, which copies the whole value in one step.
     if is_plain(bytes) {
         line.extend_from_slice(bytes);
         return;
@@ -71,7 +71,7 @@ fn is_misleading(char: char) -> bool {
         || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns the logged part of a value, so that one request cannot fill the log.
+/// Cuts a value to the maximum length, so that one request cannot fill the log.
 fn shortened(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(VALUE_BYTES_MAX)]
 }
