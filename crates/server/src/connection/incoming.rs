@@ -15,8 +15,8 @@ pub(crate) struct IncomingContent {
     pub(crate) owes_continue: bool,
     /// Number of bytes in the last read.
     last_bytes: usize,
-    /// Latest time at which the received bytes would have arrived at the minimum rate. Never in the future:
-    /// see [`pay`](Self::pay).
+    /// Time at which the received bytes would have arrived if the client had sent them at the minimum rate.
+    /// Never in the future: see [`pay`](Self::pay).
     paid_until: Duration,
     /// Time at which the server paused reading, because the handler reads too slowly. `None` while the server
     /// reads.

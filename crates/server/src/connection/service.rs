@@ -169,6 +169,7 @@ impl Buffers {
     }
 }
 
-/// Minimum size of the input buffer, which is also the maximum size of a read. Large reads save system calls
-/// for deep pipelines and large bodies. All connections of a worker share one input buffer.
+/// Size of the input buffer, unless the limits require a larger one. A read can fill the whole buffer. Large
+/// reads save system calls for deep pipelines and large bodies. All connections of a worker share one input
+/// buffer.
 const INPUT_BYTES: usize = 64 << 10;
