@@ -26,7 +26,7 @@ pub trait Layer {
 pub struct Layered(Arc<dyn Handler>);
 
 impl Layered {
-    /// Creates the value from `handler`, without layers.
+    /// Creates a handler without layers from `handler`.
     pub fn new<M>(handler: impl IntoHandler<M>) -> Self {
         Self(handler.into_handler())
     }
