@@ -31,7 +31,7 @@ pub struct Listener {
 pub(crate) enum Speaks {
     #[default]
     Http1,
-    /// The first bytes of a connection decide.
+    /// HTTP/1.1 and HTTP/2. The first bytes of a connection determine its version.
     Both,
     Http2,
 }

@@ -154,7 +154,7 @@ impl Server {
     /// Starts the server, and drains it at SIGTERM or SIGINT. A second signal ends the process at once.
     ///
     /// # Errors
-    /// [`start`](Self::start) fails, or the system does not allow to handle the signals.
+    /// Fails for the same reasons as [`start`](Self::start), and if the process cannot handle the signals.
     pub fn run(self) -> Result<(), ServerError> {
         let signals = TerminationSignals::take_over()?;
         let server = self.start()?;

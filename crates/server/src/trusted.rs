@@ -209,7 +209,7 @@ fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 /// Parses an address with an optional port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]:80`, `2001:db8::1`
-/// (RFC 7239 §6). `None` for `unknown` and obfuscated names.
+/// (RFC 7239 §6). Returns `None` for `unknown` and for obfuscated names.
 fn node(bytes: &[u8]) -> Option<ClientAddr> {
     let text = str::from_utf8(bytes).ok()?;
     let (address, port) = if let Some(rest) = text.strip_prefix('[') {

@@ -33,7 +33,7 @@ pub(super) fn masked<'u>(url: &'u [u8], names: &[String]) -> Cow<'u, [u8]> {
     masked.into()
 }
 
-/// Returns `true` if the query parameter name `encoded` means `name` after percent-decoding. `+` equals a
+/// Returns `true` if the query parameter name `encoded` means `name` after percent-decoding. `+` means a
 /// space. Upper and lower case are equal, because a client that writes the name in another case still sends
 /// the secret value.
 fn is_name(encoded: &[u8], name: &[u8]) -> bool {

@@ -66,8 +66,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Writes the pending interim responses to the oldest request. HTTP/1.0 clients get no interim responses
-    /// (RFC 9110 §15.2).
+    /// Writes the pending interim responses of the handler of the oldest request in the queue. HTTP/1.0
+    /// clients get no interim responses (RFC 9110 §15.2).
     #[inline]
     fn write_interim(&mut self) -> Step {
         let Some(exchange) = self.exchanges.front_mut().filter(|exchange| !exchange.interim.is_empty())

@@ -16,7 +16,7 @@ pub(super) struct Timers {
     pub(super) write: Option<Duration>,
     /// Time at which the connection last made progress.
     pub(super) moved_at: Duration,
-    /// Time at which the first byte of the current request head arrived. `None` unless a head is incomplete.
+    /// Time at which the first byte of an incomplete request head arrived. `None` if no head is incomplete.
     pub(super) head_since: Option<Duration>,
     /// Start of the current write stall, in which the client accepts no bytes. `None` without a stall.
     pub(super) stalled_since: Option<Duration>,

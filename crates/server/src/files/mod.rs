@@ -11,16 +11,16 @@
 //!
 //! The handler lists no directories, writes nothing, and keeps no files open or in memory between requests.
 
-// from a path to a file
+// lookup of files
 mod path;
 mod open;
 mod walk;
 
-// from a file to a representation
+// metadata of files
 mod content_type;
 mod representation;
 
-// parts of the request
+// request headers
 mod entity_tag;
 mod conditions;
 mod ranges;

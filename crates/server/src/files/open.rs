@@ -35,7 +35,7 @@ pub(super) enum Lookup {
 pub(super) enum Found {
     Directory,
     File(OpenFile),
-    /// A device, a FIFO or a socket. These must not be served.
+    /// A device, a FIFO or a socket. The server must not serve such files.
     Other,
 }
 

@@ -250,14 +250,14 @@ impl<T: Transport> Connection<T> {
         }
         let started = service.record_start();
         let answer = self.call_handler(&*handler, &mut request, scheme);
-        // The drop of the request discards its body, unless the handler has taken the body.
+        // Dropping the request discards its body, unless the handler has taken the body.
         drop(request);
         let log = started.map(|started| Logged::Parsed { head, started }.keep());
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
-    /// Returns the handler's answer. Instead, returns 500 if the handler panics, 503 if there are too many
-    /// connections, and 421 if the connection does not serve the host or `scheme`.
+    /// Returns the handler's answer. In these cases, returns an error response: 500 if the handler panics,
+    /// 503 if there are too many connections, and 421 if the connection does not serve the host or `scheme`.
     fn call_handler<'a>(
         &self,
         handler: &'a dyn Handler,

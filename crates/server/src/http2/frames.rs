@@ -1,5 +1,5 @@
 //! Finds the frame headers in a byte stream (RFC 9113 §4.1). The HTTP/2 library interprets the frames. This
-//! module only reports them, for example to count them.
+//! module only reports the frames, so that the flood guard can count them.
 
 /// Finds frames in bytes that arrive in pieces of any size.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Converts the request heads of the HTTP/2 library to [`RequestHead`] (RFC 9113 §8.2, §8.3).
 //!
 //! The library has already reset streams with some kinds of invalid requests
-//! (`docs/decisions/0060-a-patched-h2.md`). It checks names and values, pseudo-header fields,
+//! (`docs/decisions/0060-a-patched-h2.md`). The library checks names and values, pseudo-header fields,
 //! connection-specific fields, `#` in `:path`, and the length of the body. This module checks the other
 //! rules.
 
@@ -159,10 +159,7 @@ impl HeadBuffer {
     }
 
     /// Writes a field line. Joins several values with `; `, as in `Cookie`.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the limit of a header section is far below 4 GiB"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the limit of a header section is far below 4 GiB")]
     fn write_line(&mut self, name: &[u8], values: &[&[u8]], limits: &Limits) -> Result<(), Refusal> {
         let Self { bytes, spans } = self;
         let name_start = bytes.len() as u32;
@@ -216,7 +213,8 @@ fn authority_of(parts: &Parts) -> Result<&[u8], Malformed> {
     parts.uri.authority().map(|authority| authority.as_str().as_bytes()).ok_or(Malformed::AuthorityMissing)
 }
 
-/// Returns the host and port of the request from `:authority`, or else from `Host`. Fails if the two differ.
+/// Returns the host and port of the request from `:authority`, or else from `Host`. Fails if the request
+/// contains both and they differ.
 fn host(parts: &Parts) -> Result<&[u8], Malformed> {
     let mut fields = parts.headers.get_all(HOST).iter();
     let field = fields.next().map(HeaderValue::as_bytes);

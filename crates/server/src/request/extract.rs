@@ -77,7 +77,7 @@ impl<'a> Request<'a> {
         parse_json(self.field("content-type"), self.content())
     }
 
-    /// Returns the cookie `name` as sent by the client.
+    /// Returns the cookie `name` as the client has sent it.
     pub fn cookie(&self, name: &str) -> Option<Cookie<'a>> {
         find_cookie(*self.head(), name)
     }
@@ -111,7 +111,7 @@ impl OwnedRequest {
         parse_json(self.field("content-type"), &content)
     }
 
-    /// Returns the cookie `name` as sent by the client.
+    /// Returns the cookie `name` as the client has sent it.
     pub fn cookie(&self, name: &str) -> Option<Cookie<'_>> {
         find_cookie(self.head(), name)
     }

@@ -155,12 +155,12 @@ impl<'a> Request<'a> {
         self.head.method
     }
 
-    /// Returns the request target as sent.
+    /// Returns the request target as the client has sent it.
     pub const fn target(&self) -> RequestTarget<'a> {
         self.head.target
     }
 
-    /// Returns the path of the target as sent, percent-encoded.
+    /// Returns the path of the request target as the client has sent it, percent-encoded.
     pub fn path(&self) -> &'a str {
         self.head.target.path()
     }
@@ -176,7 +176,7 @@ impl<'a> Request<'a> {
         self.mount_prefix
     }
 
-    /// Returns the query of the target as sent, without the question mark.
+    /// Returns the query of the request target as the client has sent it, without the question mark.
     pub fn query_string(&self) -> Option<&'a str> {
         self.head.target.query()
     }
@@ -400,7 +400,7 @@ impl OwnedRequest {
         self.head().method
     }
 
-    /// Returns the request target as sent.
+    /// Returns the request target as the client has sent it.
     pub fn target(&self) -> RequestTarget<'_> {
         self.head().target
     }
@@ -415,7 +415,7 @@ impl OwnedRequest {
         self.head().field_lines
     }
 
-    /// Returns the path of the target as sent, percent-encoded.
+    /// Returns the path of the request target as the client has sent it, percent-encoded.
     pub fn path(&self) -> &str {
         self.head().target.path()
     }
@@ -426,7 +426,7 @@ impl OwnedRequest {
         below(self.path(), self.mount_prefix)
     }
 
-    /// Returns the query of the target as sent, without the question mark.
+    /// Returns the query of the request target as the client has sent it, without the question mark.
     pub fn query_string(&self) -> Option<&str> {
         self.head().target.query()
     }

@@ -32,7 +32,7 @@ impl<'a> Parameters<'a> {
         Self(Source::Matched(params))
     }
 
-    /// Returns the parameter `name` as sent, percent-encoded.
+    /// Returns the parameter `name` as the client has sent it, percent-encoded.
     pub fn raw(&self, name: &str) -> Option<&'a str> {
         match &self.0 {
             Source::None => None,

@@ -18,8 +18,8 @@ pub struct Forwarded {
     /// Time to open the last connection to a server. `None` if a connection was reused or no connection could
     /// be opened.
     pub connect: Option<Duration>,
-    /// Time from the opening or the reuse of the last connection to the response head of the server. `None`
-    /// without a response.
+    /// Time from the moment when the last connection was opened or reused until the response head arrived.
+    /// `None` without a response.
     pub head: Option<Duration>,
     /// Reason why no server has responded.
     pub failure: Option<&'static str>,

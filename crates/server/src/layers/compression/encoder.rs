@@ -20,7 +20,7 @@ pub(super) enum Encoder {
     Zstandard(CStream<'static>),
 }
 
-/// Amount of output to produce.
+/// Amount of output that an encoder produces in one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     /// As little output as possible, for the best compression.
@@ -194,7 +194,7 @@ fn encode_zstandard(
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the library for {} failed", self.0.name())
+        write!(f, "the compression library for {} failed", self.0.name())
     }
 }
 
