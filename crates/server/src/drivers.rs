@@ -274,7 +274,8 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
 }
 
 impl ConnectionInfo {
-    /// Replaces the addresses of the client and of the destination by those from a PROXY protocol header.
+    /// Replaces the addresses of the client and of the destination by the addresses in a PROXY protocol
+    /// header.
     fn be_told(&mut self, header: ProxyHeader) {
         (self.client, self.destination) = match header {
             ProxyHeader::Local => return,

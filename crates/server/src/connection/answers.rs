@@ -116,7 +116,7 @@ impl<T: Transport> Connection<T> {
         let has_asked_for_end = !facts.is_persistent && !self.is_request_limit_reached();
         let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended() && !has_asked_for_end;
         let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
-        // A small body stays in the response, because taking it would copy a struct (decision 0008).
+        // A small body stays in `response`, because taking it out would copy a struct (decision 0008).
         if let Some(bytes) = response.content().small_bytes(COPY_BYTES_MAX) {
             if body.has_content() {
                 self.output.bytes().extend_from_slice(bytes);
@@ -175,7 +175,7 @@ impl<T: Transport> Connection<T> {
         write_response_head(self.output.bytes(), &head);
     }
 
-    /// Adds a complete large body to the output, after its head. It is not copied.
+    /// Adds a complete large body to the output, after the response head. The body is not copied.
     fn put_large_content(&mut self, content: Source) {
         match content {
             Source::Static(bytes) => self.output.set_tail(Tail::Bytes(Bytes::from_static(bytes))),

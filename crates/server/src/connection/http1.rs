@@ -39,7 +39,7 @@ pub(super) struct Connection<T> {
     pub(super) is_abandoned: bool,
     /// The body of the last parsed request, while it arrives.
     pub(super) incoming: Option<IncomingContent>,
-    /// `true` while a handler runs, so that a panic of the handler is not taken for a panic of the server.
+    /// `true` while a handler runs. It distinguishes a panic of the handler from a panic of the server.
     pub(super) is_handler_running: bool,
 
     // responses

@@ -240,7 +240,7 @@ impl<T: Transport> Connection<T> {
         let whole =
             facts.body_length.bytes().and_then(|bytes| after_head.get(..usize::try_from(bytes).ok()?));
         let started = self.service.record_start();
-        // The answer stays inside of this call. To return it would copy it (decision 0008).
+        // The handler's answer is not returned from this call, because that would copy it (decision 0008).
         let answer_request = || self.answer_request(head, facts, whole, started, cx, now);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(answer_request)) {
             if !self.is_handler_running {
@@ -254,8 +254,8 @@ impl<T: Transport> Connection<T> {
         whole.map_or(0, <[u8]>::len)
     }
 
-    /// Calls the handler, and writes its response if that is available and next. `whole` is the body, if all
-    /// of it has arrived.
+    /// Calls the handler. Writes its response if the response is available and no earlier response is
+    /// pending. `whole` is the body, if the whole body has arrived.
     #[inline]
     fn answer_request(
         &mut self,

@@ -85,7 +85,7 @@ impl FrameScan {
         }
     }
 
-    /// Returns `true` in the middle of a frame.
+    /// Returns `true` if the scan has stopped in the middle of a frame.
     pub(super) const fn is_within_frame(&self) -> bool {
         self.left > 0 || self.head_filled > 0
     }

@@ -150,7 +150,7 @@ impl Content {
         Self(Source::LeftOut(length))
     }
 
-    /// Returns the body if it is in memory and has at most `bytes_max` bytes.
+    /// Returns the bytes of the body if the body is in memory and has at most `bytes_max` bytes.
     #[inline]
     pub(crate) fn small_bytes(&self, bytes_max: usize) -> Option<&[u8]> {
         let bytes = match &self.0 {

@@ -243,7 +243,7 @@ impl Router {
         Ok(())
     }
 
-    /// Returns the route for `path`. Creates it if it is missing.
+    /// Returns the route for `path`. Creates the route if it is missing.
     fn route_at(&mut self, path: &str) -> Result<&mut Route, RouteError> {
         let place = self.routes.iter().position(|route| route.path == path).unwrap_or(self.routes.len());
         if place == self.routes.len() {
