@@ -39,8 +39,8 @@ pub struct Config {
 /// Timeouts of a connection, with a precision of a few hundred milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// Maximum time from the first byte of a request to the end of its header section. A slower request gets
-    /// 408. Default 10 s.
+    /// Maximum time from the first byte of a request to the end of its header section. The server responds
+    /// 408 to a slower request. Default 10 s.
     pub header_section: Duration,
     /// Maximum delay of a request body compared with the rate [`content_rate_min`](Self::content_rate_min).
     /// If the delay is longer, the request gets 408. If no part of the body arrives for this time, the

@@ -54,8 +54,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 const fn is_plain_word(word: u64) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const HIGH_BITS: u64 = ONES << 7;
-    /// Sets the high bit of at least one byte if a byte of `word` is less than `limit`. `limit` is at most
-    /// 128.
+    /// Sets at least one high bit if a byte of `word` is less than `limit`, which may be at most 128.
     const fn less(word: u64, limit: u8) -> u64 {
         word.wrapping_sub(ONES * limit as u64) & !word
     }

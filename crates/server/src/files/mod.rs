@@ -46,8 +46,8 @@ use respond::Policy;
 /// Serves the files of a directory to GET and HEAD requests. The [path below the mount
 /// prefix](Request::mounted_path) selects the file.
 ///
-/// - **Access** ends at the directory. A request cannot leave it with `..`, with encoded slashes, through
-///   symbolic links, or while a file is replaced during the lookup. Only regular files are served. A request
+/// - **Access** ends at the directory. `..`, encoded slashes, symbolic links, and files that are replaced
+///   during the lookup cannot lead a request out of the directory. Only regular files are served. A request
 ///   for a hidden or forbidden path gets 404, like a request for a missing file. A file that the process may
 ///   not read gets 403.
 /// - **Directories**: a request for a directory gets the [index](Self::index) file. If the path has no slash

@@ -7,8 +7,9 @@ use percent_encoding::percent_decode_str;
 /// empty segments, as nginx does.
 ///
 /// `None` if a segment has a special meaning in the file system. Such segments are `.` and `..`, which
-/// clients resolve themselves (RFC 3986 §5.2.4). A decoded segment must also not contain a slash, a backslash
-/// or NUL. If `serves_hidden` is `false`, the result is `None` for names that begin with a dot.
+/// clients resolve themselves (RFC 3986 §5.2.4). The result is also `None` if a decoded segment contains a
+/// slash, a backslash or NUL. If `serves_hidden` is `false`, the result is `None` for names that begin with a
+/// dot.
 pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(mounted_path.len() + ROOM_FOR_INDEX_AND_SUFFIX);
     for segment in mounted_path.split('/').filter(|segment| !segment.is_empty()) {

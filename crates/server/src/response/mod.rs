@@ -382,7 +382,7 @@ impl Marks {
     }
 }
 
-/// Headers that the server itself writes.
+/// Headers that the server evaluates or writes.
 enum OwnField {
     Connection,
     Framing,
@@ -425,6 +425,6 @@ fn log_invalid_json(error: &serde_json::Error) {
 pub(crate) fn log_invalid_field(error: InvalidFieldLine, name: &str) {
     static LIMIT: LogLimit = LogLimit::new();
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(%error, name = %name.escape_debug(), suppressed, "cannot add an invalid header to a response");
+        tracing::error!(%error, name = %name.escape_debug(), suppressed, "a response header is invalid");
     }
 }
