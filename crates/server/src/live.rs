@@ -237,7 +237,8 @@ impl Serving {
     }
 }
 
-/// Creates the slot of a listener. Returns the slot and the bound socket, which empties the slot at its end.
+/// Creates the slot of a listener. Returns the slot and the bound socket. The slot is emptied when no worker
+/// uses the socket anymore.
 pub(crate) fn slot(listener: Listener, bound: Bound) -> (Slot, Bound) {
     let slot = Slot::new(ArcSwapOption::from_pointee(listener.at(bound.address())));
     let bound = bound.keeping(Arc::new(Release(slot.clone())));

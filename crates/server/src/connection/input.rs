@@ -444,8 +444,8 @@ const SAFE_METHODS: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"TRACE "];
 /// buffer.
 const PIPED_BYTES_MIN: u64 = 64 << 10;
 
-/// Maximum number of bytes to read while parsing must wait. Large enough for the next request, and small
-/// enough for the memory of ten thousand clients.
+/// Maximum number of unparsed bytes of a connection while parsing must wait. Large enough for the next
+/// request, and small enough for the memory of ten thousand clients.
 const READ_AHEAD_BYTES: usize = 16 << 10;
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ impl<T: Transport> Connection<T> {
             to_tunnel = Some(from);
         } else if facts.body_length != BodyLength::NONE {
             let (mut arriving, to_handler) = Incoming::new(from, &facts, now);
-            // The handler can read the part of the body that arrived with the head at once.
+            // The part of the body that arrived with the head is immediately available to the handler.
             let reading = arriving.poll(cx, service, now);
             incoming = (reading == Reading::GoesOn).then_some(arriving);
             content = Some(to_handler);

@@ -1,4 +1,5 @@
-//! Flood guard: one counter for all behavior of the client that causes more work than it is useful.
+//! Flood guard: ends connections with behavior that only wastes the work of the server. One counter covers
+//! all such behavior.
 //!
 //! Each wasteful event costs points. Useful work and elapsed time return points. The connection ends when no
 //! points are left. A frame that violates the protocol is not counted if it ends the connection at once. A

@@ -23,7 +23,7 @@ impl TunneledStream {
     pub(super) fn new(handler: TunnelHandler, bytes: Http2Stream, told: Option<ResponseMetadata>) -> Self {
         let trace = Rc::<TunnelTrace>::default();
         let tunnel = Tunnel::traced(Box::new(bytes), PooledBuffer::default(), trace.clone());
-        // The call of the handler is part of the future, because `poll` catches its panics.
+        // Calls the handler inside of the future, so that `poll` also catches a panic of this call.
         let running = Box::pin(async { handler.run(tunnel).await });
         Self { running, trace, told }
     }

@@ -208,9 +208,9 @@ pub(super) fn log_encoder_failure(error: &dyn std::error::Error) {
     }
 }
 
-/// Window of brotli and zstd, as a power of two: 128 KiB. References to earlier data reach no further back. A
-/// larger window hardly improves the compression of web pages and JSON, but each stream would need more
-/// memory in proportion. Clients may refuse zstd windows over 8 MiB (RFC 9659).
+/// Window of brotli and zstd, as a power of two: 128 KiB. References to earlier data cannot reach further
+/// back than the window. A larger window hardly improves the compression of web pages and JSON, but each
+/// stream would need more memory in proportion. Clients may refuse zstd windows over 8 MiB (RFC 9659).
 const WINDOW_BITS: u32 = 17;
 
 /// First level of zstd at which the default tables are too large for the window. At level 12, they would need
