@@ -1,5 +1,5 @@
 //! An unchanged axum application below a path of this server. Extractors, state, middleware and streams work
-//! as usual. The server has other routes next to it.
+//! as usual. The server has other routes next to the application.
 //!
 //! ```sh
 //! cargo run --release --example axum_mounted
@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use thruway_server::{ClientAddr, Server, ServerError, Tower};
 
-// from axum
+// the axum application
 
 type Counters = Arc<Mutex<HashMap<String, i64>>>;
 
@@ -75,11 +75,11 @@ async fn mark(request: Request, next: Next) -> Response {
     response
 }
 
-// from this server
+// the routes of this server
 
 pub(crate) fn app() -> thruway_server::Router {
     let axum = Tower::new(application()).with_extensions(|connection, extensions| {
-        // With axum's own server, handlers get this from `ConnectInfo`.
+        // With the server of axum, handlers get the client address from `ConnectInfo`.
         extensions.insert(connection.client);
     });
     thruway_server::Router::new().get("/", || "axum answers below /api\n").mount("/api", axum)

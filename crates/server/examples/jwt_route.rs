@@ -18,7 +18,7 @@ use serde_json::json;
 use thruway_jwt::{InvalidJwtKeys, JwtKeys, JwtRules};
 use thruway_server::{IntoResponse, Rejection, Request, Response, Router, Server, StatusCode, with_state};
 
-/// The claims of a token. They are signed, not encrypted: anyone with the token can read them.
+/// The claims of a token. The claims are signed but not encrypted, so anyone with the token can read them.
 #[derive(Serialize)]
 pub(crate) struct Claims {
     /// The user.
@@ -45,7 +45,7 @@ pub(crate) fn app(secret: &str) -> Result<Router, InvalidJwtKeys> {
         signing_key: EncodingKey::from_secret(secret.as_bytes()),
         keys: JwtKeys::from_secret(secret)?,
         rules: JwtRules {
-            // The server accepts one algorithm, whatever the token names (RFC 8725 §3.1).
+            // The server accepts only this algorithm, even if the token names another one (RFC 8725 §3.1).
             algorithms: vec![Algorithm::HS256],
             required_claims: vec!["sub".to_owned()],
             leeway: Duration::ZERO,
@@ -57,7 +57,7 @@ pub(crate) fn app(secret: &str) -> Result<Router, InvalidJwtKeys> {
 
 fn log_in(tokens: &Tokens, request: &Request<'_>) -> Result<Response, Rejection> {
     let Credentials { name, password } = request.json()?;
-    // A real server compares with a salted hash that is slow to compute, such as Argon2.
+    // A real server compares the password with a salted hash that is slow to compute, such as Argon2.
     if (&*name, &*password) != ("ada", "enchantress") {
         return Err(Rejection::new(StatusCode::FORBIDDEN, "name or password are wrong"));
     }
@@ -99,8 +99,8 @@ enum Unauthorized {
 }
 
 impl IntoResponse for Unauthorized {
-    /// Returns 401 with a challenge (RFC 9110 §11.6.1). It names an error only if the request had a token
-    /// (RFC 6750 §3.1).
+    /// Returns 401 with a challenge (RFC 9110 §11.6.1). The challenge names an error only if the request
+    /// contains a token (RFC 6750 §3.1).
     fn into_response(self) -> Response {
         let challenge = match self {
             Self::Invalid => {

@@ -38,8 +38,8 @@ async fn upload(directory: Arc<PathBuf>, mut request: OwnedRequest) -> Result<Re
     Ok(Response::json(&json!({ "kept": kept })).with_status(StatusCode::CREATED))
 }
 
-/// Writes the file of `field` to disk, readable for this user only, and returns its name. The file gets this
-/// name when it is complete. A failed or canceled upload is removed.
+/// Writes the file of `field` to disk, so that only this user can read it. Returns the name that the file
+/// gets when it is complete. A failed or canceled upload is removed.
 async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal> {
     let name = field.file_name().and_then(safe_name).ok_or(Refusal::Name)?;
     let temporary = NamedTempFile::new_in(directory)?;
@@ -63,7 +63,7 @@ fn safe_name(name: &str) -> Option<String> {
     (!safe.is_empty()).then(|| safe.to_owned())
 }
 
-/// Reason to reject an upload. Its complete files are kept.
+/// Reason to reject an upload. Files of the upload that are already complete are kept.
 enum Refusal {
     Disk(io::Error),
     Form(multer::Error),
@@ -89,7 +89,7 @@ impl IntoResponse for Refusal {
                 (StatusCode::CONFLICT, "there is a file of this name already\n".to_owned())
             }
             Self::Disk(error) => {
-                tracing::error!(%error, "an upload cannot be kept");
+                tracing::error!(%error, "cannot save an upload");
                 return Response::new(StatusCode::INTERNAL_SERVER_ERROR);
             }
             Self::Form(error) => (status_of(&error), format!("{error}\n")),

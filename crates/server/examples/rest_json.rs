@@ -1,4 +1,5 @@
-//! A collection over HTTP with JSON: list, create, read, replace, delete, and helpful errors.
+//! A collection of notes over HTTP with JSON. Clients can list, create, read, replace and delete notes, and
+//! get helpful errors.
 //!
 //! ```sh
 //! cargo run --release --example rest_json
@@ -20,7 +21,7 @@ use thruway_server::{
     IntoResponse, Json, Rejection, Request, Response, Router, Server, ServerError, StatusCode, with_state,
 };
 
-/// A note as sent by clients.
+/// A note in the form in which clients send it.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
@@ -29,7 +30,7 @@ struct Note {
     text: String,
 }
 
-/// A note as returned to clients.
+/// A note in the form in which the server returns it.
 #[derive(Serialize)]
 struct StoredNote {
     id: u64,
@@ -85,7 +86,7 @@ fn delete(notes: &Notes, request: &Request<'_>) -> Result<StatusCode, Problem> {
     notes.lock().remove(&id_of(request)?).map(|_| StatusCode::NO_CONTENT).ok_or(Problem::NotFound)
 }
 
-/// Saves `note` as `id`, unless another note has its title.
+/// Saves `note` under the id `id`, unless another note has the same title.
 fn put(notes: &mut BTreeMap<u64, Note>, id: u64, note: Note) -> Result<(), Problem> {
     if notes.iter().any(|(other, kept)| *other != id && kept.title == note.title) {
         return Err(Problem::TitleTaken(note.title));

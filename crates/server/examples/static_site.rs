@@ -1,4 +1,4 @@
-//! A directory as a web site: index files, conditional requests, ranges and precompressed files.
+//! Serves a directory as a web site, with index files, conditional requests, ranges and precompressed files.
 //!
 //! ```sh
 //! mkdir -p public && echo '<h1>Hello</h1>' >public/index.html && gzip -k public/index.html
@@ -16,8 +16,8 @@ use std::path::Path;
 
 use thruway_server::{Files, Router, Server};
 
-/// Returns an application for the site in `root`. Names in `assets` change with their content, so clients may
-/// cache these files.
+/// Returns an application for the site in `root`. The name of a file in `assets` changes when its content
+/// changes, so clients may cache these files.
 pub(crate) fn app(root: &Path) -> io::Result<Router> {
     let mut router =
         Router::new().mount("/", Files::new(root)?.cache_control("no-cache")).get("/healthz", || "ok\n");

@@ -10,56 +10,64 @@ use crate::trusted::TrustedProxies;
 /// Limits and timeouts of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Limits for one message.
+    /// Limits of a request, such as the maximum size of its header section.
     pub limits: Limits,
-    /// Maximum number of requests of one connection that are in progress at the same time. Default 64.
-    /// Further requests stay unread. Only requests with safe methods run at the same time (RFC 9112 §9.3.2).
+    /// Maximum number of pipelined requests of an HTTP/1.1 connection that are in progress at the same time.
+    /// Default 64. The server reads further requests later. Only requests with safe methods, such as GET, run
+    /// at the same time (RFC 9112 §9.3.2).
     pub pipelined_requests: usize,
-    /// Maximum number of response bytes that wait on one connection. Beyond it, the connection handles no
-    /// further request and fetches no further content. Default 64 KiB. Smaller values cost system calls,
-    /// larger ones memory for clients that do not read.
+    /// Maximum number of response bytes that an HTTP/1.1 connection buffers for its client. Default 64 KiB.
+    /// While the buffer is full, the connection handles no further requests, and fetches no more data of a
+    /// streamed response body. Smaller values cost more system calls. Larger values cost memory for clients
+    /// that do not read.
     pub output_bytes: usize,
-    /// Maximum number of request content bytes that are read ahead of the handler. Default 64 KiB.
+    /// Maximum number of bytes of a request body that the connection reads before the handler asks for them.
+    /// Default 64 KiB.
     pub content_window_bytes: usize,
-    /// Maximum number of unread request content bytes that are discarded so that the connection can be
-    /// reused. Default 256 KiB; beyond it, the connection closes.
+    /// Maximum number of bytes of an unread request body that the server discards in order to reuse the
+    /// connection. Default 256 KiB. If more bytes are unread, the connection closes.
     pub discard_bytes: u64,
     /// Limits for HTTP/2 connections.
     pub http2: Http2Limits,
-    /// Proxies with trusted forwarding headers. Default: none, so the client is the other end of the
-    /// connection.
+    /// Proxies from which the server accepts forwarding headers, such as `X-Forwarded-For`. Default: none.
+    /// Then the other end of the connection counts as the client.
     pub trusted_proxies: TrustedProxies,
-    /// Timeouts.
+    /// Timeouts of connections and of a drain.
     pub timeouts: Timeouts,
 }
 
-/// Timeouts of a connection, exact to a few hundred milliseconds.
+/// Timeouts of a connection, with a precision of a few hundred milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// Maximum time from the first byte of a request to the end of its header section; then 408. Default 10
-    /// s.
+    /// Maximum time from the first byte of a request to the end of its header section. The server responds
+    /// 408 to a slower request. Default 10 s.
     pub header_section: Duration,
-    /// Maximum time that a client may fall behind with a request body; then it gets 408. A body of which
-    /// nothing arrives for this time has failed, however fast it was before. The time in which the handler
-    /// does not read does not count. Default 20 s.
+    /// Maximum delay of a request body compared with the rate [`content_rate_min`](Self::content_rate_min).
+    /// If the delay is longer, the request gets 408. If no part of the body arrives for this time, the
+    /// request also gets 408, however fast the body was before. Time in which the handler does not read the
+    /// body does not count. Default 20 s.
     pub content: Duration,
-    /// Minimum rate of a request body, in bytes per second. A slower body falls behind, and fails when it is
-    /// behind by [`content`](Self::content). A faster one catches up, but cannot save time for a later pause.
-    /// Default 500.
+    /// Minimum rate of a request body, in bytes per second. The delay of a slower body grows, and the body
+    /// fails when the delay reaches [`content`](Self::content). A faster body reduces its delay to zero, but
+    /// gains no time for a later pause. Default 500.
     pub content_rate_min: u64,
-    /// Maximum time without a request on an open connection. Then the connection is closed. Default 60 s.
+    /// Maximum time without a request on an open connection. After this time, the server closes the
+    /// connection. Default 60 s.
     pub idle: Duration,
-    /// Maximum time without progress on a response for a client that has closed its sending side. Most such
-    /// clients have gone, so the request is canceled. Default 1 s. Longer values serve clients that only
-    /// half-close, such as `nc -N`; shorter ones save work of upstream servers.
+    /// Maximum time without progress on a response to a client that has closed its sending side. After this
+    /// time, the server cancels the request, because most such clients have left. Default 1 s. Increase it
+    /// for clients that close their sending side and still wait for the response, such as `nc -N`. Decrease
+    /// it to save work of upstream servers.
     pub half_closed: Duration,
-    /// Maximum time without write progress to a client that neither reads nor sends a request body. Then the
-    /// connection is cut off. Default 30 s.
+    /// Maximum time for which a client may accept no response bytes, unless it is sending a request body.
+    /// After this time, the server cuts the connection off. Default 30 s.
     pub write_stall: Duration,
-    /// Time for the client to read the last response and to close. Does not apply if the client has asked to
-    /// close and sends nothing more. Default 2 s.
+    /// Maximum time for which the server waits after the last response, so that the client can read the
+    /// response and close the connection. The server does not wait if the client has asked to close and sends
+    /// nothing more. Default 2 s.
     pub linger: Duration,
-    /// Maximum time for connections to end during a drain. Then they are cut off. Default 30 s.
+    /// Maximum duration of a drain. Connections that are still open after this time are cut off. Default 30
+    /// s.
     pub drain: Duration,
 }
 

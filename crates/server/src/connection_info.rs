@@ -1,4 +1,4 @@
-//! Properties of a connection: its client, its TLS session, and the hosts of other listeners.
+//! Properties of a connection: its client, its TLS session, and the hosts that other listeners serve.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,22 +11,23 @@ use thruway_net::{ClientAddr, Peer};
 use crate::layers::ListenerCompression;
 use crate::response::Response;
 
-/// Properties of the connection of a request.
+/// Properties of a connection, for the handlers of its requests.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// Address of the client. It comes from the PROXY protocol if that is used, but not from headers of a
-    /// request.
+    /// Address of the client. If the listener uses the PROXY protocol, the address comes from its header.
+    /// Request headers do not change it.
     pub client: ClientAddr,
-    /// The other end of the connection as reported by the system, even if the PROXY protocol names another
-    /// client.
+    /// The other end of the connection as the operating system reports it, even if the PROXY protocol names
+    /// another client.
     pub peer: Peer,
-    /// Number of the listener that has accepted the connection, from 0.
+    /// Number of the listener that has accepted the connection, counted from 0.
     pub listener: usize,
     /// The address to which the client has connected. `None` for Unix sockets.
     pub destination: Option<SocketAddr>,
     /// The TLS session. `None` for plain connections.
     pub tls: Option<Arc<ConnectionTls>>,
-    /// Compression of responses for this listener, unless the route overrides it.
+    /// Compression settings of the listener, for routes with the layer
+    /// [`ByListener`](crate::layers::ByListener).
     pub compression: ListenerCompression,
 }
 
@@ -35,7 +36,7 @@ pub struct ConnectionInfo {
 pub struct ConnectionTls {
     /// The TLS session and the identity of the client.
     pub info: TlsInfo,
-    /// Value of `Strict-Transport-Security` for responses.
+    /// Value of the header `Strict-Transport-Security` in responses, if configured.
     pub(crate) strict_transport_security: Option<Arc<str>>,
     /// Hosts that other listeners serve.
     pub(crate) other_hosts: LiveOtherHosts,
@@ -49,21 +50,22 @@ impl ConnectionInfo {
         if let Some(value) = told
             && response.field("strict-transport-security").is_none()
         {
-            // Checked when the listener was created.
+            // Cannot fail, because the value was checked when the listener was created.
             let _ = response.append_field("Strict-Transport-Security", &**value);
         }
     }
 
-    /// `true` if the connection may carry requests for `scheme`, which a request names in its absolute form
-    /// or in `:scheme` (RFC 9110 §4.2, §7.4). Only `http` and `https` name resources of this server. A
-    /// connection without TLS carries `https` only if a proxy that the server trusts may have ended the TLS
-    /// connection.
+    /// Returns `true` if a request on this connection may name `scheme` in an absolute-form target or in
+    /// `:scheme` (RFC 9110 §4.2, §7.4). Only `http` and `https` name resources of this server. Without TLS,
+    /// `https` is allowed only if `may_have_ended_tls` is `true`: a proxy may have ended the TLS connection
+    /// of the client.
     pub(crate) fn serves_scheme(&self, scheme: &str, may_have_ended_tls: bool) -> bool {
         scheme.eq_ignore_ascii_case("http")
             || (scheme.eq_ignore_ascii_case("https") && (self.tls.is_some() || may_have_ended_tls))
     }
 
-    /// `true` if another listener serves the host of a request, for clients with other certificates.
+    /// Returns `true` if the requested host belongs to another listener, which requires other client
+    /// certificates.
     #[inline]
     pub(crate) fn is_other_host(&self, head: &RequestHead<'_>) -> bool {
         let Some(tls) = &self.tls else { return false };
@@ -91,10 +93,11 @@ impl ConnectionInfo {
 }
 
 /// Hosts that other listeners serve. All connections of a listener share this value, including connections
-/// from before a reload.
+/// that were accepted before a reload.
 pub(crate) type LiveOtherHosts = Arc<ArcSwapOption<OtherHosts>>;
 
-/// Hosts of other listeners that require other client certificates.
+/// The TLS settings that determine if a host belongs to this listener or to another one. `others` are the
+/// listeners that require other client certificates than this listener.
 #[derive(Debug)]
 pub(crate) struct OtherHosts {
     pub(crate) own: Arc<TlsAcceptor>,
@@ -102,7 +105,8 @@ pub(crate) struct OtherHosts {
 }
 
 impl OtherHosts {
-    /// Returns `true` if another listener serves `host`.
+    /// Returns `true` if the certificates of another listener match `host` better than the certificates of
+    /// this listener.
     pub(crate) fn has(&self, host: &str) -> bool {
         let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
         let own = self.own.match_of(&name);

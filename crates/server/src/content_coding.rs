@@ -41,14 +41,14 @@ impl ContentCoding {
         }
     }
 
-    /// `x-gzip` is gzip (RFC 9110 §8.4.1.3).
+    /// Returns `true` if `name` names this coding. `x-gzip` is another name of gzip (RFC 9110 §8.4.1.3).
     fn is_named(self, name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(self.name().as_bytes())
             || self == Self::Gzip && name.eq_ignore_ascii_case(b"x-gzip")
     }
 }
 
-/// Returns the codings that the client accepts, best first. `None` stands for `identity`, the unencoded file.
+/// Returns the codings that the client accepts, best first. `None` means `identity`, the unencoded file.
 /// Codings of equal weight have the order br, zstd, gzip, identity.
 pub(crate) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<ContentCoding>> {
     let mut weighted = CANDIDATES.map(|coding| (coding, weight_of(coding, fields)));
@@ -56,8 +56,8 @@ pub(crate) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<Co
     weighted.into_iter().filter_map(|(coding, weight)| weight.map(|_| coding))
 }
 
-/// Returns the coding of `candidates` that the client prefers. Of equally preferred ones, the first wins.
-/// `None` if the client prefers unencoded content.
+/// Returns the coding of `candidates` that the client prefers. Among equally preferred codings, the first
+/// wins. `None` if the client accepts no candidate or prefers unencoded content.
 pub(crate) fn choose(
     candidates: impl IntoIterator<Item = ContentCoding>,
     fields: FieldLines<'_>,
@@ -68,9 +68,9 @@ pub(crate) fn choose(
     (weight_of(None, fields) <= Some(weight)).then_some(coding)
 }
 
-/// Returns the weight of `coding` for the client. `None` if the client does not accept it. Without the
-/// header, any coding would be allowed, but we send none. `identity` is accepted unless it is excluded, but
-/// only as the last choice.
+/// Returns the weight that the client gives to `coding`. `None` if the client does not accept the coding.
+/// Without `Accept-Encoding`, the standard allows any coding, but this function returns `None` for all
+/// codings. `identity` is accepted unless the client excludes it, but only as the last choice.
 fn weight_of(coding: Option<ContentCoding>, fields: FieldLines<'_>) -> Option<u16> {
     let is_named = |name: &[u8]| match coding {
         Some(coding) => coding.is_named(name),
@@ -83,7 +83,8 @@ fn weight_of(coding: Option<ContentCoding>, fields: FieldLines<'_>) -> Option<u1
     }
 }
 
-/// Returns the weight of the first member with this name. Skips members with invalid syntax.
+/// Returns the weight of the first list member with a name for which `is_named` returns `true`. Skips members
+/// with invalid syntax.
 fn find_weight(fields: FieldLines<'_>, is_named: impl Fn(&[u8]) -> bool) -> Option<u16> {
     fields
         .all("accept-encoding")

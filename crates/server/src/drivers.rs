@@ -1,4 +1,4 @@
-//! Dispatch of accepted connections to their drivers, for one worker.
+//! Passes the accepted connections of a worker to their drivers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -39,14 +39,14 @@ impl Drivers {
         Self { handler, worker, serving, http, treated: Vec::new(), stream_records }
     }
 
-    /// Drives a connection in its own task, with the current settings from `live`.
+    /// Drives a connection in a separate task, with the current settings from `live`.
     #[inline]
     pub(crate) fn serve(&mut self, accepted: Accepted, live: &ArcSwap<Serving>) {
         let now = live.load();
         if !Arc::ptr_eq(&now, &self.serving) {
             self.renew(Arc::clone(&now));
         }
-        // The driver of a removed listener is gone.
+        // If the listener was removed, its slot is empty, and the connection is dropped.
         let slot = now.listeners.get(accepted.listener).map(|slot| slot.load());
         if let Some(listener) = slot.as_deref().and_then(Option::as_deref) {
             if let Some(pre_handlers) = PreHandlers::of(listener) {
@@ -56,7 +56,7 @@ impl Drivers {
         }
     }
 
-    /// Creates a driver with the pre-handlers of `listener`, unless it exists.
+    /// Creates a driver with the pre-handlers of `listener`, unless such a driver exists.
     fn make_driver(&mut self, pre_handlers: PreHandlers, listener: &Listener) {
         if self.treated.iter().all(|(of, _)| !of.is_of(listener)) {
             let http = self.http.with_pre_handlers(pre_handlers.clone());
@@ -64,7 +64,7 @@ impl Drivers {
         }
     }
 
-    /// Returns the driver for HTTP requests of `listener`.
+    /// Returns the driver for the HTTP connections of `listener`.
     #[inline]
     fn http_of(&self, listener: &Listener) -> &ConnectionDriver {
         if listener.redirect_to_https.is_none() && listener.first.is_none() {
@@ -73,8 +73,8 @@ impl Drivers {
         self.treated.iter().find(|(of, _)| of.is_of(listener)).map_or(&self.http, |(_, http)| http)
     }
 
-    /// Uses the settings `now` for new connections. Buffer sizes depend on the limits, so open connections
-    /// keep their buffers.
+    /// Uses the settings `now` for new connections. Open connections keep their settings and buffers, because
+    /// the size of a buffer depends on the limits.
     #[cold]
     fn renew(&mut self, now: Arc<Serving>) {
         let before = &self.serving;
@@ -97,7 +97,8 @@ impl Drivers {
     }
 }
 
-/// Returns the receiver of stream records, if any.
+/// Returns the function that receives the records of non-HTTP connections. `None` if the server has no
+/// recorder, or no listener accepts such connections.
 fn stream_records(serving: &Serving) -> Option<StreamRecords> {
     let mut listeners = serving.listeners.iter().map(|slot| slot.load());
     let has_streams = listeners.any(|listener| listener.as_deref().is_some_and(Listener::has_streams));
@@ -105,7 +106,7 @@ fn stream_records(serving: &Serving) -> Option<StreamRecords> {
     Some(Rc::new(RefCell::new(recorder.start_streams())))
 }
 
-/// Drives one connection in its own task.
+/// Drives one connection in a separate task.
 #[inline]
 fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
     let info = info_of(&accepted, listener);
@@ -150,7 +151,7 @@ fn serve_behind_proxy(
                 info.be_told(header);
                 early
             }
-            // Port scans do this, and some of them reset the connection.
+            // Port scans end the connection without a header, and some of them reset it.
             Err(ReceiveError::Ended | ReceiveError::Io(_)) => {
                 return tracing::debug!(%proxy, "connection ended without a PROXY header");
             }
@@ -183,8 +184,9 @@ fn warn_of_proxy_header(proxy: ClientAddr, reason: &ReceiveError) {
     }
 }
 
-/// Drives an HTTP connection in its own task. The bytes `early` were already read. After a TLS handshake, the
-/// connection moves to a new task, so that the memory of the handshake is freed.
+/// Drives an HTTP connection in a separate task. `early` contains the bytes that were already read from
+/// `stream`. After a TLS handshake, the connection moves to a new task, so that the memory of the handshake
+/// is freed.
 fn spawn_http(
     http: &ConnectionDriver,
     stream: Stream,
@@ -207,7 +209,7 @@ fn spawn_http(
     }
 }
 
-/// Performs the TLS handshake and detects the protocol. Then another task continues with the connection.
+/// Performs the TLS handshake, which also selects the HTTP version. Then a new task drives the connection.
 async fn shake_hands(
     http: ConnectionDriver,
     stream: Stream,
@@ -241,7 +243,7 @@ async fn shake_hands(
             spawn(http.refuse_plain_http(stream, early, info, guard));
         }
         Err((stream, error)) => {
-            // Any client can cause this, so it is logged at debug level only.
+            // Any client can make a handshake fail, so the failure is logged only at debug level.
             tracing::debug!(client = %info.client, %error, "TLS handshake failed");
             if matches!(error, HandshakeError::Refused(_)) {
                 wait_for_close(stream, &guard, http.linger()).await;
@@ -272,7 +274,8 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
 }
 
 impl ConnectionInfo {
-    /// Applies a header of the PROXY protocol.
+    /// Replaces the addresses of the client and of the destination by the addresses in a PROXY protocol
+    /// header.
     fn be_told(&mut self, header: ProxyHeader) {
         (self.client, self.destination) = match header {
             ProxyHeader::Local => return,

@@ -25,10 +25,10 @@ pub trait Handler: Send + Sync + 'static {
 
 /// An immediate or later response.
 pub enum Answer {
-    /// A complete response, without additional cost.
+    /// A response that is available at once.
     Now(Response),
-    /// A future that runs on the connection's thread and need not be `Send`. It is dropped if the client
-    /// leaves.
+    /// A future of the response. It runs on the thread of the connection and need not be `Send`. It is
+    /// dropped if the client leaves.
     Later(Later),
 }
 
@@ -67,8 +67,8 @@ impl Handler for Arc<dyn Handler> {
 /// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; reads the body as it arrives |
 /// | [`Handler`] | unchanged |
 ///
-/// A closure must name the type of its argument. An `async` function takes an [`OwnedRequest`] even if it
-/// does not use it. `Marker` distinguishes these four kinds of handlers.
+/// A closure must name the type of its argument. An `async` function must take an [`OwnedRequest`], even if
+/// it does not use this argument. `Marker` distinguishes these four kinds of handlers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     note = "a handler is a function without arguments, of a `&Request`, or an `async` function of an `OwnedRequest`",
@@ -116,8 +116,8 @@ where
     }
 }
 
-/// Returns a handler that calls `answer` when the complete request body has arrived. Larger bodies than
-/// `limit_bytes` get 413.
+/// Returns a handler that calls `answer` when the complete request body has arrived. A request with a larger
+/// body than `limit_bytes` gets 413.
 pub fn with_whole_content<F, R>(limit_bytes: usize, answer: F) -> impl Handler
 where
     F: Fn(&Request<'_>) -> R + Send + Sync + 'static,
@@ -229,22 +229,22 @@ where
 }
 
 impl Request<'_> {
-    /// Lets `handler` answer the request. `handler` need not live longer than this call. For handlers that
-    /// are replaced while the server runs.
+    /// Lets `handler` answer the request. `handler` need not live longer than this call. Use it for handlers
+    /// that are replaced while the server runs.
     pub fn forward_to(&mut self, handler: &dyn Handler) -> Answer {
         self.forward_with_head(self.head(), handler)
     }
 
     /// Lets `handler` answer the request with another head. `handler` need not live longer than this call.
-    /// For handlers that add or remove headers. Headers that frame the body must not change.
+    /// Use it in handlers that add or remove headers. Headers that frame the body must not change.
     pub fn forward_with_head(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
         self.with_head(head, |request| handler.handle(request))
     }
 }
 
 impl OwnedRequest {
-    /// Lets `handler` answer as if the request had just arrived. For handlers that wait before they pass the
-    /// request on.
+    /// Lets `handler` answer the request as if it had just arrived. Use it in handlers that wait before they
+    /// pass the request to another handler.
     pub fn forward_to(mut self, handler: &dyn Handler) -> Answer {
         let content = self.take_content();
         let whole = content.as_whole().cloned();

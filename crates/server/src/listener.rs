@@ -1,4 +1,4 @@
-//! Listeners: where connections come from, and how they begin.
+//! Listeners: the addresses to listen on, and the protocols at the start of their connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::streams::ServeStream;
 
-/// An address to listen on, and the protocol of its connections: HTTP by default.
+/// An address to listen on, and the protocol of the connections to this address. Default: HTTP.
 #[derive(Clone)]
 pub struct Listener {
     pub(crate) address: ListenAddr,
@@ -26,12 +26,12 @@ pub struct Listener {
     pub(crate) first: Option<Arc<dyn AnswerFirst>>,
 }
 
-/// HTTP versions of a listener for connections without negotiation.
+/// HTTP versions that a listener accepts on connections without negotiation of the version.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Speaks {
     #[default]
     Http1,
-    /// The first bytes of a connection decide.
+    /// HTTP/1.1 and HTTP/2. The first bytes of a connection determine its version.
     Both,
     Http2,
 }
@@ -44,19 +44,21 @@ pub(crate) struct ListenerTls {
     pub(crate) other_hosts: LiveOtherHosts,
 }
 
-/// Answers some requests before redirects and routes. For resources that must be reachable on every listener.
+/// Answers some requests of a listener before redirects and routes apply. Use it for resources that must be
+/// reachable on every listener.
 pub trait AnswerFirst: Send + Sync + 'static {
     /// Returns a response, or `None` to leave the request to the other handlers.
     fn answer(&self, request: &Request<'_>) -> Option<Response>;
 }
 
-/// The PROXY protocol: connections begin with a header of version 1 or 2 that names the client. It must
-/// arrive within [`header_section`](crate::Timeouts::header_section); connections without it are closed.
+/// Settings of the PROXY protocol. Each connection begins with a header of version 1 or 2, which names the
+/// client. The header must arrive within [`header_section`](crate::Timeouts::header_section). Connections
+/// without this header are closed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ProxyProtocol {
-    /// Networks from which headers are accepted. Connections from other networks are closed unread. Default
-    /// empty: headers are accepted from all, so only proxies may be able to reach the listener. Local
-    /// processes on a Unix socket are always accepted.
+    /// Networks from which PROXY headers are accepted. Connections from other networks are closed before any
+    /// byte is read. Default: empty, so that headers are accepted from all networks. With this default, make
+    /// sure that only proxies can reach the listener. Connections over a Unix socket are always accepted.
     pub from: Networks,
 }
 
@@ -75,24 +77,24 @@ impl Listener {
         }
     }
 
-    /// Expects a PROXY protocol header at the start of connections, which names the
+    /// Expects a PROXY protocol header at the start of each connection. The header names the
     /// [client](crate::ConnectionInfo::client).
     #[must_use]
     pub fn proxy_protocol(self, proxy_protocol: ProxyProtocol) -> Self {
         Self { proxy_protocol: Some(proxy_protocol), ..self }
     }
 
-    /// Uses TLS with clients, after the header of the PROXY protocol if there is one. The handshake must end
-    /// within [`header_section`](crate::Timeouts::header_section). Connections of [`streams`](Self::streams)
-    /// are not decrypted.
+    /// Accepts only TLS connections. If the listener uses the PROXY protocol, TLS begins after the PROXY
+    /// header. The handshake must end within [`header_section`](crate::Timeouts::header_section). Connections
+    /// that are passed to [`streams`](Self::streams) are not decrypted.
     #[must_use]
     pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
         let other_hosts = LiveOtherHosts::default();
         Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, other_hosts }), ..self }
     }
 
-    /// Sets `Strict-Transport-Security` (RFC 6797), such as `max-age=31536000`, in responses over TLS that do
-    /// not have it.
+    /// Adds the header `Strict-Transport-Security` (RFC 6797) with this value, such as `max-age=31536000`, to
+    /// responses over TLS, unless a response already contains it.
     #[must_use]
     pub fn strict_transport_security(mut self, value: &FieldValue<'_>) -> Self {
         if let Some(tls) = &mut self.tls {
@@ -101,10 +103,11 @@ impl Listener {
         self
     }
 
-    /// Responds 421 (RFC 9110 §15.5.20) to requests for hosts of `others`. A host belongs to another listener
-    /// if that one has a certificate for it and this one has none. A certificate with the exact name takes
-    /// precedence over a wildcard. Pass the acceptors of listeners that require other client certificates: a
-    /// client of this listener has not presented the certificate that such a host requires.
+    /// Responds 421 (RFC 9110 §15.5.20) to requests for hosts that belong to `others`, the TLS acceptors of
+    /// other listeners. A host belongs to another listener if that listener has a certificate for the host,
+    /// and this listener has no such certificate. A certificate with the exact name takes precedence over a
+    /// wildcard. Pass the acceptors of all listeners that require other client certificates, because a client
+    /// of this listener has not presented such a certificate.
     #[must_use]
     pub fn with_other_hosts(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
         if let Some(tls) = &self.tls {
@@ -115,33 +118,34 @@ impl Listener {
         self
     }
 
-    /// Accepts HTTP/2 without negotiation (RFC 9113 §3.3). The first bytes of a connection decide.
+    /// Accepts HTTP/2 also without negotiation (RFC 9113 §3.3). The first bytes of a connection determine the
+    /// HTTP version.
     #[must_use]
     pub fn http2(self) -> Self {
         Self { speaks: Speaks::Both, ..self }
     }
 
-    /// Accepts only HTTP/2. Closes connections that do not begin with its preface.
+    /// Accepts only HTTP/2. Closes connections that do not begin with the HTTP/2 preface.
     #[must_use]
     pub fn http2_only(self) -> Self {
         Self { speaks: Speaks::Http2, ..self }
     }
 
-    /// Redirects all requests (308) to the same URL with `https` and this port. Has no effect together with
-    /// TLS.
+    /// Redirects all requests (308) to the same URL with `https` and this port. Has no effect on a listener
+    /// with TLS.
     #[must_use]
     pub fn redirect_to_https(self, port: u16) -> Self {
         Self { redirect_to_https: Some(port), ..self }
     }
 
-    /// Sets the compression of responses on this listener, for routes with the layer
-    /// [`ByListener`](crate::layers::ByListener).
+    /// Sets the compression of responses on this listener. Only routes with the layer
+    /// [`ByListener`](crate::layers::ByListener) use this setting.
     #[must_use]
     pub fn compression(self, compression: ListenerCompression) -> Self {
         Self { compression, ..self }
     }
 
-    /// Lets `first` answer requests before redirects and the handler of the server.
+    /// Lets `first` answer requests before the redirect to `https` and before the handler of the server.
     #[must_use]
     pub fn answer_first(self, first: Arc<dyn AnswerFirst>) -> Self {
         Self { first: Some(first), ..self }
@@ -153,8 +157,8 @@ impl Listener {
         Self { streams: Some(streams), ..self }
     }
 
-    /// Replaces `before`. Connections that `before` has accepted also use the new list of hosts of other
-    /// listeners.
+    /// Returns this listener as the replacement of `before`. Connections that `before` has accepted also use
+    /// the new list of other hosts.
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
             before.other_hosts.store(tls.other_hosts.load_full());

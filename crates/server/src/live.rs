@@ -1,6 +1,6 @@
 //! The parts of a server that can be replaced while it runs.
 //!
-//! Open connections keep their limits, timeouts and trusted proxies. Workers check for such changes once for
+//! Open connections keep their limits, timeouts and trusted proxies. Workers check for new settings once for
 //! each new connection. They check for a new handler before each request, which costs one comparison.
 
 use std::cell::{Ref, RefCell};
@@ -33,7 +33,7 @@ pub struct BoundListeners(Vec<(Listener, Socket)>);
 /// Sends the handler of a server to all workers.
 pub(crate) type LiveHandler = watch::Sender<Arc<dyn Handler>>;
 
-/// The handler of a server, on one worker.
+/// The handler of a server, as one worker sees it.
 pub(crate) struct WorkerHandler(RefCell<Latest>);
 
 struct Latest {
@@ -49,26 +49,26 @@ pub(crate) type LiveServing = Arc<ArcSwap<Serving>>;
 pub(crate) struct Serving {
     pub(crate) config: Arc<Config>,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
-    /// The listeners, by their number.
+    /// The slots of the listeners. The index of a slot is the number of its listener.
     pub(crate) listeners: Vec<Slot>,
 }
 
-/// A listener. `None` after it was removed and all its connections have ended. All users of its number share
-/// the slot.
+/// The slot of a listener, which all workers share. The slot is empty after the listener was removed and its
+/// last accepted connection has reached a driver.
 pub(crate) type Slot = Arc<ArcSwapOption<Listener>>;
 
-/// Empties the slot of a listener when no worker accepts for it anymore. Its connections keep their settings
-/// until they end.
+/// Empties the slot of a listener when no worker accepts connections for it anymore. Open connections of the
+/// listener keep their settings.
 struct Release(Slot);
 
-/// A listener, in the order of the configuration.
+/// The number and the addresses of a listener.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerEntry {
     /// Number of the listener.
     listener: usize,
     /// The requested address.
     wanted: ListenAddr,
-    /// The actual address, with a real port in place of 0.
+    /// The address on which the server listens. In place of port 0, it contains the actual port.
     address: ListenAddr,
 }
 
@@ -89,7 +89,8 @@ impl LiveServer {
         Self { handler, serving, places: Arc::new(Mutex::new(places)), workers }
     }
 
-    /// Returns the addresses of the listeners in order, with real ports in place of 0.
+    /// Returns the addresses of the listeners in the order of the configuration. In place of port 0, an
+    /// address contains the actual port.
     pub fn addresses(&self) -> Vec<ListenAddr> {
         self.places().iter().map(|place| place.address.clone()).collect()
     }
@@ -99,10 +100,11 @@ impl LiveServer {
         self.serving.load().config.clone()
     }
 
-    /// Binds the addresses without a listener. They accept no connections before [`replace`](Self::replace).
+    /// Binds the addresses of `listeners` on which the server does not listen yet. The server accepts no
+    /// connections there before [`replace`](Self::replace).
     ///
     /// # Errors
-    /// An address cannot be bound. Then nothing has changed.
+    /// An address cannot be bound. In this case, the server continues unchanged.
     pub fn bind(&self, listeners: Vec<Listener>) -> Result<BoundListeners, BindError> {
         let mut present = self.places().clone();
         let socket = |listener: Listener| {
@@ -116,8 +118,8 @@ impl LiveServer {
         listeners.into_iter().map(socket).collect::<Result<_, _>>().map(BoundListeners)
     }
 
-    /// Uses `config` and `listeners` for new connections. Removed listeners accept no more connections, and
-    /// their connections end after the accepted requests.
+    /// Uses `config` and `listeners` for new connections. Listeners that are missing in `listeners` accept no
+    /// more connections. Their open connections end after the accepted requests.
     pub fn replace(&self, config: Config, listeners: BoundListeners) {
         let mut places = self.places();
         let before = self.serving.load_full();
@@ -144,8 +146,8 @@ impl LiveServer {
         *places = wanted;
     }
 
-    /// Lets `handler` answer all further requests, also those of open connections. A request that the
-    /// previous handler has begun to answer stays with it.
+    /// Lets `handler` answer all further requests, also on open connections. A request that the previous
+    /// handler has begun to answer stays with the previous handler.
     pub fn replace_handler<M>(&self, handler: impl IntoHandler<M>) {
         self.handler.send_replace(handler.into_handler());
     }
@@ -155,8 +157,8 @@ impl LiveServer {
         self.serving.rcu(|serving| Serving { recorder: recorder.cloned(), ..Serving::clone(serving) });
     }
 
-    /// Sets the maximum number of connections. `None` for the descriptor limit: see
-    /// [`Server::connections_max`](crate::Server::connections_max).
+    /// Sets the maximum number of connections. `None` sets the default, which depends on the descriptor
+    /// limit: see [`Server::connections_max`](crate::Server::connections_max).
     pub fn set_connections_max(&self, connections: Option<usize>) {
         let default = || WorkersConfig::default().connections_max;
         self.workers.set_connections_max(connections.unwrap_or_else(default));
@@ -168,7 +170,7 @@ impl LiveServer {
 }
 
 impl WorkerHandler {
-    /// Returns the handler for a worker, and replaces it when `live` changes.
+    /// Returns the handler for a worker. A task of the worker replaces it when `live` changes.
     pub(crate) fn following(live: &LiveHandler) -> Rc<Self> {
         let mut changes = live.subscribe();
         let handler = Rc::new(Self::new(live.subscribe()));
@@ -210,7 +212,7 @@ impl Latest {
 }
 
 impl Serving {
-    /// Assigns a slot to `listener`. Adds a new socket to `new`.
+    /// Assigns a slot to `listener`. If the socket is new, adds it to `new`.
     fn place(&mut self, listener: Listener, socket: Socket, new: &mut Vec<(usize, Bound)>) -> ListenerEntry {
         match socket {
             Socket::Kept(place) => {
@@ -235,7 +237,8 @@ impl Serving {
     }
 }
 
-/// Returns the slot of a listener with its bound socket.
+/// Creates the slot of a listener. Returns the slot and the bound socket. The slot is emptied when no worker
+/// uses the socket anymore.
 pub(crate) fn slot(listener: Listener, bound: Bound) -> (Slot, Bound) {
     let slot = Slot::new(ArcSwapOption::from_pointee(listener.at(bound.address())));
     let bound = bound.keeping(Arc::new(Release(slot.clone())));

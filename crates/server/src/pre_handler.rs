@@ -1,4 +1,5 @@
-//! Handlers of a listener that run before the handler of the server: first answers, and redirects to `https`.
+//! Handlers of a listener that run before the handler of the server: [`AnswerFirst`], and the redirect to
+//! `https`.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::listener::{AnswerFirst, Listener};
 use crate::request::Request;
 use crate::response::Response;
 
-/// Handlers that run before the handler of the server.
+/// The pre-handlers of a listener.
 #[derive(Clone)]
 pub(crate) struct PreHandlers {
     redirect_to_https: Option<u16>,
@@ -16,7 +17,7 @@ pub(crate) struct PreHandlers {
 }
 
 impl PreHandlers {
-    /// Returns the pre-handlers of `listener`. `None` if it has none.
+    /// Returns the pre-handlers of `listener`. `None` if the listener has no pre-handlers.
     pub(crate) fn of(listener: &Listener) -> Option<Self> {
         let redirect_to_https = listener.redirect_to_https.filter(|_| listener.tls.is_none());
         let first = listener.first.clone();
@@ -33,15 +34,15 @@ impl PreHandlers {
             && self.redirect_to_https == listener.redirect_to_https.filter(|_| listener.tls.is_none())
     }
 
-    /// Returns their response. `None` if the handler of the server answers the request.
+    /// Returns the response of the pre-handlers. `None` if the handler of the server must answer the request.
     pub(crate) fn answer(&self, request: &Request<'_>) -> Option<Response> {
         let first = self.first.as_ref().and_then(|first| first.answer(request));
         first.or_else(|| Some(redirected(request, self.redirect_to_https?)))
     }
 }
 
-/// Returns a redirect to the URL of the request with `https` and `port`. It has status 308, which preserves
-/// method and body. Requests without a host get 400.
+/// Returns a redirect to the URL of the request with `https` and `port`. The status is 308, so the client
+/// repeats the method and the body. A request without a host gets 400.
 fn redirected(request: &Request<'_>, port: u16) -> Response {
     let host = Authority::parse(request.host().as_bytes()).ok().map(|authority| authority.host());
     let Some(host) = host.filter(|host| !host.is_empty()) else {

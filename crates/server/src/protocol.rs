@@ -18,8 +18,9 @@ pub enum HttpProtocol {
     Http2,
 }
 
-/// Detects the protocol of a connection by its first bytes (RFC 9113 §3.3), which go into `early`. No
-/// HTTP/1.1 request begins like the preface of HTTP/2. `None` if the connection ends or times out.
+/// Detects the protocol of a connection from its first bytes (RFC 9113 §3.3), and appends these bytes to
+/// `early`. No HTTP/1.1 request begins like the preface of HTTP/2. `None` if the connection fails or times
+/// out.
 pub(crate) async fn recognise<T: Transport>(
     transport: &mut T,
     early: &mut PooledBuffer,
@@ -35,7 +36,7 @@ pub(crate) async fn recognise<T: Transport>(
             if let Some(protocol) = spoken_with(early) {
                 return Poll::Ready(Some(protocol));
             }
-            // A silent connection is treated like any other idle one.
+            // During a drain, a silent connection is treated like any other idle HTTP/1.1 connection.
             if early.is_empty() && guard.is_draining() {
                 return Poll::Ready(Some(HttpProtocol::Http1));
             }
@@ -61,7 +62,7 @@ pub(crate) async fn recognise<T: Transport>(
     .await
 }
 
-/// Returns the protocol that begins with `bytes`, if they are long enough.
+/// Returns the protocol of a connection that begins with `bytes`. `None` if more bytes are needed.
 fn spoken_with(bytes: &[u8]) -> Option<HttpProtocol> {
     let common = bytes.len().min(PREFACE.len());
     match bytes[..common] == PREFACE[..common] {
@@ -71,7 +72,8 @@ fn spoken_with(bytes: &[u8]) -> Option<HttpProtocol> {
     }
 }
 
-/// Appends bytes to the buffer. Returns their number, 0 at the end, or `None` if the connection has failed.
+/// Reads bytes from the client and appends them to `early`. Returns the number of bytes, which is 0 at the
+/// end of the input, or `None` if the connection has failed.
 fn poll_append<T: Transport>(
     transport: &mut T,
     early: &mut PooledBuffer,
@@ -88,7 +90,8 @@ fn poll_append<T: Transport>(
     Poll::Ready(read)
 }
 
-/// Enough for a preface with the first frames, and for most heads.
+/// Maximum number of bytes in one read. Enough for a preface with the first frames, and for most request
+/// heads.
 const READ_BYTES: usize = 2 << 10;
 
 #[cfg(test)]

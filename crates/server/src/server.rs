@@ -1,4 +1,4 @@
-//! Servers: listeners, workers and a handler.
+//! A server, which consists of listeners, workers and a handler.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -86,15 +86,15 @@ impl Server {
 
     /// Sets the maximum number of open connections. Default: the descriptor limit, less a reserve.
     ///
-    /// Further connections get 503, and are closed if they send nothing for two seconds. A twentieth of the
-    /// limit plus four such connections may be open. Any more are closed at once.
+    /// Further connections get 503, and are closed if they send nothing for two seconds. At most a twentieth
+    /// of the limit plus four such connections may be open. The server closes additional connections at once.
     #[must_use]
     pub const fn connections_max(mut self, connections: usize) -> Self {
         self.workers.connections_max = connections;
         self
     }
 
-    /// Sets whether a worker passes its sends to the kernel in one system call. Default `true`: see
+    /// Sets whether a worker passes several sends to the kernel in one system call. Default `true`: see
     /// [`WorkersConfig::batches_sends`](thruway_net::WorkersConfig::batches_sends).
     #[must_use]
     pub const fn batch_sends(mut self, batches_sends: bool) -> Self {
@@ -154,7 +154,7 @@ impl Server {
     /// Starts the server, and drains it at SIGTERM or SIGINT. A second signal ends the process at once.
     ///
     /// # Errors
-    /// As for [`start`](Self::start).
+    /// Fails for the same reasons as [`start`](Self::start), and if the process cannot handle the signals.
     pub fn run(self) -> Result<(), ServerError> {
         let signals = TerminationSignals::take_over()?;
         let server = self.start()?;
@@ -167,8 +167,8 @@ impl Server {
 }
 
 impl RunningServer {
-    /// Returns the addresses from the start of the server, in the order of the calls to `listen`, with real
-    /// ports in place of 0.
+    /// Returns the addresses on which the server listened at its start, in the order of the calls to
+    /// `listen`. In place of port 0, an address contains the actual port.
     pub fn addresses(&self) -> &[ListenAddr] {
         &self.addresses
     }
@@ -183,25 +183,26 @@ impl RunningServer {
         self.live.clone()
     }
 
-    /// Returns a handle that starts the drain from another thread, and shows the state of the server while
-    /// [`run_until`](Self::run_until) waits.
+    /// Returns a handle that can start the drain from another thread. It also reports the loads of the
+    /// workers while [`run_until`](Self::run_until) waits.
     pub fn drain_handle(&self) -> DrainHandle {
         self.workers.drain_handle()
     }
 
-    /// Begins the drain: accepts no more connections, completes accepted requests, and closes.
+    /// Begins the drain: the server accepts no more connections, completes the accepted requests, and then
+    /// closes the open connections.
     pub fn drain(&self) {
         self.workers.drain(self.live.config().timeouts.drain);
     }
 
-    /// Waits for the end of the server, which requires a [`drain`](Self::drain). Connections that the result
-    /// still counts were cut off.
+    /// Waits for the end of the server. Only a [`drain`](Self::drain) ends the server. In the returned load
+    /// of each worker, `connections` is the number of connections that the drain has cut off.
     pub fn join(self) -> Vec<WorkerLoad> {
         self.workers.join().loads
     }
 
-    /// Drains at the first signal, ends the process at the second, and waits for the end of the server. Logs
-    /// the load of each worker.
+    /// Waits for the end of the server. The first signal starts the drain, and the second signal ends the
+    /// process at once. At the end, logs and returns the load of each worker.
     pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
         let drain = self.workers.drain_handle();
         let live = self.live.clone();
@@ -223,8 +224,8 @@ impl RunningServer {
 
 /// Reason for a failed start.
 ///
-/// Its `Debug` output is a message for users with the [hint](Self::hint). So a `main` that returns this error
-/// prints a readable message.
+/// The `Debug` output is a message for users, which includes the [hint](Self::hint). So a `main` function
+/// that returns this error prints a readable message.
 #[non_exhaustive]
 pub enum ServerError {
     /// An address cannot be parsed.
@@ -261,7 +262,7 @@ impl ServerError {
         match self {
             Self::Address(_) => Some(InvalidListenAddr::HINT),
             Self::Bind(error) => Some(error.hint()),
-            Self::NoAddress => Some("give it an address with `listen`"),
+            Self::NoAddress => Some("give the server an address with `listen`"),
             Self::System(_) => None,
         }
     }
@@ -287,7 +288,7 @@ impl fmt::Debug for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// Exit code that shells use for SIGTERM.
+/// Exit code that shells report for a process that SIGTERM has ended.
 const EXIT_AT_ONCE: i32 = 128 + 15;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Connections without HTTP, and their drivers.
+//! Non-HTTP connections, and the trait for their drivers.
 
 use std::fmt;
 use std::future::Future;
@@ -12,14 +12,15 @@ use thruway_net::{ConnectionGuard, PooledBuffer, Stream, Worker};
 use crate::connection_info::ConnectionInfo;
 use crate::record::{StreamRecord, StreamRecords};
 
-/// Drives the connections of a listener without HTTP: see [`Listener::streams`](crate::Listener::streams).
+/// Drives the connections of a listener that does not use HTTP: see
+/// [`Listener::streams`](crate::Listener::streams).
 pub trait ServeStream: Send + Sync + 'static {
-    /// Drives a connection to its end, on the thread of its worker. At the end of a drain, the future is
-    /// dropped.
+    /// Drives a connection to its end, on the thread of its worker. If the connection is still open at the
+    /// end of a drain, the future is dropped.
     fn serve(&self, client: ClientStream) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
-/// An accepted connection. It counts as open until the drop of this value.
+/// An accepted connection. It counts as open until this value is dropped.
 pub struct ClientStream {
     /// The connection.
     pub stream: Stream,
@@ -42,8 +43,8 @@ impl ClientStream {
         Self { stream, early, info, guard, records }
     }
 
-    /// Reads the first message of a TLS client, within `within`. It stays in [`early`](Self::early) for the
-    /// TLS handshake.
+    /// Reads the first message of a TLS client, which must arrive within the time `within`. The bytes of the
+    /// message stay in [`early`](Self::early) for the TLS handshake.
     ///
     /// # Errors
     /// The message is invalid, missing or late.
@@ -57,7 +58,7 @@ impl ClientStream {
         Ok(hello)
     }
 
-    /// The worker that drives the connection.
+    /// Returns the worker that drives the connection.
     pub const fn worker(&self) -> &Rc<Worker> {
         self.guard.worker()
     }

@@ -19,7 +19,7 @@ use crate::handler::{Answer, Handler};
 use crate::request::{ContentError, Request, RequestContent};
 use crate::response::{BoxError, Content, ContentStream, Piece, Response};
 
-/// Runs a [tower service](Service) as a handler; an axum `Router` is one.
+/// A handler that runs a [tower service](Service), such as an axum `Router`.
 ///
 /// ```no_run
 /// # use thruway_server::{Server, ServerError, Tower};
@@ -29,9 +29,9 @@ use crate::response::{BoxError, Content, ContentStream, Piece, Response};
 /// # }
 /// ```
 ///
-/// Below a mount prefix, the service sees the path without it. Its futures run on the connection's thread.
-/// The `OnUpgrade` extension of hyper, and so axum's `WebSocketUpgrade`, is not supported. For web sockets,
-/// add a route with [`Response::upgrade`] next to the application.
+/// Below a mount prefix, the service sees the path without the prefix. The futures of the service run on the
+/// thread of the connection. The `OnUpgrade` extension of hyper, and so axum's `WebSocketUpgrade`, is not
+/// supported. For web sockets, add a route with [`Response::upgrade`] next to the application.
 #[derive(Clone)]
 pub struct Tower<S> {
     service: S,
@@ -41,7 +41,7 @@ pub struct Tower<S> {
 type Extend = dyn Fn(&ConnectionInfo, &mut Extensions) + Send + Sync;
 
 impl<S> Tower<S> {
-    /// Creates the handler.
+    /// Creates a handler that runs `service`.
     pub const fn new(service: S) -> Self {
         Self { service, extend: None }
     }
@@ -96,12 +96,12 @@ fn log_failed_service(error: &(dyn std::error::Error + Send + Sync + 'static)) {
     if is_client_fault(error) {
         tracing::debug!(%error, "the request body failed in a tower service");
     } else if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(%error, suppressed, "a service failed");
+        tracing::error!(%error, suppressed, "a tower service failed");
     }
 }
 
-/// Converts the request to the types of the `http` crate. `None` if that crate rejects the target, because it
-/// is stricter.
+/// Converts the request to the types of the `http` crate. `None` if the `http` crate rejects a part of the
+/// request, because its rules are stricter.
 fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
     let head = *request.head();
     let uri = to_uri(request)?;
@@ -115,7 +115,7 @@ fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
     };
     let headers = to.headers_mut();
     headers.reserve(head.field_lines.len());
-    // A single copy of the header section. The values are slices of it.
+    // The header section is copied once. The header values are slices of this copy.
     let bytes = Bytes::copy_from_slice(head.field_lines.bytes());
     for (line, span) in head.field_lines.iter().zip(head.field_lines.spans()) {
         let name = HeaderName::from_bytes(line.name.as_bytes()).ok()?;
@@ -154,7 +154,8 @@ where
         parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum(),
     );
     for (name, value) in &parts.headers {
-        // The `http` crate allows whitespace around values, but this crate does not. It has no meaning.
+        // The `http` crate allows whitespace around values, but this crate does not. Such whitespace has no
+        // meaning.
         let value = thruway_message::token::trim_whitespace(value.as_bytes());
         if let Err(error) = response.append_field(name.as_str(), value) {
             crate::response::log_invalid_field(error, name.as_str());
@@ -162,7 +163,8 @@ where
         }
     }
     if is_head {
-        // The service has left out the body. Only the service knows its length.
+        // The service has left out the body, so only `Content-Length` from the service shows the length of
+        // the body.
         return response.with_content(Content::left_out(announced_length(&parts.headers)));
     }
     response.with_content(to_content(body).await)
@@ -194,7 +196,7 @@ where
     }
 }
 
-/// A body of the `http` crates as a stream.
+/// A body of the `http-body` crate as a [`ContentStream`].
 struct BodyStream<B> {
     body: Pin<Box<B>>,
     /// The first piece, which was read to find out if the body is complete.

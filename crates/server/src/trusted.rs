@@ -1,5 +1,5 @@
-//! Trusted proxies. They may report client, scheme and host of a request. The server ignores forwarding
-//! headers from any other address.
+//! Trusted proxies, which may report the client, the scheme and the host of a request. The server ignores
+//! forwarding headers from any other address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use thruway_net::{ClientAddr, Networks};
 
 /// Trusted proxies, and the headers that they write. Default: none.
 ///
-/// Clients can forge these headers, so the server uses only entries from trusted proxies. It reads the
-/// addresses from the right. The first one that is not a trusted proxy is the client.
+/// Clients can forge these headers, so the server uses only entries from trusted proxies. The server reads
+/// the addresses from right to left. The first address that is not a trusted proxy is the client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrustedProxies {
     networks: Arc<Networks>,
     fields: ProxyFields,
 }
 
-/// The headers in which proxies report the client. Choose the headers that the proxies write. Proxies forward
-/// other headers unchanged, so clients can forge those.
+/// The headers in which proxies report the client. Choose the headers that your proxies write. Proxies
+/// forward all other headers unchanged, so clients can forge those headers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ProxyFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -28,7 +28,7 @@ pub enum ProxyFields {
     Forwarded,
 }
 
-/// Known client, scheme and host of a request.
+/// Client, scheme and host of a request, as far as they are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin<'a> {
     pub(crate) client: ClientAddr,
@@ -69,14 +69,14 @@ impl TrustedProxies {
         self.networks.contains(address)
     }
 
-    /// Returns `self` if one of the proxies is at `address`.
+    /// Returns `self` if `address` is a trusted proxy.
     #[inline]
     pub(crate) fn at(&self, address: ClientAddr) -> Option<&Self> {
         (!self.is_empty() && self.contains(address)).then_some(self)
     }
 
-    /// Returns the origin of a request with these headers from `proxy`. If an address is unreadable or
-    /// hidden, the proxy that has written it counts as the client.
+    /// Returns the origin of a request that came from `proxy` with the headers `lines`. If an entry contains
+    /// no readable address, the proxy that has written the entry counts as the client.
     pub(crate) fn origin<'a>(&self, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
         match self.fields {
             ProxyFields::XForwarded => x_forwarded(self, proxy, lines),
@@ -84,7 +84,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Returns the list entries that trusted proxies have written, in order.
+    /// Returns the entries that trusted proxies have written, in the order of the header.
     pub(crate) fn chain<'a>(&self, proxy: ClientAddr, lines: FieldLines<'a>) -> Vec<&'a [u8]> {
         let mut chain = Vec::new();
         walk(self, proxy, lines, |member| chain.push(member));
@@ -93,7 +93,7 @@ impl TrustedProxies {
     }
 }
 
-/// Reads `X-Forwarded-For`. Scheme and host are those that the nearest proxy reports.
+/// Reads `X-Forwarded-For`. Takes the scheme and the host that the nearest proxy reports.
 fn x_forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
     let client = walk(proxies, proxy, lines, |_| {});
     let nearest = |name| members_from_right(lines, name, Quotes::None).next();
@@ -104,7 +104,7 @@ fn x_forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLine
     }
 }
 
-/// Reads `Forwarded` (RFC 7239). Scheme and host are those that the proxy reports for the client.
+/// Reads `Forwarded` (RFC 7239). Takes the scheme and the host from the entry that names the client.
 fn forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
     let mut said = None;
     let client = walk(proxies, proxy, lines, |element| said = Some(element));
@@ -112,7 +112,8 @@ fn forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<
     Origin { client, scheme: parameter("proto").and_then(scheme), host: parameter("host").and_then(host) }
 }
 
-/// Returns the client behind `proxy`. Calls `visit` for the entries on the way to it, nearest first.
+/// Returns the client behind `proxy`. Calls `visit` for each entry that a trusted proxy has written, the
+/// entry of the nearest proxy first.
 fn walk<'a>(
     proxies: &TrustedProxies,
     proxy: ClientAddr,
@@ -141,15 +142,15 @@ fn walk<'a>(
     client
 }
 
-/// Rule for commas in quoted strings.
+/// Specifies if a header can contain quoted strings, in which a separator has no effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quotes {
     None,
     Some,
 }
 
-/// Returns the members of all headers `name` as one list, the last first. Reading from the left would be
-/// unsafe: a quotation mark from the client could hide the entries of a proxy.
+/// Returns the members of all headers `name` as one list, the last member first. Reading from left to right
+/// would be unsafe, because a quotation mark from the client could hide the entries of a proxy.
 fn members_from_right<'a>(
     lines: FieldLines<'a>,
     name: &'static str,
@@ -208,7 +209,7 @@ fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 /// Parses an address with an optional port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]:80`, `2001:db8::1`
-/// (RFC 7239 §6). `None` for `unknown` and obfuscated names.
+/// (RFC 7239 §6). Returns `None` for `unknown` and for obfuscated names.
 fn node(bytes: &[u8]) -> Option<ClientAddr> {
     let text = str::from_utf8(bytes).ok()?;
     let (address, port) = if let Some(rest) = text.strip_prefix('[') {
@@ -238,5 +239,5 @@ fn host(bytes: &[u8]) -> Option<&str> {
 /// Schemes that proxies use with HTTP clients.
 const SCHEMES: [&str; 4] = ["https", "http", "wss", "ws"];
 
-/// Maximum number of proxies in a chain. Further entries are ignored.
+/// Maximum number of proxies in a chain. Further entries of the header are ignored.
 const HOPS_MAX: usize = 64;

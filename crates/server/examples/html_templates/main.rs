@@ -1,11 +1,12 @@
-//! Pages from templates: a guest book with a form. The templates escape all input, so that it stays text.
+//! Pages from templates: a guest book with a form. The templates escape all input, so that browsers show it
+//! as text.
 //!
 //! ```sh
 //! cargo run --release --example html_templates
 //! curl -i http://127.0.0.1:8080/ -d 'name=Ada' --data-urlencode 'text=<script>alert(1)</script>'   # 303
 //! curl http://127.0.0.1:8080/                                             # &lt;script&gt;alert(1)…
 //! ```
-//! Or open it in a browser.
+//! Or open `http://127.0.0.1:8080/` in a browser.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,7 +44,7 @@ fn templates() -> Environment<'static> {
     for (name, source) in
         [("layout.html", include_str!("layout.html")), ("guest_book.html", include_str!("guest_book.html"))]
     {
-        templates.add_template(name, source).expect("the templates should be valid");
+        templates.add_template(name, source).expect("the built-in templates are valid");
     }
     templates
 }
@@ -53,7 +54,8 @@ fn show(book: &GuestBook, _: &Request<'_>) -> Result<Response, StatusCode> {
     page(&book.templates, "guest_book.html", context! { title => "Guest book", entries })
 }
 
-/// Saves the entry and redirects the browser to the page. So a reload does not sign again.
+/// Saves the entry and redirects the browser to the page. So a reload of the page does not save the entry
+/// again.
 fn sign(book: &GuestBook, request: &Request<'_>) -> Result<Response, Rejection> {
     let entry: Entry = request.form()?;
     if entry.name.trim().is_empty() {
@@ -63,7 +65,7 @@ fn sign(book: &GuestBook, request: &Request<'_>) -> Result<Response, Rejection> 
     Ok(Response::redirect(StatusCode::SEE_OTHER, "/"))
 }
 
-/// Renders the template `name`. Errors are logged; the client gets no details.
+/// Renders the template `name`. Logs errors. The client gets no details of an error.
 fn page(templates: &Environment<'_>, name: &str, values: Value) -> Result<Response, StatusCode> {
     match templates.get_template(name).and_then(|template| template.render(values)) {
         Ok(page) => Ok(Response::html(page).with_field("Content-Security-Policy", "default-src 'self'")),

@@ -1,5 +1,5 @@
-//! Server-sent events: every listener gets each posted message, and a client that reconnects gets the
-//! messages that it missed.
+//! Server-sent events: each connected client gets all posted messages, and a client that reconnects gets the
+//! messages that it has missed.
 //!
 //! ```sh
 //! cargo run --release --example server_sent_events
@@ -18,7 +18,7 @@ use thruway_server::{
 };
 use tokio::sync::watch;
 
-/// The last messages with their ids, from 1. A new message wakes all listeners.
+/// The latest messages with their ids, which begin at 1. A new message wakes all event streams.
 type Messages = watch::Sender<VecDeque<(u64, String)>>;
 
 pub(crate) fn app() -> Router {
@@ -43,8 +43,8 @@ fn post(messages: &Messages, request: &Request<'_>) -> StatusCode {
 
 fn listen(messages: &Messages, request: &Request<'_>) -> Response {
     let last = messages.borrow().back().map_or(0, |(last, _)| *last);
-    // A browser that reconnects reports the last id that it has seen. If the server has restarted, this id
-    // may be too high. Other browsers begin with new messages.
+    // A browser that reconnects reports the last id that it has received. If the server has restarted, this
+    // id may be too high. A browser that connects for the first time gets only new messages.
     let seen = request.field("last-event-id").and_then(|value| value.as_str()?.parse().ok());
     let seen = seen.map_or(last, |seen: u64| seen.min(last));
     let watched = messages.subscribe();

@@ -35,7 +35,7 @@ pub(crate) fn app() -> Router {
 async fn echo(mut socket: WebSocket) -> Result<(), Error> {
     while let Some(message) = socket.next().await {
         let message = message?;
-        // The crate answers pings and closes.
+        // The crate `tungstenite` answers pings and close messages.
         if message.is_text() || message.is_binary() {
             socket.send(message).await?;
         }
@@ -57,14 +57,14 @@ async fn talk(
     loop {
         tokio::select! {
             message = socket.next() => match message.transpose()? {
-                // The sender is a member itself, so there is always a receiver.
+                // This client is also a member of the chat, so the message always has a receiver.
                 Some(Message::Text(text)) => drop(room.send(text)),
                 Some(_) => {}
                 None => return Ok(()),
             },
             text = heard.recv() => match text {
                 Ok(text) => socket.send(Message::Text(text)).await?,
-                // A member that reads too slowly loses messages, so that the others do not wait.
+                // A member that reads too slowly loses messages, so that the other members do not wait.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return socket.close(None).await,
             },

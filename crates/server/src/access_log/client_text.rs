@@ -1,12 +1,12 @@
-//! Text from clients in log lines: shortened, and escaped so that no client can forge a line.
+//! Shortens and escapes text from clients for log lines, so that no client can forge a line.
 
 use std::io::Write as _;
 
 /// Maximum number of bytes of one logged value. Most real values are shorter.
 const VALUE_BYTES_MAX: usize = 2 << 10;
 
-/// Writes `bytes` for a column in quotes. Escapes characters that could end the quoted string or the line, or
-/// control a terminal, like Apache.
+/// Writes `bytes` as the text between the quotes of a column. Like Apache, escapes characters that could end
+/// the quoted text or the line, or that could control a terminal.
 pub(super) fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
     for byte in shortened(bytes) {
         match byte {
@@ -24,7 +24,7 @@ pub(super) fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
 /// character that could mislead a reader of the log.
 pub(super) fn write_json_text(line: &mut Vec<u8>, bytes: &[u8]) {
     let bytes = shortened(bytes);
-    // Nearly all values take this path. It copies them at once.
+    // Nearly all values take this path, which copies the whole value in one step.
     if is_plain(bytes) {
         line.extend_from_slice(bytes);
         return;
@@ -38,13 +38,13 @@ pub(super) fn write_json_text(line: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Returns `true` if all bytes are printable ASCII characters that JSON does not escape. Reads eight bytes at
-/// a time.
+/// Returns `true` if all bytes are printable ASCII characters that JSON does not escape. Checks eight bytes
+/// at a time.
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {
     let is_plain_word = |chunk: &[u8; 8]| is_plain_word(u64::from_ne_bytes(*chunk));
     match bytes.last_chunk() {
-        // The last chunk overlaps the chunk before it.
+        // The last chunk may overlap the chunk before it.
         Some(last) => is_plain_word(last) && bytes.as_chunks().0.iter().all(is_plain_word),
         None => bytes.iter().all(|byte| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\')),
     }
@@ -54,7 +54,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 const fn is_plain_word(word: u64) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const HIGH_BITS: u64 = ONES << 7;
-    /// Sets a high bit if a byte of `word` is less than `limit`, which is at most 128.
+    /// Sets at least one high bit if a byte of `word` is less than `limit`, which may be at most 128.
     const fn less(word: u64, limit: u8) -> u64 {
         word.wrapping_sub(ONES * limit as u64) & !word
     }
@@ -65,13 +65,14 @@ const fn is_plain_word(word: u64) -> bool {
     found & HIGH_BITS == 0
 }
 
-/// Returns `true` for control characters and for marks that change the direction of text or break lines.
+/// Returns `true` for control characters, and for characters that change the direction of text or break
+/// lines.
 fn is_misleading(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns the logged part of a value, so that one request cannot fill the log.
+/// Cuts a value to the maximum length, so that one request cannot fill the log.
 fn shortened(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(VALUE_BYTES_MAX)]
 }

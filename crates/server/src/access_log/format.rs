@@ -16,7 +16,7 @@ use super::json;
 use super::masking::masked;
 use crate::record::Record;
 
-/// Format of the lines. Times are in UTC.
+/// Format of the lines of an access log. Times are in UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessLogFormat {
     /// The common log format of NCSA and Apache.
@@ -27,13 +27,15 @@ pub enum AccessLogFormat {
     Json,
 }
 
-/// Writes the lines of an access log. A format does not mask secrets; configure masking separately.
+/// Settings for the lines of an access log. No format masks secrets without further settings: see
+/// `masked_parameters`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessLogLines {
     /// Format of the lines.
     pub format: AccessLogFormat,
-    /// Query parameters that hold keys. Their values are replaced by `***` in request targets and `Referer`.
-    /// Names are compared after decoding, ignoring case. Default: none.
+    /// Names of query parameters with secret values, such as API keys. The log contains `***` in place of
+    /// these values, both in request targets and in `Referer`. Names are compared after percent-decoding, and
+    /// upper and lower case are equal. Default: none.
     pub masked_parameters: Arc<[String]>,
 }
 
@@ -43,7 +45,7 @@ impl From<AccessLogFormat> for AccessLogLines {
     }
 }
 
-/// The time of day as text, updated once per second.
+/// The time of day as text in two formats, updated once per second.
 #[derive(Default)]
 pub(super) struct Timestamps {
     second: Option<u64>,
@@ -52,7 +54,7 @@ pub(super) struct Timestamps {
 }
 
 impl AccessLogLines {
-    /// Appends the line of `record`.
+    /// Appends the log line for `record` to `line`.
     pub(super) fn write(&self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &mut Timestamps) {
         timestamps.renew(record.time);
         match self.format {
@@ -77,7 +79,7 @@ impl AccessLogLines {
         }
     }
 
-    /// `host - user [time] "request line" status bytes`.
+    /// Writes `host - user [time] "request line" status bytes`.
     fn write_common(&self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &Timestamps) {
         write_client(line, record.client);
         line.extend_from_slice(b" - ");
@@ -105,7 +107,8 @@ impl AccessLogLines {
     }
 }
 
-/// Writes the name of a user, or `-`. A space would end the column, so it is escaped too.
+/// Writes the name of a user, or `-` without a user. Escapes spaces too, because a space would end the
+/// column.
 fn write_user(line: &mut Vec<u8>, user: Option<&str>) {
     let name = user.filter(|name| !name.is_empty()).unwrap_or("-");
     for (place, word) in name.split(' ').enumerate() {

@@ -1,8 +1,8 @@
-//! The JSON format of access logs. Members with dots have the names of the OpenTelemetry semantic conventions,
-//! and the other ones are Thruway's own.
+//! The JSON format of access logs. A member with a dot in its name follows the semantic conventions of
+//! OpenTelemetry. Thruway defines the other names.
 //!
-//! The members are written directly: a serializer that copies each value first costs 7,000 more instructions
-//! per request.
+//! This module writes each member directly into the line. A serializer that first copies each value costs
+//! 7,000 more instructions per request.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,14 +16,15 @@ use super::masking::masked;
 use crate::record::{Record, StreamRecord};
 use crate::response::{Forwarded, Refused};
 
-/// Returns the name of a member with the punctuation around it, so that one copy writes all of it.
+/// Returns the name of a JSON member with its quotes, comma and colon, so that a single copy writes all of
+/// them.
 macro_rules! member {
     ($name:literal) => {
         concat!(",\"", $name, "\":")
     };
 }
 
-/// Appends the line of a request.
+/// Appends the log line for a request to `line`.
 pub(super) fn write_request(
     line: &mut Vec<u8>,
     record: &Record<'_>,
@@ -72,7 +73,7 @@ pub(super) fn write_request(
     object.end();
 }
 
-/// Appends the line of a connection without HTTP.
+/// Appends the log line for a non-HTTP connection to `line`.
 pub(super) fn write_stream(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamp: &str) {
     let mut object = JsonObject::start(line, timestamp);
     object.client(record.connection.client);
@@ -92,7 +93,7 @@ fn write_head(object: &mut JsonObject<'_>, head: &RequestHead<'_>, masked_parame
         Some(method) => object.literal(member!("http.request.method"), method.as_str()),
         None => object.text(member!("http.request.method"), head.method.as_str().as_bytes()),
     }
-    // The target of CONNECT is a host, which `server.address` has.
+    // The target of CONNECT is a host and port. The members `server.address` and `server.port` contain them.
     if head.method != Method::Connect {
         let target = match head.target {
             RequestTarget::Origin(origin) => Cow::Borrowed(origin.as_bytes()),
@@ -150,14 +151,15 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Writes a JSON object (RFC 8259, section 4) and a line break. Each name of a member comes from [`member!`].
+/// Writes a JSON object (RFC 8259, section 4) and a line break. The macro [`member!`] creates the names of
+/// the members.
 struct JsonObject<'l> {
     line: &'l mut Vec<u8>,
 }
 
 impl<'l> JsonObject<'l> {
     fn start(line: &'l mut Vec<u8>, timestamp: &str) -> Self {
-        // A usual line has 500 bytes.
+        // A typical line has 500 bytes.
         line.reserve(1 << 10);
         line.extend_from_slice(b"{\"timestamp\":\"");
         line.extend_from_slice(timestamp.as_bytes());
@@ -186,7 +188,7 @@ impl<'l> JsonObject<'l> {
         self.line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// Writes a text without characters that JSON escapes.
+    /// Writes a string that contains no characters that JSON escapes.
     #[inline]
     fn literal(&mut self, name: &'static str, text: &str) {
         self.line.extend_from_slice(name.as_bytes());
@@ -195,7 +197,7 @@ impl<'l> JsonObject<'l> {
         self.line.push(b'"');
     }
 
-    /// Writes a text from a client or from the config.
+    /// Writes a string that comes from a client or from the config.
     fn text(&mut self, name: &'static str, text: &[u8]) {
         self.line.extend_from_slice(name.as_bytes());
         self.line.push(b'"');
@@ -203,7 +205,7 @@ impl<'l> JsonObject<'l> {
         self.line.push(b'"');
     }
 
-    /// Writes a list with one text.
+    /// Writes a list that contains one string.
     fn list(&mut self, name: &'static str, text: &[u8]) {
         self.line.extend_from_slice(name.as_bytes());
         self.line.extend_from_slice(b"[\"");
@@ -233,7 +235,8 @@ impl<'l> JsonObject<'l> {
         }
     }
 
-    /// Writes the address of the client, and its port if a proxy has not hidden it.
+    /// Writes the address of the client, and the port if it is known. A trusted proxy may report an address
+    /// without a port.
     fn client(&mut self, client: ClientAddr) {
         match client {
             ClientAddr::Tcp(address) => {

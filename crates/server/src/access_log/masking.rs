@@ -1,10 +1,11 @@
-//! Masks keys in query parameters, so that logs do not contain them.
+//! Masks the values of secret query parameters, so that logs do not contain these values.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-/// Returns `url`, a request target or any URI, with `***` for the values of the query parameters `names`.
+/// Returns `url` with `***` in place of the values of the query parameters `names`. `url` may be a request
+/// target or any URI.
 pub(super) fn masked<'u>(url: &'u [u8], names: &[String]) -> Cow<'u, [u8]> {
     let query_at = if names.is_empty() { None } else { url.iter().position(|byte| *byte == b'?') };
     let Some(query_at) = query_at else { return url.into() };
@@ -32,8 +33,9 @@ pub(super) fn masked<'u>(url: &'u [u8], names: &[String]) -> Cow<'u, [u8]> {
     masked.into()
 }
 
-/// Returns `true` if `encoded` is `name`: percent-encoded, with `+` for spaces, and in upper or lower case. A
-/// client that writes the name in another case still sends its key.
+/// Returns `true` if the query parameter name `encoded` means `name` after percent-decoding. `+` means a
+/// space. Upper and lower case are equal, because a client that writes the name in another case still sends
+/// the secret value.
 fn is_name(encoded: &[u8], name: &[u8]) -> bool {
     let decoded =
         percent_decode(encoded).map(|byte| if byte == b'+' { b' ' } else { byte.to_ascii_lowercase() });

@@ -1,8 +1,8 @@
-//! Access logs: one line per request, written outside of the request path.
+//! Access logs: one line per request, written to the log by a separate thread.
 //!
-//! Each worker copies its lines into its own buffer. One thread for all workers writes the buffers a few
-//! times per second. If the target is too slow or blocked, lines are dropped and counted. Requests never wait
-//! for a log.
+//! Each worker copies its lines into a separate buffer. One thread for all workers writes the buffers about
+//! ten times per second. If the target is too slow or blocked, the log drops lines and counts them. Requests
+//! never wait for a log.
 
 mod client_text;
 mod format;
@@ -49,23 +49,26 @@ impl AccessLog {
         Ok(Self { writer: Arc::new(LogWriter::start(WRITER, lines.into(), target.open()?)?) })
     }
 
-    /// Writes `lines` to `target` from now on, also for open connections. Pending lines go to the previous
-    /// target. Returns before this has happened; only the masking of parameters changes at once.
+    /// Writes further lines to `target` with the settings `lines`, also for open connections. Lines that are
+    /// already buffered go to the previous target. The thread of the log makes this change later, after the
+    /// call has returned. Only the names of the masked parameters change at once.
     pub fn replace(&self, lines: impl Into<AccessLogLines>, target: OpenTarget) {
         let lines = lines.into();
         let masked = lines.masked_parameters.clone();
-        // A request with the new key parameter may arrive before the thread has switched to the new target.
+        // A request with a newly masked parameter may arrive before the thread has switched to the new
+        // target.
         self.writer.replace(lines, target, |lines| lines.masked_parameters.clone_from(&masked));
     }
 
-    /// Creates a new file if the current one was moved away. Returns before this has happened.
+    /// Creates a new log file if the current file was moved away. The thread of the log does this later,
+    /// after the call has returned.
     pub fn reopen(&self) {
         self.writer.reopen();
     }
 
     /// Writes the remaining lines and ends the thread. Waits at most one second for a blocked target.
     ///
-    /// Returns the number of dropped lines since the start.
+    /// Returns the number of lines that the log has dropped since its start.
     pub fn finish(&self) -> u64 {
         self.writer.finish()
     }
@@ -95,7 +98,7 @@ impl fmt::Debug for AccessLog {
 
 const WRITER: LogWriterConfig = LogWriterConfig {
     thread_name: "access-log",
-    // About a hundred thousand lines per worker.
+    // Enough for about 30,000 JSON lines of 500 bytes.
     buffer_bytes_max: 16 << 20,
     kept_bytes_max: 1 << 20,
     write_every: Some(Duration::from_millis(100)),

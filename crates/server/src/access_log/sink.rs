@@ -10,9 +10,9 @@ use thruway_net::{Admitted, LogLimit, LogTarget};
 /// Target of an access log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AccessLogTarget {
-    /// A file to append to. A new file gets mode 0640, less the umask of the process, because its lines may
-    /// contain personal data. After log rotation has moved the file away, the log creates a new one with the
-    /// next line, or at once when it is [reopened](crate::AccessLog::reopen).
+    /// A file to which the log appends lines. A new file gets mode 0640, reduced by the umask of the process,
+    /// because log lines may contain personal data. If log rotation has moved the file away, the log creates
+    /// a new file before it writes the next lines, or when it is [reopened](crate::AccessLog::reopen).
     File(PathBuf),
     /// Standard output.
     Stdout,
@@ -28,7 +28,7 @@ impl AccessLogTarget {
     }
 }
 
-/// An open target.
+/// An open target of an access log.
 #[derive(Debug)]
 pub struct OpenTarget(Sink);
 
@@ -46,7 +46,7 @@ impl OpenTarget {
         }))
     }
 
-    /// Creates a new file if the current one was moved away.
+    /// Creates a new file if the current file was moved away.
     fn follow_path(&mut self) {
         if let Sink::File { path, file } = &mut self.0 {
             reopen_if_moved(path, file);
@@ -60,7 +60,7 @@ impl LogTarget for OpenTarget {
         tracing::info!("access log reopened");
     }
 
-    /// Writes bytes. If that fails, they are lost, and the error is logged.
+    /// Writes `bytes`. If the write fails, the bytes are lost, and the error is logged.
     fn write(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -84,11 +84,11 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(MODE).open(path)
 }
 
-/// The owner may write, the group may read. Others may not read, because lines contain addresses, user names
-/// and query strings.
+/// Mode of a new log file: the owner may read and write, the group may read. Other users may not read it,
+/// because log lines contain addresses, user names and query strings.
 const MODE: u32 = 0o640;
 
-/// Creates a new file if the path no longer refers to the open one.
+/// Creates a new file at `path` if `path` no longer refers to the open file.
 fn reopen_if_moved(path: &Path, file: &mut File) {
     let is_same = match (std::fs::metadata(path), file.metadata()) {
         (Ok(there), Ok(open)) => (there.dev(), there.ino()) == (open.dev(), open.ino()),
@@ -108,7 +108,8 @@ fn reopen_if_moved(path: &Path, file: &mut File) {
     }
 }
 
-/// Logs the loss of records. Under load, this could happen many times per second.
+/// Logs a failure of the access log, with a limited rate, because under load a write could fail many times
+/// per second.
 #[cold]
 fn log_failure(error: &io::Error, action: &str) {
     static LIMIT: LogLimit = LogLimit::new();

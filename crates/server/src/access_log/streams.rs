@@ -1,4 +1,4 @@
-//! Log lines of connections without HTTP.
+//! Log lines of non-HTTP connections.
 
 use std::io::Write as _;
 
@@ -7,7 +7,7 @@ use super::json;
 use crate::record::StreamRecord;
 
 impl AccessLogFormat {
-    /// Appends the line of `record`.
+    /// Appends the log line for `record` to `line`.
     pub(super) fn write_stream(
         self,
         line: &mut Vec<u8>,
@@ -23,8 +23,8 @@ impl AccessLogFormat {
     }
 }
 
-/// `host - - [time] "TCP upstream/server end" - bytes`. The line has the form of a request, so programs that
-/// read access logs can parse it.
+/// Writes `host - - [time] "TCP upstream/server end" - bytes`. The line has the same form as the line of a
+/// request, so programs that read access logs can parse it.
 fn write_common(line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &Timestamps, rest: &str) {
     write_client(line, record.connection.client);
     let StreamRecord { upstream, end, sent_bytes, .. } = record;

@@ -21,7 +21,7 @@ use crate::handler::Answer;
 use crate::response::{InterimResponse, Piece, Response, Source};
 
 impl<T: Transport> Connection<T> {
-    /// Writes the available responses in order, while the output buffer has space.
+    /// Writes the available responses in the order of their requests, while the output buffer has space.
     #[inline]
     pub(super) fn poll_answers(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         let mut step = Step::Waits;
@@ -37,7 +37,7 @@ impl<T: Transport> Connection<T> {
         step
     }
 
-    /// Continues with the next response in order.
+    /// Starts the next response in the order of the requests, or continues the current response.
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         if self.ending.is_due() {
@@ -53,7 +53,8 @@ impl<T: Transport> Connection<T> {
         if self.write_interim() == Step::Moved {
             return Step::Moved;
         }
-        // The answer stays in the queue while it waits, because moving it out and back would copy it.
+        // A future response stays in the queue until it is available, because moving it out and back would
+        // copy it.
         if let Some(Exchange { answer: Answer::Later(_), .. }) = self.exchanges.front() {
             return self.write_continue(now);
         }
@@ -65,8 +66,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Writes the interim responses from the handler of the next request. HTTP/1.0 clients get none (RFC 9110
-    /// §15.2).
+    /// Writes the pending interim responses of the handler of the oldest request in the queue. HTTP/1.0
+    /// clients get no interim responses (RFC 9110 §15.2).
     #[inline]
     fn write_interim(&mut self) -> Step {
         let Some(exchange) = self.exchanges.front_mut().filter(|exchange| !exchange.interim.is_empty())
@@ -82,8 +83,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Sends `100 (Continue)` if the handler of the next request waits for its body and the client waits for
-    /// this response.
+    /// Writes `100 (Continue)` if the handler waits for the request body and the client waits for this
+    /// interim response.
     fn write_continue(&mut self, now: Duration) -> Step {
         let is_last = self.exchanges.len() == 1;
         if is_last && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now)) {
@@ -93,8 +94,8 @@ impl<T: Transport> Connection<T> {
         Step::Waits
     }
 
-    /// Writes a response: its head, and its body if it is complete. The caller must not use the rest of
-    /// `response`.
+    /// Writes the head of `response`, and also the body if the whole body is available. Takes the body and
+    /// the metadata out of `response`, so the caller must not use `response` afterwards.
     #[inline]
     pub(super) fn start_answer(
         &mut self,
@@ -111,11 +112,11 @@ impl<T: Transport> Connection<T> {
             && !self.is_last_answer()
             && self.can_content_be_finished();
         self.write_head(response, facts, body, is_persistent);
-        // Connections over the limit do not linger.
+        // A connection over the connection limit closes without waiting for the client.
         let has_asked_for_end = !facts.is_persistent && !self.is_request_limit_reached();
         let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended() && !has_asked_for_end;
         let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
-        // A small body stays in the response, because taking it would copy a struct (decision 0008).
+        // A small body stays in `response`, because taking it out would copy a struct (decision 0008).
         if let Some(bytes) = response.content().small_bytes(COPY_BYTES_MAX) {
             if body.has_content() {
                 self.output.bytes().extend_from_slice(bytes);
@@ -131,7 +132,7 @@ impl<T: Transport> Connection<T> {
                     return;
                 }
                 Source::Tunnel(handler) => {
-                    // The byte counts of a tunnel are known at its end.
+                    // The byte counts of a tunnel are known only when the tunnel ends.
                     let record = logged.map(|logged| {
                         let outcome = Outcome::of(response, 0);
                         Box::new(TailRecord { log: logged.keep(), outcome })
@@ -174,7 +175,7 @@ impl<T: Transport> Connection<T> {
         write_response_head(self.output.bytes(), &head);
     }
 
-    /// Adds a complete large body to the output, after its head. It is not copied.
+    /// Adds a complete large body to the output, after the response head. The body is not copied.
     fn put_large_content(&mut self, content: Source) {
         match content {
             Source::Static(bytes) => self.output.set_tail(Tail::Bytes(Bytes::from_static(bytes))),
@@ -186,7 +187,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Continues after a response that is completely in the output.
+    /// Decides how the connection continues after a response that is completely in the output buffer.
     #[inline]
     fn finish_answer(&mut self, after: AfterAnswer) {
         if let Some(tunnel) = after.tunnel {
@@ -207,14 +208,15 @@ impl<T: Transport> Connection<T> {
         self.http1.request_count() == self.service.config.limits.requests_per_connection
     }
 
-    /// Returns `true` if this is the last response: no further request can be parsed, or a drain forbids it.
+    /// Returns `true` if the next response is the last one on this connection, because no further request can
+    /// be parsed or the server drains.
     #[inline]
     fn is_last_answer(&self) -> bool {
         (self.http1.is_finished() || self.guard.is_draining()) && self.exchanges.is_empty()
     }
 
-    /// Returns `true` if the body of the current request is read, is still being read by the handler, or is
-    /// small enough to discard. Otherwise, the connection must close.
+    /// Returns `true` if the body of the current request is complete, or the handler is still reading it, or
+    /// its rest is small enough to discard. Otherwise, the connection must close after the response.
     #[inline]
     fn can_content_be_finished(&mut self) -> bool {
         match &mut self.incoming {
@@ -224,8 +226,8 @@ impl<T: Transport> Connection<T> {
                     return !incoming.owes_continue && remaining <= self.service.config.discard_bytes;
                 }
                 if std::mem::take(&mut incoming.owes_continue) {
-                    // The response begins before the body has been read. From here on, the client must not
-                    // wait for 100.
+                    // The response begins before the handler has read the body. So the client must no longer
+                    // wait for `100 (Continue)`.
                     write_continue(self.output.bytes());
                 }
                 true
@@ -255,7 +257,7 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Calls `poll_meanwhile`, because the output buffer is full.
+    /// Calls `poll_meanwhile` of the response body, because the output buffer is full.
     fn stream_meanwhile(&mut self, cx: &mut Context<'_>) {
         let streaming = self.streaming.as_mut().filter(|streaming| !streaming.is_cut_short);
         if let Some(Err(error)) = streaming.map(|streaming| poll_meanwhile(&mut streaming.content, cx)) {
@@ -289,7 +291,7 @@ impl<T: Transport> Connection<T> {
         Some(streaming)
     }
 
-    /// Records the response with the large body at the end of the output, complete or cut off.
+    /// Records the response with the large body at the end of the output, either as complete or as cut off.
     #[inline]
     pub(super) fn record_tail(&mut self) {
         if let Some(record) = self.tail_record.take() {
@@ -300,7 +302,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Records requests that will get no response, because the client has left or the time is up.
+    /// Records requests that will get no complete response, because the client has left or a timeout has
+    /// expired.
     pub(super) fn record_unanswered(&mut self) {
         self.record_tail();
         self.record_streaming(false);
@@ -326,8 +329,8 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Corrects mistakes of a handler: an upgrade without a request for it, a final response with an interim
-/// status, and a successful CONNECT without a tunnel.
+/// Replaces a response that a handler must not return: an upgrade that the client has not requested, a final
+/// response with an interim status, or a success response to CONNECT without a tunnel.
 #[inline]
 pub(crate) fn settle(response: &mut Response, facts: &RequestFacts) {
     if response.has_tunnel() {

@@ -26,7 +26,8 @@ pub struct ConnectionDriver {
 }
 
 impl ConnectionDriver {
-    /// Returns a driver that calls `handler` and passes a record of each request to `record`, if any.
+    /// Returns a driver that calls `handler` for each request. If `record` is set, the driver passes it a
+    /// record of each request.
     pub fn new(
         handler: Arc<dyn Handler>,
         config: Arc<Config>,
@@ -36,7 +37,8 @@ impl ConnectionDriver {
         Self::live(Rc::new(WorkerHandler::constant(handler)), config, worker, record)
     }
 
-    /// Returns a driver whose handler can be replaced. Each request uses the latest one.
+    /// Returns a driver that calls the latest handler for each request. The handler can be replaced while the
+    /// server runs.
     pub(crate) fn live(
         handler: Rc<WorkerHandler>,
         config: Arc<Config>,
@@ -46,17 +48,18 @@ impl ConnectionDriver {
         Self { service: Rc::new(Service::new(handler, config, worker, record)) }
     }
 
-    /// Returns the same driver with another config.
+    /// Returns a copy of this driver with another config.
     pub(crate) fn with_config(&self, config: Arc<Config>) -> Self {
         Self { service: Rc::new(self.service.with_config(config)) }
     }
 
-    /// Returns the same driver with pre-handlers.
+    /// Returns a copy of this driver that calls `pre_handlers` before the handler.
     pub(crate) fn with_pre_handlers(&self, pre_handlers: PreHandlers) -> Self {
         Self { service: Rc::new(self.service.with_pre_handlers(pre_handlers)) }
     }
 
-    /// Drives a connection to its end. Connections over the limit get 503 for their first request.
+    /// Drives an HTTP/1.1 connection to its end. A connection over the connection limit gets 503 for its
+    /// first request.
     pub fn drive<T: Transport>(
         &self,
         transport: T,
@@ -66,8 +69,8 @@ impl ConnectionDriver {
         drive(Connection::new(transport, self.service.clone(), info, guard))
     }
 
-    /// Drives a connection of `protocol`. The bytes `early` were already read. If the protocol was
-    /// not negotiated, use [`drive_detected`](Self::drive_detected).
+    /// Drives a connection of `protocol` to its end. `early` contains the bytes that were already read from
+    /// `transport`. If the protocol was not negotiated, use [`drive_detected`](Self::drive_detected).
     pub async fn drive_protocol<T: Transport>(
         &self,
         protocol: HttpProtocol,
@@ -98,7 +101,8 @@ impl ConnectionDriver {
         }
     }
 
-    /// Drives a connection and detects its protocol by the first bytes. The bytes `early` were already read.
+    /// Drives an HTTP/1.1 connection to its end. `early` contains the bytes that were already read from
+    /// `transport`.
     pub(crate) fn drive_from<T: Transport>(
         &self,
         transport: T,
@@ -111,17 +115,19 @@ impl ConnectionDriver {
         drive(connection)
     }
 
-    /// Returns the time in which a client must send its first bytes.
+    /// Returns the maximum time for a TLS handshake or for a PROXY protocol header.
     pub(crate) fn header_time_left(&self, guard: &ConnectionGuard) -> Duration {
         patience(guard, self.service.config.timeouts.header_section)
     }
 
-    /// Returns the time in which a client may read a refusal.
+    /// Returns the maximum time for which the server waits until the client has read an error and closed the
+    /// connection.
     pub(crate) fn linger(&self) -> Duration {
         self.service.config.timeouts.linger
     }
 
-    /// Refuses plain HTTP on a TLS port. `early` are its first bytes.
+    /// Responds 400 to a client that sends plain HTTP to a TLS port. `early` contains the first bytes of the
+    /// connection.
     pub(crate) fn refuse_plain_http<T: Transport>(
         &self,
         transport: T,

@@ -1,4 +1,4 @@
-//! End of a connection: it closes or becomes a tunnel.
+//! The end of a connection, which closes or becomes a tunnel.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use super::service::Service;
 use crate::connection_info::ConnectionInfo;
 use crate::response::{Tunnel, TunnelHandler, TunnelTrace};
 
-/// The state of a connection after its last answer.
+/// The way in which a connection ends after its last response, if the end is already decided.
 #[derive(Default)]
 pub(super) enum Ending {
     /// The connection continues.
@@ -21,39 +21,42 @@ pub(super) enum Ending {
     No,
     /// The connection closes at once and drops unwritten data.
     Abort,
-    /// The connection closes. If the client has sent unread data, it changes to `Linger`.
+    /// The connection closes. If the client has sent data that the server has not read, `Linger` replaces
+    /// this state.
     Close,
     /// The connection becomes a tunnel.
     PendingTunnel(Box<PendingTunnel>),
-    /// The connection closes after the client had time to read the answer. A close with unread bytes makes
-    /// the kernel send a reset, which can destroy the answer (RFC 9112 §9.6).
+    /// The connection closes after the client has had time to read the response. If the server closes a
+    /// connection with unread bytes, the kernel sends a reset, which can destroy the response (RFC 9112
+    /// §9.6).
     Linger,
-    /// The connection is reset, because the end of the connection marks the end of the response. So the
-    /// response does not look complete.
+    /// The connection is reset, so that an incomplete response does not look complete. Needed if the end of
+    /// the connection marks the end of the response.
     Reset,
-    /// The client has until this time to read the response.
+    /// The client has time to read the response, until the time `until`. The server discards at most
+    /// `left_bytes` further bytes from the client.
     Lingering { until: Duration, left_bytes: usize },
 }
 
-/// The next step after an answer.
+/// The next step of a connection after a response.
 pub(super) struct AfterAnswer {
     /// The connection continues.
     pub(super) is_persistent: bool,
-    /// `true` if the client may be sending more, because it has not asked for the end of the connection.
-    /// Otherwise, the connection only looks for bytes that it has sent anyway.
+    /// `true` if the client may still send data, because it has not asked to close the connection. If
+    /// `false`, the connection lingers only if the client has sent further bytes anyway.
     pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
     pub(super) tunnel: Option<Box<PendingTunnel>>,
 }
 
 impl Ending {
-    /// Returns `true` if the end has begun. Then the connection parses no further requests.
+    /// Returns `true` if the end of the connection has begun. Then the connection parses no further requests.
     pub(super) const fn is_due(&self) -> bool {
         !matches!(self, Self::No)
     }
 }
 
-/// The handler of a tunnel, and the record of its request.
+/// The handler of a tunnel, and the record of the request that has opened the tunnel.
 pub(super) struct PendingTunnel {
     pub(super) handler: TunnelHandler,
     /// The record of the tunnel. `None` if the server records no requests.
@@ -67,19 +70,19 @@ pub(super) struct TunneledConnection {
     record: Option<Box<TailRecord>>,
     service: Rc<Service>,
     info: ConnectionInfo,
-    /// Counts the connection as open.
+    /// Keeps the connection counted as open.
     _guard: ConnectionGuard,
 }
 
 enum State {
-    /// Waits for the handler of the tunnel.
+    /// The handler of the tunnel runs.
     Runs(Pin<Box<dyn Future<Output = ()>>>),
-    /// Waits until the client has taken the remaining bytes of the handler and the end of the stream.
+    /// Waits until the client has received the last bytes from the handler and the end of the stream.
     Closes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
 }
 
 impl TunneledConnection {
-    /// Starts the tunnel on `transport`. The bytes `early` were already read.
+    /// Starts the tunnel on `transport`. `early` contains the bytes that were already read from `transport`.
     pub(super) fn new(
         over: PendingTunnel,
         transport: impl Transport,
@@ -101,7 +104,7 @@ impl TunneledConnection {
                 State::Runs(running) => {
                     ready!(running.as_mut().poll(cx));
                     let Some(transport) = self.trace.take_left() else {
-                        // Another task owns the transport now; its bytes are not counted.
+                        // Another task now owns the transport, so its further bytes are not counted.
                         self.record(true);
                         return Poll::Ready(());
                     };
@@ -120,7 +123,7 @@ impl TunneledConnection {
                     if self.service.worker.clock().now() < *until {
                         return Poll::Pending;
                     }
-                    // Without this, the kernel would keep trying to send the data.
+                    // Without this call, the kernel would keep trying to send the data.
                     transport.discard_unsent();
                     self.record(false);
                     return Poll::Ready(());
@@ -129,8 +132,8 @@ impl TunneledConnection {
         }
     }
 
-    /// Records the request of the tunnel with its byte counts. `is_at_end` is `true` if the tunnel ended
-    /// normally.
+    /// Records the request that has opened the tunnel, with the byte counts of the tunnel. `is_at_end` is
+    /// `true` if the tunnel ended normally.
     fn record(&mut self, is_at_end: bool) {
         if let Some(record) = self.record.take() {
             let TailRecord { log, mut outcome } = *record;
@@ -142,8 +145,8 @@ impl TunneledConnection {
     }
 }
 
-/// A tunnel that is dropped before its end was cut off by the drain, or its handler panicked. No task polls
-/// it again, so it is recorded here.
+/// If the tunnel is dropped before its end, the drain has cut it off, or its handler has panicked. No task
+/// polls the tunnel again, so this function records its request.
 impl Drop for TunneledConnection {
     fn drop(&mut self) {
         self.record(false);

@@ -1,4 +1,4 @@
-//! A request without a response so far.
+//! A request that waits for its response.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
@@ -10,25 +10,25 @@ use super::log::Log;
 use crate::handler::{Answer, Later};
 use crate::response::{InterimResponse, InterimSlot, Response};
 
-/// A request in the queue, without its bytes.
+/// A request in the queue of a connection. It does not contain the bytes of the request.
 pub(super) struct Exchange {
     pub(super) facts: RequestFacts,
     pub(super) answer: Answer,
     /// Interim responses to write before the final response.
     pub(super) interim: Vec<InterimResponse>,
-    /// Data for the record. `None` if the server records no requests.
+    /// Data for the record of the request. `None` if the server records no requests.
     pub(super) log: Option<Box<Log>>,
-    /// `true` if other requests may run at the same time (RFC 9112 §9.3.2).
+    /// `true` if the method is safe, so that other safe requests may run at the same time (RFC 9112 §9.3.2).
     pub(super) is_safe: bool,
 }
 
 impl Exchange {
-    /// Returns an error response for bytes that are not a request.
+    /// Returns the queue entry for the error response to bytes that are not a valid request.
     pub(super) fn refusal(response: Response, log: Option<Box<Log>>) -> Self {
         Self { facts: REFUSED, answer: Answer::Now(response), interim: Vec::new(), log, is_safe: false }
     }
 
-    /// Polls the handler's future.
+    /// Polls the future of the response, if the response is not available yet.
     pub(super) fn poll(&mut self, slot: &InterimSlot, cx: &mut Context<'_>) {
         if let Answer::Later(later) = &mut self.answer
             && let Poll::Ready(response) = poll_later(later, slot, &mut self.interim, cx)
@@ -38,8 +38,8 @@ impl Exchange {
     }
 }
 
-/// Polls the future of a response. A panic becomes a 500 response. Interim responses are appended to
-/// `interim`.
+/// Polls the future of a response. If the future panics, returns a 500 response. Appends the interim
+/// responses that the handler sends during the poll to `interim`.
 pub(crate) fn poll_later(
     later: &mut Later,
     slot: &InterimSlot,
@@ -50,13 +50,15 @@ pub(crate) fn poll_later(
         .unwrap_or_else(|_| Poll::Ready(panicked()))
 }
 
-/// Returns the response for a handler that has panicked. The panic hook has printed the message.
+/// Returns the 500 response to a request after its handler has panicked. The panic hook has already printed
+/// the message.
 #[cold]
 pub(crate) fn panicked() -> Response {
     Response::text("internal error\n").with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// Bytes that are not a request get an HTTP/1.1 response, and the connection closes.
+/// Facts that the server assumes if the received bytes are not a valid request. The client gets an HTTP/1.1
+/// response, and the connection closes.
 const REFUSED: RequestFacts = RequestFacts {
     version: Version::Http11,
     response_to: ResponseTo::Other,

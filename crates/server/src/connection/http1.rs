@@ -39,34 +39,35 @@ pub(super) struct Connection<T> {
     pub(super) is_abandoned: bool,
     /// The body of the last parsed request, while it arrives.
     pub(super) incoming: Option<IncomingContent>,
-    /// `true` while a handler runs, so that a panic of the handler is not taken for a panic of the server.
+    /// `true` while a handler runs. It distinguishes a panic of the handler from a panic of the server.
     pub(super) is_handler_running: bool,
 
     // responses
-    /// Requests without a response, in order.
+    /// Requests that wait for their responses, in the order of arrival.
     pub(super) exchanges: VecDeque<Exchange>,
-    /// The handlers must be polled again, because they may have waited for one of the latest events.
+    /// `true` if the handlers must be polled again, because a handler may wait for the latest event, such as
+    /// received data.
     pub(super) handlers_need_poll: bool,
     /// The response that is being streamed.
     pub(super) streaming: Option<Box<Streaming>>,
     pub(super) output: Output,
-    /// Record of the response with the large body at the end of the output. `None` if the server records no
-    /// requests.
+    /// Record of the response with the large body at the end of the output. `None` without such a response,
+    /// or if the server records no requests.
     pub(super) tail_record: Option<Box<TailRecord>>,
 
-    /// State of the connection after the output is written. If the connection is closing, no further requests
-    /// are parsed.
+    /// The way in which the connection ends after the output is written, if the end has begun. Then the
+    /// connection parses no further requests.
     pub(super) ending: Ending,
     pub(super) timers: Timers,
     pub(super) deadline: Deadline,
-    /// Counts this connection as open.
+    /// Keeps this connection counted as open.
     pub(super) guard: ConnectionGuard,
 }
 
 /// The last result of reading from the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Input {
-    /// The last result is outdated: there may be data to read.
+    /// The result of the last read is outdated, so there may be data to read.
     Unknown,
     /// No data is available. The transport wakes this task when data arrives.
     Awaited,
@@ -79,7 +80,7 @@ pub(super) enum Input {
 pub(super) enum Step {
     /// Some progress was made, so other steps may be possible now.
     Moved,
-    /// No progress; the task is woken when progress is possible.
+    /// No progress was made. The task is woken when progress is possible.
     Waits,
 }
 
@@ -114,15 +115,15 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Runs iterations until there is no progress. Ready at the end of the connection, with its tunnel if it
-    /// becomes one.
+    /// Runs poll iterations until no further progress is possible. Ready at the end of the connection. The
+    /// result contains a tunnel if the connection becomes a tunnel.
     fn poll_turns(
         &mut self,
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
         now: Duration,
     ) -> Poll<io::Result<Option<Box<PendingTunnel>>>> {
-        // The wakeup may have been for any of the handlers.
+        // The wakeup of the task may have been for any of the handlers.
         self.handlers_need_poll = true;
         for _ in 0..TURNS_MAX {
             let answered = self.poll_answers(cx, now);
@@ -144,7 +145,7 @@ impl<T: Transport> Connection<T> {
             }
             self.timers.moved_at = now;
         }
-        // Yields to other connections.
+        // Lets the other connections of the worker run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -166,7 +167,8 @@ impl<T: Transport> Connection<T> {
         Ok((outcome, if has_moved { Step::Moved } else { Step::Waits }))
     }
 
-    /// Drives the connection. Ready at its end, with its tunnel if it becomes one.
+    /// Drives the connection. Ready at the end of the connection. The result contains a tunnel if the
+    /// connection becomes a tunnel.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<PendingTunnel>>> {
         self.deadline.set_waker(cx.waker());
         let service = self.service.clone();
@@ -191,15 +193,16 @@ impl<T: Transport> Connection<T> {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Ends the connection after the pending output, as `ending` describes. Later requests get no response.
+    /// Ends the connection as `ending` describes, after the pending output is written. Later requests get no
+    /// response.
     pub(super) fn end_after_output(&mut self, ending: Ending) {
         if !self.ending.is_due() {
             self.ending = ending;
         }
     }
 
-    /// Continues the end of the connection after the output is written. Ready when the connection can be
-    /// dropped.
+    /// Performs the steps to end the connection, after the output is written. Ready when the connection can
+    /// be dropped.
     fn poll_ending(
         &mut self,
         cx: &mut Context<'_>,
@@ -243,8 +246,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Returns `true` if the client has sent more than the connection has parsed. Reads from the socket only
-    /// if it has become readable.
+    /// Returns `true` if the client has sent bytes that the connection has not parsed. Reads from the socket
+    /// only if the socket has become readable.
     fn is_client_sending(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> io::Result<bool> {
         if self.is_input_ended() {
             return Ok(false);
@@ -258,7 +261,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Called when the connection ends or the drain cuts it off.
+    /// Called when the connection is dropped, after its end or because the drain cuts it off.
     fn cut_off(&mut self) {
         if self.output.ends_with_connection && (self.streaming.is_some() || !self.output.is_empty()) {
             // A normal close would make the partial response look complete.
@@ -280,7 +283,7 @@ impl<T: Transport> Connection<T> {
     #[cold]
     fn handle_overdue(&mut self, cx: &mut Context<'_>, now: Duration) {
         if self.timers.write.is_some_and(|at| at <= now) {
-            // Without this, the kernel would keep trying to send the data.
+            // Without this call, the kernel would keep trying to send the data.
             self.transport.discard_unsent();
             self.ending = Ending::Abort;
             return;
@@ -295,7 +298,8 @@ impl<T: Transport> Connection<T> {
                 self.ending = Ending::Reset;
             }
             Some((_, _)) => {
-                // If the client is still reading earlier data, the write timeout applies to it.
+                // If the client is still reading earlier data, the connection stays open until the write
+                // timeout.
                 let is_sent = self.transport.poll_close(cx).is_ready();
                 self.ending = if is_sent { Ending::Abort } else { Ending::Close };
             }
@@ -361,8 +365,8 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Drives a connection, or its tunnel, to the end. This function is not `async`, because the future would
-/// then need the memory for the connection twice.
+/// Drives a connection, or its tunnel, to the end. This function is not `async`, because the future of an
+/// `async` function would contain the connection twice.
 pub(super) fn drive<T: Transport>(connection: Connection<T>) -> impl Future<Output = ()> {
     let mut driven = Driven(State::Connection(connection));
     poll_fn(move |cx| driven.poll(cx))
@@ -398,8 +402,8 @@ impl<T: Transport> Driven<T> {
     }
 }
 
-/// A connection that is dropped before its end was cut off by the drain. No task polls it again, so its
-/// records are written here.
+/// If the connection is dropped before its end, the drain has cut it off. No task polls the connection again,
+/// so this function writes its records.
 impl<T: Transport> Drop for Driven<T> {
     fn drop(&mut self) {
         if let State::Connection(connection) = &mut self.0 {
@@ -408,12 +412,13 @@ impl<T: Transport> Drop for Driven<T> {
     }
 }
 
-/// Maximum number of iterations of one connection in a poll. Then other connections make progress. Each
-/// iteration may read and write a whole buffer.
+/// Maximum number of poll iterations of a connection before other connections run. Each iteration may read
+/// and write a whole buffer.
 const TURNS_MAX: usize = 8;
 
 /// Maximum number of bytes that a client may still send while it reads the last response.
 const LINGER_BYTES_MAX: usize = 16 << 20;
 
-/// Long enough for the reactor to report data that has already arrived.
+/// Time after which a drain closes an idle connection. Long enough for the reactor to report data that has
+/// already arrived.
 const DRAIN_IDLE: Duration = Duration::from_millis(150);

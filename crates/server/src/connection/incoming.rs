@@ -8,17 +8,18 @@ use thruway_net::Pipe;
 use crate::config::Timeouts;
 use crate::request::{ContentError, ContentSender};
 
-/// Destination of an arriving body, with its arrival times.
+/// An arriving request body: its destination and its timeout.
 pub(crate) struct IncomingContent {
     target: Target,
-    /// The client waits for `100 (Continue)`.
+    /// `true` if the client waits for `100 (Continue)`.
     pub(crate) owes_continue: bool,
     /// Number of bytes in the last read.
     last_bytes: usize,
-    /// Time until which the received bytes suffice at the minimum rate. Never in the future: see
-    /// [`pay`](Self::pay).
+    /// Time at which the received bytes would have arrived if the client had sent them at the minimum rate.
+    /// Never in the future: see [`pay`](Self::pay).
     paid_until: Duration,
-    /// Time since which the server has not read, because the handler is slow.
+    /// Time at which the server paused reading, because the handler reads too slowly. `None` while the server
+    /// reads.
     paused_since: Option<Duration>,
 }
 
@@ -40,10 +41,10 @@ impl IncomingContent {
         }
     }
 
-    /// Destination of received data.
+    /// Receives a part of the body.
     ///
     /// # Errors
-    /// Receives a part of the body. Fails if no handler reads it and it exceeds the bytes to discard.
+    /// No handler reads the body, and the body exceeds the number of bytes to discard.
     pub(crate) fn receive(
         &mut self,
         content: &[u8],
@@ -60,12 +61,13 @@ impl IncomingContent {
         Ok(())
     }
 
-    /// Returns `true` if the next data should go into a pipe: it arrives fast, and the reader accepts pipes.
+    /// Returns `true` if the connection should read the next data into a pipe, because data arrives fast and
+    /// the handler accepts pipes.
     pub(super) fn wants_pipe(&self) -> bool {
         self.last_bytes >= BULK_BYTES && self.sender().is_some_and(ContentSender::wants_pipe)
     }
 
-    /// Receives data in a pipe.
+    /// Receives a part of the body in a pipe.
     pub(super) fn receive_pipe(&mut self, pipe: Pipe, timeouts: &Timeouts, now: Duration) {
         self.pay(pipe.len(), timeouts, now);
         if let Some(sender) = self.sender() {
@@ -73,10 +75,11 @@ impl IncomingContent {
         }
     }
 
-    /// Counts received bytes. Each byte moves the deadline by the time that it takes at the minimum rate.
+    /// Counts received bytes. Each byte extends the deadline by the time that one byte takes at the minimum
+    /// rate.
     ///
-    /// This is a token bucket. It never holds more than the timeout. Otherwise, a client could send a few
-    /// megabytes at once and then keep them in memory for hours.
+    /// This is a token bucket that never holds more than the timeout. Without this bound, a client could send
+    /// a few megabytes at once, and the server would have to keep them in memory for hours.
     fn pay(&mut self, bytes: usize, timeouts: &Timeouts, now: Duration) {
         self.last_bytes = bytes;
         let nanoseconds =
@@ -121,7 +124,8 @@ impl IncomingContent {
         is_due
     }
 
-    /// Returns the number of bytes that may be read. If it is 0, the task is woken when that changes.
+    /// Returns the number of bytes that the connection may read. While the number is 0, the result is
+    /// pending, and the task is woken when the handler has read data.
     pub(crate) fn poll_write_capacity(
         &mut self,
         window_bytes: usize,
@@ -137,7 +141,7 @@ impl IncomingContent {
                 self.paused_since.get_or_insert(now);
             }
             Poll::Ready(_) => {
-                // The client is not charged for the time in which the server did not read.
+                // The time in which the server did not read does not count against the client.
                 self.paid_until +=
                     self.paused_since.take().map_or(Duration::ZERO, |since| now.saturating_sub(since));
             }
@@ -145,8 +149,8 @@ impl IncomingContent {
         room
     }
 
-    /// Returns the time at which the body times out. `None` while the client has reason to wait for the
-    /// server.
+    /// Returns the time at which the body times out. `None` while the server pauses reading, or while the
+    /// client waits for `100 (Continue)`.
     pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
         let is_client_due = self.paused_since.is_none() && !self.owes_continue;
         is_client_due.then(|| self.paid_until + timeouts.content)
@@ -155,9 +159,10 @@ impl IncomingContent {
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// For less data, the system calls of a pipe cost more than a copy.
+/// Minimum size of the previous read for the use of a pipe. For less data, the system calls of a pipe cost
+/// more than a copy.
 const BULK_BYTES: usize = 16 << 10;
 
-/// The unread body exceeds the bytes to discard.
+/// The error if an unread body exceeds the number of bytes to discard.
 #[derive(Debug)]
 pub(crate) struct TooMuchToDiscard;

@@ -55,7 +55,7 @@ impl<T: Transport> Connection<T> {
         self.input == Input::Ended
     }
 
-    /// Parses available bytes. If there are none, reads.
+    /// Parses the buffered bytes. If they do not suffice, reads more bytes from the client.
     pub(super) fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
@@ -88,7 +88,8 @@ impl<T: Transport> Connection<T> {
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
             Poll::Pending => {
                 buffers.would_block = true;
-                // Without a budget, tokio wakes the task again and does not register the socket.
+                // If the tokio budget of the task is used up, tokio wakes the task again instead of waiting
+                // for the socket.
                 if has_budget_remaining() {
                     self.input = Input::Awaited;
                 }
@@ -103,7 +104,7 @@ impl<T: Transport> Connection<T> {
         Ok(Step::Moved)
     }
 
-    /// Moves a large body into a pipe if the reader accepts pipes.
+    /// Reads a part of a large body into a pipe, if the handler accepts pipes.
     fn poll_fill_pipe(
         &mut self,
         cx: &mut Context<'_>,
@@ -133,8 +134,8 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// Returns the number of bytes to read. If nothing can be parsed now, a small read detects a failed
-    /// connection.
+    /// Returns the number of bytes to read, or `None` if nothing may be read now. If parsing must wait, a
+    /// small read still detects a failed connection.
     fn room_to_read(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
         match parsed {
             _ if self.is_input_ended() => None,
@@ -147,7 +148,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Parses requests and bodies and passes them on, as far as limits allow.
+    /// Parses requests and bodies and passes them to the handlers, as far as the limits allow.
     #[inline]
     fn parse(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> Parsed {
         let mut outcome = Parsed::NeedsMore;
@@ -155,7 +156,7 @@ impl<T: Transport> Connection<T> {
             if !self.may_parse(cx, buffers, now) {
                 return if outcome == Parsed::Some { outcome } else { Parsed::MustWait };
             }
-            // The end of a body is an event without bytes.
+            // The end of a body is an event that may need no further bytes.
             let may_be_more = buffers.parsed != buffers.filled || self.incoming.is_some();
             if !may_be_more || !self.parse_one(cx, buffers, now) {
                 return outcome;
@@ -164,8 +165,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Returns `true` if there is capacity for the next event: window space for a body, or a place in the
-    /// queue for a request.
+    /// Returns `true` if there is capacity for the next event: window space for a part of a body, or a free
+    /// place in the queue for a request.
     #[inline]
     fn may_parse(&mut self, cx: &mut Context<'_>, buffers: &Buffers, now: Duration) -> bool {
         let config = &self.service.config;
@@ -186,7 +187,8 @@ impl<T: Transport> Connection<T> {
             && is_safe_or_unknown(buffers.unparsed())
     }
 
-    /// Parses one event and passes it on. Returns `false` if the event is incomplete.
+    /// Parses and handles one event, such as a request head or a part of a body. Returns `false` if the event
+    /// is incomplete.
     #[inline]
     fn parse_one(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> bool {
         let Buffers { input, parsed, filled, index, .. } = buffers;
@@ -223,8 +225,9 @@ impl<T: Transport> Connection<T> {
         true
     }
 
-    /// Calls the handler, and responds with 500 if it panics. `after_head` are the bytes that arrived after
-    /// the head. Returns the number of these bytes that are the complete body.
+    /// Calls the handler for a request, and responds with 500 if the handler panics. `after_head` contains
+    /// the bytes that arrived after the head. If they contain the complete body, returns its length, and
+    /// otherwise 0.
     #[inline]
     fn handle_request(
         &mut self,
@@ -237,7 +240,7 @@ impl<T: Transport> Connection<T> {
         let whole =
             facts.body_length.bytes().and_then(|bytes| after_head.get(..usize::try_from(bytes).ok()?));
         let started = self.service.record_start();
-        // The answer stays inside of this call. To return it would copy it (decision 0008).
+        // The handler's answer is not returned from this call, because that would copy it (decision 0008).
         let answer_request = || self.answer_request(head, facts, whole, started, cx, now);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(answer_request)) {
             if !self.is_handler_running {
@@ -251,8 +254,8 @@ impl<T: Transport> Connection<T> {
         whole.map_or(0, <[u8]>::len)
     }
 
-    /// Calls the handler, and writes its response if that is available and next. `whole` is the body, if all
-    /// of it has arrived.
+    /// Calls the handler. Writes its response if the response is available and no earlier response is
+    /// pending. `whole` is the body, if the whole body has arrived.
     #[inline]
     fn answer_request(
         &mut self,
@@ -281,7 +284,7 @@ impl<T: Transport> Connection<T> {
             Some(response) => Answer::Now(response),
             None => handler.handle(&mut request),
         };
-        // Discards the rest of a body that the handler has not taken.
+        // Dropping the request discards its body, unless the handler has taken the body.
         drop(request);
         drop(handler);
         self.is_handler_running = false;
@@ -305,15 +308,16 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Prepares for a body that has not completely arrived.
+    /// Prepares to receive a body that has not completely arrived.
     fn expect_content(&mut self, facts: &RequestFacts, now: Duration) -> RequestContent {
         let (sender, content) = RequestContent::arriving(facts.body_length.bytes());
         self.incoming = Some(IncomingContent::new(sender, facts.expects_continue, now));
         content
     }
 
-    /// Returns the response to a request that the handler must not see: 503 if there are too many
-    /// connections, 421 if the connection does not serve the host, and the responses of pre-handlers.
+    /// Returns the response to a request that must not reach the handler: 503 if there are too many
+    /// connections, 421 if the connection does not serve the scheme or host, or else the response of the
+    /// pre-handlers, if any.
     #[inline]
     fn answer_first(&self, request: &Request<'_>) -> Option<Response> {
         if self.guard.is_over_limit() {
@@ -343,7 +347,7 @@ impl<T: Transport> Connection<T> {
         self.timers.stalled_since = None;
     }
 
-    /// Handles the end of the client's data, after all of it has been parsed.
+    /// Handles the end of the data from the client, after all data has been parsed.
     fn handle_end_of_requests(&mut self, buffers: &mut Buffers) {
         let outcome = self.http1.handle_end_of_input(buffers.unparsed());
         buffers.parsed = buffers.filled;
@@ -353,7 +357,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Handles a protocol error. The server ignores all later bytes.
+    /// Handles a protocol error of the client. The server ignores all later bytes.
     #[cold]
     fn handle_error(&mut self, error: Error) {
         self.timers.head_since = None;
@@ -374,19 +378,20 @@ impl<T: Transport> Connection<T> {
         }
         self.abandon();
         if self.exchanges.is_empty() && self.streaming.is_none() {
-            // The request already has its response, and the rest of its body was only discarded.
+            // The response to the request is already written, and the server was only discarding the rest of
+            // the body.
             self.end_after_output(Ending::Linger);
         }
     }
 
-    /// Stops reading.
+    /// Stops parsing, although the client may still be sending.
     fn abandon(&mut self) {
         self.http1.abandon();
         self.is_abandoned = true;
     }
 
-    /// Sends an error response for bytes that are not a request, after the earlier responses, and ends the
-    /// connection.
+    /// Responds with an error to bytes that are not a valid request, after the responses to earlier requests.
+    /// Then the connection ends.
     #[cold]
     pub(super) fn refuse(&mut self, status: StatusCode, reason: &'static str) {
         self.abandon();
@@ -435,10 +440,12 @@ fn is_safe_or_unknown(unparsed: &[u8]) -> bool {
 /// Safe methods of RFC 9110 §9.2.1.
 const SAFE_METHODS: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"TRACE "];
 
-/// Minimum remaining body size to use a pipe. Smaller rests are read.
+/// Minimum number of remaining body bytes for the use of a pipe. The connection reads a smaller rest into its
+/// buffer.
 const PIPED_BYTES_MIN: u64 = 64 << 10;
 
-/// Large enough for the next request, and small enough for ten thousand clients.
+/// Maximum number of unparsed bytes of a connection while parsing must wait. Large enough for the next
+/// request, and small enough for the memory of ten thousand clients.
 const READ_AHEAD_BYTES: usize = 16 << 10;
 
 #[cfg(test)]

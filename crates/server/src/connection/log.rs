@@ -1,4 +1,4 @@
-//! The record of a request, from parsing to the end of its response.
+//! Data for the record of a request, from the parsing of the request to the end of its response.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::response::{Response, ResponseMetadata};
 
 /// Data of a request that is not recorded yet.
 pub(crate) struct Log {
-    /// The head. `None` for bytes that are not a request.
+    /// The request head. `None` for bytes that are not a valid request.
     pub(crate) head: Option<OwnedRequestHead>,
     pub(crate) started: Duration,
 }
 
-/// A request to record, either still parsed in the buffer or copied.
+/// A request to record. Its head is either still in the parse buffer, or already copied.
 pub(crate) enum Logged<'a> {
     Parsed { head: &'a RequestHead<'a>, started: Duration },
     Kept(Box<Log>),
@@ -26,7 +26,7 @@ pub(super) struct TailRecord {
 }
 
 impl Logged<'_> {
-    /// Copies the data that a later record needs.
+    /// Copies the request head, so that the request can be recorded later.
     pub(crate) fn keep(self) -> Box<Log> {
         match self {
             Self::Parsed { head, started } => {
@@ -37,7 +37,7 @@ impl Logged<'_> {
     }
 }
 
-/// Result of a request, for its record.
+/// Outcome of a request, for its record.
 pub(crate) struct Outcome {
     pub(crate) status: StatusCode,
     pub(crate) content_bytes: u64,
@@ -47,14 +47,15 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of a response with a complete body of this length.
+    /// Returns the outcome for `response` with a complete body of `content_bytes` bytes.
     pub(crate) fn of(response: &mut Response, content_bytes: u64) -> Self {
         let (status, told) = (response.status(), response.take_metadata());
         Self { status, content_bytes, received_bytes: None, is_complete: true, told }
     }
 }
 
-/// Status in access logs if the client did not wait for the response. Never sent. nginx uses the same number.
+/// Status in access logs if the client left before the response. The server never sends this status. nginx
+/// uses the same number.
 pub(crate) const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),

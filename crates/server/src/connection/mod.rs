@@ -1,14 +1,15 @@
 //! One connection, from its first to its last byte.
 //!
 //! ```text
-//!            ┌───────────────────── a turn ─────────────────────┐
+//!            ┌───────────────── one iteration ──────────────────┐
 //!  client ──▶│ input: read, parse ─▶ handler ─▶ answers: in order│──▶ output: one write for all ──▶ client
 //!            └───────────────────────────────────────────────────┘
 //! ```
-//! A connection is a future. Each poll repeats these steps until there is no progress: it reads into the
-//! buffer that all connections of the worker share, handles everything in it, and writes the answers
-//! together. The rest is copied out, so a waiting connection owns no buffer. The rules of HTTP/1.1 are in
-//! `thruway-http1`; this module has the parts that need a clock, a socket and handlers.
+//! A connection is a future. Each poll repeats these steps until no progress is possible: it reads into a
+//! buffer that all connections of the worker share, handles the requests in the buffer, and writes their
+//! responses together. At the end of a poll, the connection copies only unparsed and unwritten bytes out of
+//! the shared buffers. So an idle connection owns no buffer. `thruway-http1` implements the rules of
+//! HTTP/1.1. This module contains the parts that need a clock, a socket and handlers.
 
 // shared by the connections of a worker
 mod origin_fields;

@@ -1,4 +1,4 @@
-//! The fields of every response: `Server` and `Date` (RFC 9110 §10.2.4 and §6.6.1).
+//! The headers that the server adds to every response: `Server` and `Date` (RFC 9110 §10.2.4 and §6.6.1).
 
 use std::cell::{OnceCell, RefCell};
 use std::io::Write;
@@ -11,13 +11,14 @@ use thruway_net::Clock;
 
 use crate::response::Marks;
 
-/// Both lines in their final form, updated once per second.
+/// The lines `Server` and `Date` in the form in which HTTP/1.1 responses contain them.
 #[derive(Debug)]
 pub(crate) struct OriginFields {
     lines: Vec<u8>,
-    /// The date value alone, for HTTP/2.
+    /// The value of `Date`, for HTTP/2.
     date: OnceCell<HeaderValue>,
-    /// Header sections with the current date, by the field lines from which they were made.
+    /// Cache of HTTP/2 header sections with the current date. The key is the constant field lines from which
+    /// the section was made.
     sections: RefCell<Vec<(&'static str, HeaderMap)>>,
     renewed_at: Option<Duration>,
 }
@@ -32,7 +33,7 @@ impl OriginFields {
         }
     }
 
-    /// Updates the date if the second has changed.
+    /// Updates the date if the last update was at least [`RENEWED_EVERY`] ago.
     #[inline]
     pub(crate) fn renew(&mut self, clock: &Clock, now: Duration) {
         if self.renewed_at.is_none_or(|at| now.saturating_sub(at) >= RENEWED_EVERY) {
@@ -46,14 +47,14 @@ impl OriginFields {
         let date = self.date.get_or_init(|| {
             let written = self.lines[SERVER_LINE.len()..].strip_prefix(b"Date: ");
             let date = written.and_then(|date| date.strip_suffix(b"\r\n")).unwrap_or_default();
-            // A date contains only valid characters.
+            // Cannot fail, because a date contains only valid characters.
             HeaderValue::from_bytes(date).unwrap_or_else(|_| HeaderValue::from_static(""))
         });
         (HeaderValue::from_static(SERVER), date.clone())
     }
 
-    /// Returns the header section for `lines` and these fields. Calls `make` only if the section is not in
-    /// the cache.
+    /// Returns the HTTP/2 header section that was made from `lines`, `Server` and `Date`. Calls `make` only
+    /// if the section is not in the cache.
     pub(crate) fn section(&self, lines: &'static str, make: impl FnOnce() -> HeaderMap) -> HeaderMap {
         let mut sections = self.sections.borrow_mut();
         if let Some((_, section)) = sections.iter().find(|(of, _)| ptr::eq(*of, lines)) {
@@ -66,7 +67,8 @@ impl OriginFields {
         section
     }
 
-    /// Returns the lines that a response with `marks` does not set itself.
+    /// Returns the lines `Server` and `Date`, without a line that the handler has set in a response with
+    /// `marks`.
     #[inline]
     pub(crate) fn lines_without(&self, marks: Marks) -> &[u8] {
         let (server, date) = self.lines.split_at(SERVER_LINE.len().min(self.lines.len()));
@@ -92,9 +94,10 @@ impl OriginFields {
 const SERVER_LINE: &[u8] = b"Server: thruway\r\n";
 const SERVER: &str = "thruway";
 
-/// Programs write only a few distinct constant sections, one per type of response.
+/// Maximum number of cached sections. Programs use only a few different constant sections, one for each type
+/// of response.
 const SECTIONS_MAX: usize = 8;
 
-/// Update interval of the date, with a margin for the resolution of the clock. The date is at most a second
-/// old.
+/// Minimum time between two updates of the date. Half a second leaves a margin for the resolution of the
+/// clock, so that the date is at most one second old.
 const RENEWED_EVERY: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! Bytes for the client.
+//! The output of a connection: bytes that wait to be sent to the client.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -8,18 +8,19 @@ use thruway_net::{Pipe, PooledBuffer, Transport};
 
 use crate::response::FileRange;
 
-/// Bytes to write, and at most one large piece after them that is not copied.
+/// Bytes to write, followed by at most one large piece that is written without a copy.
 #[derive(Default)]
 pub(super) struct Output {
     bytes: PooledBuffer,
-    /// Number of bytes that are written.
+    /// Number of bytes in `bytes` that are already written.
     written: usize,
     tail: Tail,
     /// `true` if the end of the connection marks the end of the last response.
     pub(super) ends_with_connection: bool,
 }
 
-/// A large piece after the bytes. Until it is written, no data can be added.
+/// A large piece after the bytes of the output. Until the piece is written, no data can be added to the
+/// output.
 #[derive(Default)]
 pub(super) enum Tail {
     #[default]
@@ -70,7 +71,7 @@ impl Output {
         }
     }
 
-    /// Uses the `shared` buffer unless bytes are pending from an earlier iteration.
+    /// Takes the `shared` buffer of the worker, unless the output still contains bytes from an earlier poll.
     #[inline]
     pub(super) fn take_buffer(&mut self, shared: &mut PooledBuffer) {
         if self.bytes.capacity() == 0 {
@@ -78,11 +79,11 @@ impl Output {
         }
     }
 
-    /// Returns the buffer to `shared` and keeps a copy of pending bytes.
+    /// Gives the buffer back to `shared`, and keeps a copy of the pending bytes.
     #[inline]
     pub(super) fn give_buffer_back(&mut self, shared: &mut PooledBuffer) {
         if shared.capacity() > 0 {
-            // Waiting bytes have had their own buffer since an earlier poll iteration.
+            // The output has a separate buffer, because bytes were pending after an earlier poll.
             if self.bytes.len() == self.written {
                 self.bytes = PooledBuffer::default();
                 self.written = 0;
@@ -97,8 +98,9 @@ impl Output {
         self.written = 0;
     }
 
-    /// Writes until all is written or the fair share is used up. Sets `has_moved` if any bytes were written.
-    /// Otherwise, the task is woken when the transport accepts data.
+    /// Writes until the output is empty, the transport accepts no more data, or [`FAIR_BYTES`] are written.
+    /// Sets `has_moved` if any bytes were written. If no bytes were written, the task is woken when the
+    /// transport accepts data.
     #[inline]
     pub(super) fn poll_write<T: Transport>(
         &mut self,
@@ -149,7 +151,7 @@ impl Output {
                 range.length -= of_tail as u64;
                 range.length == 0
             }
-            // The pipe tracks its own length.
+            // A pipe updates its length when bytes are taken from it.
             Tail::Piped(pipe) => pipe.is_empty(),
         };
         if is_tail_written {
@@ -158,7 +160,7 @@ impl Output {
     }
 }
 
-/// Sends a part of a file. If the file has become shorter, this is an error, because the response cannot be
+/// Sends a part of a file. Fails if the file has become shorter, because then the response cannot be
 /// completed.
 fn poll_send_file<T: Transport>(
     cx: &mut Context<'_>,
@@ -172,12 +174,12 @@ fn poll_send_file<T: Transport>(
     }
 }
 
-/// Maximum number of bytes of a file in one system call.
+/// Maximum number of bytes of a file that one system call sends.
 const SEND_FILE_BYTES_MAX: usize = 256 << 10;
 
-/// Maximum number of bytes that one iteration writes. Then other connections make progress.
+/// Maximum number of bytes that a connection writes before other connections run.
 const FAIR_BYTES: usize = 256 << 10;
 
-/// Maximum size of a body that is copied into the output. A copy of this size is cheaper than another slice.
-/// Larger bodies are written without a copy.
+/// Maximum size of a body that is copied into the output. Up to this size, a copy is cheaper than a separate
+/// slice in the system call. Larger bodies are written without a copy.
 pub(super) const COPY_BYTES_MAX: usize = 16 << 10;

@@ -19,10 +19,10 @@ use crate::record::{Record, TakeRecord};
 use crate::request::Request;
 use crate::response::{InterimSlot, Response, ResponseMetadata};
 
-/// The handler, its settings, and the buffers of one worker.
+/// The handler, the settings and the buffers that the connections of one worker share.
 pub(crate) struct Service {
     pub(crate) handler: Rc<WorkerHandler>,
-    /// The handlers of the listener that run before it, if any.
+    /// The pre-handlers of the listener, which run before `handler`, if any.
     pre_handlers: Option<PreHandlers>,
     pub(crate) config: Arc<Config>,
     pub(crate) worker: Rc<Worker>,
@@ -30,7 +30,7 @@ pub(crate) struct Service {
     pub(crate) origin_fields: RefCell<OriginFields>,
     /// Destination of interim responses while a handler's future is polled.
     pub(crate) interim_slot: InterimSlot,
-    /// Receiver of records, if any.
+    /// The function that receives the records of requests. `None` if the server records no requests.
     record: Option<Rc<RefCell<TakeRecord>>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Buffers {
     pub(super) input: Box<[u8]>,
     pub(super) parsed: usize,
     pub(super) filled: usize,
-    /// `true` if the socket has no more data. A read makes sense only after the next wakeup.
+    /// `true` if the socket has no more data until the next wakeup of the task.
     pub(super) would_block: bool,
     /// Positions of the field lines of the current request.
     pub(super) index: HeadIndex,
@@ -62,24 +62,24 @@ impl Service {
         Self { handler, pre_handlers: None, config, worker, buffers, origin_fields, interim_slot, record }
     }
 
-    /// Returns the same service with another config and its own buffers.
+    /// Returns a copy of this service with another config and with new buffers.
     pub(super) fn with_config(&self, config: Arc<Config>) -> Self {
         let other = Self::new(self.handler.clone(), config, self.worker.clone(), None);
         Self { record: self.record.clone(), ..other }
     }
 
-    /// Returns the same service with pre-handlers and its own buffers.
+    /// Returns a copy of this service with pre-handlers and with new buffers.
     pub(super) fn with_pre_handlers(&self, pre_handlers: PreHandlers) -> Self {
         Self { pre_handlers: Some(pre_handlers), ..self.with_config(self.config.clone()) }
     }
 
-    /// Returns the response of the pre-handlers, if they have one.
+    /// Returns the response of the pre-handlers, or `None` if the handler must answer the request.
     #[inline]
     pub(crate) fn answer_first(&self, request: &Request<'_>) -> Option<Response> {
         self.pre_handlers.as_ref()?.answer(request)
     }
 
-    /// Starts a poll iteration and returns its time.
+    /// Starts a poll of a connection: updates the date for responses, and returns the current time.
     #[inline]
     pub(crate) fn begin_poll(&self) -> Duration {
         let clock = self.worker.clock();
@@ -88,19 +88,19 @@ impl Service {
         now
     }
 
-    /// Lends the input buffer to `act`. Its contents are undefined.
+    /// Lends the shared input buffer to `act`. The contents of the buffer are undefined.
     pub(crate) fn with_input<R>(&self, act: impl FnOnce(&mut [u8]) -> R) -> R {
         act(&mut self.buffers.borrow_mut().input)
     }
 
-    /// Returns the exact time if the server records requests.
+    /// Returns the exact current time, or `None` if the server records no requests.
     #[inline]
     pub(crate) fn record_start(&self) -> Option<Duration> {
         self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
-    /// Returns the status for the record of a request without a response: the client has left, or the drain
-    /// has cut it off.
+    /// Returns the status for the record of a request that got no response: 503 if the drain has cut the
+    /// connection off, and otherwise 499, because the client has left.
     pub(crate) fn unanswered(&self) -> StatusCode {
         if self.worker.is_cut_off() { StatusCode::SERVICE_UNAVAILABLE } else { CLIENT_CLOSED_REQUEST }
     }
@@ -139,7 +139,7 @@ impl Service {
 
 impl Buffers {
     fn new(config: &Config) -> Self {
-        // The buffer must hold a head and at least one more byte.
+        // The input buffer must hold a request head and at least one more byte.
         let limits = &config.limits;
         let head_bytes_max = limits.request_target_bytes as usize + limits.header_section_bytes as usize;
         let trailer_bytes_max = limits.trailer_section_bytes as usize + limits.chunk_extension_bytes as usize;
@@ -169,6 +169,7 @@ impl Buffers {
     }
 }
 
-/// Size of the input buffer, and so of the largest read. Large reads save system calls for deep pipelines and
-/// large bodies. All connections of a worker share one buffer.
+/// Size of the input buffer, unless the limits require a larger one. A read can fill the whole buffer. Large
+/// reads save system calls for deep pipelines and large bodies. All connections of a worker share one input
+/// buffer.
 const INPUT_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! A response with a body that arrives in pieces.
+//! A response with a body that is streamed in pieces.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,33 +16,33 @@ use super::output::{COPY_BYTES_MAX, Output, Tail};
 use crate::request::ContentError;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece, ResponseMetadata};
 
-/// The response that is being written.
+/// The response that is being streamed.
 pub(super) struct Streaming {
     pub(super) content: Pin<Box<dyn ContentStream>>,
     framing: Framing,
     pub(super) trailers: FieldLinesBuf,
     pub(super) status: StatusCode,
-    /// Number of content bytes in the output so far.
+    /// Number of body bytes that were added to the output so far.
     pub(super) sent_bytes: u64,
-    /// A drain has ended the body early.
+    /// `true` if a drain has ended the body early.
     pub(super) is_cut_short: bool,
     pub(super) after: AfterAnswer,
     pub(super) record: StreamRecord,
 }
 
-/// The record of a streamed answer.
+/// Data for the record of a streamed response.
 pub(super) struct StreamRecord {
     pub(super) log: Option<Box<Log>>,
     pub(super) told: Option<ResponseMetadata>,
 }
 
 enum Framing {
-    /// This number of bytes is still missing.
+    /// The body has a known length, and `remaining` bytes are still missing.
     Bytes {
         remaining: u64,
     },
-    /// Chunks. The line end of the last chunk may be pending, because no bytes can follow a large piece at
-    /// once.
+    /// The body is sent in chunks. `owes_end` is `true` if the line end after the latest chunk is still
+    /// missing, because no bytes can be added to the output until a large piece is written.
     Chunked {
         owes_end: bool,
     },
@@ -87,7 +87,8 @@ impl Streaming {
         matches!(self.framing, Framing::UntilClose)
     }
 
-    /// Returns the next item, in a pipe if the stream and the client's socket support it.
+    /// Returns the next item of the stream. The item is a pipe if the stream offers one and the socket of the
+    /// client supports pipes.
     fn poll_pipe_or_next(
         &mut self,
         splices: bool,
@@ -107,7 +108,8 @@ impl Streaming {
             .unwrap_or_else(|_| Some(Poll::Ready(Err(PANICKED.into()))))
     }
 
-    /// Returns the next item, or during a drain the last bytes of the stream.
+    /// Returns the next item of the stream. During a drain, returns the last bytes of the stream if the
+    /// stream ends early.
     pub(super) fn poll_next_or_drain(
         &mut self,
         is_draining: bool,
@@ -127,7 +129,7 @@ impl Streaming {
         }
     }
 
-    /// Counts body bytes. Fails if they exceed the announced length.
+    /// Counts body bytes. Fails if the body exceeds its announced length.
     fn count(&mut self, length: u64) -> Result<(), BoxError> {
         self.sent_bytes += length;
         if let Framing::Bytes { remaining } = &mut self.framing {
@@ -136,7 +138,8 @@ impl Streaming {
         Ok(())
     }
 
-    /// Writes a pipe. It needs no framing, because only bodies with a known length use pipes.
+    /// Adds the bytes in `pipe` to the output. They need no framing, because only bodies with a known length
+    /// use pipes.
     pub(super) fn write_pipe(&mut self, pipe: Pipe, output: &mut Output) -> Result<(), BoxError> {
         self.count(pipe.len() as u64)?;
         if !pipe.is_empty() {
@@ -145,7 +148,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// Frames a piece of the body.
+    /// Adds a piece of the body to the output, with its framing.
     pub(super) fn write(&mut self, data: Bytes, output: &mut Output) -> Result<(), BoxError> {
         let length = data.len() as u64;
         self.count(length)?;
@@ -171,7 +174,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// Frames the end of the body.
+    /// Adds the end of the body to the output, as the framing requires.
     pub(super) fn write_end(&self, output: &mut Output) -> Result<(), BoxError> {
         match self.framing {
             Framing::Bytes { remaining: 0 } | Framing::UntilClose => Ok(()),
@@ -215,8 +218,8 @@ pub(crate) fn log_failure(error: &(dyn Error + Send + Sync + 'static)) {
     }
 }
 
-/// `true` if `error` was caused by the request body. Handlers that forward this body wrap its errors, as axum
-/// and the gateway do. So this function checks all sources.
+/// Returns `true` if a failure of the request body has caused `error`. Handlers that forward the request body
+/// wrap its errors, as axum and the gateway do. So this function checks all sources of `error`.
 pub(crate) fn is_client_fault(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {

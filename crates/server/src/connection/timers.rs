@@ -1,7 +1,7 @@
-//! Timers for a client.
+//! Timers of a connection.
 //!
-//! At the end of an iteration, the connection sets the timers for its current state. The next iteration
-//! checks them. This needs no registration: see `thruway_net::Deadlines`.
+//! At the end of a poll, the connection sets the timers for its current state. The next poll checks if a
+//! timer has expired. Setting a timer only writes a number into a table: see `thruway_net::Deadlines`.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use thruway_net::ConnectionGuard;
 /// Times at which the connection stops waiting.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// Timer for reading, with its start.
+    /// Timer for reading, and the time at which it expires.
     pub(super) read: Option<(ReadTimer, Duration)>,
-    /// Timer for writing.
+    /// Time at which the timer for writing expires.
     pub(super) write: Option<Duration>,
-    /// Time of the last progress.
+    /// Time at which the connection last made progress.
     pub(super) moved_at: Duration,
-    /// Time of the first byte of the request with an incomplete head.
+    /// Time at which the first byte of an incomplete request head arrived. `None` if no head is incomplete.
     pub(super) head_since: Option<Duration>,
-    /// Time since which no byte could be written.
+    /// Start of the current write stall, in which the client accepts no bytes. `None` without a stall.
     pub(super) stalled_since: Option<Duration>,
 }
 
@@ -27,8 +27,8 @@ pub(super) struct Timers {
 pub(super) enum ReadTimer {
     /// Timeout of a request body.
     Content,
-    /// End of a connection without requests during a drain. The delay is short, but data that has already
-    /// arrived is still handled.
+    /// Close of a connection without requests during a drain. The delay is short, but long enough to handle
+    /// data that has already arrived.
     DrainIdle,
     /// Timeout of a client that has closed its sending side and waits for a response. Such a client has
     /// probably left.
@@ -37,7 +37,7 @@ pub(super) enum ReadTimer {
     HeaderSection,
     /// Timeout of a connection without requests.
     Idle,
-    /// End of the time after the last response.
+    /// End of the time in which the client can read the last response.
     Linger,
 }
 
@@ -46,7 +46,7 @@ impl Timers {
         Self { read: None, write: None, moved_at: now, head_since: None, stalled_since: None }
     }
 
-    /// Returns the time of the first timer.
+    /// Returns the time at which the next timer expires.
     pub(super) fn next(&self) -> Option<Duration> {
         let read = self.read.map(|(_, at)| at);
         match (read, self.write) {
@@ -56,10 +56,11 @@ impl Timers {
     }
 }
 
-/// Returns the time to wait for a client: `timeout`, or less for a connection over the limit.
+/// Returns the maximum time to wait for a client: `timeout`, or less for a connection over the connection
+/// limit.
 pub(super) fn patience(guard: &ConnectionGuard, timeout: Duration) -> Duration {
     if guard.is_over_limit() { OVER_LIMIT_PATIENCE.min(timeout) } else { timeout }
 }
 
-/// Time in which a connection over the limit must send a request to get a 503 response.
+/// Time in which a connection over the connection limit must send a request, which then gets 503.
 pub(crate) const OVER_LIMIT_PATIENCE: Duration = Duration::from_secs(2);

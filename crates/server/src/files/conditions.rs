@@ -1,8 +1,8 @@
-//! Conditional requests (RFC 9110 §13): evaluates the fields of a GET or HEAD against the validators of a
-//! representation.
+//! Conditional requests (RFC 9110 §13): compares the precondition headers of a GET or HEAD, such as
+//! `If-None-Match`, with the validators of a representation.
 //!
-//! This code has no side effects. The caller must check that the representation exists and that the response
-//! would otherwise be 200 (§13.2.1).
+//! This code has no side effects. The caller must check that the representation exists, and that the response
+//! without preconditions would be 200 (§13.2.1).
 
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +16,7 @@ use super::entity_tag::{EntityTag, members};
 pub(super) struct Validators {
     /// A strong entity tag, with its quotes.
     pub(super) entity_tag: String,
-    /// Time of the last modification in whole seconds. `None` if it cannot be written as a date.
+    /// Time of the last modification in whole seconds. `None` if an HTTP date cannot express this time.
     pub(super) last_modified: Option<SystemTime>,
 }
 
@@ -25,9 +25,9 @@ pub(super) struct Validators {
 pub(super) enum Verdict {
     /// The preconditions allow the normal response.
     Proceed,
-    /// 304: the client has this representation.
+    /// The response is 304, because the client already has this representation.
     NotModified,
-    /// 412: the client means another representation.
+    /// The response is 412, because the client has requested another state of the representation.
     PreconditionFailed,
 }
 
@@ -43,8 +43,8 @@ pub(super) fn evaluate(fields: FieldLines<'_>, validators: &Validators) -> Verdi
     }
 }
 
-/// Evaluates `If-Match` (RFC 9110 §13.1.1) with strong comparison. Like the functions below, returns `None`
-/// if the field is missing.
+/// Evaluates `If-Match` (RFC 9110 §13.1.1) with strong comparison. Returns `None` if the request has no such
+/// header, like the functions below.
 fn if_match(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
     matches_any(fields, "if-match", |tag| tag.equals_strongly(validators.tag()))
 }
@@ -66,11 +66,13 @@ fn if_unmodified_since(fields: FieldLines<'_>, validators: &Validators) -> Optio
     Some(last_modified <= date)
 }
 
-/// Returns `true` if `If-Range` allows `Range`: step 5 of RFC 9110 §13.2.2 (§13.1.5).
+/// Returns `true` if `If-Range` allows a partial response to `Range` (RFC 9110 §13.1.5, and step 5 in
+/// §13.2.2).
 ///
-/// A date counts only if it equals the one that we send. A file can change twice within a second, but each of
-/// our responses also has a strong entity tag, and a client with a tag must not use the date. Compression
-/// removes the tag; for clients that then use the date, it hides `Range` from this function.
+/// A date matches only if it equals the `Last-Modified` that the server sends. A file can change twice within
+/// a second, and its date stays the same. This does no harm, because each response also has a strong entity
+/// tag, and a client with such a tag must not use the date. Compression makes the tag weak. If the client
+/// then uses the date, the compression layer hides `Range` from this function.
 pub(super) fn allows_range(fields: FieldLines<'_>, validators: &Validators) -> bool {
     let Some(value) = fields.field("if-range") else { return true };
     match (only(fields, "if-range"), EntityTag::parse(value.as_bytes())) {
@@ -82,7 +84,8 @@ pub(super) fn allows_range(fields: FieldLines<'_>, validators: &Validators) -> b
     }
 }
 
-/// Returns `true` if the header `name` is `*`, or if one of its tags matches.
+/// Returns `true` if the header `name` is `*`, or if one of its tags matches. `None` if the request has no
+/// such header.
 fn matches_any(
     fields: FieldLines<'_>,
     name: &str,
@@ -99,7 +102,7 @@ fn only_date(fields: FieldLines<'_>, name: &str) -> Option<SystemTime> {
     parse_http_date(only(fields, name)?.as_str()?).ok()
 }
 
-/// Returns the value of the header `name`, unless it occurs more than once.
+/// Returns the value of the header `name`, unless the request contains this header more than once.
 fn only<'a>(fields: FieldLines<'a>, name: &str) -> Option<FieldValue<'a>> {
     let mut values = fields.all(name);
     let value = values.next();

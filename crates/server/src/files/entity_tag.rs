@@ -4,7 +4,7 @@ use std::iter;
 
 use thruway_message::token::trim_whitespace;
 
-/// `entity-tag = [ "W/" ] opaque-tag`.
+/// An entity tag: `entity-tag = [ "W/" ] opaque-tag`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EntityTag<'a> {
     is_weak: bool,
@@ -26,8 +26,8 @@ impl<'a> EntityTag<'a> {
         }
     }
 
-    /// Splits `bytes` after the tag at its start. Unlike in quoted strings, a backslash has no special
-    /// meaning.
+    /// Splits `bytes` into the tag at the start and the rest. Unlike in quoted strings, a backslash has no
+    /// special meaning.
     fn take(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (is_weak, tag) = match bytes.strip_prefix(b"W/") {
             Some(tag) => (true, tag),
@@ -42,12 +42,13 @@ impl<'a> EntityTag<'a> {
         Some((Self { is_weak, opaque_tag }, rest))
     }
 
-    /// Strong comparison (RFC 9110 §8.8.3.2): equal, and both strong.
+    /// Returns `true` if both tags are strong and equal. This is the strong comparison of RFC 9110 §8.8.3.2.
     pub(super) fn equals_strongly(self, other: Self) -> bool {
         !self.is_weak && !other.is_weak && self.opaque_tag == other.opaque_tag
     }
 
-    /// Weak comparison (RFC 9110 §8.8.3.2): equal, strong or weak.
+    /// Returns `true` if the tags are equal, even if a tag is weak. This is the weak comparison of RFC 9110
+    /// §8.8.3.2.
     pub(super) fn equals_weakly(self, other: Self) -> bool {
         self.opaque_tag == other.opaque_tag
     }

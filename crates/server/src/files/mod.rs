@@ -11,16 +11,16 @@
 //!
 //! The handler lists no directories, writes nothing, and keeps no files open or in memory between requests.
 
-// from a path to a file
+// lookup of files
 mod path;
 mod open;
 mod walk;
 
-// from a file to a representation
+// metadata of files
 mod content_type;
 mod representation;
 
-// parts of the request
+// request headers
 mod entity_tag;
 mod conditions;
 mod ranges;
@@ -43,24 +43,29 @@ use open::{Found, OpenFile, Root};
 use representation::{Representation, is_fresh};
 use respond::Policy;
 
-/// Serves the files of a directory to GET and HEAD, by the [path](Request::mounted_path) below its mount.
+/// Serves the files of a directory to GET and HEAD requests. The [path below the mount
+/// prefix](Request::mounted_path) selects the file.
 ///
-/// - **Access** ends at the directory: neither `..`, encoded slashes, symbolic links, nor files replaced
-///   during the lookup lead out of it. Only regular files are served. Forbidden files get 404 like missing
-///   ones; files that the process cannot read get 403.
-/// - **Directories** get their [index](Self::index), after a redirect (301) to the path with a slash.
+/// - **Access** ends at the directory. `..`, encoded slashes, symbolic links, and files that are replaced
+///   during the lookup cannot lead a request out of the directory. Only regular files are served. A request
+///   for a hidden or forbidden path gets 404, like a request for a missing file. A file that the process may
+///   not read gets 403.
+/// - **Directories**: a request for a directory gets the [index](Self::index) file. If the path has no slash
+///   at its end, the request is first redirected (301) to the path with the slash.
 /// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`)
-///   follow RFC 9110 §13. The entity tag consists of the modification time and the size. So it does not
-///   change if both stay the same, for example if a packer gives all files the same time.
-/// - **Ranges** follow RFC 9110 §14. Overlapping ranges are merged. The whole file is sent for more than 64
-///   ranges, and for several ranges of an encoded file.
+///   follow RFC 9110 §13. The entity tag consists of the modification time and the size. So a changed file
+///   with the same time and size keeps its tag. This can happen if a packaging tool gives all files the same
+///   time.
+/// - **Ranges** follow RFC 9110 §14. Overlapping ranges are merged. A request for more than 64 ranges gets
+///   the whole file, and so does a request for several ranges of an encoded file.
 /// - **Encoded files**: see [`precompressed`](Self::precompressed).
-/// - `Content-Type` depends on the extension. Text has the charset UTF-8, except XML.
+/// - `Content-Type` depends on the extension of the file name. Text types have the charset UTF-8, except XML.
 ///   `X-Content-Type-Options: nosniff` prevents browsers from guessing another type, for example for uploaded
 ///   files.
 ///
-/// Files up to 32 KiB are read and sent together with the head, larger ones with `sendfile`. This happens on
-/// the worker's thread: on a slow disk, the other connections of the worker wait.
+/// The worker reads a file of up to 32 KiB and sends it together with the response head. It sends larger
+/// files with `sendfile`. The thread of the worker performs both, so a slow disk delays the other connections
+/// of the worker.
 ///
 /// The directory is opened once, in [`new`](Self::new). If the path later refers to another directory, for
 /// example because a symbolic link was changed, the old directory is served until a new `Files` is created.
@@ -88,7 +93,7 @@ impl Files {
         })
     }
 
-    /// Sets the name of the file that is served for its directory. Default `index.html`.
+    /// Sets the name of the file that a request for a directory gets. Default `index.html`.
     #[must_use]
     pub fn index(mut self, name: impl Into<String>) -> Self {
         self.index = name.into();
@@ -97,7 +102,7 @@ impl Files {
 
     /// Sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of the file `NAME` to clients that accept the coding
     /// (`Accept-Encoding`). Default `true`. Ignores an encoded file that is older than its original. A client
-    /// that accepts neither the available codings nor the original gets 406.
+    /// that accepts neither an available coding nor the original gets 406.
     ///
     /// If `false`, `Accept-Encoding` is ignored, and responses do not vary by it.
     #[must_use]
@@ -106,25 +111,25 @@ impl Files {
         self
     }
 
-    /// Tells that an outer layer [compresses](crate::layers::Compression) files without an encoded version.
-    /// Default `false`. If `true`, clients that do not accept the unencoded file get the file instead of 406,
-    /// because the layer encodes it.
+    /// Sets whether an outer [compression layer](crate::layers::Compression) compresses files that have no
+    /// encoded version. Default `false`. If `true`, a client that does not accept the unencoded file gets the
+    /// file instead of 406, because the layer encodes it.
     #[must_use]
     pub const fn encoded_above(mut self, is_encoded: bool) -> Self {
         self.is_encoded_above = is_encoded;
         self
     }
 
-    /// Serves files and directories with names that begin with a dot. Default `false`. To serve only
-    /// `/.well-known` (RFC 8615), mount a separate `Files` there.
+    /// Sets whether files and directories with names that begin with a dot are served. Default `false`. To
+    /// serve only `/.well-known` (RFC 8615), mount a separate `Files` there.
     #[must_use]
     pub const fn hidden_files(mut self, are_served: bool) -> Self {
         self.serves_hidden = are_served;
         self
     }
 
-    /// Follows symbolic links that stay within the directory. Default `true`. Links that leave the directory
-    /// are never followed. Absolute links count as leaving it.
+    /// Sets whether symbolic links that stay within the directory are followed. Default `true`. Links that
+    /// leave the directory are never followed. An absolute link counts as a link that leaves the directory.
     #[must_use]
     pub const fn symlinks(mut self, are_followed: bool) -> Self {
         self.root.follows_symlinks = are_followed;
@@ -160,8 +165,8 @@ impl Files {
         let Some(mut path) = path::below_root(request.mounted_path(), self.serves_hidden) else {
             return respond::not_found();
         };
-        // Use the whole path: the mounted path does not show if the mount point itself was requested with a
-        // slash.
+        // Checks the whole path, because the mounted path does not show if the client requested the mount
+        // prefix with a slash at its end.
         let is_of_directory = request.path().ends_with('/');
         if is_of_directory {
             append_name(&mut path, &self.index);
@@ -174,7 +179,7 @@ impl Files {
         }
     }
 
-    /// Responds with the file at `path`, encoded or not.
+    /// Responds with the file `original` at `path`, or with an encoded version of it.
     fn respond_with(&self, request: &Request<'_>, path: Vec<u8>, original: OpenFile) -> Response {
         let content_type = content_type::of_path(&path);
         match self.choose(request, path, original) {
@@ -188,8 +193,8 @@ impl Files {
         }
     }
 
-    /// Returns the file or encoded version that the client prefers. `None` if the client accepts none of
-    /// them.
+    /// Returns the file or the encoded version that the client prefers. `None` if the client accepts no
+    /// available version.
     fn choose(
         &self,
         request: &Request<'_>,
@@ -208,7 +213,8 @@ impl Files {
         Ok(self.is_encoded_above.then_some((original, None)))
     }
 
-    /// Returns the version of the file at `path` with `coding`, if it exists and may be served.
+    /// Returns the version of the file at `path` that is encoded with `coding`, if this version exists and
+    /// may be served.
     fn find_sibling(
         &self,
         path: &mut Vec<u8>,

@@ -13,7 +13,7 @@ use super::ranges::ByteRange;
 use super::representation::Representation;
 use crate::response::{BoxError, ContentStream, Piece};
 
-/// Parts of a file with a head before each. They are read while they are sent.
+/// Parts of a file, with a header section before each part. The parts are read while the response is sent.
 #[derive(Debug)]
 pub(super) struct Multipart {
     file: File,
@@ -28,7 +28,7 @@ enum Segment {
 }
 
 impl Multipart {
-    /// Returns `ranges` of `representation`, and the value of `Content-Type` for them.
+    /// Returns a body with the `ranges` of `representation`, and the value of `Content-Type` for this body.
     pub(super) fn new(representation: Representation, ranges: &[ByteRange]) -> (Self, String) {
         let boundary = new_boundary();
         let Representation { file, length, content_type, .. } = representation;
@@ -53,7 +53,7 @@ impl Multipart {
             self.segments.push_front(Segment::Part(ByteRange { first: range.first + length, ..range }));
         }
         let mut bytes = vec![0; usize::try_from(length)?];
-        // If the file has become shorter, this is an error, and the response stays incomplete.
+        // If the file has become shorter, the read fails, and the response stays incomplete.
         self.file.read_exact_at(&mut bytes, range.first)?;
         Ok(bytes.into())
     }
@@ -88,5 +88,5 @@ fn new_boundary() -> String {
     unguessable_id().into()
 }
 
-/// Number of bytes in one read.
+/// Maximum number of bytes in one read.
 const PIECE_BYTES: u64 = 64 << 10;

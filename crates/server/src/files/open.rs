@@ -1,4 +1,4 @@
-//! Opens files below a directory, but none outside of it.
+//! Opens files below a directory, but no file outside of it.
 //!
 //! The kernel resolves the whole path and never leaves the directory (`openat2`). So an attacker cannot
 //! replace a part of the path between check and use. This module is independent of HTTP.
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::walk;
 
-/// An open directory and its lookup method.
+/// An open directory, and the method to look up paths in it.
 #[derive(Debug)]
 pub(super) struct Root {
     directory: OwnedFd,
@@ -20,12 +20,13 @@ pub(super) struct Root {
     pub(super) follows_symlinks: bool,
 }
 
-/// Lookup method.
+/// Method to look up a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lookup {
     /// The kernel resolves the path with `openat2` (Linux 5.6).
     Kernel,
-    /// This crate resolves the path name by name. For systems where `openat2` is missing or forbidden.
+    /// This crate resolves the path, one name after the other. Used on systems where `openat2` is missing or
+    /// forbidden.
     Walk,
 }
 
@@ -34,11 +35,11 @@ pub(super) enum Lookup {
 pub(super) enum Found {
     Directory,
     File(OpenFile),
-    /// A device, a FIFO or a socket. These must not be served.
+    /// A device, a FIFO or a socket. The server must not serve such files.
     Other,
 }
 
-/// A regular file, with its metadata when it was opened.
+/// A regular file, with its metadata from the time of opening.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) file: File,
@@ -54,9 +55,9 @@ impl Root {
             lookup: Lookup::Kernel,
             follows_symlinks: true,
         };
-        // Old kernels lack the call, and some sandboxes forbid calls that they do not know.
+        // Old kernels lack `openat2`, and some sandboxes forbid system calls that they do not know.
         if matches!(root.open_beneath(b"."), Err(Errno::NOSYS | Errno::PERM)) {
-            tracing::debug!("`openat2` is not allowed here: paths are looked up name by name");
+            tracing::debug!("`openat2` is missing or forbidden, so file paths are looked up name by name");
             root.lookup = Lookup::Walk;
         }
         Ok(root)

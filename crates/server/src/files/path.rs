@@ -3,12 +3,13 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Returns the path relative to the root for `mounted_path`. Decodes percent-encoding once. Empty segments
-/// are ignored, as with nginx.
+/// Returns the file path for `mounted_path`, relative to the root. Decodes percent-encoding once. Ignores
+/// empty segments, as nginx does.
 ///
-/// `None` if a segment has a special meaning in the file system. These are `.` and `..` (clients resolve
-/// them, RFC 3986 §5.2.4), and segments with an encoded slash, backslash or NUL. Also `None` for names with a
-/// leading dot, unless `serves_hidden`.
+/// `None` if a segment has a special meaning in the file system. Such segments are `.` and `..`, which
+/// clients resolve themselves (RFC 3986 §5.2.4). The result is also `None` if a decoded segment contains a
+/// slash, a backslash or NUL. If `serves_hidden` is `false`, the result is `None` for names that begin with a
+/// dot.
 pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(mounted_path.len() + ROOM_FOR_INDEX_AND_SUFFIX);
     for segment in mounted_path.split('/').filter(|segment| !segment.is_empty()) {
@@ -24,7 +25,8 @@ pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<
     Some(path)
 }
 
-/// Decodes percent-encoding once (RFC 3986 §2.1). The result is a name, even if it looks encoded.
+/// Decodes percent-encoding once (RFC 3986 §2.1). The result is used as a name, even if it still looks
+/// encoded.
 fn append_decoded(path: &mut Vec<u8>, segment: &str) -> Option<()> {
     let is_encoded =
         |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
@@ -43,7 +45,7 @@ fn is_name(name: &[u8], serves_hidden: bool) -> bool {
     }
 }
 
-/// Length of the longest common suffix: `/index.html.zst`.
+/// Space for the longest usual suffix of a path: `/index.html.zst`.
 const ROOM_FOR_INDEX_AND_SUFFIX: usize = 16;
 
 #[cfg(test)]

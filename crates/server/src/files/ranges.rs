@@ -1,11 +1,11 @@
-//! Range requests (RFC 9110 §14): selects the bytes to send from the value of `Range` and the length. No side
-//! effects.
+//! Range requests (RFC 9110 §14): determines the bytes to send from the value of `Range` and the length of
+//! the representation. This code has no side effects.
 
 use std::fmt;
 
 use thruway_message::list::members;
 
-/// A range of bytes, including the first and the last. So the length is at least 1.
+/// A range of bytes, which includes the bytes at `first` and at `last`. So the length is at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ByteRange {
     pub(super) first: u64,
@@ -17,25 +17,26 @@ pub(super) struct ByteRange {
 pub(super) enum Selection {
     /// All bytes. `Range` is ignored.
     Whole,
-    /// One part.
+    /// One range of bytes.
     Single(ByteRange),
-    /// Parts that do not overlap, in the requested order.
+    /// Several ranges of bytes that do not overlap, in the requested order.
     Several(Vec<ByteRange>),
-    /// No bytes: 416.
+    /// No bytes. The response is 416.
     Unsatisfiable,
 }
 
-/// Returns the bytes of a representation of `length` bytes that `value` selects (RFC 9110 §14.2).
+/// Returns the bytes that the header value `value` selects from a representation of `length` bytes (RFC 9110
+/// §14.2).
 ///
-/// Invalid syntax, other units, and sets of more than [`RANGES_MAX`] ranges are ignored. Overlapping ranges
-/// are merged (§15.3.7.2), so no byte is sent twice and the response is never larger than the representation.
+/// A value with invalid syntax, another unit, or more than [`RANGES_MAX`] ranges is ignored. Overlapping
+/// ranges are merged (§15.3.7.2), so no byte of the representation is sent twice.
 pub(super) fn select(value: &[u8], length: u64) -> Selection {
     let Some(specs) = parse(value) else { return Selection::Whole };
     let mut ranges = Vec::new();
     for spec in specs {
         match spec {
-            // The range is satisfiable and selects all of an empty file, but `Content-Range` cannot express
-            // an empty range.
+            // This range selects all bytes of an empty file, so it is satisfiable. But `Content-Range` cannot
+            // express an empty range.
             RangeSpec::Suffix { length: 1.. } if length == 0 => return Selection::Whole,
             spec => ranges.extend(spec.of(length)),
         }
@@ -78,7 +79,7 @@ impl RangeSpec {
         }
     }
 
-    /// Returns the range within `length` bytes. `None` if it selects none of them.
+    /// Returns the selected range of a representation of `length` bytes. `None` if no byte is selected.
     fn of(self, length: u64) -> Option<ByteRange> {
         let end = length.checked_sub(1)?;
         match self {
@@ -91,7 +92,8 @@ impl RangeSpec {
     }
 }
 
-/// Parses `1*DIGIT`. A number that does not fit is larger than every file.
+/// Parses a decimal number, `1*DIGIT`. A number that is too large for `u64` becomes the maximum, which is
+/// larger than every file.
 fn parse_position(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -100,12 +102,13 @@ fn parse_position(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, append))
 }
 
-/// Merges overlapping ranges, at the place of the first of them (RFC 9110 §15.3.7.2).
+/// Merges overlapping ranges (RFC 9110 §15.3.7.2). The merged range takes the place of the first of these
+/// ranges in the list.
 fn coalesce(ranges: &mut Vec<ByteRange>) -> &[ByteRange] {
     let mut i = 0;
     while i < ranges.len() {
         match (i + 1..ranges.len()).find(|other| ranges[i].overlaps(ranges[*other])) {
-            // The merged range may overlap ranges that its parts did not.
+            // The merged range may overlap ranges that `ranges[i]` did not overlap before.
             Some(other) => ranges[i] = ranges[i].with(ranges.remove(other)),
             None => i += 1,
         }
@@ -128,15 +131,15 @@ impl ByteRange {
     }
 }
 
-/// Writes the form of `Content-Range` (RFC 9110 §14.4).
+/// Writes the range in the form that `Content-Range` requires (RFC 9110 §14.4).
 impl fmt::Display for ByteRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.first, self.last)
     }
 }
 
-/// Maximum number of ranges. Each part costs a head and a read, even a small one. Document viewers request a
-/// few dozen.
+/// Maximum number of ranges in a request. Even a small range costs a header section and a read. Document
+/// viewers request a few dozen ranges.
 const RANGES_MAX: usize = 64;
 
 #[cfg(test)]

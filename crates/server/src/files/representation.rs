@@ -25,8 +25,8 @@ pub(super) struct Representation {
 }
 
 impl Representation {
-    /// Creates the representation for a file of the type `content_type` with the coding `coding`, at the time
-    /// `now`.
+    /// Creates the representation of a file with the type `content_type` and the coding `coding`. `now` is
+    /// the current time.
     pub(super) fn new(
         OpenFile { file, metadata }: OpenFile,
         content_type: Cow<'static, str>,
@@ -40,16 +40,16 @@ impl Representation {
         Self { file, length: metadata.len(), content_type, coding, validators }
     }
 
-    /// Returns the whole file.
+    /// Returns a body with the whole file.
     ///
     /// # Errors
-    /// As [`into_part`](Self::into_part).
+    /// The same errors as for [`into_part`](Self::into_part).
     pub(super) fn into_content(self) -> io::Result<Content> {
         let length = self.length;
         content(self.file, 0, length)
     }
 
-    /// Returns the part `range` of the file.
+    /// Returns a body with the part `range` of the file.
     ///
     /// # Errors
     /// The file cannot be read, or has become shorter since it was opened.
@@ -58,8 +58,8 @@ impl Representation {
     }
 }
 
-/// Reads a small file into memory, so that the response head and the content are sent in one write. Leaves a
-/// large file to the kernel.
+/// Reads a small file into memory, so that one write sends the response head and the body. The kernel sends a
+/// large file without this copy.
 fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
     match usize::try_from(length) {
         Ok(length) if length <= READ_BYTES_MAX => {
@@ -72,9 +72,9 @@ fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
     }
 }
 
-/// Returns a strong entity tag. A change gives a file a new modification time, as precise as the kernel's
-/// clock tick, and usually a new size. The same bytes in another coding are another representation (RFC 9110
-/// §8.8.3.3).
+/// Returns a strong entity tag, made from the modification time, the size and the coding of a file. A change
+/// gives a file a new modification time, with the precision of the kernel's clock tick, and usually a new
+/// size. A file in another coding is another representation (RFC 9110 §8.8.3.3), so its tag differs.
 fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     let (seconds, nanoseconds, length) = (metadata.mtime(), metadata.mtime_nsec(), metadata.len());
     match coding {
@@ -83,8 +83,8 @@ fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     }
 }
 
-/// Returns `true` if the times show that `encoded` was made from the current `original`. Tools copy the time
-/// of the original, some only in whole seconds.
+/// Returns `true` if the modification times show that `encoded` was made from the current `original`.
+/// Compression tools copy the time of the original, and some copy only whole seconds.
 pub(super) fn is_fresh(encoded: &Metadata, original: &Metadata) -> bool {
     match encoded.mtime_nsec() {
         0 => encoded.mtime() >= original.mtime(),
@@ -92,5 +92,6 @@ pub(super) fn is_fresh(encoded: &Metadata, original: &Metadata) -> bool {
     }
 }
 
-/// Up to this size, a copy is cheaper than another system call and packet.
+/// Maximum size of a body that is read into memory. Up to this size, a copy is cheaper than a separate system
+/// call and packet.
 const READ_BYTES_MAX: usize = 32 << 10;

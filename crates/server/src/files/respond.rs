@@ -1,4 +1,5 @@
-//! Makes a response from a representation and a request, in the order of RFC 9110 §13.2.2.
+//! Creates the response to a request for a representation. Evaluates the preconditions in the order of RFC
+//! 9110 §13.2.2.
 
 use std::io;
 
@@ -43,8 +44,9 @@ pub(super) fn respond(request: &Request<'_>, representation: Representation, pol
 
 /// Returns the part of the representation that a GET requests (RFC 9110 §14.2 and step 5 of §13.2.2).
 ///
-/// Encoded representations are not sent in several parts, because it is undefined if `Content-Encoding`
-/// applies to the parts or to the multipart body. The response contains the whole representation instead.
+/// Several parts of an encoded representation cannot be sent, because no standard defines if
+/// `Content-Encoding` applies to each part or to the multipart body. In this case, the whole representation
+/// is selected.
 fn selection(request: &Request<'_>, representation: &Representation) -> Selection {
     let mut values = request.field_lines().all("range");
     let (Some(value), None) = (values.next(), values.next()) else { return Selection::Whole };
@@ -57,22 +59,23 @@ fn selection(request: &Request<'_>, representation: &Representation) -> Selectio
     }
 }
 
-/// Returns 304 with those fields of a 200 that a cache needs (RFC 9110 §15.4.5). It has no `Last-Modified`,
-/// because it has an entity tag.
+/// Returns a 304 response with the headers of a 200 response that a cache needs (RFC 9110 §15.4.5).
+/// `Last-Modified` is left out, because the response has an entity tag.
 fn not_modified(representation: &Representation, policy: &Policy) -> Response {
     with_cache_fields(Response::new(StatusCode::NOT_MODIFIED), representation, policy)
 }
 
 /// Returns 206 with one part (RFC 9110 §15.3.7.1).
 fn single_part(representation: Representation, range: ByteRange, policy: &Policy) -> Response {
-    // All fields, even if `If-Range` shows that the client has them: some clients use those of each response.
+    // Sends all headers, even if `If-Range` shows that the client already has them, because some clients use
+    // the headers of each response.
     let response = described(&representation, policy)
         .with_status(StatusCode::PARTIAL_CONTENT)
         .with_field("Content-Range", format!("bytes {range}/{}", representation.length));
     with_content(response, representation.into_part(range))
 }
 
-/// Returns 206 with several parts (RFC 9110 §15.3.7.2). Each part has its range and the media type.
+/// Returns 206 with several parts (RFC 9110 §15.3.7.2). Each part contains its range and the media type.
 fn several_parts(representation: Representation, ranges: &[ByteRange], policy: &Policy) -> Response {
     let response = with_metadata(&representation, policy).with_status(StatusCode::PARTIAL_CONTENT);
     let (multipart, content_type) = Multipart::new(representation, ranges);
@@ -94,7 +97,7 @@ fn described(representation: &Representation, policy: &Policy) -> Response {
     }
 }
 
-/// Returns 200 with the metadata that also applies to each part.
+/// Returns 200 without a body, with the metadata that whole and partial responses share.
 fn with_metadata(representation: &Representation, policy: &Policy) -> Response {
     let response = with_cache_fields(Response::ok(SAME_FOR_ALL, Content::empty()), representation, policy);
     match representation.validators.last_modified {
@@ -114,7 +117,8 @@ fn with_cache_fields(response: Response, representation: &Representation, policy
     }
 }
 
-/// Adds the body. If the file cannot be read or has become shorter, returns an error response.
+/// Adds the body `content` to `response`. If the file cannot be read or has become shorter, returns a 500
+/// response instead.
 fn with_content(response: Response, content: io::Result<Content>) -> Response {
     match content {
         Ok(content) => response.with_content(content),
@@ -125,8 +129,8 @@ fn with_content(response: Response, content: io::Result<Content>) -> Response {
     }
 }
 
-/// Returns the response if a file could not be opened. Paths that leave the root get the same response as
-/// missing files.
+/// Returns the response for a file that could not be opened. A path that leaves the root gets the same
+/// response as a missing file.
 pub(super) fn unopened(error: Errno) -> Response {
     match error {
         Errno::NOENT
@@ -161,7 +165,8 @@ pub(super) fn not_found() -> Response {
     Response::text("not found\n").with_status(StatusCode::NOT_FOUND)
 }
 
-/// Returns 406: the client accepts neither the available codings nor the unencoded file (RFC 9110 §12.5.3).
+/// Returns 406, because the client accepts neither an available coding nor the unencoded file (RFC 9110
+/// §12.5.3).
 pub(super) fn not_acceptable() -> Response {
     Response::new(StatusCode::NOT_ACCEPTABLE).with_field("Vary", "Accept-Encoding")
 }
@@ -175,11 +180,11 @@ pub(super) fn without_method(method: Method<'_>) -> Response {
     Response::new(status).with_field("Allow", "GET, HEAD, OPTIONS")
 }
 
-/// Redirects to the same path with a trailing slash. The status is 301, as with nginx: relative links in the
-/// page need the slash.
+/// Redirects to the same path with a slash at its end, because relative links in the index page need this
+/// slash. The status is 301, as with nginx.
 ///
-/// The path of `Location` begins with exactly one slash, because two would name another host (RFC 3986 §4.2).
-/// Browsers treat a backslash as a slash, but no directory is found by a path that contains one.
+/// The path of `Location` begins with exactly one slash, because two slashes would name another host (RFC
+/// 3986 §4.2). Browsers treat a backslash as a slash, but a path with a backslash never leads to a directory.
 pub(super) fn to_directory(request: &Request<'_>) -> Response {
     let path = request.path().trim_start_matches('/');
     let location = match request.query_string() {

@@ -1,9 +1,10 @@
-//! Looks up a path name by name, where `openat2` is missing or forbidden. Has the same effect as
-//! `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`.
+//! Resolves a path, one name after the other, on systems where `openat2` is missing or forbidden. The result
+//! is the same as with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`.
 //!
-//! Opens each name in the previously opened directory, and never follows a symbolic link directly: it reads
-//! the link and walks its target like the rest of the path. The directories on the way stay open. So `..` in
-//! a link returns to them, even if they have been moved.
+//! The walk opens each name in the directory that it has opened before. It never lets the kernel follow a
+//! symbolic link. Instead, it reads the link and resolves the target like the rest of the path. The
+//! directories on the way stay open. So `..` in a link returns to the right directory, even if directories
+//! have been moved.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -24,16 +25,16 @@ pub(super) fn open_beneath(root: &OwnedFd, path: &[u8], follows_symlinks: bool) 
             return Ok(found);
         }
     }
-    // The path does not end with a name, as in `a/..`, so it refers to the directory itself.
+    // The path does not end with a name, as in `a/..`, so it refers to the current directory.
     openat(walk.directory(), c".", OPEN_FLAGS | OFlags::DIRECTORY, Mode::empty())
 }
 
 /// State of a walk.
 struct Walk<'a> {
     root: BorrowedFd<'a>,
-    /// The directories from the root to the current one.
+    /// The open directories on the way from the root, the current directory last.
     passed: Vec<OwnedFd>,
-    /// The remaining names, the next one last.
+    /// The remaining names of the path in reverse order, so the next name is the last item.
     ahead: Vec<Vec<u8>>,
     symlinks_left: usize,
 }
@@ -47,7 +48,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Continues with `name`. Returns the file if this was the last name.
+    /// Resolves `name`, the next name of the path. Returns the file if this was the last name.
     fn step(&mut self, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
         match name {
             b"" | b"." => return Ok(None),
@@ -68,8 +69,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Replaces the link `name` by its target. If it is not a link, returns `error`, with which opening it
-    /// has failed.
+    /// Replaces the symbolic link `name` by its target in the path. If `name` is not a link, returns `error`,
+    /// which the attempt to open it has returned.
     fn follow(&mut self, name: &[u8], error: Errno) -> Result<(), Errno> {
         let target = readlinkat(self.directory(), name, Vec::new()).map_err(|_| error)?;
         self.symlinks_left = self.symlinks_left.checked_sub(1).ok_or(Errno::LOOP)?;
@@ -81,16 +82,16 @@ impl Walk<'_> {
     }
 }
 
-/// Flags for directories on the way. They need not be readable.
+/// Flags to open the directories on the way. These directories need not be readable.
 const PASS_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Maximum number of symbolic links in a path, as in Linux.
 const SYMLINKS_MAX: usize = 40;
 
-/// Maximum depth. Each directory on the way needs a descriptor.
+/// Maximum number of directories on the way, because each of them needs a descriptor.
 const DEPTH_MAX: usize = 64;
 
-/// Flags to open a file for reading. They avoid waiting for the writer of a FIFO and acquiring a controlling
-/// terminal.
+/// Flags to open a file for reading. With these flags, the call does not wait for the writer of a FIFO, and
+/// the process does not acquire a controlling terminal.
 pub(super) const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);

@@ -1,4 +1,4 @@
-//! Accepts all requests that the library has ready, before any of them is handled.
+//! Accepts all requests that the HTTP/2 library has received, before the connection handles any of them.
 //!
 //! Whenever the connection asks the library for a request, the library first writes pending output. So it is
 //! cheaper to accept requests in a batch and write their responses together.
@@ -31,7 +31,7 @@ pub(super) enum Accepting {
     Ended(Option<h2::Error>),
 }
 
-/// Accepts the requests that have arrived. Return the vector with [`give_back`] afterwards.
+/// Accepts the requests that have arrived. The caller must return the vector with [`give_back`] afterwards.
 pub(super) fn accept<T: Transport>(
     library: &mut Connection<Wire<T>, Bytes>,
     worker: &Worker,
@@ -53,9 +53,9 @@ pub(super) fn accept<T: Transport>(
     (accepted, Accepting::GoesOn)
 }
 
-/// Keeps the empty vector for the next batch of any connection of the worker.
+/// Keeps the empty vector `room` for the next batch, which may belong to any connection of the worker.
 pub(super) fn give_back(worker: &Worker, room: Vec<Accepted>) {
-    debug_assert!(room.is_empty(), "requests belong to their connection");
+    debug_assert!(room.is_empty(), "the vector must be empty, because its requests belong to one connection");
     worker.state::<BatchBuffer>().0.set(room);
 }
 

@@ -1,4 +1,4 @@
-//! One connection and its streams.
+//! An HTTP/2 connection and its streams.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -27,7 +27,7 @@ use crate::handler::{Answer, Handler};
 use crate::request::{Request, RequestContent};
 use crate::response::Response;
 
-/// Drives a connection to its end. The bytes `early` were already read.
+/// Drives a connection to its end. `early` contains the bytes that were already read from `transport`.
 pub(crate) fn drive<T: Transport>(
     service: Rc<Service>,
     transport: T,
@@ -48,7 +48,7 @@ pub(super) struct Connection<T: Transport> {
     pub(super) requests: u64,
     /// Last time at which a request was in progress, or the start of the connection.
     pub(super) busy_at: Duration,
-    /// Time at which the client was told to open no further streams (GOAWAY).
+    /// Time of the GOAWAY frame that asks the client to open no further streams. `None` before this frame.
     pub(super) leaving_since: Option<Duration>,
     /// `true` if the connection is being aborted with a final GOAWAY.
     pub(super) is_aborted: bool,
@@ -57,10 +57,10 @@ pub(super) struct Connection<T: Transport> {
 
 /// Phase of a connection.
 pub(super) enum Phase<T: Transport> {
-    /// The client must send its preface.
+    /// The server waits for the preface of the client.
     Begins(h2::server::Handshake<Wire<T>, Bytes>),
     Open(h2::server::Connection<Wire<T>, Bytes>),
-    /// All data is written. The client has time to read it.
+    /// All data is written, and the client has time to read it.
     Lingers {
         until: Duration,
         left_bytes: usize,
@@ -72,9 +72,9 @@ pub(super) enum Phase<T: Transport> {
 pub(super) enum PollOutcome {
     /// Some progress was made.
     Moved,
-    /// No progress; the task is woken when progress is possible.
+    /// No progress was made. The task is woken when progress is possible.
     Waits,
-    /// The client has left, or has received the reason for the end.
+    /// The connection is over: the client has left, or has had the time to read the last data.
     IsOver,
 }
 
@@ -125,7 +125,7 @@ impl<T: Transport> Connection<T> {
         if self.write(cx).is_ready() {
             return Poll::Ready(());
         }
-        // Yields to other connections.
+        // Lets the other connections of the worker run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -185,12 +185,12 @@ impl<T: Transport> Connection<T> {
             self.connected.note_moved(true);
         }
         let has_moved = self.connected.has_moved.replace(false);
-        // The final frame may have to wait until the client takes bytes, which wakes the task.
+        // The final GOAWAY frame may have to wait until the client accepts bytes. Then the task is woken.
         let is_to_be_aborted = self.wire.is_out_of_points() && !self.is_aborted;
         if has_moved || is_to_be_aborted { PollOutcome::Moved } else { PollOutcome::Waits }
     }
 
-    /// Calls the handler and sends its response if it is available.
+    /// Calls the handler and sends its response if the response is available at once.
     fn handle_request(
         &mut self,
         request: http::Request<RecvStream>,
@@ -200,7 +200,7 @@ impl<T: Transport> Connection<T> {
     ) {
         self.requests += 1;
         self.busy_at = now;
-        // A stream that was already reset costs nothing.
+        // If the client has already reset the stream, the handler is not called.
         if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
@@ -235,7 +235,7 @@ impl<T: Transport> Connection<T> {
             to_tunnel = Some(from);
         } else if facts.body_length != BodyLength::NONE {
             let (mut arriving, to_handler) = Incoming::new(from, &facts, now);
-            // Content that arrived with the head is available from the start.
+            // The part of the body that arrived with the head is immediately available to the handler.
             let reading = arriving.poll(cx, service, now);
             incoming = (reading == Reading::GoesOn).then_some(arriving);
             content = Some(to_handler);
@@ -250,14 +250,14 @@ impl<T: Transport> Connection<T> {
         }
         let started = service.record_start();
         let answer = self.call_handler(&*handler, &mut request, scheme);
-        // Content that the handler has not taken is discarded from here on.
+        // Dropping the request discards its body, unless the handler has taken the body.
         drop(request);
         let log = started.map(|started| Logged::Parsed { head, started }.keep());
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
-    /// Returns the handler's answer: 500 if it panics, 503 if there are too many connections, 421 if the
-    /// connection does not serve the host or `scheme`.
+    /// Returns the handler's answer. In these cases, returns an error response: 500 if the handler panics,
+    /// 503 if there are too many connections, and 421 if the connection does not serve the host or `scheme`.
     fn call_handler<'a>(
         &self,
         handler: &'a dyn Handler,
@@ -268,8 +268,8 @@ impl<T: Transport> Connection<T> {
         if guard.is_over_limit() {
             return Answer::Now(too_many_connections());
         }
-        // A proxy that ends TLS connections may pass their bytes on, so `https` without TLS is right here,
-        // from any address. Nothing but this check depends on `:scheme`.
+        // A proxy may end the TLS connection and forward the HTTP/2 bytes unchanged. So `https` is valid here
+        // on a connection without TLS, from any address. Only this check depends on `:scheme`.
         let is_scheme_served = scheme.is_none_or(|scheme| info.serves_scheme(scheme, true));
         if !is_scheme_served || request.is_misdirected() {
             return Answer::Now(misdirected());
@@ -314,15 +314,15 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// A connection that is dropped before its end was cut off by the drain. No task polls it again, so its
-/// requests are recorded here.
+/// If the connection is dropped before its end, the drain has cut it off. No task polls the connection again,
+/// so this function records its requests.
 impl<T: Transport> Drop for Connection<T> {
     fn drop(&mut self) {
         self.break_off_streams();
     }
 }
 
-/// Bytes that are not a request get the same response as a request without a body.
+/// Facts that the server assumes for a refused request: it is framed like a request without a body.
 const REFUSED: RequestFacts = RequestFacts {
     version: Version::Http2,
     response_to: ResponseTo::Other,
@@ -332,5 +332,5 @@ const REFUSED: RequestFacts = RequestFacts {
     wants_tunnel: false,
 };
 
-/// Maximum number of iterations of one connection in a poll. Then other connections make progress.
+/// Maximum number of poll iterations of a connection before other connections run.
 const TURNS_MAX: usize = 8;

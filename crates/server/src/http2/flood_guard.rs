@@ -1,8 +1,9 @@
-//! Flood guard: one counter for all behavior of the peer that costs more than it is useful.
+//! Flood guard: ends connections with behavior that only wastes the work of the server. One counter covers
+//! all such behavior.
 //!
-//! Each such event costs points. Useful work and time return points. At zero points, the connection ends.
-//! Frames that break a connection rule are not counted, because they end the connection at once. A malformed
-//! request costs the points of the reset that it causes.
+//! Each wasteful event costs points. Useful work and elapsed time return points. The connection ends when no
+//! points are left. A frame that violates the protocol is not counted if it ends the connection at once. A
+//! malformed request costs the points of the reset that it causes.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ impl FloodGuard {
         Self { left: max, max, refilled_at: now }
     }
 
-    /// Returns points for the elapsed time: all of them in ten seconds.
+    /// Gives points back for the elapsed time. Ten seconds give all points back.
     pub(super) fn refill(&mut self, now: Duration) {
         let elapsed = now.saturating_sub(self.refilled_at);
         if elapsed >= REFILL_EVERY {
@@ -57,10 +58,11 @@ impl FloodGuard {
     /// Counts a sent frame.
     pub(super) fn sent(&mut self, frame: Frame) {
         match frame.kind {
-            // Counts resets that the peer has caused, but not those that this server has decided on.
+            // Counts resets that the client has caused, but not resets that the server has decided to send.
             FrameKind::ResetStream(code) if !OUR_REASONS.contains(&code) => self.take(RESET),
             FrameKind::Data | FrameKind::Headers if frame.ends_stream() => self.give(ANSWER),
-            // The peer may respond with two WINDOW_UPDATE frames.
+            // The client may respond to a DATA frame with two WINDOW_UPDATE frames, which cost one point
+            // each.
             FrameKind::Data => self.give(2),
             _ => {}
         }
@@ -75,10 +77,10 @@ impl FloodGuard {
     }
 }
 
-/// Points for wasted work.
+/// Cost of a reset in points, because it wastes the work for a stream.
 const RESET: u32 = 10;
 
-/// Points for a useless frame, or one that requires a response.
+/// Cost in points of a useless frame, or of a frame that requires a response.
 const WASTE: u32 = 5;
 
 /// Points returned for a complete response: half of the cost of a reset.
@@ -87,7 +89,8 @@ const ANSWER: u32 = 5;
 const FULL_AFTER: Duration = Duration::from_secs(10);
 const REFILL_EVERY: Duration = Duration::from_millis(100);
 
-/// `NO_ERROR`, `INTERNAL_ERROR` and `CANCEL` (RFC 9113 §7).
+/// Error codes of resets that the server decides to send: `NO_ERROR`, `INTERNAL_ERROR` and `CANCEL` (RFC 9113
+/// §7).
 const OUR_REASONS: [u32; 3] = [0x0, 0x2, 0x8];
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! Scans the frame heads of a byte stream (RFC 9113 §4.1). The HTTP/2 library interprets the frames; this
-//! module counts them.
+//! Finds the frame headers in a byte stream (RFC 9113 §4.1). The HTTP/2 library interprets the frames. This
+//! module only reports the frames, so that the flood guard can count them.
 
 /// Finds frames in bytes that arrive in pieces of any size.
 #[derive(Debug)]
 pub(super) struct FrameScan {
-    /// Number of bytes before the first frame.
+    /// Number of remaining bytes before the first frame.
     preface_left: usize,
-    /// The received part of the next frame head. For a reset, the error code follows.
+    /// The received part of the next frame header. In a reset frame, the error code follows the header.
     head: [u8; HEAD_AND_CODE_BYTES],
     head_filled: usize,
     /// Remaining bytes of the current frame.
     left: usize,
 }
 
-/// A frame.
+/// The header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Frame {
     pub(super) kind: FrameKind,
@@ -39,17 +39,17 @@ pub(super) enum FrameKind {
 }
 
 impl Frame {
-    /// Returns `true` if the frame acknowledges another: settings and pings.
+    /// Returns `true` if the frame acknowledges a SETTINGS or PING frame.
     pub(super) const fn is_acknowledgement(self) -> bool {
         self.flags & ACK != 0
     }
 
-    /// Returns `true` for data.
+    /// Returns `true` for a DATA frame.
     pub(super) const fn is_content(self) -> bool {
         matches!(self.kind, FrameKind::Data)
     }
 
-    /// Returns `true` if the frame ends the stream for its sender: data and headers.
+    /// Returns `true` if the frame is a DATA or HEADERS frame that ends the stream for its sender.
     pub(super) const fn ends_stream(self) -> bool {
         matches!(self.kind, FrameKind::Data | FrameKind::Headers) && self.flags & END_STREAM != 0
     }
@@ -66,7 +66,8 @@ impl FrameScan {
         Self { preface_left: preface_bytes, head: [0; HEAD_AND_CODE_BYTES], head_filled: 0, left: 0 }
     }
 
-    /// Calls `found` for each frame head that ends in `bytes`, the next bytes.
+    /// Scans `bytes`, the next bytes of the stream. Calls `found` for each frame header that ends in these
+    /// bytes.
     pub(super) fn pass(&mut self, mut bytes: &[u8], mut found: impl FnMut(Frame)) {
         bytes = &bytes[take(&mut self.preface_left, bytes.len())..];
         while !bytes.is_empty() {
@@ -84,12 +85,13 @@ impl FrameScan {
         }
     }
 
-    /// Returns `true` in the middle of a frame.
+    /// Returns `true` if the scan has stopped in the middle of a frame.
     pub(super) const fn is_within_frame(&self) -> bool {
         self.left > 0 || self.head_filled > 0
     }
 
-    /// Returns the number of bytes of the head, including the error code of a reset, if it fits.
+    /// Returns the number of bytes to collect for a frame header. In a reset frame, the number includes the
+    /// error code if the frame is long enough.
     const fn head_bytes(&self) -> usize {
         let is_reset = self.head_filled >= HEAD_BYTES && self.head[3] == RESET_STREAM && self.length() >= 4;
         if is_reset { HEAD_AND_CODE_BYTES } else { HEAD_BYTES }
@@ -118,7 +120,7 @@ impl FrameScan {
     }
 }
 
-/// Skips at most this number of the bytes in `left`. Returns the number of skipped bytes.
+/// Subtracts `bytes` from `left`, but not below 0. Returns the subtracted number.
 fn take(left: &mut usize, bytes: usize) -> usize {
     let taken = (*left).min(bytes);
     *left -= taken;

@@ -14,15 +14,15 @@ use crate::config::{Config, Timeouts};
 use crate::connection::{IncomingContent, Service};
 use crate::request::{ContentError, RequestContent};
 
-/// An arriving body. The connection reads only as much as the handler's window allows. Each read enlarges the
-/// flow-control window of the client.
+/// An arriving body. The connection reads only as many bytes as the handler's window allows. Each read lets
+/// the client send the same number of further bytes.
 pub(super) struct Incoming {
     content: IncomingContent,
     from: RecvStream,
     received_bytes: u64,
 }
 
-/// Result of reading.
+/// Result of reading a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reading {
     GoesOn,
@@ -41,7 +41,7 @@ impl Incoming {
         (Self { content: incoming, from, received_bytes: 0 }, content)
     }
 
-    /// Passes available data on, as far as the handler's window allows.
+    /// Passes available data to the handler, as far as the handler's window allows.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, service: &Service, now: Duration) -> Reading {
         let config = &*service.config;
         loop {
@@ -73,9 +73,9 @@ impl Incoming {
         if self.received_bytes > config.limits.content_bytes {
             return Err(ContentError::Malformed(http1::Error::ContentTooLarge));
         }
-        // Cannot fail: exactly these bytes were received.
+        // Cannot fail, because exactly these bytes were received.
         let _ = self.from.flow_control().release_capacity(data.len());
-        // Unread bodies are not limited here, because flow control stops the client.
+        // An error for too many unread bytes does not matter here, because flow control stops the client.
         let _ = self.content.receive(data, &config.timeouts, now);
         Ok(())
     }
@@ -117,13 +117,14 @@ impl Incoming {
         self.content.fail(error);
     }
 
-    /// Returns the time at which the body times out.
+    /// Returns the time at which the body times out. `None` while no timeout applies.
     pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<Duration> {
         self.content.deadline(timeouts)
     }
 }
 
-/// Returns the trailer section for handlers, by the rules of all HTTP versions (RFC 9110 §6.5.1).
+/// Converts the trailer section for handlers. Checks the rules that apply in all HTTP versions (RFC 9110
+/// §6.5.1).
 fn trailer_lines(trailers: &HeaderMap, limits: &Limits) -> Result<FieldLinesBuf, ContentError> {
     let malformed = |rule: http1::Error| ContentError::Malformed(rule);
     let mut lines = FieldLinesBuf::new();

@@ -10,7 +10,7 @@ use super::connection::{Connection, Phase, PollOutcome};
 use crate::connection::OVER_LIMIT_PATIENCE;
 
 impl<T: Transport> Connection<T> {
-    /// Tells the client to open no further streams if the connection must end. Open streams are still
+    /// If the connection must end, asks the client to open no further streams. Open streams are still
     /// completed (RFC 9113 §6.8).
     pub(super) fn leave_if_due(&mut self, now: Duration) {
         let requests_max = self.connected.service.config.limits.requests_per_connection;
@@ -27,7 +27,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Ends the connection after a GOAWAY with this reason is sent.
+    /// Sends a GOAWAY frame with this reason, and then ends the connection.
     pub(super) fn abort(&mut self, reason: Reason) {
         if !self.is_aborted
             && let Phase::Open(library) = &mut self.phase
@@ -37,7 +37,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Handles the end of the connection in the library, with an error if there was one.
+    /// Handles the end of the connection after the library has reported it, with an error if there was one.
     pub(super) fn ended(&mut self, error: Option<&h2::Error>, now: Duration) -> PollOutcome {
         self.break_off_streams();
         if let Some(error) = error {
@@ -51,13 +51,13 @@ impl<T: Transport> Connection<T> {
         PollOutcome::Moved
     }
 
-    /// Ends all streams without responses.
+    /// Breaks off all streams. An incomplete response stays incomplete.
     pub(super) fn break_off_streams(&mut self) {
         self.streams.iter_mut().for_each(super::stream::Stream::break_off);
         self.streams.clear();
     }
 
-    /// Returns the time at which the connection stops waiting.
+    /// Returns the time at which the next timeout of the connection expires.
     pub(super) fn deadline(&self) -> Option<Duration> {
         let timeouts = self.connected.service.config.timeouts;
         let times = self.wire.times();
@@ -73,8 +73,8 @@ impl<T: Transport> Connection<T> {
         stalled.into_iter().chain(waiting).min()
     }
 
-    /// Returns the time to close a connection without requests. `None` if the client does not read, because
-    /// then the write timeout applies.
+    /// Returns the time at which a connection without requests closes. `None` while requests are in progress.
+    /// Also `None` while the client does not read, because then the write timeout applies.
     fn quiet_deadline(&self) -> Option<Duration> {
         let timeouts = self.connected.service.config.timeouts;
         let times = self.wire.times();
@@ -96,7 +96,7 @@ impl<T: Transport> Connection<T> {
         let timeouts = self.connected.service.config.timeouts;
         let times = self.wire.times();
         if times.stalled_since.is_some_and(|since| since + timeouts.write_stall <= now) {
-            // Without this, the kernel would keep trying to send the data.
+            // Without this call, the kernel would keep trying to send the data.
             self.wire.discard_unsent();
             return Poll::Ready(());
         }

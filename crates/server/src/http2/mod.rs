@@ -6,9 +6,9 @@
 //!                                        │      incoming ──▶ content ──▶ sending            ▲
 //!                                        └──────────────── stream, one future for each ─────┘
 //! ```
-//! Handlers, layers and routes see only the [`Version`](crate::Version) in the head. Otherwise, requests and
-//! responses are the same as over HTTP/1.1. The task of the connection polls all its streams, and they end
-//! with it.
+//! For handlers, layers and routes, a request over HTTP/2 differs from a request over HTTP/1.1 only in the
+//! [`Version`](crate::Version) of its head. The task of a connection polls all streams of the connection.
+//! When the connection ends, its streams end too.
 
 // limits
 mod limits;

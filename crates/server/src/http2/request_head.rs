@@ -1,8 +1,9 @@
-//! Converts request heads from the library to those of this crate (RFC 9113 §8.2, §8.3).
+//! Converts the request heads of the HTTP/2 library to [`RequestHead`] (RFC 9113 §8.2, §8.3).
 //!
-//! The library has already reset streams with invalid requests (`docs/decisions/0060-a-patched-h2.md`):
-//! invalid names and values; unknown, repeated, missing or late pseudo-header fields; connection-specific
-//! fields; `#` in `:path`; and a length that contradicts the frames. This module checks the other rules.
+//! The library has already reset streams with some kinds of invalid requests
+//! (`docs/decisions/0060-a-patched-h2.md`). The library checks names and values, pseudo-header fields,
+//! connection-specific fields, `#` in `:path`, and the length of the body. This module checks the other
+//! rules.
 
 use std::cell::Cell;
 
@@ -18,7 +19,7 @@ use thruway_message::token::{is_field_value, is_token};
 use thruway_message::{Authority, FieldLineSpan, FieldLines, Method, RequestHead, RequestTarget, Version};
 use thruway_net::{Worker, random_bytes};
 
-/// A buffer for one head: field lines in the form of HTTP/1.1, and their positions.
+/// A buffer for one request head. It contains field lines in the form of HTTP/1.1, and their positions.
 #[derive(Default)]
 pub(super) struct HeadBuffer {
     bytes: Vec<u8>,
@@ -29,21 +30,21 @@ pub(super) struct HeadBuffer {
 #[derive(Default)]
 struct KeptHead(Cell<Option<HeadBuffer>>);
 
-/// Reason to keep a request from the handler.
+/// Reason why a request does not reach the handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
     /// The request is malformed, and its stream is reset (RFC 9113 §8.1.1).
     Malformed(Malformed),
-    /// The request breaks a rule or a limit of all HTTP versions and gets an error response.
+    /// The request violates a rule or a limit that applies to all HTTP versions, and gets an error response.
     Answered(http1::Error),
 }
 
 /// Reason why a request is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Malformed {
-    /// `:authority` is not host and port (RFC 9113 §8.3.1). In CONNECT, both are required.
+    /// `:authority` is not a valid host with an optional port (RFC 9113 §8.3.1). CONNECT requires both.
     AuthorityInvalid,
-    /// Neither `:authority` nor `Host` exists (RFC 9113 §8.3.1).
+    /// The request has neither `:authority` nor `Host` (RFC 9113 §8.3.1).
     AuthorityMissing,
     /// `Content-Length` is not a number, or is repeated (RFC 9110 §8.6).
     ContentLengthInvalid,
@@ -51,16 +52,16 @@ pub(super) enum Malformed {
     FieldValueInvalid,
     /// `Host` differs from `:authority` (RFC 9113 §8.3.1).
     HostDiffers,
-    /// `Host` is not host and port, or is repeated (RFC 9110 §7.2).
+    /// `Host` is not a valid host with an optional port, or is repeated (RFC 9110 §7.2).
     HostInvalid,
-    /// `:path` is neither a path nor `*` with OPTIONS (RFC 9113 §8.3.1).
+    /// `:path` is not a path. With OPTIONS, `:path` may also be `*` (RFC 9113 §8.3.1).
     PathInvalid,
     /// `:protocol` is not a protocol name (RFC 8441 §4).
     ProtocolInvalid,
 }
 
 impl Malformed {
-    /// Returns the violated rule for logs.
+    /// Returns a description of the violated rule, for logs.
     pub(super) const fn message(self) -> &'static str {
         match self {
             Self::AuthorityInvalid => "`:authority` must be a host and an optional port",
@@ -76,12 +77,12 @@ impl Malformed {
 }
 
 impl HeadBuffer {
-    /// Takes the buffer of `worker`.
+    /// Takes the buffer that `worker` has kept, or creates a buffer.
     pub(super) fn take(worker: &Worker) -> Self {
         worker.state::<KeptHead>().0.take().unwrap_or_default()
     }
 
-    /// Returns the buffer to `worker`.
+    /// Returns the buffer to `worker`, unless the buffer has become too large.
     pub(super) fn give_back(mut self, worker: &Worker) {
         self.bytes.clear();
         self.spans.clear();
@@ -90,7 +91,7 @@ impl HeadBuffer {
         }
     }
 
-    /// Reads the head of a request. `has_ended` is `true` if the stream has ended.
+    /// Converts the head of a request. `has_ended` is `true` if the request ends with its head.
     pub(super) fn read<'a>(
         &'a mut self,
         parts: &'a Parts,
@@ -100,11 +101,11 @@ impl HeadBuffer {
         let method =
             Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| http1::Error::MethodInvalid)?;
         let protocol = parts.extensions.get::<Protocol>();
-        // An extended CONNECT corresponds to an upgrade in HTTP/1.1 and is converted to one (RFC 8441 §5).
+        // An extended CONNECT is converted to an HTTP/1.1 upgrade, which has the same purpose (RFC 8441 §5).
         let method = if protocol.is_some() { Method::Get } else { method };
         let wants_tunnel = method == Method::Connect || protocol.is_some();
         let target = target(parts, method, limits)?;
-        // Bytes for a tunnel are not content.
+        // The bytes for a tunnel are not a request body.
         let body_length = body_length(parts, has_ended || wants_tunnel, limits)?;
         let host = if method == Method::Connect { authority_of(parts)? } else { host(parts)? };
         self.write_field_lines(parts, host, limits)?;
@@ -144,7 +145,7 @@ impl HeadBuffer {
     }
 
     /// Writes the lines of an HTTP/1.1 upgrade to `protocol`. A WebSocket over HTTP/2 has no key (RFC 8441
-    /// §5), but the handler or the upstream server needs a random one (RFC 6455 §4.1).
+    /// §5), but the handler or the upstream server needs a random key (RFC 6455 §4.1).
     fn write_upgrade(&mut self, protocol: &str, limits: &Limits) -> Result<(), Refusal> {
         if !is_token(protocol.as_bytes()) {
             return Err(Malformed::ProtocolInvalid.into());
@@ -157,11 +158,8 @@ impl HeadBuffer {
         Ok(())
     }
 
-    /// Writes a line. Several values are joined like those of cookies.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a header section is far shorter than 4 GiB: it has a limit"
-    )]
+    /// Writes a field line. Joins several values with `; `, as in `Cookie`.
+    #[expect(clippy::cast_possible_truncation, reason = "the limit of a header section is far below 4 GiB")]
     fn write_line(&mut self, name: &[u8], values: &[&[u8]], limits: &Limits) -> Result<(), Refusal> {
         let Self { bytes, spans } = self;
         let name_start = bytes.len() as u32;
@@ -193,7 +191,7 @@ impl HeadBuffer {
     }
 }
 
-/// Returns the target, without a scheme. Handlers see the scheme of the connection;
+/// Returns the request target without a scheme, because handlers use the scheme of the connection.
 /// [`Connection`](super::connection) checks `:scheme`.
 fn target<'a>(parts: &'a Parts, method: Method<'_>, limits: &Limits) -> Result<RequestTarget<'a>, Refusal> {
     if method == Method::Connect {
@@ -210,12 +208,13 @@ fn target<'a>(parts: &'a Parts, method: Method<'_>, limits: &Limits) -> Result<R
     }
 }
 
-/// Returns `:authority`, which is required.
+/// Returns `:authority`. Fails if the request does not contain it.
 fn authority_of(parts: &Parts) -> Result<&[u8], Malformed> {
     parts.uri.authority().map(|authority| authority.as_str().as_bytes()).ok_or(Malformed::AuthorityMissing)
 }
 
-/// Returns the host and port of the request from `:authority`, and from `Host` if it exists.
+/// Returns the host and port of the request from `:authority`, or else from `Host`. Fails if the request
+/// contains both and they differ.
 fn host(parts: &Parts) -> Result<&[u8], Malformed> {
     let mut fields = parts.headers.get_all(HOST).iter();
     let field = fields.next().map(HeaderValue::as_bytes);
@@ -234,7 +233,7 @@ fn host(parts: &Parts) -> Result<&[u8], Malformed> {
     }
 }
 
-/// Returns the framing of the body: none, a length, or the end of the stream.
+/// Returns the framing of the body: no body, a known length, or the end of the stream.
 fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLength, Refusal> {
     let mut fields = parts.headers.get_all(CONTENT_LENGTH).iter();
     let length = fields.next().map(|value| parse_content_length(value.as_bytes()));
@@ -245,13 +244,13 @@ fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLe
     match length {
         _ if has_ended => Ok(BodyLength::NONE),
         Some(bytes) if bytes > limits.content_bytes => Err(http1::Error::ContentTooLarge.into()),
-        // Trailers may follow even without a body.
+        // A trailer section may follow even if the body is empty.
         Some(0) | None => Ok(BodyLength::Chunked),
         Some(bytes) => Ok(BodyLength::Bytes(bytes)),
     }
 }
 
-/// Returns `true` for `Expect: 100-continue`. Any other value is an error (RFC 9110 §10.1.1).
+/// Returns `true` for `Expect: 100-continue`. Any other value of `Expect` is an error (RFC 9110 §10.1.1).
 fn expects_continue(parts: &Parts) -> Result<bool, Refusal> {
     let mut values = parts.headers.get_all(EXPECT).iter().peekable();
     let is_expecting = values.peek().is_some();

@@ -1,4 +1,4 @@
-//! Converts response heads to those of the library (RFC 9113 §8.2, §8.3.2).
+//! Converts response heads to the types of the HTTP/2 library (RFC 9113 §8.2, §8.3.2).
 
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SERVER};
 use thruway_http1::ResponseBody;
@@ -7,7 +7,7 @@ use thruway_message::{FieldLinesBuf, StatusCode};
 use crate::connection::OriginFields;
 use crate::response::Response;
 
-/// Returns the head of a final response with this body length.
+/// Returns the head of a final response, with the body length from `body`.
 pub(super) fn response_head(
     response: &Response,
     body: ResponseBody,
@@ -22,7 +22,7 @@ pub(super) fn response_head(
     let mut fields = match written_out.filter(|_| length.is_some() && !marks.has_server && !marks.has_date) {
         Some(lines) => origin.section(lines, || {
             let mut fields = fields_of(response, origin);
-            // Placeholder at the end. Each response sets its own value.
+            // A placeholder at the end of the section. Each response replaces the value.
             fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
             fields
         }),
@@ -34,7 +34,7 @@ pub(super) fn response_head(
     head_with(response.status(), fields)
 }
 
-/// Returns the fields of a final response, except those of its body.
+/// Returns the fields of a final response, except `Content-Length`.
 fn fields_of(response: &Response, origin: &OriginFields) -> HeaderMap {
     let mut fields = field_map(response.field_lines());
     let (server, date) = origin.values();
@@ -47,8 +47,8 @@ fn fields_of(response: &Response, origin: &OriginFields) -> HeaderMap {
     fields
 }
 
-/// Returns the head of the response that makes a stream a tunnel. The status is 200, even if it is 101 in
-/// HTTP/1.1 (RFC 8441 §5).
+/// Returns the head of the response that turns a stream into a tunnel. The HTTP/1.1 status 101 becomes 200
+/// (RFC 8441 §5).
 pub(super) fn tunnel_head(response: &Response, origin: &OriginFields) -> http::Response<()> {
     let mut head = response_head(response, ResponseBody::Absent, origin);
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -71,7 +71,7 @@ fn head_with(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
     head
 }
 
-/// Converts the lines, without connection-specific fields (RFC 9113 §8.2.2).
+/// Converts field lines to a header map, without connection-specific fields (RFC 9113 §8.2.2).
 pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity((lines.bytes().len() / LINE_BYTES).min(LINES_MAX) + OWN_FIELDS);
     for line in lines {
@@ -87,12 +87,13 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
     fields
 }
 
-/// `Server`, `Date` and `Content-Length`.
+/// Number of fields that the server adds: `Server`, `Date` and `Content-Length`.
 const OWN_FIELDS: usize = 3;
 
-/// Typical minimum length of a line; an exact count would cost more than an occasional reallocation.
+/// Typical minimum length of a field line, to estimate the number of lines. An exact count would cost more
+/// than an occasional reallocation.
 const LINE_BYTES: usize = 16;
 
-/// Maximum initial capacity in lines. A line may be so long that an estimate by bytes exceeds the capacity of
-/// a map.
+/// Maximum initial capacity of a header map, in lines. Very long lines make the estimate so large that it
+/// would exceed the maximum capacity of a map.
 const LINES_MAX: usize = 100;

@@ -17,18 +17,20 @@ use super::response_head::field_map;
 use crate::connection::{log_failure, poll_meanwhile, poll_piece};
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, ResponseMetadata, Source};
 
-/// A response in progress. Its body is sent as the client's windows allow, and is fetched only on demand.
+/// A response body that is being sent, as far as the flow-control windows of the client allow. The next piece
+/// is fetched only after the previous piece was sent.
 pub(super) struct Sending {
     to: SendStream<Bytes>,
     from: From,
-    /// Fetched data that is not sent yet.
+    /// Data that was fetched from the source but is not sent yet.
     piece: Bytes,
-    /// Number of bytes that are not fetched yet, if announced.
+    /// Number of body bytes that are not fetched yet, if the response announces its length.
     remaining: Option<u64>,
     trailers: Option<FieldLinesBuf>,
-    /// A drain has ended the body early.
+    /// `true` if a drain has ended the body early.
     is_cut_short: bool,
-    /// Time since which the client has not read.
+    /// Start of the current write stall, in which the client accepts no bytes of this stream. `None` without
+    /// a stall.
     pub(super) stalled_since: Option<Duration>,
     pub(super) status: StatusCode,
     pub(super) sent_bytes: u64,
@@ -37,13 +39,13 @@ pub(super) struct Sending {
 
 /// Source of the body.
 enum From {
-    /// The whole body is in the piece.
+    /// No source, because the whole body is already in `piece`.
     Nowhere,
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
 }
 
-/// Result of sending.
+/// Result of sending a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sent {
     Complete,
@@ -52,7 +54,7 @@ pub(super) enum Sent {
 }
 
 impl Sending {
-    /// Creates the sending state for the body `source`, with this length if it was announced.
+    /// Creates the sending state for the body `source`. `length` is the announced length, if any.
     pub(super) fn new(
         to: SendStream<Bytes>,
         source: Source,
@@ -68,7 +70,7 @@ impl Sending {
             Source::Stream(stream) => (From::Stream(stream), Bytes::new()),
             Source::Empty | Source::LeftOut(_) | Source::Tunnel(_) => (From::Nowhere, Bytes::new()),
         };
-        // A complete body has the announced length.
+        // A complete body always has the announced length, so no check is needed.
         let remaining = if matches!(from, From::Nowhere) { None } else { length };
         Self {
             to,
@@ -84,7 +86,8 @@ impl Sending {
         }
     }
 
-    /// Sends the whole body if it is available and the client's windows allow it. Otherwise, does nothing.
+    /// Sends the whole body if it is available and the windows of the client allow it. Otherwise, sends
+    /// nothing and returns `None`.
     pub(super) fn send_at_once(&mut self) -> Option<Sent> {
         let length = self.piece.len();
         if length == 0 || !matches!(self.from, From::Nowhere) {
@@ -143,19 +146,19 @@ impl Sending {
         }
     }
 
-    /// Ends the response as incomplete.
+    /// Resets the stream, so that the response does not look complete.
     fn fail(&mut self, error: &(dyn Error + Send + Sync + 'static)) -> Sent {
         log_failure(error);
         self.to.send_reset(Reason::INTERNAL_ERROR);
         Sent::BrokenOff
     }
 
-    /// Gives the response up, because the client does not read.
+    /// Cancels the stream, because the client does not read the response.
     pub(super) fn give_up(&mut self) {
         self.to.send_reset(Reason::CANCEL);
     }
 
-    /// Sends a part of the piece.
+    /// Sends as much of the current piece as the window of the client allows.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
         self.to.reserve_capacity(self.piece.len());
         let mut room = self.to.capacity();
@@ -171,7 +174,7 @@ impl Sending {
         Poll::Ready(self.to.send_data(part, is_last))
     }
 
-    /// Fetches the next piece. `None` at the end.
+    /// Fetches the next piece of the body. `None` at the end of the body.
     fn poll_fetch(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Poll<Option<Result<(), BoxError>>> {
         let piece = match &mut self.from {
             From::Nowhere => None,
@@ -203,7 +206,7 @@ impl Sending {
         })
     }
 
-    /// Takes a piece. Fails if it exceeds the announced length.
+    /// Stores `data` as the next piece to send. Fails if the body then exceeds its announced length.
     fn take(&mut self, data: Bytes) -> Result<(), BoxError> {
         if let Some(remaining) = &mut self.remaining {
             *remaining =
@@ -213,7 +216,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Ends the stream, unless its last bytes already have.
+    /// Ends the stream, unless the frame with the last body bytes has already ended it.
     fn finish(&mut self) -> Sent {
         let ended = match (&self.from, self.trailers.take()) {
             (From::Nowhere, _) if self.sent_bytes > 0 => Ok(()),
@@ -224,13 +227,13 @@ impl Sending {
     }
 }
 
-/// Returns the rest of the stream for a drain.
+/// Returns the behavior of `stream` during a drain. Without a drain, the stream continues to its end.
 fn at_drain(stream: &mut Pin<Box<dyn ContentStream>>, is_draining: bool) -> AtDrain {
     if is_draining { stream.as_mut().at_drain() } else { AtDrain::Finishes }
 }
 
-/// Reads the next piece of a file. If the file has become shorter, this is an error, because the response
-/// cannot be completed.
+/// Reads the next piece of a file. Fails if the file has become shorter, because then the response cannot be
+/// completed.
 fn read_file(range: &mut FileRange) -> Result<Option<Bytes>, BoxError> {
     if range.length == 0 {
         return Ok(None);
@@ -247,5 +250,5 @@ fn read_file(range: &mut FileRange) -> Result<Option<Bytes>, BoxError> {
     Ok(Some(Bytes::from_owner(bytes)))
 }
 
-/// Number of bytes in one read of a file.
+/// Maximum number of bytes in one read of a file.
 const FILE_BYTES: usize = 64 << 10;

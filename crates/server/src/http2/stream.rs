@@ -35,7 +35,7 @@ pub(super) struct Connected {
     pub(super) service: Rc<Service>,
     pub(super) info: ConnectionInfo,
     pub(super) guard: ConnectionGuard,
-    /// `true` if a stream has passed data to the library that must be written.
+    /// `true` if a stream has passed data to the library, which must still write this data.
     pub(super) has_moved: Cell<bool>,
 }
 
@@ -44,12 +44,12 @@ pub(super) struct Stream {
     connected: Rc<Connected>,
     facts: RequestFacts,
     incoming: Option<Incoming>,
-    /// Bytes from the client, if it requests a tunnel.
+    /// Source of the bytes from the client, if the client requests a tunnel.
     to_tunnel: Option<RecvStream>,
     state: State,
-    /// Data for the record. `None` if the server records no requests, or the record was taken.
+    /// Data for the record. `None` if the server records no requests, or if the request was already recorded.
     log: Option<Box<Log>>,
-    /// Wakes the stream at its timeout. Created at the first wait.
+    /// Wakes the stream at its timeout. Created when the stream first waits.
     deadline: Option<Deadline>,
 }
 
@@ -77,8 +77,8 @@ impl Stream {
         Self { connected, facts, incoming, to_tunnel, state: State::Ended, log, deadline: None }
     }
 
-    /// Sends the response if it is available. Otherwise, begins to wait for it. Ready when the stream has
-    /// nothing left to do.
+    /// Sends the response if it is available. Otherwise, starts to wait for the response. Ready when the
+    /// stream has ended.
     pub(super) fn answer(
         &mut self,
         respond: SendResponse<Bytes>,
@@ -93,7 +93,7 @@ impl Stream {
         self.poll_turn(cx, now)
     }
 
-    /// Makes all possible progress. Ready when the stream has nothing left to do.
+    /// Makes all possible progress. Ready when the stream has ended.
     fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<()> {
         self.poll_incoming(cx, now);
         loop {
@@ -139,7 +139,7 @@ impl Stream {
         if let State::Sends(sending) = &mut self.state
             && incoming.received_bytes() > before
         {
-            // The client is sending, so its read timer does not run.
+            // The client is sending its request body, so it counts as active even if it does not read.
             sending.stalled_since = None;
         }
         if reading == Reading::IsOver {
@@ -147,14 +147,15 @@ impl Stream {
         }
     }
 
-    /// Sends a response after the wait for it.
+    /// Sends a response that was not available at once.
     fn start_awaited(&mut self, response: Response) {
         if let State::Awaits { respond, .. } = mem::replace(&mut self.state, State::Ended) {
             self.start(respond, response);
         }
     }
 
-    /// Sends the response: its head, and as much of its body as the windows allow.
+    /// Sends the head of the response, and also the whole body if the windows of the client allow it.
+    /// Otherwise, later polls send the body.
     fn start(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         settle(&mut response, &self.facts);
         self.connected.info.add_strict_transport_security(&mut response);
@@ -162,7 +163,7 @@ impl Stream {
             return self.hand_over(respond, response);
         }
         if self.to_tunnel.is_some() && response.status().is_success() {
-            // The client would take the body for tunnel data (RFC 8441 §5).
+            // The client would treat the body as data from the tunnel (RFC 8441 §5).
             response = Response::new(StatusCode::NOT_IMPLEMENTED);
         }
         let status = response.status();
@@ -185,7 +186,7 @@ impl Stream {
         }
     }
 
-    /// Makes the stream a tunnel. It is recorded at its end.
+    /// Turns the stream into a tunnel. The request is recorded when the tunnel ends.
     fn hand_over(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         let head = tunnel_head(&response, &self.connected.service.origin_fields.borrow());
         let (told, from) = (response.take_metadata(), self.to_tunnel.take());
@@ -199,18 +200,19 @@ impl Stream {
         }
     }
 
-    /// Sends 100 if the client waits for it and the handler waits for the body (RFC 9110 §10.1.1).
+    /// Sends `100 (Continue)` if the handler waits for the body and the client waits for this interim
+    /// response (RFC 9110 §10.1.1).
     fn send_continue(&mut self, now: Duration) {
         if let State::Awaits { respond, .. } = &mut self.state
             && self.incoming.as_mut().is_some_and(|incoming| incoming.take_continue(now))
         {
-            // Fails if the client has left. Other code detects this.
+            // This call fails only if the client has left, which other code detects.
             let _ = respond.send_informational(head_of(StatusCode::CONTINUE, &FieldLinesBuf::new()));
             self.connected.note_moved(true);
         }
     }
 
-    /// Handles expired deadlines. Returns `true` if there were any.
+    /// Handles expired deadlines. Returns `true` if a deadline had expired.
     fn is_overdue(&mut self, now: Duration) -> bool {
         let timeouts = self.connected.service.config.timeouts;
         let is_over = |at: Option<Duration>| at.is_some_and(|at| at <= now);
@@ -232,7 +234,7 @@ impl Stream {
         false
     }
 
-    /// Wakes the stream at its first deadline, or when the drain begins.
+    /// Arranges that the stream is woken at its next deadline and at the start of a drain.
     fn wait(&mut self, cx: &Context<'_>) {
         let Service { config, worker, .. } = &*self.connected.service;
         let stalled = match &self.state {
@@ -245,7 +247,7 @@ impl Stream {
         deadline.set_waker(cx.waker());
     }
 
-    /// Records the end of the stream. `is_complete` is `true` after a complete response.
+    /// Ends the stream and records its request. `is_complete` is `true` after a complete response.
     fn end(&mut self, is_complete: bool) {
         match mem::replace(&mut self.state, State::Ended) {
             State::Awaits { .. } => self.record_unanswered(None),
@@ -258,7 +260,7 @@ impl Stream {
         }
     }
 
-    /// Ends the stream with the connection. Incomplete messages stay incomplete.
+    /// Ends the stream because the connection ends. Incomplete messages stay incomplete.
     pub(super) fn break_off(&mut self) {
         self.end(false);
     }
@@ -277,8 +279,8 @@ impl Stream {
         self.record(self.connected.service.unanswered(), 0, false, told);
     }
 
-    /// Records the request of the tunnel with its byte counts. `is_at_end` is `true` if the tunnel ended
-    /// normally.
+    /// Records the request that has opened the tunnel, with the byte counts of the tunnel. `is_at_end` is
+    /// `true` if the tunnel ended normally.
     fn record_tunnel(&mut self, over: TunneledStream, is_at_end: bool) {
         self.record_as(Outcome {
             status: StatusCode::OK,
@@ -302,7 +304,8 @@ impl Connected {
     }
 }
 
-/// Polls the handler, and sends its interim responses. `None` if the client has left.
+/// Polls the future of the response, and sends the interim responses of the handler. `None` if the client has
+/// reset the stream.
 fn poll_answer(
     respond: &mut SendResponse<Bytes>,
     later: &mut Later,
@@ -315,7 +318,7 @@ fn poll_answer(
     let mut interim = Vec::new();
     let outcome = poll_later(later, &connected.service.interim_slot, &mut interim, cx);
     for interim in &interim {
-        // Fails if the client has left. Other code detects this.
+        // This call fails only if the client has left, which other code detects.
         let _ = respond.send_informational(head_of(interim.status, &interim.field_lines));
         connected.note_moved(true);
     }

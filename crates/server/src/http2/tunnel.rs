@@ -1,4 +1,5 @@
-//! Tunnels in a stream: after an extended CONNECT (RFC 8441), or a successful CONNECT (RFC 9113 §8.5).
+//! Tunnels in an HTTP/2 stream, which begin after an extended CONNECT (RFC 8441) or a successful CONNECT (RFC
+//! 9113 §8.5).
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +11,7 @@ use thruway_net::{Http2Stream, PooledBuffer};
 
 use crate::response::{ResponseMetadata, Tunnel, TunnelHandler, TunnelTrace};
 
-/// A stream that has become a tunnel, and its record.
+/// A stream that has become a tunnel, with data for its record.
 pub(super) struct TunneledStream {
     running: Pin<Box<dyn Future<Output = ()>>>,
     trace: Rc<TunnelTrace>,
@@ -22,12 +23,13 @@ impl TunneledStream {
     pub(super) fn new(handler: TunnelHandler, bytes: Http2Stream, told: Option<ResponseMetadata>) -> Self {
         let trace = Rc::<TunnelTrace>::default();
         let tunnel = Tunnel::traced(Box::new(bytes), PooledBuffer::default(), trace.clone());
-        // The handler runs only inside of a poll, where a panic is caught.
+        // Calls the handler inside of the future, so that `poll` also catches a panic of this call.
         let running = Box::pin(async { handler.run(tunnel).await });
         Self { running, trace, told }
     }
 
-    /// Ready when the handler has ended. A panic breaks off only this stream.
+    /// Polls the handler of the tunnel. Ready when the handler has ended. A panic of the handler breaks off
+    /// only this stream.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = catch_unwind(AssertUnwindSafe(|| self.running.as_mut().poll(cx)));
         let Ok(polled) = polled else {
@@ -38,24 +40,24 @@ impl TunneledStream {
         if let Some(mut bytes) = self.trace.take_left()
             && !self.trace.is_broken_off()
         {
-            // Without this, unsent data would be discarded with the stream. Fails if the handler has already
-            // closed the stream.
+            // Without this call, unsent data would be discarded when the stream is dropped. The call fails if
+            // the handler has already closed the stream.
             let _ = bytes.poll_shutdown(cx);
         }
         Poll::Ready(())
     }
 
-    /// Returns the number of bytes to the client.
+    /// Returns the number of bytes that were sent to the client.
     pub(super) fn sent_bytes(&self) -> u64 {
         self.trace.sent_bytes()
     }
 
-    /// Returns the number of bytes from the client.
+    /// Returns the number of bytes that were received from the client.
     pub(super) fn received_bytes(&self) -> u64 {
         self.trace.received_bytes()
     }
 
-    /// Returns `true` if either side has broken the stream off.
+    /// Returns `true` if the client or the handler has broken the stream off.
     pub(super) fn is_broken_off(&self) -> bool {
         self.trace.is_broken_off()
     }

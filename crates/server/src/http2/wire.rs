@@ -1,5 +1,5 @@
-//! The bytes between the transport and the HTTP/2 library. The library reads and writes; the connection
-//! observes the frames.
+//! The bytes between the transport and the HTTP/2 library. The library reads and writes these bytes, and the
+//! connection observes the frames in them.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -33,14 +33,14 @@ struct State<T> {
     /// `true` if the last received frame is data.
     is_content: bool,
     has_input_ended: bool,
-    /// `true` if there is nothing to read until the task is woken.
+    /// `true` if the transport has no data to read until the task is woken.
     would_block: bool,
-    /// Number of bytes that this poll iteration may still read.
+    /// Number of bytes that the current poll may still read.
     turn_left: usize,
 
     // output
     output: Gathered,
-    /// `true` if flushes of the library wait for the end of the poll iteration.
+    /// `true` if flushes of the library wait for the end of the poll.
     is_gathering: bool,
     sent: FrameScan,
     is_shut_down: bool,
@@ -49,15 +49,16 @@ struct State<T> {
     times: Times,
 }
 
-/// Times of the latest events. `None` if the state does not apply.
+/// Times of the latest reads and writes of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Times {
     now: Duration,
     /// Time when the client last accepted bytes.
     pub(super) written_at: Duration,
-    /// Time since which pending bytes could not be written.
+    /// Start of the current write stall, in which the client accepts no bytes. `None` without a stall.
     pub(super) stalled_since: Option<Duration>,
-    /// Time since which a header section, or a frame other than data, is incomplete.
+    /// Time at which the current header section, or the current frame other than DATA, began to arrive.
+    /// `None` if no such section or frame is incomplete.
     pub(super) section_since: Option<Duration>,
 }
 
@@ -89,7 +90,7 @@ impl<T: Transport> Wire<T> {
         Self(self.0.clone())
     }
 
-    /// Starts a poll iteration: allows further reads and returns points of the flood guard.
+    /// Starts a poll: allows further reads, and gives points of the flood guard back.
     pub(super) fn begin_poll(&self, now: Duration) {
         let state = &mut *self.0.borrow_mut();
         state.turn_left = TURN_BYTES;
@@ -102,8 +103,8 @@ impl<T: Transport> Wire<T> {
         self.0.borrow().times
     }
 
-    /// Delays flushes of the library until [`poll_gathered`](Self::poll_gathered), because it flushes after
-    /// each request.
+    /// Delays flushes of the library until [`poll_gathered`](Self::poll_gathered), because the library
+    /// flushes after each request.
     pub(super) fn gather(&self) {
         self.0.borrow_mut().is_gathering = true;
     }
@@ -115,18 +116,19 @@ impl<T: Transport> Wire<T> {
         state.poll_written(cx)
     }
 
-    /// Returns `true` if the flood guard has no points left. Then nothing more is read.
+    /// Returns `true` if the flood guard has no points left. Then the library can read no further bytes.
     pub(super) fn is_out_of_points(&self) -> bool {
         self.0.borrow().flood_guard.is_too_many()
     }
 
-    /// Discards data that the peer has not read.
+    /// Discards data that the client has not read.
     pub(super) fn discard_unsent(&self) {
         self.0.borrow_mut().transport.discard_unsent();
     }
 
-    /// Closes the write side, unless the library has done so, and discards up to `left` bytes from the peer
-    /// until it closes. Closing a socket with unread bytes could destroy the last response.
+    /// Closes the write side, unless the library has already closed it. Then discards up to `left` bytes from
+    /// the client, until the client closes the connection. If the server closed a socket with unread bytes,
+    /// the client could lose the last response.
     pub(super) fn poll_linger(&self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
         let state = &mut *self.0.borrow_mut();
         if ready!(state.poll_shutdown(cx)).is_err() {
@@ -146,7 +148,7 @@ impl<T: Transport> Wire<T> {
 impl<T: Transport> State<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.flood_guard.is_too_many() {
-            // The connection checks this next.
+            // Next, the connection checks the flood guard and ends.
             return Poll::Pending;
         }
         if self.turn_left == 0 {
@@ -165,8 +167,8 @@ impl<T: Transport> State<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads available bytes through the buffer of the worker. Filling `buffer` with zeros first, as a direct
-    /// read requires, costs more than copying the usual few bytes.
+    /// Reads available bytes into the buffer of the worker, and copies them to `buffer`. A direct read would
+    /// have to fill `buffer` with zeros first, which costs more than a copy of the usual few bytes.
     fn poll_transport(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         let Self { transport, service, turn_left, would_block, .. } = self;
         if *would_block {
@@ -231,7 +233,7 @@ impl<T: Transport> State<T> {
         outcome
     }
 
-    /// Closes the write side once.
+    /// Writes the pending bytes and closes the write side, unless it is already closed.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.is_shut_down {
             ready!(self.poll_written(cx))?;
@@ -252,7 +254,8 @@ impl<T: Transport> AsyncRead for Wire<T> {
     }
 }
 
-/// Collects writes until a flush or a large size, because the library writes frame by frame.
+/// Collects written frames until the library flushes or the buffer is full, because the library writes each
+/// frame separately.
 impl<T: Transport> AsyncWrite for Wire<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let state = &mut *self.0.borrow_mut();
@@ -288,11 +291,11 @@ impl<T: Transport> AsyncWrite for Wire<T> {
     }
 }
 
-/// The first bytes of a client (RFC 9113 §3.4).
+/// The preface: the first bytes that a client sends on an HTTP/2 connection (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PREFACE_BYTES: usize = PREFACE.len();
 
-/// Maximum number of bytes that one iteration reads. Then other connections make progress.
+/// Maximum number of bytes that a connection reads in one poll before other connections run.
 const TURN_BYTES: usize = 256 << 10;
 
 const LINGER_READ_BYTES: usize = 4 << 10;

@@ -10,7 +10,8 @@ use crate::handler::{Answer, Handler};
 use crate::request::Request;
 use crate::response::Response;
 
-/// Allows pages from other origins to call the server: answers preflight requests and marks responses.
+/// A layer that allows pages from other origins to call the server. It answers preflight requests and adds
+/// the CORS headers to responses.
 ///
 /// ```
 /// use std::time::Duration;
@@ -74,16 +75,16 @@ impl Cors {
         self
     }
 
-    /// Sets the response headers that a page may read, in addition to those that are always allowed. Default:
-    /// none.
+    /// Sets the response headers that a page may read, in addition to the headers that browsers always allow.
+    /// Default: none.
     #[must_use]
     pub fn response_fields(mut self, names: &[&str]) -> Self {
         self.response_fields = names.join(", ");
         self
     }
 
-    /// Allows the listed origins to send cookies. Has no effect together with any origin, because browsers
-    /// reject this combination.
+    /// Allows the listed origins to send cookies. Has no effect together with
+    /// [`any_origin`](Self::any_origin), because browsers reject this combination.
     #[must_use]
     pub const fn with_credentials(mut self) -> Self {
         self.allows_credentials = true;
@@ -97,7 +98,7 @@ impl Cors {
         self
     }
 
-    /// Returns the value of `Access-Control-Allow-Origin` for `origin`.
+    /// Returns the value of `Access-Control-Allow-Origin` for `origin`. `None` if the origin is not allowed.
     fn allowed_origin(&self, origin: &str) -> Option<String> {
         match &self.origins {
             Origins::Any => Some("*".to_owned()),
@@ -141,7 +142,7 @@ struct WithCors {
 impl Handler for WithCors {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let Some(origin) = request.field("origin").and_then(|value| value.as_str()) else {
-            // Tells caches that the response depends on the origin.
+            // `Vary` tells caches that the response depends on the origin.
             return self.inner.handle(request).map(|response| response.with_field("Vary", "Origin"));
         };
         let is_preflight =

@@ -15,7 +15,7 @@ pub use cors::Cors;
 pub use request_id::RequestId;
 pub use timeout::Timeout;
 
-/// Wraps a handler to do something before or after it.
+/// Wraps a handler, to run code before or after the handler.
 pub trait Layer {
     /// Returns the handler with this layer around it.
     fn wrap(self, inner: Arc<dyn Handler>) -> Arc<dyn Handler>;
@@ -26,7 +26,7 @@ pub trait Layer {
 pub struct Layered(Arc<dyn Handler>);
 
 impl Layered {
-    /// Creates the value from `handler`, without layers.
+    /// Creates a handler without layers from `handler`.
     pub fn new<M>(handler: impl IntoHandler<M>) -> Self {
         Self(handler.into_handler())
     }

@@ -9,11 +9,13 @@ use super::Layer;
 use crate::handler::{Answer, Handler};
 use crate::request::Request;
 
-/// Adds `X-Request-Id` to each response: the id of the request if it is acceptable, or a new one. Handlers
-/// can read the id of the request from its headers. A new id appears only in the response.
+/// A layer that adds `X-Request-Id` to each response. The value is the `X-Request-Id` of the request if that
+/// id is acceptable, or else a new id. Handlers can read the id of the client from the request headers. A new
+/// id appears only in the response.
 #[derive(Clone, Debug)]
 pub struct RequestId {
-    /// Key of a hash, so that ids do not reveal the number of requests.
+    /// Key of the hash that makes ids from the request count. So the ids do not reveal the number of
+    /// requests.
     seed: RandomState,
 }
 

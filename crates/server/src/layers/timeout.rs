@@ -1,4 +1,4 @@
-//! A deadline for responses.
+//! A time limit for responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::handler::{Answer, Handler};
 use crate::request::Request;
 use crate::response::Response;
 
-/// Responds 503 if a handler takes longer than a deadline, and drops its future. The deadline covers the time
-/// until the response begins. A streamed body may take longer.
+/// A layer that responds 503 if a handler takes longer than a time limit, and drops the future of the
+/// handler. The limit applies to the time until the response begins. A streamed body may take longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
     within: Duration,

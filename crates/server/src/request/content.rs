@@ -1,4 +1,4 @@
-//! Request bodies as handlers read them: piece by piece, at the speed of the handler.
+//! Request bodies, which handlers read piece by piece and at their own speed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,19 +11,20 @@ use thruway_http1 as http1;
 use thruway_message::{FieldLines, FieldLinesBuf, StatusCode};
 use thruway_net::Pipe;
 
-/// A request body. Unread data stays with the client: the connection reads only a small window ahead.
+/// A request body. Unread data stays with the client: the connection reads only a small window ahead of the
+/// handler.
 ///
-/// If it is dropped before its end, the connection discards the rest up to a limit. Beyond the limit, the
-/// connection closes.
+/// If the handler drops the body before its end, the connection discards the rest, up to a limit. If the rest
+/// is larger than the limit, the connection closes.
 #[derive(Debug)]
 pub struct RequestContent(Source);
 
 /// A piece of a body, possibly in a pipe.
 #[derive(Debug)]
 pub enum RequestPiece {
-    /// Bytes, at least one.
+    /// One or more bytes.
     Data(Bytes),
-    /// A pipe with bytes that the kernel has moved there from the socket of the client.
+    /// A pipe with bytes that the kernel has moved into it from the socket of the client.
     Piped(Pipe),
 }
 
@@ -33,7 +34,7 @@ enum Source {
     Arriving(Reader),
 }
 
-/// Marks the body as abandoned on drop.
+/// The handler's end of an arriving body. When the handler drops it, the body is marked as abandoned.
 #[derive(Debug)]
 struct Reader(Arc<Channel>);
 
@@ -49,16 +50,16 @@ struct State {
     /// Number of remaining bytes, if known.
     length: Option<u64>,
     pieces: VecDeque<Bytes>,
-    /// Bytes too few for a separate piece. A client that sends single bytes must not cause an allocation for
-    /// each.
+    /// Collects data that is too short for a separate piece. A client that sends single bytes must not cause
+    /// an allocation for each byte.
     small: BytesMut,
     queued_bytes: usize,
-    /// A pipe with the bytes before the pieces.
+    /// A pipe with bytes that precede the bytes in `pieces`.
     piped: Option<Pipe>,
     asked: ReadKind,
-    /// Maximum number of remaining bytes, if limited.
+    /// Number of bytes that the handler may still read, if a limit is set.
     allowed: Option<u64>,
-    /// `true` if the trailer section is dropped.
+    /// `true` if the trailer section is not passed to the handler.
     drops_trailers: bool,
     end: Option<Result<FieldLinesBuf, ContentError>>,
     /// The handler's task, if it waits for data.
@@ -68,13 +69,13 @@ struct State {
     is_abandoned: bool,
 }
 
-/// Kind of the last request by the handler.
+/// The form in which the handler wanted data in its last read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum ReadKind {
     #[default]
     Nothing,
     Bytes,
-    /// Pipes, or bytes where pipes are not possible.
+    /// Pipes, or bytes if no pipe is possible.
     Pipes,
 }
 
@@ -84,8 +85,8 @@ impl RequestContent {
         Self(Source::Whole(content.into()))
     }
 
-    /// Creates a body that is still arriving, and the connection's end of it. `length` is its length, if
-    /// known.
+    /// Creates a body that is still arriving, and the sender with which the connection fills it. `length` is
+    /// the length of the body, if known.
     pub(crate) fn arriving(length: Option<u64>) -> (ContentSender, Self) {
         let state = State { length, ..State::default() };
         let channel = Arc::new(Channel(Mutex::new(state)));
@@ -137,7 +138,7 @@ impl RequestContent {
     /// Returns the next piece, which is never empty. `None` at the end.
     ///
     /// # Errors
-    /// The body cannot be completed, or breaks a rule or a limit.
+    /// The body cannot be completed, or violates the protocol or a limit.
     ///
     /// # Cancel safety
     /// Cancel safe: no data is lost if the future is dropped.
@@ -148,7 +149,8 @@ impl RequestContent {
     /// Returns the whole body, if it has at most `limit_bytes`.
     ///
     /// # Errors
-    /// Like [`next`](Self::next). In addition, [`ContentError::TooLarge`].
+    /// Fails like [`next`](Self::next), and with [`ContentError::TooLarge`] if the body exceeds
+    /// `limit_bytes`.
     ///
     /// # Cancel safety
     /// Not cancel safe: if the future is dropped, the data that it has read is lost.
@@ -171,7 +173,8 @@ impl RequestContent {
         Ok(if all.is_empty() { first } else { all.freeze() })
     }
 
-    /// Takes the trailer section after the end of the body. `None` if there is none.
+    /// Takes the trailer section after the end of the body. `None` if the body has not ended, or has no
+    /// trailer section.
     pub fn take_trailers(&mut self) -> Option<FieldLinesBuf> {
         let Source::Arriving(reader) = &self.0 else { return None };
         let mut state = reader.0.lock();
@@ -191,8 +194,8 @@ impl RequestContent {
         }
     }
 
-    /// Polls for the next piece. If `takes_pipes`, large data may come in a pipe from the next read on. Empty
-    /// pipes soon, because there are few.
+    /// Polls for the next piece. If `takes_pipes` is `true`, later calls may return large data in a pipe. The
+    /// caller must empty a pipe soon, because the number of pipes is limited.
     pub fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -232,7 +235,7 @@ impl Channel {
         let piece = ready!(self.poll_piece(cx, false));
         Poll::Ready(piece.map(|piece| match piece? {
             RequestPiece::Data(bytes) => Ok(bytes),
-            // Pipes were not requested.
+            // Cannot happen, because this read did not ask for pipes.
             RequestPiece::Piped(_) => Err(ContentError::Incomplete),
         }))
     }
@@ -297,7 +300,7 @@ impl State {
         self.pieces.push_back(Bytes::copy_from_slice(content));
     }
 
-    /// Counts bytes against the limit. Returns `false` if they exceed it.
+    /// Counts bytes against the limit for the handler. Returns `false` if the bytes exceed the limit.
     const fn allow(&mut self, bytes: u64) -> bool {
         let Some(allowed) = self.allowed else { return true };
         let Some(left) = allowed.checked_sub(bytes) else { return false };
@@ -315,7 +318,7 @@ impl State {
         piece.map(RequestPiece::Data)
     }
 
-    /// Takes the pipe, or some of its bytes for a handler that no longer takes pipes.
+    /// Takes the pipe, or some bytes from the pipe if the handler no longer accepts pipes.
     fn take_piped(&mut self) -> Option<RequestPiece> {
         let mut pipe = self.piped.take()?;
         if self.asked == ReadKind::Pipes {
@@ -353,7 +356,7 @@ impl Drop for Reader {
 }
 
 impl ContentSender {
-    /// Copies data for the handler, or drops it if the handler no longer reads.
+    /// Copies `content` for the handler, or drops it if the handler no longer reads the body.
     pub(crate) fn send(&self, content: &[u8]) {
         let mut state = self.0.lock();
         if state.is_abandoned {
@@ -364,13 +367,13 @@ impl ContentSender {
         wake(state);
     }
 
-    /// Returns `true` if the handler takes pipes and has taken everything before.
+    /// Returns `true` if the handler accepts pipes and has read all earlier data.
     pub(crate) fn wants_pipe(&self) -> bool {
         let state = self.0.lock();
         state.asked == ReadKind::Pipes && state.queued_bytes == 0 && !state.is_abandoned
     }
 
-    /// Passes the bytes in `pipe` to the handler, or drops them if the handler no longer reads.
+    /// Passes the bytes in `pipe` to the handler, or drops them if the handler no longer reads the body.
     pub(crate) fn send_pipe(&self, pipe: Pipe) {
         let mut state = self.0.lock();
         if state.is_abandoned {
@@ -381,24 +384,25 @@ impl ContentSender {
         wake(state);
     }
 
-    /// Ends the complete body.
+    /// Marks the body as completely received, with the trailer section `trailers`.
     pub(crate) fn finish(&self, trailers: FieldLines<'_>) {
         let mut kept = FieldLinesBuf::new();
         trailers.iter().for_each(|line| kept.append_line(line));
         self.finish_with(kept);
     }
 
-    /// Ends the complete body with a trailer section that needs no copy.
+    /// Marks the body as completely received. Takes over the trailer section `trailers` without a copy.
     pub(crate) fn finish_with(&self, trailers: FieldLinesBuf) {
         self.end(Ok(trailers));
     }
 
-    /// Ends the body with an error.
+    /// Ends the body with `error`, which the handler gets after the received data.
     pub(crate) fn fail(&self, error: ContentError) {
         self.end(Err(error));
     }
 
-    /// Returns the number of bytes that may be sent. If it is 0, the connection is woken when that changes.
+    /// Returns the number of bytes that the connection may send to the handler. While the number is 0, the
+    /// result is pending, and the connection is woken when the handler has read data.
     pub(crate) fn poll_write_capacity(&self, window_bytes: usize, cx: &mut Context<'_>) -> Poll<usize> {
         let mut state = self.0.lock();
         match window_bytes.saturating_sub(state.queued_bytes) {
@@ -410,7 +414,7 @@ impl ContentSender {
         }
     }
 
-    /// Returns `true` if the handler has asked for data.
+    /// Returns `true` if the handler has started to read the body.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.lock().asked != ReadKind::Nothing
     }
@@ -437,7 +441,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
     }
 }
 
-/// Smaller pieces are joined.
+/// Minimum number of bytes in a separate piece. Smaller amounts of data are joined into one piece.
 const SMALL_BYTES: usize = 1 << 10;
 
 impl futures_core::Stream for RequestContent {
@@ -452,18 +456,18 @@ impl futures_core::Stream for RequestContent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ContentError {
-    /// The connection ended before the body.
+    /// The connection ended before the end of the body.
     Incomplete,
-    /// The body breaks a rule of the protocol, or a limit of the server.
+    /// The body violates the protocol or a limit of the server.
     Malformed(http1::Error),
-    /// The client was too slow.
+    /// The client sent the body too slowly.
     TimedOut,
-    /// The body is larger than the handler allows.
+    /// The body is larger than the limit of the handler.
     TooLarge,
 }
 
 impl ContentError {
-    /// Returns the status for the error response.
+    /// Returns the status of the response to a request with this error.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Incomplete => StatusCode::BAD_REQUEST,
@@ -487,5 +491,5 @@ impl fmt::Display for ContentError {
 
 impl std::error::Error for ContentError {}
 
-/// Maximum size of a body that is collected for a handler without its own limit: 2 MiB, as in axum.
+/// Maximum size of a body that the server collects for a handler that sets no limit: 2 MiB, as in axum.
 pub const CONTENT_BYTES_MAX: usize = 2 << 20;

@@ -1,4 +1,4 @@
-//! Values from a request: query, forms, JSON and cookies, and the rejection of invalid ones.
+//! Parses values from a request: query, forms, JSON and cookies. Invalid values result in a [`Rejection`].
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::content::{CONTENT_BYTES_MAX, ContentError};
 use super::{OwnedRequest, Request};
 use crate::response::{IntoResponse, Response};
 
-/// An error for a request without the required values. If a handler returns it, the client gets an error
+/// An error for a request with missing or invalid values. If a handler returns it, the client gets an error
 /// response.
 #[derive(Debug)]
 pub struct Rejection {
@@ -55,7 +55,7 @@ impl<'a> Request<'a> {
     /// Parses the query of the target as pairs of names and values.
     ///
     /// # Errors
-    /// 400 if the query is not a `T`.
+    /// 400 if the query cannot be converted to `T`.
     pub fn query<T: Deserialize<'a>>(&self) -> Result<T, Rejection> {
         parse_query(self.query_string())
     }
@@ -63,7 +63,7 @@ impl<'a> Request<'a> {
     /// Parses the body as `application/x-www-form-urlencoded`.
     ///
     /// # Errors
-    /// 415 for another `Content-Type`, 422 if the body is not a `T`.
+    /// 415 if the request has another `Content-Type`. 422 if the body cannot be converted to `T`.
     pub fn form<'s, T: Deserialize<'s>>(&'s self) -> Result<T, Rejection> {
         parse_form(self.field("content-type"), self.content())
     }
@@ -71,12 +71,13 @@ impl<'a> Request<'a> {
     /// Parses the body as JSON.
     ///
     /// # Errors
-    /// 415 if `Content-Type` is not JSON, 400 if the body is not JSON, 422 if the JSON is not a `T`.
+    /// 415 if `Content-Type` is not JSON. 400 if the body is not JSON. 422 if the JSON cannot be converted to
+    /// `T`.
     pub fn json<'s, T: Deserialize<'s>>(&'s self) -> Result<T, Rejection> {
         parse_json(self.field("content-type"), self.content())
     }
 
-    /// Returns the cookie `name` as sent by the client.
+    /// Returns the cookie `name` as the client has sent it.
     pub fn cookie(&self, name: &str) -> Option<Cookie<'a>> {
         find_cookie(*self.head(), name)
     }
@@ -86,7 +87,7 @@ impl OwnedRequest {
     /// Parses the query of the target as pairs of names and values.
     ///
     /// # Errors
-    /// 400 if the query is not a `T`.
+    /// 400 if the query cannot be converted to `T`.
     pub fn query<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Rejection> {
         parse_query(self.query_string())
     }
@@ -95,7 +96,7 @@ impl OwnedRequest {
     /// `application/x-www-form-urlencoded`.
     ///
     /// # Errors
-    /// Like [`Request::form`]. In addition, the error of collecting the body.
+    /// Fails like [`Request::form`], and also if the body cannot be collected.
     pub async fn form<T: DeserializeOwned>(&mut self) -> Result<T, Rejection> {
         let content = self.content().collect(CONTENT_BYTES_MAX).await?;
         parse_form(self.field("content-type"), &content)
@@ -104,13 +105,13 @@ impl OwnedRequest {
     /// Collects the body, at most [`CONTENT_BYTES_MAX`], and parses it as JSON.
     ///
     /// # Errors
-    /// Like [`Request::json`]. In addition, the error of collecting the body.
+    /// Fails like [`Request::json`], and also if the body cannot be collected.
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Rejection> {
         let content = self.content().collect(CONTENT_BYTES_MAX).await?;
         parse_json(self.field("content-type"), &content)
     }
 
-    /// Returns the cookie `name` as sent by the client.
+    /// Returns the cookie `name` as the client has sent it.
     pub fn cookie(&self, name: &str) -> Option<Cookie<'_>> {
         find_cookie(self.head(), name)
     }

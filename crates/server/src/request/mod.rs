@@ -1,4 +1,4 @@
-//! Requests as passed to handlers.
+//! Requests, in the form in which handlers receive them.
 
 mod content;
 mod extract;
@@ -26,7 +26,7 @@ pub(crate) use content::ContentSender;
 use parameters::OwnedParameters;
 
 /// A request that has just been parsed. It borrows its head from the connection's buffer, and also its body
-/// if that has completely arrived. So an immediate response needs no copy and no allocation.
+/// if the whole body has arrived. So an immediate response needs no copy and no allocation.
 ///
 /// For a later response, call [`take_owned`](Self::take_owned) and use the [`OwnedRequest`].
 ///
@@ -110,8 +110,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// `true` if the server must not serve the request on this connection, and answers 421 (RFC 9110
-    /// §15.5.20).
+    /// Returns `true` if this connection does not serve the scheme or host of the request. Then the server
+    /// responds 421 (RFC 9110 §15.5.20).
     #[inline]
     pub(crate) fn is_misdirected(&self) -> bool {
         let is_scheme_served = match self.head.target {
@@ -139,8 +139,8 @@ impl<'a> Request<'a> {
         self.parameters = parameters;
     }
 
-    /// Hides the next `prefix` bytes of the path from the next handler, for handlers that pass requests on
-    /// like a router.
+    /// Hides the next `prefix` bytes of the path from the next handler. Use it in handlers that pass requests
+    /// to other handlers, like a router.
     pub const fn mount_below(&mut self, prefix: usize) {
         self.mount_prefix += prefix;
     }
@@ -155,18 +155,18 @@ impl<'a> Request<'a> {
         self.head.method
     }
 
-    /// Returns the request target as sent.
+    /// Returns the request target as the client has sent it.
     pub const fn target(&self) -> RequestTarget<'a> {
         self.head.target
     }
 
-    /// Returns the path of the target as sent, percent-encoded.
+    /// Returns the path of the request target as the client has sent it, percent-encoded.
     pub fn path(&self) -> &'a str {
         self.head.target.path()
     }
 
-    /// Returns the path below the prefix at which the handler is [mounted](crate::Router::mount), or else the
-    /// whole path.
+    /// Returns the path below the prefix at which the handler is [mounted](crate::Router::mount). If the
+    /// handler is not mounted, returns the whole path.
     pub fn mounted_path(&self) -> &'a str {
         below(self.path(), self.mount_prefix)
     }
@@ -176,7 +176,7 @@ impl<'a> Request<'a> {
         self.mount_prefix
     }
 
-    /// Returns the query of the target as sent, without the question mark.
+    /// Returns the query of the request target as the client has sent it, without the question mark.
     pub fn query_string(&self) -> Option<&'a str> {
         self.head.target.query()
     }
@@ -191,7 +191,7 @@ impl<'a> Request<'a> {
         self.head.field_lines
     }
 
-    /// Returns the value of the first field line with this name. Ignores case.
+    /// Returns the value of the first field line with this name, in upper or lower case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.head.field(name)
     }
@@ -201,8 +201,9 @@ impl<'a> Request<'a> {
         &self.parameters
     }
 
-    /// Returns the decoded parameter `name` of the route. Empty if the route has no such parameter, or if it
-    /// is not UTF-8; see [`parameters`](Self::parameters) for the difference.
+    /// Returns the decoded parameter `name` of the route. The result is empty if the route has no such
+    /// parameter, or if the value is not UTF-8. Use [`parameters`](Self::parameters) to distinguish these
+    /// cases.
     pub fn parameter(&self, name: &str) -> Cow<'a, str> {
         self.parameters.get(name).unwrap_or_default()
     }
@@ -216,7 +217,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the length of the content in bytes, if known.
+    /// Returns the length of the body in bytes, if known.
     pub fn content_length(&self) -> Option<u64> {
         match &self.content {
             Incoming::Whole(content) => Some(content.len() as u64),
@@ -239,22 +240,22 @@ impl<'a> Request<'a> {
         self.worker
     }
 
-    /// Returns the address of the client: the other end of the connection, or, if that is a [trusted
-    /// proxy](crate::Config::trusted_proxies), the client that the proxy names. The port is 0 if it is
-    /// unknown.
+    /// Returns the address of the client. Usually, this is the other end of the connection. If the other end
+    /// is a [trusted proxy](crate::Config::trusted_proxies), it is the client that the proxy names. The port
+    /// is 0 if it is unknown.
     #[inline]
     pub fn client(&self) -> ClientAddr {
         self.origin().map_or(self.connection.client, |origin| origin.client)
     }
 
-    /// Returns the scheme that the client uses: as reported by a trusted proxy, or else that of the
-    /// connection.
+    /// Returns the scheme that the client uses. This is the scheme that a trusted proxy reports, or else the
+    /// scheme of the connection.
     pub fn scheme(&self) -> &'static str {
         self.origin().and_then(|origin| origin.scheme).unwrap_or_else(|| self.connection.scheme())
     }
 
-    /// Returns the host of the request with its port: as reported by a trusted proxy, or else from the target
-    /// or `Host`.
+    /// Returns the host of the request with its port. This is the host that a trusted proxy reports, or else
+    /// the host from the request target or from `Host`.
     pub fn host(&self) -> &'a str {
         let said = self.origin().and_then(|origin| origin.host);
         said.or_else(|| self.head.authority().map(|authority| authority.as_str())).unwrap_or_default()
@@ -265,9 +266,9 @@ impl<'a> Request<'a> {
         self.proxies.map(TrustedProxies::fields)
     }
 
-    /// Returns the entries of [`proxy_fields`](Self::proxy_fields) that trusted proxies have written,
-    /// beginning with the address of the client. The client may have forged earlier entries, which are left
-    /// out.
+    /// Returns the entries that trusted proxies have written in the header of
+    /// [`proxy_fields`](Self::proxy_fields). The first entry names the client. Earlier entries of the header
+    /// are left out, because the client may have forged them.
     pub fn proxy_chain(&self) -> Vec<&'a [u8]> {
         let chain = |proxies: &TrustedProxies| proxies.chain(self.connection.client, self.head.field_lines);
         self.proxies.map(chain).unwrap_or_default()
@@ -290,7 +291,8 @@ impl<'a> Request<'a> {
         self.wants_tunnel && offers(self.field_lines(), protocol)
     }
 
-    /// Returns the bytes of the path below the prefix of the handler.
+    /// Returns the bytes of the path if the target has the origin form and no outer router has matched a part
+    /// of the path. Otherwise, returns `None`.
     pub(crate) fn mounted_path_bytes(&self) -> Option<&'a [u8]> {
         match self.head.target {
             RequestTarget::Origin(origin) if self.mount_prefix == 0 => Some(origin.path_bytes()),
@@ -298,23 +300,23 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Makes reading of the content fail with [`ContentError::TooLarge`] after this number of bytes. If the
-    /// content has a [length](Self::content_length), check that first.
+    /// Makes reading of the body fail with [`ContentError::TooLarge`] after this number of bytes. If the body
+    /// has a known [length](Self::content_length), check the length first.
     pub fn limit_content(&mut self, bytes: u64) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.limit(bytes);
         }
     }
 
-    /// Drops the trailer section of an arriving body. For layers that control headers which must not appear
-    /// in trailers.
+    /// Drops the trailer section of an arriving body. Use it in layers that control headers which must not
+    /// appear in trailers.
     pub fn drop_trailers(&mut self) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.drop_trailers();
         }
     }
 
-    /// Takes the body: the available part and the rest as it arrives. The request keeps an empty body.
+    /// Takes the body, including the part that has not arrived yet. The request keeps an empty body.
     pub fn take_content(&mut self) -> RequestContent {
         match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
             Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
@@ -322,8 +324,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Calls `answer` with this request and another head. The part of the body that was not read is put back
-    /// into this request.
+    /// Calls `answer` with this request and another head. Afterwards, this request contains the body again,
+    /// unless `answer` has taken an arriving body.
     pub(crate) fn with_head<'s, R>(
         &mut self,
         head: &'s RequestHead<'s>,
@@ -357,7 +359,7 @@ impl<'a> Request<'a> {
         answer
     }
 
-    /// Copies borrowed data and takes the body. This request keeps an empty body.
+    /// Copies the borrowed data and takes the body. This request keeps an empty body.
     pub fn take_owned(&mut self) -> OwnedRequest {
         OwnedRequest {
             head: OwnedRequestHead::from(*self.head),
@@ -373,8 +375,8 @@ impl<'a> Request<'a> {
 }
 
 impl OwnedRequest {
-    /// Returns a borrowing request with `head`, which belongs to this request, and with the complete body
-    /// `content`.
+    /// Returns a [`Request`] that borrows from this request. `head` is the head of this request, and
+    /// `content` is the complete body.
     pub(crate) fn as_request<'s>(&'s self, head: &'s RequestHead<'s>, content: &'s [u8]) -> Request<'s> {
         Request {
             head,
@@ -398,7 +400,7 @@ impl OwnedRequest {
         self.head().method
     }
 
-    /// Returns the request target as sent.
+    /// Returns the request target as the client has sent it.
     pub fn target(&self) -> RequestTarget<'_> {
         self.head().target
     }
@@ -413,23 +415,23 @@ impl OwnedRequest {
         self.head().field_lines
     }
 
-    /// Returns the path of the target as sent, percent-encoded.
+    /// Returns the path of the request target as the client has sent it, percent-encoded.
     pub fn path(&self) -> &str {
         self.head().target.path()
     }
 
-    /// Returns the path below the prefix at which the handler is [mounted](crate::Router::mount), or else the
-    /// whole path.
+    /// Returns the path below the prefix at which the handler is [mounted](crate::Router::mount). If the
+    /// handler is not mounted, returns the whole path.
     pub fn mounted_path(&self) -> &str {
         below(self.path(), self.mount_prefix)
     }
 
-    /// Returns the query of the target as sent, without the question mark.
+    /// Returns the query of the request target as the client has sent it, without the question mark.
     pub fn query_string(&self) -> Option<&str> {
         self.head().target.query()
     }
 
-    /// Returns the value of the first field line with this name. Ignores case.
+    /// Returns the value of the first field line with this name, in upper or lower case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.head().field(name)
     }
@@ -439,8 +441,9 @@ impl OwnedRequest {
         self.parameters.as_parameters()
     }
 
-    /// Returns the decoded parameter `name` of the route. Empty if the route has no such parameter, or if it
-    /// is not UTF-8; see [`parameters`](Self::parameters) for the difference.
+    /// Returns the decoded parameter `name` of the route. The result is empty if the route has no such
+    /// parameter, or if the value is not UTF-8. Use [`parameters`](Self::parameters) to distinguish these
+    /// cases.
     pub fn parameter(&self, name: &str) -> Cow<'_, str> {
         self.parameters().get(name).unwrap_or_default()
     }
@@ -450,7 +453,7 @@ impl OwnedRequest {
         &mut self.content
     }
 
-    /// Takes the body. The request keeps an empty one.
+    /// Takes the body. The request keeps an empty body.
     pub fn take_content(&mut self) -> RequestContent {
         std::mem::replace(&mut self.content, RequestContent::whole(Bytes::new()))
     }
@@ -485,12 +488,13 @@ impl OwnedRequest {
     }
 }
 
-/// Returns `true` if the `Upgrade` header lists `protocol`, with its version if it has one.
+/// Returns `true` if the `Upgrade` header lists `protocol`. If `protocol` contains a version, the version
+/// must match too.
 fn offers(field_lines: FieldLines<'_>, protocol: &str) -> bool {
     field_lines.all("upgrade").any(|value| list::contains_token(value.as_bytes(), protocol))
 }
 
-/// Returns the path below `prefix`. An empty rest becomes `/`.
+/// Returns the part of `path` after the first `prefix` bytes. An empty part becomes `/`.
 fn below(path: &str, prefix: usize) -> &str {
     match path.get(prefix..) {
         Some("") | None => "/",

@@ -16,10 +16,10 @@ enum Source<'a> {
     Kept(&'a [KeptParameter]),
 }
 
-/// A name and a value, percent-encoded.
+/// A name and a percent-encoded value.
 type KeptParameter = (Box<str>, Box<str>);
 
-/// Route parameters that do not borrow.
+/// Route parameters that own their data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnedParameters(Vec<KeptParameter>);
 
@@ -32,7 +32,7 @@ impl<'a> Parameters<'a> {
         Self(Source::Matched(params))
     }
 
-    /// Returns the parameter `name` as sent, percent-encoded.
+    /// Returns the parameter `name` as the client has sent it, percent-encoded.
     pub fn raw(&self, name: &str) -> Option<&'a str> {
         match &self.0 {
             Source::None => None,
@@ -46,7 +46,7 @@ impl<'a> Parameters<'a> {
         percent_decode_str(self.raw(name)?).decode_utf8().ok()
     }
 
-    /// Returns all parameters in the order of the route, percent-encoded.
+    /// Returns the names and the percent-encoded values of all parameters, in the order of the route.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let (matched, kept) = match &self.0 {
             Source::None => (None, None),

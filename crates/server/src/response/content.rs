@@ -36,9 +36,10 @@ pub(crate) enum Source {
     Bytes(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
-    /// No body, because the request was HEAD, but its length if known.
+    /// No body, because the method of the request is HEAD. Contains the length that the body would have, if
+    /// known.
     LeftOut(Option<u64>),
-    /// No body, and no HTTP after the head.
+    /// No body. After the response head, the connection becomes a tunnel.
     Tunnel(TunnelHandler),
 }
 
@@ -52,23 +53,26 @@ pub(crate) struct FileRange {
     pub(crate) held: Option<Box<dyn Any + Send>>,
 }
 
-/// A body that is streamed in pieces. The connection polls for the next piece only when it can buffer it.
+/// A body that is streamed in pieces. The connection polls for the next piece only when it has space to
+/// buffer the piece.
 ///
 /// [`Content::stream`] converts every [`futures_core::Stream`] of `Result<Bytes, _>`.
 pub trait ContentStream {
     /// Polls for the next piece. `None` at the end.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>>;
 
-    /// Polls for the next bytes in a pipe. The connection calls it before [`poll_next`](Self::poll_next) if
-    /// the client's socket supports pipes and the body has a [length](Self::length). `None` if no pipe is
-    /// available now; then the connection calls `poll_next`.
+    /// Polls for the next bytes in a pipe. The connection calls this method before
+    /// [`poll_next`](Self::poll_next) if the socket of the client supports pipes and the body has a
+    /// [length](Self::length). If the result is `None`, no pipe is available now, and the connection calls
+    /// `poll_next`.
     fn poll_pipe(self: Pin<&mut Self>, _: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
         None
     }
 
-    /// Makes progress that produces no piece. The connection calls it instead of the other methods while the
-    /// client does not read. A stream that forwards the request body must forward it here too. Otherwise, a
-    /// client that sends its whole request before it reads would wait forever. Does nothing by default.
+    /// Makes progress that produces no piece. The connection calls this method instead of the other methods
+    /// while the client does not read. A stream that forwards the request body must also forward it in this
+    /// method. Otherwise, a client that sends its whole request before it reads would wait forever. Does
+    /// nothing by default.
     ///
     /// # Errors
     /// The body cannot be completed.
@@ -76,7 +80,7 @@ pub trait ContentStream {
         Ok(())
     }
 
-    /// Returns the total length in bytes, if known. The stream must yield exactly this number.
+    /// Returns the total length in bytes, if known. The stream must yield exactly this number of bytes.
     fn length(&self) -> Option<u64> {
         None
     }
@@ -92,8 +96,8 @@ pub trait ContentStream {
 pub enum AtDrain {
     /// The stream is sent to its end, and the drain waits for it.
     Finishes,
-    /// The stream ends after these bytes, or at once if there are none. For endless streams that clients know
-    /// how to resume.
+    /// The stream ends after these bytes, or at once if the bytes are empty. Use it for endless streams that
+    /// clients can resume.
     Ends(Bytes),
 }
 
@@ -102,7 +106,8 @@ pub enum AtDrain {
 pub enum Piece {
     /// Bytes of the body.
     Data(Bytes),
-    /// The trailer section, after the last data. Sent only if the framing supports it.
+    /// The trailer section, after the last data. It is sent only if the framing of the response supports
+    /// trailers.
     Trailers(FieldLinesBuf),
 }
 
@@ -120,7 +125,7 @@ impl Content {
         Self(Source::Pooled(PooledBuffer::copy_of(bytes)))
     }
 
-    /// Creates a body with `length` bytes of `file` from `offset` on. The kernel sends them if possible.
+    /// Creates a body with `length` bytes of `file` from `offset` on. The kernel sends the bytes if possible.
     pub const fn file(file: File, offset: u64, length: u64) -> Self {
         Self(Source::File(FileRange { file, offset, length, held: None }))
     }
@@ -139,13 +144,13 @@ impl Content {
         Self(Source::Stream(Box::pin(stream)))
     }
 
-    /// Creates a missing body for the response to HEAD. `length` is the length that the body would have, if
-    /// known.
+    /// Creates the empty body of a response to HEAD. `length` is the length that the body would have in a
+    /// response to GET, if known.
     pub const fn left_out(length: Option<u64>) -> Self {
         Self(Source::LeftOut(length))
     }
 
-    /// Returns the body if it is in memory and has at most `bytes_max` bytes.
+    /// Returns the bytes of the body if the body is in memory and has at most `bytes_max` bytes.
     #[inline]
     pub(crate) fn small_bytes(&self, bytes_max: usize) -> Option<&[u8]> {
         let bytes = match &self.0 {
@@ -185,7 +190,7 @@ where
     }
 }
 
-/// Sends the request body back as it arrives.
+/// A handler can return the request body as its response, which sends the body back as it arrives.
 impl ContentStream for RequestContent {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         let next = RequestContent::poll_next(self.get_mut(), cx);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::content::{AtDrain, BoxError, Content, ContentStream, Piece};
 use super::writer::{ContentWriter, WriterFuture};
 
-/// One event of a stream.
+/// A server-sent event.
 ///
 /// ```
 /// use std::time::Duration;
@@ -96,13 +96,13 @@ impl EventSender {
     /// Sends `event`. Waits while the client does not read.
     ///
     /// # Cancel safety
-    /// Cancel safe: if the future is dropped, the event was not sent.
+    /// Cancel safe: if the future is dropped before it completes, the event is not sent.
     pub async fn send(&mut self, event: Event) {
         self.0.write(event.into_bytes()).await;
     }
 }
 
-/// Creates a body with the stream of events, and its behavior in a drain.
+/// Creates a body with a stream of events. `at_drain` determines the behavior of the stream during a drain.
 pub(super) fn content<F>(
     keep_alive: Duration,
     at_drain: impl FnMut() -> AtDrain + Unpin + 'static,
@@ -116,7 +116,7 @@ where
     Content::from_content_stream(content)
 }
 
-/// Inserts a comment into the stream after a time without events.
+/// Inserts a comment into the stream of events after each `period` without an event.
 struct KeepAliveComments<F, D> {
     events: WriterFuture<F>,
     period: Duration,

@@ -11,8 +11,8 @@ use super::content::{AtDrain, BoxError, Content, ContentStream, Piece, Source};
 use super::tunnel::TunnelHandler;
 
 impl Response {
-    /// Keeps `guard` until the system has the last bytes of the content, or the client is gone; for a tunnel,
-    /// until it closes. Without content, it is dropped at once.
+    /// Keeps `guard` until the operating system has accepted the last bytes of the body, or the client has
+    /// left. For a tunnel, keeps `guard` until the tunnel closes. Without a body, drops `guard` at once.
     #[must_use]
     pub fn holding(mut self, guard: impl Send + 'static) -> Self {
         let source = match self.take_content() {
@@ -40,7 +40,7 @@ struct Held<G> {
     _guard: G,
 }
 
-/// The guard is never pinned, and the stream is boxed.
+/// The value can be moved, because its guard is never pinned and its stream is boxed.
 impl<G> Unpin for Held<G> {}
 
 impl<G> ContentStream for Held<G> {

@@ -15,8 +15,8 @@ pub(crate) struct InterimResponse {
     pub(crate) field_lines: FieldLinesBuf,
 }
 
-/// Collects the interim responses that handlers of a worker send while it polls them. `None` outside of such
-/// a poll.
+/// Collects the interim responses that handlers of a worker send while the worker polls them. Contains `None`
+/// while no handler is polled.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct InterimSlot(Rc<RefCell<Option<Vec<InterimResponse>>>>);
 
@@ -26,7 +26,8 @@ impl InterimSlot {
         worker.state::<Self>().clone()
     }
 
-    /// Appends the interim responses that are sent during `poll` to `waiting`. `poll` must not panic.
+    /// Calls `poll`, and appends the interim responses that handlers send during this call to `waiting`.
+    /// `poll` must not panic.
     #[inline]
     pub(crate) fn collect<R>(&self, waiting: &mut Vec<InterimResponse>, poll: impl FnOnce() -> R) -> R {
         self.0.replace(Some(std::mem::take(waiting)));
@@ -47,11 +48,12 @@ impl InterimSender {
         Self(InterimSlot::of(worker))
     }
 
-    /// Sends status and headers of `response` before the final response.
+    /// Sends the status and the headers of `response` before the final response.
     ///
-    /// Call it in the future of an [`Answer::Later`](crate::Answer::Later), in the same task. The interim
-    /// response then belongs to the request that the worker polls. The call has no effect at any other time,
-    /// for HTTP/1.0 clients, for status 101, and while 16 KiB of interim responses wait for a slow client.
+    /// Call this method in the future of an [`Answer::Later`](crate::Answer::Later), in the same task. Then
+    /// the interim response belongs to the request of this future. A call at any other time has no effect.
+    /// The call also has no effect for HTTP/1.0 clients, for status 101, and while 16 KiB of interim
+    /// responses wait for a slow client.
     pub fn send(&self, response: &Response) {
         let status = response.status();
         if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
@@ -66,15 +68,15 @@ impl InterimSender {
     }
 }
 
-/// Sends an interim response like [`InterimSender::send`]. For code without access to the worker, such as an
-/// axum handler: it looks up the worker of the current thread.
+/// Sends an interim response like [`InterimSender::send`]. Looks up the worker of the current thread. Use it
+/// in code without access to the worker, such as an axum handler.
 pub fn send_interim(response: &Response) {
     if let Some(worker) = Worker::current() {
         InterimSender::of(&worker).send(response);
     }
 }
 
-/// Returns the approximate size in bytes.
+/// Returns the approximate size of `interim` in bytes.
 fn room(interim: &InterimResponse) -> usize {
     STATUS_LINE_BYTES + interim.field_lines.bytes().len()
 }

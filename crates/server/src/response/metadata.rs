@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Data about a forwarded request. A gateway adds it to its response with
+/// Data about a forwarded request. A gateway adds this data to its response with
 /// [`set_forwarded`](crate::Response::set_forwarded).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forwarded {
@@ -13,25 +13,27 @@ pub struct Forwarded {
     pub server: Option<Arc<str>>,
     /// Number of retries.
     pub retries: u32,
-    /// Time in queues.
+    /// Time for which the request has waited in queues.
     pub queue: Duration,
-    /// Time to open the last connection. `None` if a connection was reused or none could be opened.
+    /// Time to open the last connection to a server. `None` if a connection was reused or no connection could
+    /// be opened.
     pub connect: Option<Duration>,
-    /// Time from then until the last server sent its response head.
+    /// Time from the moment when the last connection was opened or reused until the response head arrived.
+    /// `None` without a response.
     pub head: Option<Duration>,
-    /// Reason for a missing response of the server.
+    /// Reason why no server has responded.
     pub failure: Option<&'static str>,
     /// Request id, if it is sent to the client or the upstream server.
     pub request_id: Option<Box<str>>,
 }
 
-/// The policy that rejected a request. The policy adds this to its response with
+/// The policy that rejected a request. The policy adds this data to its response with
 /// [`set_refused`](crate::Response::set_refused).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// Name of the policy.
     pub policy: Arc<str>,
-    /// Reason, in one word.
+    /// Reason for the rejection, in one word.
     pub reason: &'static str,
 }
 
@@ -40,7 +42,7 @@ pub struct Refused {
 pub(crate) enum ResponseMetadata {
     Forwarded(Box<Forwarded>),
     Refused(Box<Refused>),
-    /// User authenticated by a layer, with metadata from the handler behind it.
+    /// Name of the user that a layer has authenticated, and the metadata from the inner handler.
     User(Box<(Box<str>, Option<ResponseMetadata>)>),
 }
 

@@ -1,4 +1,4 @@
-//! Responses as returned by handlers.
+//! Responses, which handlers return.
 
 mod content;
 mod events;
@@ -33,8 +33,8 @@ pub(crate) use interim::{InterimResponse, InterimSlot};
 pub(crate) use metadata::ResponseMetadata;
 pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 
-/// A response. The server sets the headers that frame it: `Content-Length`, `Transfer-Encoding` and
-/// `Connection`. It adds `Date` and `Server` if they are missing.
+/// A response. The server sets the headers that frame the response: `Content-Length`, `Transfer-Encoding` and
+/// `Connection`. The server also adds `Date` and `Server`, unless the response contains these headers.
 ///
 /// ```
 /// use thruway_server::{Response, StatusCode};
@@ -50,7 +50,7 @@ pub struct Response {
     status: StatusCode,
     field_lines: FieldLinesBuf,
     content: Content,
-    /// Headers with a meaning for the server, as set so far.
+    /// State of the headers that the server itself evaluates.
     marks: Marks,
     /// Metadata for the record.
     told: Option<ResponseMetadata>,
@@ -58,11 +58,11 @@ pub struct Response {
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Marks {
-    /// The connection must end after this response.
+    /// `true` if the connection must end after this response.
     pub(crate) is_last: bool,
-    /// The response has a `Server` field of its own.
+    /// `true` if the handler has set `Server`.
     pub(crate) has_server: bool,
-    /// The response has a `Date` field of its own.
+    /// `true` if the handler has set `Date`.
     pub(crate) has_date: bool,
 }
 
@@ -79,7 +79,7 @@ impl Response {
         }
     }
 
-    /// Creates a 200 response with text. `format_args!` needs no allocation.
+    /// Creates a 200 response with text. A text from `format_args!` needs no allocation.
     #[inline]
     pub fn text(text: impl Into<Content>) -> Self {
         Self::ok(TEXT, text)
@@ -110,15 +110,15 @@ impl Response {
         Self { field_lines, content: content.into(), ..Self::new(StatusCode::OK) }
     }
 
-    /// Creates a redirect to `location`. With 303 the client sends a GET, with 307 and 308 the same method.
-    /// 301 and 308 are permanent (RFC 9110 §15.4).
+    /// Creates a redirect to `location`. After 303, the client sends a GET request. After 307 or 308, the
+    /// client repeats its method. The redirects 301 and 308 are permanent (RFC 9110 §15.4).
     pub fn redirect(status: StatusCode, location: &str) -> Self {
         Self::new(status).with_field("Location", location)
     }
 
-    /// Creates a stream of server-sent events, which `send` produces. After `keep_alive` without events, a
-    /// comment is sent, so that the server notices clients that have left. A drain ends the stream, and
-    /// clients reconnect.
+    /// Creates a stream of server-sent events, which `send` produces. If no event is sent for the time
+    /// `keep_alive`, the server sends a comment, so that it notices clients that have left. A drain ends the
+    /// stream. Then clients reconnect.
     pub fn events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
@@ -126,8 +126,8 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Ends(Bytes::new()), send))
     }
 
-    /// Creates a stream of events with a last event for clients that are connected when the server drains.
-    /// With `None`, the stream continues.
+    /// Creates a stream of events that ends with the event from `last_event` when the server drains. If
+    /// `last_event` returns `None`, the stream continues.
     pub fn events_with_last_event<F>(
         keep_alive: Duration,
         mut last_event: impl FnMut() -> Option<Event> + Unpin + 'static,
@@ -141,7 +141,7 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, at_drain, send))
     }
 
-    /// Creates a finite stream of events. A drain waits for its end.
+    /// Creates a finite stream of events. A drain waits for the end of the stream.
     pub fn finite_events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
@@ -149,8 +149,8 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Finishes, send))
     }
 
-    /// Creates a 101 response that switches to `protocol`. Then `run` gets the connection. Requests without
-    /// such an upgrade get 426 (RFC 9110 §7.8 and §15.5.22).
+    /// Creates a 101 response that switches to `protocol`. Then `run` gets the connection. A request that
+    /// does not ask for an upgrade gets 426 instead (RFC 9110 §7.8 and §15.5.22).
     pub fn upgrade<F>(protocol: &str, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -160,8 +160,8 @@ impl Response {
             .with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// Creates a 426 response: the resource is available only over `protocol`, and the client must ask for it
-    /// (RFC 9110 §15.5.22).
+    /// Creates a 426 response. It tells the client that the resource is available only after an upgrade to
+    /// `protocol` (RFC 9110 §15.5.22).
     pub fn upgrade_required(protocol: &str) -> Self {
         Self::new(StatusCode::UPGRADE_REQUIRED).with_field("Upgrade", protocol).with_connection_upgrade()
     }
@@ -174,8 +174,8 @@ impl Response {
         Self::new(StatusCode::OK).with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// Turns the response into a tunnel that `run` handles. For relays of an upgrade or of a successful
-    /// CONNECT. Status and headers stay.
+    /// Turns the response into a tunnel that `run` handles. The status and the headers stay unchanged. Use it
+    /// in handlers that relay an upgrade or a successful CONNECT.
     #[must_use]
     pub fn into_tunnel<F>(self, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
@@ -191,7 +191,7 @@ impl Response {
         self
     }
 
-    /// Sets the content.
+    /// Sets the body.
     #[must_use]
     pub fn with_content(mut self, content: impl Into<Content>) -> Self {
         self.content = content.into();
@@ -199,7 +199,7 @@ impl Response {
     }
 
     /// Appends a header. An invalid header, which is a mistake of the program or an attempt to split the
-    /// response, turns the response into 500 without content.
+    /// response, turns the response into a 500 response without a body.
     #[must_use]
     pub fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.append_field(name, value) {
@@ -217,11 +217,11 @@ impl Response {
         self.with_field("Set-Cookie", cookie.to_string())
     }
 
-    /// Appends a header. Ignores `Content-Length`, `Transfer-Encoding` and `Keep-Alive`. Of `Connection`,
+    /// Appends a header. Ignores `Content-Length`, `Transfer-Encoding` and `Keep-Alive`. In `Connection`,
     /// only `close` has an effect: it ends the connection after this response.
     ///
     /// # Errors
-    /// The header is invalid. Then nothing is added.
+    /// The header is invalid. In this case, nothing is added.
     pub fn append_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         let line =
             FieldLine { name: FieldName::new(name.as_bytes())?, value: FieldValue::new(value.as_ref())? };
@@ -250,11 +250,11 @@ impl Response {
         self.field_lines.reserve(bytes);
     }
 
-    /// Replaces all headers with this name by one. Ignores the same headers as
+    /// Replaces all headers with this name by one header. Ignores the same headers as
     /// [`append_field`](Self::append_field).
     ///
     /// # Errors
-    /// The header is invalid. Then nothing is changed.
+    /// The header is invalid. In this case, nothing is changed.
     pub fn set_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         FieldValue::new(value.as_ref())?;
         self.remove_field(name);
@@ -288,7 +288,7 @@ impl Response {
         &self.field_lines
     }
 
-    /// Returns the value of the first header with this name. Ignores case.
+    /// Returns the value of the first header with this name, in upper or lower case.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.field_lines.field(name)
     }
@@ -304,7 +304,8 @@ impl Response {
         matches!(self.content.0, Source::Tunnel(_))
     }
 
-    /// Returns the response to a request without the upgrade that this response requires (RFC 9110 §15.5.22).
+    /// Returns the 426 response to a client that has not requested the upgrade of this response (RFC 9110
+    /// §15.5.22).
     #[cold]
     pub(crate) fn to_upgrade_required(&self) -> Self {
         let mut required = Self::new(StatusCode::UPGRADE_REQUIRED);
@@ -314,16 +315,16 @@ impl Response {
         required.with_connection_upgrade()
     }
 
-    /// Adds `Connection: upgrade`, which `Upgrade` requires (RFC 9110 §7.8). For relays of a response that
-    /// lists other protocols.
+    /// Adds `Connection: upgrade`, which `Upgrade` requires (RFC 9110 §7.8). Use it in handlers that relay a
+    /// response with `Upgrade`.
     #[must_use]
     pub fn with_connection_upgrade(mut self) -> Self {
-        // Bypasses the check for headers that only the server may set.
+        // This call bypasses the check for headers that only the server may set.
         let _ = self.field_lines.append("Connection", "upgrade");
         self
     }
 
-    /// Returns the headers that the server itself evaluates.
+    /// Returns the state of the headers that the server itself evaluates.
     #[inline]
     pub(crate) const fn marks(&self) -> Marks {
         self.marks
@@ -339,9 +340,9 @@ impl Response {
         self.told = Some(ResponseMetadata::Refused(Box::new(refused)));
     }
 
-    /// Sets the name of the authenticated user, for the record. For layers in front of a handler. Set it
-    /// last, because [`set_forwarded`](Self::set_forwarded) and [`set_refused`](Self::set_refused) replace
-    /// it.
+    /// Sets the name of the authenticated user, for the record. Use it in layers in front of a handler. Call
+    /// it last, because [`set_forwarded`](Self::set_forwarded) and [`set_refused`](Self::set_refused) remove
+    /// the name.
     pub fn set_user(&mut self, user: impl Into<Box<str>>) {
         let told = match self.told.take() {
             // The first policy of a route determines the user. Its `set_user` runs last.
@@ -364,7 +365,7 @@ impl Response {
 }
 
 impl Marks {
-    /// Evaluates a header before it is added. Returns `false` if it must not be added.
+    /// Evaluates a header before it is added. Returns `false` if the header must not be added.
     #[inline]
     fn take_in(&mut self, line: FieldLine<'_>) -> bool {
         match OwnField::named(line.name.as_bytes()) {
@@ -381,7 +382,7 @@ impl Marks {
     }
 }
 
-/// Headers that the server writes itself.
+/// Headers that the server evaluates or writes.
 enum OwnField {
     Connection,
     Framing,
@@ -424,6 +425,6 @@ fn log_invalid_json(error: &serde_json::Error) {
 pub(crate) fn log_invalid_field(error: InvalidFieldLine, name: &str) {
     static LIMIT: LogLimit = LogLimit::new();
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(%error, name = %name.escape_debug(), suppressed, "a response field is invalid");
+        tracing::error!(%error, name = %name.escape_debug(), suppressed, "a response header is invalid");
     }
 }

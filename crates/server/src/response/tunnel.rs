@@ -1,4 +1,4 @@
-//! Connections after the switch from HTTP: after `101 (Switching Protocols)`, or a successful CONNECT.
+//! Tunnels: connections without HTTP, after `101 (Switching Protocols)` or a successful CONNECT.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,12 +12,13 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{Pipe, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection as a byte stream in both directions. It implements the traits of tokio, so crates for other
-/// protocols can use it. Over TLS, some bytes of a pending write may already be encrypted. The next write
-/// must begin with the same bytes, so do not replace a pending write by another one.
+/// A connection as a byte stream in both directions. It implements the I/O traits of tokio, so crates for
+/// other protocols can use it. Over TLS, some bytes of a pending write may already be encrypted. The next
+/// write must begin with the same bytes, so do not replace a pending write by another write.
 ///
-/// When the tunnel is dropped, the server still sends its unsent bytes. Over TLS, the peer also gets the end
-/// of the stream, unless the bytes were [discarded](Transport::discard_unsent).
+/// When the tunnel is dropped, the server still sends the bytes that were written but not sent. Over TLS, the
+/// client also receives the end of the stream, unless the unsent bytes were
+/// [discarded](Transport::discard_unsent).
 pub struct Tunnel {
     /// Bytes that arrived with the head.
     early: PooledBuffer,
@@ -27,13 +28,13 @@ pub struct Tunnel {
     trace: Rc<TunnelTrace>,
 }
 
-/// The state of a tunnel for its connection.
+/// The state of a tunnel, which its connection reads.
 #[derive(Default)]
 pub(crate) struct TunnelTrace {
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
     is_broken_off: Cell<bool>,
-    /// The connection of a dropped tunnel.
+    /// The transport of the tunnel, after the tunnel was dropped.
     left: Cell<Option<Box<dyn Transport>>>,
 }
 
@@ -88,12 +89,12 @@ impl Tunnel {
 }
 
 impl TunnelTrace {
-    /// Returns the number of bytes that the peer has sent and the handler has read.
+    /// Returns the number of bytes that the client has sent and the handler has read.
     pub(crate) const fn received_bytes(&self) -> u64 {
         self.received_bytes.get()
     }
 
-    /// Returns the number of bytes that were written to the peer.
+    /// Returns the number of bytes that were written to the client.
     pub(crate) const fn sent_bytes(&self) -> u64 {
         self.sent_bytes.get()
     }
@@ -103,12 +104,13 @@ impl TunnelTrace {
         self.is_broken_off.set(true);
     }
 
-    /// Returns `true` if the connection failed, unsent bytes were discarded, or the tunnel was broken off.
+    /// Returns `true` if the connection has failed, unsent bytes were discarded, or the tunnel was broken
+    /// off.
     pub(crate) const fn is_broken_off(&self) -> bool {
         self.is_broken_off.get()
     }
 
-    /// Returns the connection if the tunnel was dropped.
+    /// Returns the transport if the tunnel was dropped.
     pub(crate) fn take_left(&self) -> Option<Box<dyn Transport>> {
         self.left.take()
     }
@@ -214,7 +216,7 @@ impl AsyncWrite for Tunnel {
     }
 }
 
-/// Returns the connection to its previous owner, which has counted it as open all the time.
+/// Returns the transport to the HTTP connection, which has counted as open all the time.
 impl Drop for Tunnel {
     fn drop(&mut self) {
         self.trace.left.set(self.transport.take());

@@ -21,7 +21,7 @@ impl ContentWriter {
     /// Writes `bytes`. Waits while the connection has no space for them.
     ///
     /// # Cancel safety
-    /// Cancel safe: if the future is dropped, nothing was written.
+    /// Cancel safe: if the future is dropped before it completes, nothing is written.
     pub async fn write(&mut self, bytes: impl Into<Bytes>) {
         let mut bytes = Some(bytes.into());
         poll_fn(|_| {
@@ -37,7 +37,7 @@ impl ContentWriter {
     }
 }
 
-/// The future and the piece that it wrote last.
+/// A future that writes a body, and the last piece that it wrote.
 pub(super) struct WriterFuture<F> {
     write: Option<Pin<Box<F>>>,
     slot: Slot,
@@ -68,8 +68,9 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for WriterFuture<F>
 }
 
 impl Content {
-    /// Creates a body from `write`. The future runs as part of the connection, and waits in
-    /// [`ContentWriter::write`] while the client is slower. It is dropped if the client leaves.
+    /// Creates a body that the future from `write` produces. The future runs in the task of the connection.
+    /// It waits in [`ContentWriter::write`] while the client reads too slowly. It is dropped if the client
+    /// leaves.
     pub fn written_by<F>(write: impl FnOnce(ContentWriter) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,

@@ -1,4 +1,5 @@
-//! Lookup of routes without parameters. It is cheaper than any hash, because few paths have the same length.
+//! Lookup of routes without parameters, by the length and then the bytes of the path. This lookup is cheaper
+//! than any hash, because few paths have the same length.
 
 /// Paths and the indices of their routes.
 #[derive(Clone, Default)]

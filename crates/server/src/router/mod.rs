@@ -16,10 +16,12 @@ use fixed_paths::FixedPaths;
 /// Finds the handler of a request by path and method.
 ///
 /// A path looks like `/users/{id}`. `/files/{*path}` matches all deeper paths. The most specific route wins,
-/// independent of the order. Paths are matched as sent, percent-encoded. Parameters are decoded on access.
+/// no matter in which order the routes were added. Paths are compared in the percent-encoded form in which
+/// the client has sent them. Parameters are decoded on access.
 ///
-/// HEAD gets the response to GET without its body, and OPTIONS gets `Allow`, unless they have their own
-/// handlers. A known path without a handler for the method gets 405 with `Allow`. An unknown path gets 404.
+/// HEAD gets the response to GET without its body, and OPTIONS gets a response with `Allow`, unless the route
+/// has handlers for these methods. A known path without a handler for the method gets 405 with `Allow`. An
+/// unknown path gets 404.
 ///
 /// ```
 /// use thruway_server::{Request, Response, Router, StatusCode};
@@ -38,7 +40,8 @@ use fixed_paths::FixedPaths;
 pub struct Router {
     /// Maps paths to indices of `routes`.
     paths: matchit::Router<usize>,
-    /// Routes for paths without parameters. Most requests use them, and their lookup costs a quarter.
+    /// Routes for paths without parameters. Most requests are for such paths, and this lookup takes a quarter
+    /// of the time of a lookup in `paths`.
     fixed_paths: FixedPaths,
     routes: Vec<Route>,
     fallback: Arc<dyn Handler>,
@@ -51,7 +54,7 @@ struct Route {
     any: Option<Arc<dyn Handler>>,
     /// The value of `Allow`.
     allow: String,
-    /// For a mounted `any`, the number of bytes of the path that it does not see.
+    /// If the handler `any` is mounted, the number of bytes of the path that are hidden from it.
     mount_prefix: Option<usize>,
 }
 
@@ -80,7 +83,7 @@ impl Router {
     /// Handles GET and HEAD at `path`.
     ///
     /// # Panics
-    /// As for [`on`](Self::on).
+    /// Panics for the same reasons as [`on`](Self::on).
     #[must_use]
     pub fn get<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("GET", path, handler)
@@ -89,7 +92,7 @@ impl Router {
     /// Handles POST at `path`.
     ///
     /// # Panics
-    /// As for [`on`](Self::on).
+    /// Panics for the same reasons as [`on`](Self::on).
     #[must_use]
     pub fn post<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("POST", path, handler)
@@ -98,7 +101,7 @@ impl Router {
     /// Handles PUT at `path`.
     ///
     /// # Panics
-    /// As for [`on`](Self::on).
+    /// Panics for the same reasons as [`on`](Self::on).
     #[must_use]
     pub fn put<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("PUT", path, handler)
@@ -107,7 +110,7 @@ impl Router {
     /// Handles PATCH at `path`.
     ///
     /// # Panics
-    /// As for [`on`](Self::on).
+    /// Panics for the same reasons as [`on`](Self::on).
     #[must_use]
     pub fn patch<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("PATCH", path, handler)
@@ -116,7 +119,7 @@ impl Router {
     /// Handles DELETE at `path`.
     ///
     /// # Panics
-    /// As for [`on`](Self::on).
+    /// Panics for the same reasons as [`on`](Self::on).
     #[must_use]
     pub fn delete<M>(self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.on("DELETE", path, handler)
@@ -133,10 +136,10 @@ impl Router {
         self
     }
 
-    /// Handles all methods at `path` without their own handler.
+    /// Handles all methods at `path` that have no other handler.
     ///
     /// # Panics
-    /// As for [`on`](Self::on).
+    /// Panics for the same reasons as [`on`](Self::on).
     #[must_use]
     pub fn any<M>(mut self, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.try_any(path, handler).unwrap_or_else(|error| panic!("{error}"));
@@ -144,11 +147,11 @@ impl Router {
     }
 
     /// Passes all requests at and below `prefix` to `handler`. [`Request::mounted_path`] contains the path
-    /// after the prefix. For files, adapters and other routers. A separate route at the prefix itself takes
-    /// precedence.
+    /// after the prefix. Use it for files, adapters and other routers. A route with the same path as the
+    /// prefix takes precedence.
     ///
     /// # Panics
-    /// As for [`on`](Self::on).
+    /// Panics for the same reasons as [`on`](Self::on).
     #[must_use]
     pub fn mount<M>(mut self, prefix: &str, handler: impl IntoHandler<M>) -> Self {
         self.try_mount(prefix, handler).unwrap_or_else(|error| panic!("{error}"));
@@ -193,18 +196,18 @@ impl Router {
         Ok(())
     }
 
-    /// Like [`any`](Self::any), but returns errors. For routes from user input.
+    /// Like [`any`](Self::any), but returns errors. Use this method for routes from user input.
     ///
     /// # Errors
-    /// As for [`try_on`](Self::try_on).
+    /// Fails for the same reasons as [`try_on`](Self::try_on).
     pub fn try_any<M>(&mut self, path: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
         self.add_any(path, None, handler.into_handler())
     }
 
-    /// Like [`mount`](Self::mount), but returns errors. For routes from user input.
+    /// Like [`mount`](Self::mount), but returns errors. Use this method for routes from user input.
     ///
     /// # Errors
-    /// As for [`try_on`](Self::try_on).
+    /// Fails for the same reasons as [`try_on`](Self::try_on).
     pub fn try_mount<M>(&mut self, prefix: &str, handler: impl IntoHandler<M>) -> Result<(), RouteError> {
         let prefix = prefix.trim_end_matches('/');
         if prefix.contains(['{', '}']) {
@@ -227,7 +230,7 @@ impl Router {
         let route = self.route_at(path)?;
         let has_handler = route.any.is_some();
         match (route.mount_prefix, mount_prefix) {
-            // A route at the path itself takes precedence over a mount there.
+            // A route at a path takes precedence over a mount at the same path.
             (None, Some(_)) if has_handler => return Ok(()),
             (Some(_), None) => {}
             _ if has_handler => {
@@ -240,7 +243,7 @@ impl Router {
         Ok(())
     }
 
-    /// Returns the route for `path`. Creates it if it is missing.
+    /// Returns the route for `path`. Creates the route if it is missing.
     fn route_at(&mut self, path: &str) -> Result<&mut Route, RouteError> {
         let place = self.routes.iter().position(|route| route.path == path).unwrap_or(self.routes.len());
         if place == self.routes.len() {
@@ -322,7 +325,7 @@ impl Route {
         Response::new(status).with_field("Allow", &self.allow)
     }
 
-    /// Returns the methods with a handler, and the methods that they imply.
+    /// Returns the value of `Allow`: the methods with a handler, HEAD if GET has a handler, and OPTIONS.
     fn allowed_methods(&self) -> String {
         let mut methods: Vec<&str> = self.handlers.iter().map(|(name, _)| name.as_str()).collect();
         if methods.contains(&"GET") && !methods.contains(&"HEAD") {
@@ -379,5 +382,6 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-/// Response to `OPTIONS *`, which asks for the abilities of the whole server (RFC 9110 §9.3.7).
+/// Value of `Allow` in the response to `OPTIONS *`, which asks for the methods of the whole server (RFC 9110
+/// §9.3.7).
 const ALLOW_ANYWHERE: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

@@ -1,4 +1,4 @@
-//! Compression settings for all responses, or for those of one listener.
+//! Compression settings for all responses, or for the responses of one listener.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::media_type::{self, InvalidMediaType, MediaType};
 use crate::content_coding::ContentCoding;
 
-/// Compresses response bodies for clients that accept it.
+/// A layer that compresses response bodies for clients that accept a content coding.
 ///
 /// ```
 /// # use thruway_server::Router;
@@ -17,25 +17,26 @@ use crate::content_coding::ContentCoding;
 /// let handler = Layered::new(router).layer(Compression::new().minimum_bytes(1000));
 /// ```
 ///
-/// Compresses bodies of the configured [types](Self::types) that have at least
-/// [`minimum_bytes`](Self::minimum_bytes) or an unknown length. It never compresses:
+/// The layer compresses bodies of the configured [types](Self::types), if their length is unknown or at least
+/// [`minimum_bytes`](Self::minimum_bytes). It never compresses:
 ///
 /// - encoded bodies (`Content-Encoding`), such as files with [encoded versions](crate::Files::precompressed),
-/// - messages with `Cache-Control: no-transform` in request or response,
+/// - responses with `Cache-Control: no-transform`, and responses to requests with this header,
 /// - partial content (206),
-/// - bodies with a digest of their bytes,
+/// - bodies with a digest in a header, such as `Content-Digest`,
 /// - responses without a body, and tunnels,
-/// - responses to HTTP/1.0 clients, which could not detect the end.
+/// - responses to HTTP/1.0 clients, which could not detect the end of the compressed body.
 ///
-/// Responses that other clients might get compressed have `Vary: Accept-Encoding`. Compressed responses lose
-/// `Accept-Ranges`, and a strong entity tag becomes a weak one (RFC 9110 §8.8.3.3), also in a 304. HEAD gets
-/// the headers of GET without `Content-Length`. Clients that accept a coding and resume a file by its date
-/// (`If-Range`) get the whole file. Their first part may be encoded, but ranges are not.
+/// If another client might get a response compressed, the response has `Vary: Accept-Encoding`. A compressed
+/// response has no `Accept-Ranges`. Its strong entity tag becomes a weak tag (RFC 9110 §8.8.3.3), also in a
+/// 304 response. HEAD gets the same headers as GET, except `Content-Length`. A client that accepts a coding
+/// and resumes a file by its date (`If-Range`) gets the whole file. The client may already have the first
+/// part in encoded form, but a range would be unencoded.
 ///
-/// Complete bodies of up to 64 KiB are compressed at once. Other bodies are compressed as they arrive, but
-/// never ahead of the client. After a tenth of a second without data, the compressed bytes so far are sent.
-/// Each event of an event stream is sent at once. Each stream has its own compressor;
-/// [`streams_max`](Self::streams_max) limits their number for each worker.
+/// Complete bodies of up to 64 KiB are compressed at once. Other bodies are compressed as they arrive, and no
+/// faster than the client reads. If no data arrives for a tenth of a second, the layer sends the bytes that
+/// it has compressed so far. Each event of an event stream is sent at once. Each streamed body needs a
+/// separate compressor. [`streams_max`](Self::streams_max) limits the number of compressors of a worker.
 ///
 /// **Secrets**: do not compress responses that contain both a secret, such as an anti-CSRF token, and text
 /// that an attacker controls, such as a search term. The compressed length would reveal the secret step by
@@ -60,7 +61,7 @@ impl Compression {
         [ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip];
 
     /// Creates a layer with [zstd, brotli and gzip](Self::DEFAULT_CODINGS). The documentation of each method
-    /// states its default.
+    /// states the default of its setting.
     pub fn new() -> Self {
         Self {
             coders: Self::DEFAULT_CODINGS.map(LeveledCoding::new).into(),
@@ -71,11 +72,11 @@ impl Compression {
     }
 
     /// Sets the codings with their levels, in order of preference. Among the codings that the client prefers
-    /// equally, the first wins. Default: zstd at level 3, br at 4, gzip at 5. Higher levels compress better
-    /// but take more time.
+    /// equally, the first wins. Default: zstd at level 3, br at level 4, gzip at level 5. Higher levels
+    /// compress better but take more time.
     ///
     /// # Panics
-    /// A level is not one of [`levels`](Self::levels).
+    /// A level is not among the allowed [`levels`](Self::levels) of its coding.
     #[must_use]
     pub fn codings(mut self, codings: impl IntoIterator<Item = (ContentCoding, u8)>) -> Self {
         self.coders.clear();
@@ -87,7 +88,7 @@ impl Compression {
     }
 
     /// Returns the allowed levels of `coding`. Higher levels exist, but they would delay other requests of
-    /// the worker and need much memory. Compress such content in advance.
+    /// the worker and need much memory. To use a higher level, compress files in advance.
     pub const fn levels(coding: ContentCoding) -> RangeInclusive<u8> {
         match coding {
             ContentCoding::Brotli => 1..=6,
@@ -107,8 +108,8 @@ impl Compression {
 
     /// Sets the media types to compress, such as `text/html`, `text/*`, or `*+json` for a suffix. Default:
     /// all text, JSON, XML, scripts, and other types that are known to compress well. `text/*` does not
-    /// include `text/event-stream`: it must be listed, because a compressor for each of many streams needs
-    /// much memory.
+    /// include `text/event-stream`, because the compressors of many event streams need much memory. To
+    /// compress event streams, list this type.
     ///
     /// # Errors
     /// An item is not a media type.
@@ -121,16 +122,16 @@ impl Compression {
         Ok(self)
     }
 
-    /// Minimum length of compressed content in bytes, if its length is known. Default 512.
+    /// Sets the minimum length in bytes of a body that is compressed, if the length is known. Default 512.
     #[must_use]
     pub const fn minimum_bytes(mut self, bytes: u64) -> Self {
         self.minimum_bytes = bytes;
         self
     }
 
-    /// Maximum number of streams that a worker compresses at a time. Further streams are sent uncompressed.
-    /// Default 128. A stream needs 0.4 MiB with gzip, 1.5 MiB with zstd, and with br 3.5 MiB at level 4 or 5
-    /// MiB at level 6.
+    /// Sets the maximum number of streamed bodies that a worker compresses at the same time. Further bodies
+    /// are sent uncompressed. Default 128. The compressor of a body needs 0.4 MiB with gzip and 1.5 MiB with
+    /// zstd. With br, it needs 3.5 MiB at level 4, and 5 MiB at level 6.
     #[must_use]
     pub const fn streams_max(mut self, streams: usize) -> Self {
         self.streams_max = streams;
@@ -163,12 +164,12 @@ impl LeveledCoding {
 /// Compression of responses for one listener: see [`Listener::compression`](crate::Listener::compression).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum ListenerCompression {
-    /// Use the setting of the server.
+    /// Use the compression settings of the server.
     #[default]
     AsElsewhere,
-    /// Do not compress.
+    /// Do not compress responses.
     Off,
-    /// Use this setting.
+    /// Use these compression settings.
     As(Arc<Compression>),
 }
 

@@ -14,22 +14,23 @@ use super::pool::PooledEncoder;
 use super::source::SourceBody;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece};
 
-/// An encoded stream.
+/// A response body that is encoded while its source arrives.
 ///
 /// ```text
 /// ExpectContent ── end ──────▶ Over
 ///       │ trailers ──▶ ExpectTrailersSent ──▶ Over
-///       └ error ─────▶ Failed: no end of the coding is ever written, and none of the stream
+///       └ error ─────▶ Failed: the end of the coding and of the stream is never written
 /// ```
 pub(super) struct Encoded {
-    /// The source. It is kept to the end, because it may hold a guard.
+    /// The unencoded body. It is kept until this value is dropped, because it may contain a guard, such as a
+    /// permit.
     source: SourceBody,
     encoder: PooledEncoder,
     state: State,
     /// Input that is not encoded yet.
     input: Bytes,
-    /// Number of missing bytes, if the length was announced. The framing of an encoded body no longer checks
-    /// it.
+    /// Number of bytes that are missing from the source, if the source has a known length. The framing of an
+    /// encoded body cannot check this length.
     remaining: Option<u64>,
     /// `true` if the client must be able to decode each piece at once.
     flushes: bool,
@@ -50,7 +51,7 @@ struct PauseTimer {
     worker: Rc<Worker>,
     /// Time at which the encoder is flushed, if it holds data.
     ends: Option<Duration>,
-    /// Wakes the task at this time. Created at the first wait.
+    /// Wakes the task at the time `ends`. Created when the task first waits.
     deadline: Option<Deadline>,
 }
 
@@ -69,7 +70,7 @@ impl Encoded {
         }
     }
 
-    /// Reads and encodes until there is a piece of output, or the source has ended.
+    /// Reads and encodes until a piece of output is available, or the source has ended.
     fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         let mut output = PooledBuffer::take();
         loop {
@@ -102,7 +103,7 @@ impl Encoded {
         }
     }
 
-    /// Encodes as much of the input as one short step allows.
+    /// Encodes at most [`STEP_BYTES`] of the input.
     fn encode_some(&mut self, output: &mut PooledBuffer) -> Result<(), BoxError> {
         let input = self.input.split_to(self.input.len().min(STEP_BYTES));
         let is_flushed = self.flushes && self.input.is_empty();
@@ -125,7 +126,7 @@ impl Encoded {
         piece(output)
     }
 
-    /// Flushes the encoder if no input arrives.
+    /// Flushes the encoder if no input has arrived for some time. Called when the source has no data.
     fn poll_silence(
         &mut self,
         cx: &mut Context<'_>,
@@ -139,7 +140,7 @@ impl Encoded {
         if output.is_empty() { Poll::Pending } else { piece(output) }
     }
 
-    /// Yields to the other connections of the worker.
+    /// Lets the other connections of the worker run before the next input is encoded.
     fn let_others_go_first(
         &mut self,
         cx: &Context<'_>,
@@ -161,7 +162,7 @@ impl Encoded {
         Ok(())
     }
 
-    /// Returns all remaining output. `last` is the last input.
+    /// Encodes the remaining input and then `last`. Returns the output up to the end of the coding.
     fn end_with(&mut self, last: &[u8]) -> Result<Bytes, BoxError> {
         let mut output = PooledBuffer::take();
         self.encoder.encode(&self.input, Operation::Continue, &mut output)?;
@@ -223,7 +224,7 @@ impl PauseTimer {
         }
     }
 
-    /// Ready when the encoder has held data for long enough.
+    /// Ready when the timer has expired.
     fn poll_end(&mut self, cx: &Context<'_>) -> Poll<()> {
         let Some(ends) = self.ends else { return Poll::Pending };
         if self.worker.clock().now() >= ends {
@@ -240,10 +241,11 @@ fn piece(output: PooledBuffer) -> Poll<Option<Result<Piece, BoxError>>> {
     Poll::Ready(Some(Ok(Piece::Data(Bytes::from_owner(output)))))
 }
 
-/// Number of bytes in one encoding step, which takes at most a millisecond at the default levels.
+/// Maximum number of input bytes in one encoding step, which takes at most a millisecond at the default
+/// levels.
 const STEP_BYTES: usize = 16 << 10;
 
-/// Number of bytes to encode before a yield to other tasks.
+/// Number of bytes to encode before other tasks run.
 const BURST_BYTES: usize = 64 << 10;
 
 /// Maximum size of an output piece; larger pieces need more memory for each stream.

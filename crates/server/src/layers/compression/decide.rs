@@ -9,18 +9,18 @@ use crate::content_coding::choose;
 use crate::request::Request;
 use crate::response::Response;
 
-/// The codings that a request accepts.
+/// Properties of a request that determine the compression of its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AcceptedCodings {
     /// The coding that the client prefers. `None` for unencoded content.
     coder: Option<LeveledCoding>,
-    /// `true` for HEAD.
+    /// `true` if the method is HEAD.
     pub(super) is_head: bool,
-    /// `true` if the request has a weak entity tag to compare with. Compression makes such tags from strong
-    /// ones.
+    /// `true` if `If-None-Match` contains a weak entity tag, because compression turns strong tags into weak
+    /// tags.
     pub(super) revalidates_weakly: bool,
-    /// `true` if the client might append the requested part to encoded bytes. Then only the whole may be
-    /// sent.
+    /// `true` if the client might append the requested part to encoded bytes. Then the response must contain
+    /// the whole body.
     pub(super) may_join_codings: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct AcceptedCodings {
 pub(super) enum Verdict {
     /// The response is never compressed.
     Leave,
-    /// This client gets the unencoded response, but others may get an encoded one.
+    /// This client gets the unencoded response, but another client may get an encoded response.
     Vary,
     /// The body is encoded.
     Encode(LeveledCoding),
@@ -53,8 +53,8 @@ impl Compression {
     fn coder_for(&self, request: &Request<'_>) -> Option<LeveledCoding> {
         let fields = request.field_lines();
         fields.field("accept-encoding")?;
-        // HTTP/1.0 has no chunked coding. If the connection ends the body, the client cannot tell if it is
-        // complete.
+        // HTTP/1.0 has no chunked coding. If the end of the connection marks the end of the body, the client
+        // cannot tell if the body is complete.
         if request.version() == Version::Http10 || fields.all("cache-control").any(forbids_transformation) {
             return None;
         }
@@ -65,8 +65,8 @@ impl Compression {
     pub(super) fn decide(&self, accepted: AcceptedCodings, response: &Response) -> Verdict {
         let status = response.status();
         if status == StatusCode::NOT_MODIFIED {
-            // The body to which this response refers is unknown. Caches replace their `Vary` by the one of
-            // this response.
+            // The body to which a 304 response refers is unknown here. `Vary` is added, because a cache
+            // replaces its stored `Vary` by the `Vary` of the 304 response.
             return Verdict::Vary;
         }
         if status.is_without_content() || !self.is_worth_it(response) {
@@ -78,8 +78,8 @@ impl Compression {
         }
     }
 
-    /// Returns `true` if some clients get `response` compressed, provided that it is complete and unencoded.
-    /// Tunnels have a length of 0.
+    /// Returns `true` if some clients get `response` compressed, provided that its body is neither partial
+    /// nor encoded. A tunnel is never compressed, because its length is 0.
     fn is_worth_it(&self, response: &Response) -> bool {
         let Some(content_type) = response.field("content-type") else { return false };
         let name = name_of(content_type.as_bytes());
@@ -99,20 +99,20 @@ fn is_plain_and_whole(response: &Response) -> bool {
         && response.field("content-encoding").is_none()
 }
 
-/// Returns `true` if `response` is an event stream. Its events must not be delayed.
+/// Returns `true` if `response` is an event stream. The encoder must not delay the events of such a stream.
 pub(super) fn is_event_stream(response: &Response) -> bool {
     let content_type = response.field("content-type");
     content_type.is_some_and(|value| name_of(value.as_bytes()).eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-/// Returns `true` for `no-transform` (RFC 9111 §5.2.1.6 and §5.2.2.6).
+/// Returns `true` if `Cache-Control` contains `no-transform` (RFC 9111 §5.2.1.6 and §5.2.2.6).
 fn forbids_transformation(cache_control: FieldValue<'_>) -> bool {
     contains_token(cache_control.as_bytes(), "no-transform")
 }
 
-/// Returns `true` if the client might append the requested part to bytes with an unknown strong entity tag
-/// (RFC 9110 §13.1.5). Encoded and unencoded representations have the same date. Only unencoded ones have
-/// strong tags.
+/// Returns `true` if the client resumes a download, and `If-Range` does not contain a strong entity tag (RFC
+/// 9110 §13.1.5). Then the first part may be encoded, because encoded and unencoded representations have the
+/// same date. Only unencoded representations have strong tags.
 fn resumes_without_strong_tag(fields: FieldLines<'_>) -> bool {
     fields.field("range").is_some()
         && fields.all("if-range").any(|validator| !validator.as_bytes().starts_with(b"\""))
@@ -122,6 +122,6 @@ fn has_weak_tag(if_none_match: FieldValue<'_>) -> bool {
     members(if_none_match.as_bytes()).any(|tag| tag.starts_with(b"W/"))
 }
 
-/// Headers with a digest of the unencoded bytes: of content (RFC 9530 §2), of the representation (§3), and
-/// their predecessors.
+/// Headers with a digest of the unencoded bytes: `Content-Digest` and `Repr-Digest` (RFC 9530 §2 and §3), and
+/// the two older headers that they replace.
 const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];

@@ -1,4 +1,5 @@
-//! Encoders for the content codings. They are synchronous: the caller passes input and gets output appended.
+//! Encoders for the content codings. An encoder is synchronous: it encodes the input of the caller at once
+//! and appends its output to a buffer.
 
 use std::fmt;
 
@@ -12,25 +13,25 @@ use zstd_safe::{CParameter, CStream, InBuffer, OutBuffer, ResetDirective};
 use super::config::LeveledCoding;
 use crate::content_coding::ContentCoding;
 
-/// The state of an encoder within a stream.
+/// An encoder for one of the content codings, with its current state.
 pub(super) enum Encoder {
     Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
     Gzip(Compress),
     Zstandard(CStream<'static>),
 }
 
-/// Amount of output to produce.
+/// Amount of output that an encoder produces in one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
-    /// As little as possible, for the best compression.
+    /// As little output as possible, for the best compression.
     Continue,
-    /// All data so far, so that the client can decode it now.
+    /// The output for all input so far, so that the client can decode this input now.
     Flush,
-    /// All data, and the end of the stream.
+    /// The output for all input, and the end of the stream.
     Finish,
 }
 
-/// An internal error of a compression library. No content can cause it.
+/// An internal error of a compression library. The content of a body cannot cause it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EncodeError(pub(super) ContentCoding);
 
@@ -53,7 +54,7 @@ impl Encoder {
         !matches!(self, Self::Brotli(_))
     }
 
-    /// Resets the encoder for a new stream.
+    /// Resets the encoder for a new stream. `None` if the encoder cannot be reused.
     pub(super) fn restarted(mut self) -> Option<Self> {
         match &mut self {
             Self::Brotli(_) => return None,
@@ -100,7 +101,7 @@ fn encode_brotli(
     };
     let (mut left, mut used) = (input.len(), 0);
     loop {
-        // Without an output buffer, the library keeps its output and lends it.
+        // This call has no output buffer, so the library keeps the output, which `take_output` then returns.
         let is_done = state.compress_stream(
             operation,
             &mut left,
@@ -193,7 +194,7 @@ fn encode_zstandard(
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the library for {} failed", self.0.name())
+        write!(f, "the compression library for {} failed", self.0.name())
     }
 }
 
@@ -207,18 +208,20 @@ pub(super) fn log_encoder_failure(error: &dyn std::error::Error) {
     }
 }
 
-/// Window of 128 KiB for brotli and zstd: references reach no further back. A larger window hardly improves
-/// the compression of pages and JSON, but the memory of each stream grows in proportion. Clients may refuse
-/// zstd windows over 8 MiB (RFC 9659).
+/// Window of brotli and zstd, as a power of two: 128 KiB. References to earlier data cannot reach further
+/// back than the window. A larger window hardly improves the compression of web pages and JSON, but each
+/// stream would need more memory in proportion. Clients may refuse zstd windows over 8 MiB (RFC 9659).
 const WINDOW_BITS: u32 = 17;
 
-/// From this level on, the default tables are too large for this window: 42 MiB at level 12.
+/// First level of zstd at which the default tables are too large for the window. At level 12, they would need
+/// 42 MiB.
 const ZSTANDARD_LARGE_TABLES: u8 = 3;
 
-/// Table size for these levels: 256 KiB each.
+/// Size of the hash table and of the chain table at these levels, as a power of two: 2^16 entries, or 256 KiB
+/// for each table.
 const ZSTANDARD_TABLE_BITS: u32 = 16;
 
-/// Window of 32 KiB, the maximum of gzip.
+/// Window of gzip, as a power of two: 32 KiB, the maximum.
 const GZIP_WINDOW_BITS: u8 = 15;
 
 /// Minimum free space for the output of one call.

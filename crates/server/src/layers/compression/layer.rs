@@ -1,4 +1,5 @@
-//! Layers that compress responses: with the same settings for all, or with those of the listener.
+//! Layers that compress responses, with the same settings for all responses or with the settings of the
+//! listener.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ impl Handler for WithCompression {
     }
 }
 
-/// Handles the request without its `Range`, which a server may always ignore (RFC 9110 §14.2).
+/// Lets `inner` handle the request without `Range`, a header that a server may always ignore (RFC 9110
+/// §14.2).
 fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
     let mut spans = Vec::new();
     let field_lines = request.field_lines().without("range", &mut spans);
@@ -59,7 +61,7 @@ impl Compression {
         }
     }
 
-    /// Returns the response for this client.
+    /// Compresses or adapts the response for the client that `accepted` describes.
     fn apply(&self, mut response: Response, accepted: AcceptedCodings, worker: &Rc<Worker>) -> Response {
         match self.decide(accepted, &response) {
             Verdict::Leave => return response,
@@ -100,7 +102,8 @@ impl Compression {
         }
     }
 
-    /// Returns the content of `source` as an encoded stream, or unchanged as an error.
+    /// Returns the body `source` as an encoded stream. If encoding is not possible, returns the unchanged
+    /// body as the error.
     fn stream(
         &self,
         source: Source,
@@ -118,7 +121,7 @@ impl Compression {
     }
 }
 
-/// Returns `bytes` encoded, or unchanged as an error.
+/// Returns `bytes` as an encoded body. If encoding fails, returns the unchanged bytes as the error.
 fn whole<O: AsRef<[u8]> + Into<Content>>(
     bytes: O,
     coder: LeveledCoding,
@@ -130,14 +133,15 @@ fn whole<O: AsRef<[u8]> + Into<Content>>(
     })
 }
 
-/// Compresses with the settings of the listener that accepted the connection, or else with its own, if any.
+/// A layer that compresses responses with the settings of the listener that accepted the connection. For a
+/// listener without compression settings, it uses the settings from [`or_else`](Self::or_else), if any.
 #[derive(Clone, Default, Debug)]
 pub struct ByListener {
     other_hosts: Option<Arc<Compression>>,
 }
 
 impl ByListener {
-    /// Creates the layer. `other_hosts` are the settings for listeners without their own.
+    /// Creates the layer. `other_hosts` contains the settings for listeners without compression settings.
     pub fn or_else(other_hosts: Option<Compression>) -> Self {
         Self { other_hosts: other_hosts.map(Arc::new) }
     }
@@ -168,7 +172,7 @@ impl Handler for WithListeners {
     }
 }
 
-/// Adds `Vary: Accept-Encoding` (RFC 9110 §12.5.5), unless it exists.
+/// Adds `Vary: Accept-Encoding` (RFC 9110 §12.5.5), unless `Vary` already contains `Accept-Encoding` or `*`.
 fn vary(response: &mut Response) {
     let mut lines = response.field_lines().iter().filter(|line| line.name.is("vary"));
     let is_said = lines.any(|line| {
@@ -180,7 +184,7 @@ fn vary(response: &mut Response) {
     }
 }
 
-/// Sets the coding of the body, and removes headers that are no longer true.
+/// Sets `Content-Encoding`, and corrects the headers that do not apply to an encoded body.
 fn mark(response: &mut Response, coding: ContentCoding) {
     response.remove_field("accept-ranges");
     append(response, "Content-Encoding", coding.name().as_bytes());
@@ -198,11 +202,11 @@ fn weaken_entity_tag(response: &mut Response) {
     }
 }
 
-/// Appends a line that is always valid: a constant, or one derived from a valid line.
+/// Appends a header that is always valid, because it is constant or made from a valid header.
 fn append(response: &mut Response, name: &str, value: &[u8]) {
     let appended = response.append_field(name, value);
     debug_assert!(appended.is_ok(), "`{name}` is valid");
 }
 
-/// Maximum size of a complete body that is encoded at once. This takes at most a few milliseconds.
+/// Maximum size of a complete body that is encoded at once. The encoding takes at most a few milliseconds.
 const WHOLE_BYTES_MAX: usize = 64 << 10;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thruway_message::token::{is_token, trim_whitespace};
 
-/// A media type, or a group of them.
+/// A media type, or a group of media types.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum MediaType {
     /// One type such as `text/html`, in lower case.
@@ -15,7 +15,7 @@ pub(super) enum MediaType {
     Ending(String),
 }
 
-/// The text is not a media type: neither `text/html` nor `text/*` nor `*+json`.
+/// The error if a text is not a media type, such as `text/html`, `text/*` or `*+json`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidMediaType;
 
@@ -33,7 +33,7 @@ impl MediaType {
         }
     }
 
-    /// Returns `true` if `name`, the type and subtype of a response, matches.
+    /// Returns `true` if `self` includes `name`, the type and subtype of a response.
     pub(super) fn includes(&self, name: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => name.eq_ignore_ascii_case(exact.as_bytes()),
@@ -53,7 +53,7 @@ fn is_same(bytes: &[u8], text: &str) -> bool {
     bytes.eq_ignore_ascii_case(text.as_bytes())
 }
 
-/// Returns type and subtype of a `Content-Type` value, without parameters.
+/// Returns the type and subtype from a `Content-Type` value, without parameters.
 pub(super) fn name_of(content_type: &[u8]) -> &[u8] {
     let end = content_type.iter().position(|byte| *byte == b';').unwrap_or(content_type.len());
     trim_whitespace(&content_type[..end])

@@ -1,4 +1,5 @@
-//! Pool of compressors. They are large, so each worker reuses some, and limits the number in use.
+//! Pool of the compressors of a worker. A compressor needs much memory, so the pool reuses compressors and
+//! limits the number in use.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -10,7 +11,7 @@ use super::config::LeveledCoding;
 use super::encoder::{EncodeError, Encoder, Operation};
 use crate::response::Content;
 
-/// A compressor of a worker. Returns to its pool on drop.
+/// A compressor from the pool of a worker. It returns to the pool when this value is dropped.
 pub(super) struct PooledEncoder {
     pool: Rc<RefCell<Pool>>,
     coder: LeveledCoding,
@@ -19,8 +20,8 @@ pub(super) struct PooledEncoder {
 }
 
 impl PooledEncoder {
-    /// Takes a compressor in its initial state. `None` if `in_use_max` are in use or there is not enough
-    /// memory.
+    /// Takes a compressor in its initial state. `None` if `in_use_max` compressors are in use, or if there is
+    /// not enough memory.
     pub(super) fn take(worker: &Worker, coder: LeveledCoding, in_use_max: usize) -> Option<Self> {
         let pool = worker.state::<Rc<RefCell<Pool>>>();
         if !pool.borrow_mut().count_one_more(in_use_max) {
@@ -75,7 +76,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// Counts one more compressor. Returns `false` if the limit is reached.
+    /// Counts one more compressor as in use. Returns `false` if the limit is reached.
     const fn count_one_more(&mut self, in_use_max: usize) -> bool {
         let has_capacity = self.in_use < in_use_max;
         if has_capacity {
@@ -84,7 +85,7 @@ impl Pool {
         has_capacity
     }
 
-    /// Takes an unused compressor of the pool, if any.
+    /// Takes an unused compressor for `coder` from the pool, if there is one.
     fn take(&mut self, coder: LeveledCoding) -> Option<Encoder> {
         let place = self.free.iter().position(|(of, _)| *of == coder)?;
         Some(self.free.swap_remove(place).1)
@@ -100,5 +101,5 @@ impl Pool {
     }
 }
 
-/// Maximum number of unused compressors.
+/// Maximum number of unused compressors that a worker keeps.
 const KEPT_MAX: usize = 8;

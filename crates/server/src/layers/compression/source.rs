@@ -18,7 +18,7 @@ pub(super) enum SourceBody {
 }
 
 impl SourceBody {
-    /// Returns the content of `source` that can be encoded. A source without content is returned unchanged.
+    /// Returns the body of `source`. If `source` has no body, returns `source` unchanged as the error.
     pub(super) fn of(source: Source) -> Result<Self, Source> {
         match source {
             Source::Static(bytes) => Ok(Self::Bytes(Bytes::from_static(bytes))),
@@ -74,8 +74,7 @@ impl SourceBody {
     }
 }
 
-/// Reads the next bytes of a file. If the file has become shorter, this is an error, and the response stays
-/// incomplete.
+/// Reads the next bytes of a file. Fails if the file has become shorter. Then the response stays incomplete.
 fn read(FileRange { file, offset, length, .. }: &mut FileRange) -> Result<Bytes, BoxError> {
     let bytes =
         read_at(file, *offset, usize::try_from(*length).map_or(READ_BYTES, |left| left.min(READ_BYTES)))?;
@@ -91,5 +90,5 @@ fn read_at(file: &File, offset: u64, length: usize) -> std::io::Result<PooledBuf
     Ok(bytes)
 }
 
-/// Number of bytes in one read.
+/// Maximum number of bytes in one read.
 const READ_BYTES: usize = 64 << 10;
