@@ -2,55 +2,26 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::io::Interest;
 use tokio::sync::Notify;
 
 use crate::address::{ClientAddr, ListenAddr};
 use crate::log_limit::{Admitted, LogLimit};
+use crate::socket::watch;
 use crate::stream::Stream;
 
-/// A listening socket that the reactor of this thread watches.
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl Listener {
-    fn watch(socket: OwnedFd, address: &ListenAddr) -> io::Result<Self> {
-        match address {
-            ListenAddr::Tcp(_) => TcpListener::from_std(socket.into()).map(Self::Tcp),
-            ListenAddr::Unix(_) => UnixListener::from_std(socket.into()).map(Self::Unix),
-        }
-    }
-
-    /// Accepts a connection that the kernel has completed, without waiting for the reactor to report the
-    /// connection.
-    fn accept_now(&self) -> io::Result<(Stream, ClientAddr)> {
-        let listener = match self {
-            Self::Tcp(listener) => listener.as_fd(),
-            Self::Unix(listener) => listener.as_fd(),
-        };
-        let (socket, address) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
-        let address = address.and_then(|address| SocketAddr::try_from(address).ok());
-        let client = address.map_or(ClientAddr::Unix, ClientAddr::Tcp);
-        Ok((Stream::watch(socket, client)?, client))
-    }
-
-    async fn accept(&self) -> io::Result<(Stream, ClientAddr)> {
-        match self {
-            Self::Tcp(listener) => {
-                let (stream, address) = listener.accept().await?;
-                Ok((stream.into(), ClientAddr::Tcp(address)))
-            }
-            Self::Unix(listener) => Ok((listener.accept().await?.0.into(), ClientAddr::Unix)),
-        }
-    }
+/// Accepts a connection that the kernel has completed. Fails with `WouldBlock` if there is none.
+fn accept_now(listener: &OwnedFd) -> io::Result<(Stream, ClientAddr)> {
+    let (socket, address) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+    let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+    let client = address.map_or(ClientAddr::Unix, ClientAddr::Tcp);
+    Ok((Stream::accepted(socket, client), client))
 }
 
 /// Accepts connections on `socket`, which listens on `address`, and passes each connection to `take`. After
@@ -62,7 +33,7 @@ pub(crate) async fn accept(
     take: impl Fn(Stream, ClientAddr),
 ) {
     let mut stopped = pin!(stop.notified());
-    let listener = match Listener::watch(socket, address) {
+    let listener = match watch(socket, Interest::READABLE) {
         Ok(listener) => listener,
         Err(error) => {
             return tracing::error!(%error, %address, "cannot listen: the reactor refused the socket");
@@ -73,7 +44,7 @@ pub(crate) async fn accept(
         let outcome = tokio::select! {
             biased;
             () = &mut stopped => break,
-            outcome = listener.accept() => outcome,
+            outcome = listener.async_io(Interest::READABLE, accept_now) => outcome,
         };
         match outcome {
             Ok((stream, client)) => {
@@ -98,7 +69,7 @@ pub(crate) async fn accept(
         }
     }
     loop {
-        match listener.accept_now() {
+        match accept_now(listener.get_ref()) {
             Ok((stream, client)) => take(stream, client),
             Err(error) if is_about_one_connection(&error) => {}
             Err(_) => return,

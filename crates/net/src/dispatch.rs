@@ -11,7 +11,6 @@ use crate::address::ClientAddr;
 use crate::balance::{Assigned, Balance};
 use crate::bind::ListenerValue;
 use crate::listening::{Command, Listening};
-use crate::log_limit::{Admitted, LogLimit};
 use crate::stream::Stream;
 use crate::worker::{ConnectionGuard, Worker, spawn};
 
@@ -81,15 +80,7 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
     /// Serves a connection that another worker accepted.
     pub(crate) fn take(&self, socket: OwnedFd, client: ClientAddr, listener: usize, is_over_limit: bool) {
         let guard = self.worker.guard(listener, is_over_limit);
-        match Stream::watch(socket, client) {
-            Ok(stream) => (self.serve)(Accepted { stream, client, listener, guard }),
-            Err(error) => {
-                static LIMIT: LogLimit = LogLimit::new();
-                if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                    tracing::warn!(%error, suppressed, "closing a connection: the reactor refused the socket");
-                }
-            }
-        }
+        (self.serve)(Accepted { stream: Stream::accepted(socket, client), client, listener, guard });
     }
 }
 

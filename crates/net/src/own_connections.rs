@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::net::{getpeername, getsockname};
 
-use crate::address::ClientAddr;
+use crate::address::{ClientAddr, ListenAddr};
 use crate::listened::{ListenedOn, listened_on};
 use crate::stream::Stream;
 
@@ -47,7 +47,7 @@ pub enum Peer {
     Tcp {
         /// The address of the client.
         client: SocketAddr,
-        /// The port of the listener, or 0 if the operating system does not report the port.
+        /// The port of the listener.
         listener_port: u16,
     },
     /// The client of a Unix socket.
@@ -101,11 +101,15 @@ impl Drop for OwnConnection {
 }
 
 impl Peer {
-    /// Returns the peer of `stream`. `client` is the client address from which the connection was accepted.
-    pub fn of(stream: &Stream, client: ClientAddr) -> Self {
+    /// Returns the peer of `stream`, which the listener at `listener` has accepted from `client`. The address
+    /// of the listener saves a system call for each connection.
+    pub fn of(stream: &Stream, client: ClientAddr, listener: &ListenAddr) -> Self {
         match client {
             ClientAddr::Tcp(client) => {
-                let listener_port = stream.local_address().map_or(0, |listener| listener.port());
+                let listener_port = match listener {
+                    ListenAddr::Tcp(address) => address.port(),
+                    ListenAddr::Unix(_) => 0,
+                };
                 Self::Tcp { client, listener_port }
             }
             ClientAddr::Unix => Self::Unix { is_own_process: is_of_own_process(stream.as_fd()) },
@@ -225,7 +229,7 @@ mod tests {
         assert!(OwnConnection::of(&stream).is_some());
         let accepted = listener.accept().unwrap().0;
         accepted.set_nonblocking(true).unwrap();
-        let accepted = Stream::from(tokio::net::UnixStream::from_std(accepted).unwrap());
-        assert!(Peer::of(&accepted, ClientAddr::Unix).is_own());
+        let accepted = Stream::accepted(accepted.into(), ClientAddr::Unix);
+        assert!(Peer::of(&accepted, ClientAddr::Unix, &ListenAddr::Unix(path)).is_own());
     }
 }

@@ -1,8 +1,13 @@
 //! A connected socket, and the state of its unsent data.
+//!
+//! The reactor of a thread watches a socket that this process has connected from the start. It watches an
+//! accepted socket only when an operation must wait, so a connection that carries a single request needs no
+//! call of `epoll_ctl`.
 
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -10,11 +15,12 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::sends::{Outbox, SendObstacle};
 
-/// A socket that the reactor of a thread watches.
+/// A connected, non-blocking socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
@@ -27,6 +33,19 @@ pub(crate) struct Socket {
 pub(crate) enum Kind {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Accepted(AcceptedSocket),
+}
+
+/// An accepted socket.
+#[derive(Debug)]
+pub(crate) struct AcceptedSocket {
+    /// The registration with the reactor, after an operation had to wait. This field is dropped before the
+    /// descriptor, because the reactor needs an open descriptor to remove it.
+    watched: OnceLock<AsyncFd<RawFd>>,
+    /// The operations that were tried without the reactor: [`READ`], [`WRITTEN`] and [`DRAINED`].
+    tried: AtomicU8,
+    descriptor: OwnedFd,
+    pub(crate) is_tcp: bool,
 }
 
 impl Socket {
@@ -45,6 +64,10 @@ impl Socket {
         match self.kind {
             Kind::Tcp(stream) => stream.into_std().map(OwnedFd::from),
             Kind::Unix(stream) => stream.into_std().map(OwnedFd::from),
+            Kind::Accepted(AcceptedSocket { watched, descriptor, .. }) => {
+                drop(watched);
+                Ok(descriptor)
+            }
         }
     }
 
@@ -88,7 +111,7 @@ impl Socket {
         attempt.is_err_and(|error| is_passing(&error))
     }
 
-    /// Returns `true` if the reactor has reported data since the last read that found no data.
+    /// Returns `true` unless the last read found no data and the reactor has reported no data since then.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         let mut is_readable = false;
@@ -106,6 +129,7 @@ impl Socket {
             (Kind::Tcp(stream), false) => stream.poll_write_ready(cx),
             (Kind::Unix(stream), true) => stream.poll_read_ready(cx),
             (Kind::Unix(stream), false) => stream.poll_write_ready(cx),
+            (Kind::Accepted(socket), is_read) => socket.poll_ready(cx, is_read),
         }
     }
 
@@ -113,6 +137,10 @@ impl Socket {
         match &self.kind {
             Kind::Tcp(stream) => stream.try_io(interest, operation),
             Kind::Unix(stream) => stream.try_io(interest, operation),
+            Kind::Accepted(socket) => match socket.watched.get() {
+                Some(watched) => watched.try_io(interest, |_| operation()),
+                None => socket.try_unwatched(interest, operation),
+            },
         }
     }
 
@@ -141,13 +169,91 @@ impl Socket {
     }
 
     fn reset_at_close(&self) {
-        if let Kind::Tcp(stream) = &self.kind {
+        if self.is_tcp() {
             // The call fails only if the connection has already failed and the kernel has discarded the
             // unsent data.
-            let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+            let _ = sockopt::set_socket_linger(self, Some(Duration::ZERO));
+        }
+    }
+
+    /// Returns `true` for a TCP socket and `false` for a Unix socket.
+    pub(crate) const fn is_tcp(&self) -> bool {
+        match &self.kind {
+            Kind::Tcp(_) => true,
+            Kind::Unix(_) => false,
+            Kind::Accepted(socket) => socket.is_tcp,
         }
     }
 }
+
+impl AcceptedSocket {
+    pub(crate) const fn new(descriptor: OwnedFd, is_tcp: bool) -> Self {
+        Self { watched: OnceLock::new(), tried: AtomicU8::new(0), descriptor, is_tcp }
+    }
+
+    /// Ready if an operation may succeed. The first operation in each direction is tried at once, because the
+    /// request has often arrived before the connection was accepted, and its response fits into the socket
+    /// buffer. From the second operation on, the reactor watches the socket, so that the cooperative budget
+    /// of tokio applies.
+    fn poll_ready(&self, cx: &mut Context<'_>, is_read: bool) -> Poll<io::Result<()>> {
+        if self.watched.get().is_none() {
+            let direction = if is_read { READ } else { WRITTEN };
+            let tried = self.tried.load(Ordering::Relaxed);
+            if tried & direction == 0 {
+                self.tried.store(tried | direction, Ordering::Relaxed);
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let watched = self.watched()?;
+        // The guards are dropped. `try_io` clears the readiness after an operation that would block.
+        if is_read {
+            watched.poll_read_ready(cx).map_ok(drop)
+        } else {
+            watched.poll_write_ready(cx).map_ok(drop)
+        }
+    }
+
+    /// Calls `operation`, unless it would read although the last read found no data.
+    fn try_unwatched(
+        &self,
+        interest: Interest,
+        operation: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let tried = self.tried.load(Ordering::Relaxed);
+        if interest.is_readable() && tried & DRAINED != 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let outcome = operation();
+        if interest.is_readable()
+            && outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        {
+            self.tried.store(tried | DRAINED, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Returns the registration with the reactor of this thread. The first call creates it.
+    fn watched(&self) -> io::Result<&AsyncFd<RawFd>> {
+        if let Some(watched) = self.watched.get() {
+            return Ok(watched);
+        }
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let watched = watch(self.descriptor.as_raw_fd(), interest)?;
+        Ok(self.watched.get_or_init(|| watched))
+    }
+}
+
+/// Registers `socket` with the reactor of this thread.
+#[expect(deprecated, reason = "the replacement is unsafe, because some types return a closed descriptor")]
+pub(crate) fn watch<S: AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
+    AsyncFd::with_interest(socket, interest)
+}
+
+/// Bits of [`AcceptedSocket::tried`].
+const READ: u8 = 1;
+const WRITTEN: u8 = 1 << 1;
+/// A read found no data, or fewer bytes than it wanted.
+const DRAINED: u8 = 1 << 2;
 
 /// Returns `true` if the operation had no effect and the caller can repeat it.
 fn is_passing(error: &io::Error) -> bool {
@@ -159,6 +265,7 @@ impl AsFd for Socket {
         match &self.kind {
             Kind::Tcp(stream) => stream.as_fd(),
             Kind::Unix(stream) => stream.as_fd(),
+            Kind::Accepted(socket) => socket.descriptor.as_fd(),
         }
     }
 }

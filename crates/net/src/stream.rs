@@ -10,13 +10,15 @@ use std::task::{Context, Poll, ready};
 
 use rustix::fs::sendfile;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, getsockname, recv, send, sendmsg, shutdown,
+};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::ClientAddr;
 use crate::sends;
-use crate::socket::{Kind, Socket};
+use crate::socket::{AcceptedSocket, Kind, Socket};
 use crate::splice::Pipe;
 use crate::thread_state::ThreadState;
 use crate::transport::Transport;
@@ -30,13 +32,11 @@ use tokio::io::DuplexStream;
 pub struct Stream(Arc<Socket>);
 
 impl Stream {
-    /// Creates a stream from a connected, non-blocking socket, and registers the socket with the reactor of
-    /// this thread.
-    pub(crate) fn watch(socket: OwnedFd, client: ClientAddr) -> io::Result<Self> {
-        match client {
-            ClientAddr::Tcp(_) => TcpStream::from_std(socket.into()).map(Self::from),
-            ClientAddr::Unix => UnixStream::from_std(socket.into()).map(Self::from),
-        }
+    /// Creates a stream from an accepted, non-blocking socket. The reactor of the thread that polls the
+    /// stream watches the socket when an operation must wait.
+    pub(crate) fn accepted(socket: OwnedFd, client: ClientAddr) -> Self {
+        let is_tcp = matches!(client, ClientAddr::Tcp(_));
+        Self(Socket::new(Kind::Accepted(AcceptedSocket::new(socket, is_tcp))))
     }
 
     /// Keeps `held`, such as a guard of a counter, until this end of the connection is closed. Call this at
@@ -48,10 +48,7 @@ impl Stream {
     /// Returns the local address of a TCP socket. For an accepted connection, this is the address to which
     /// the client has connected. Returns `None` for Unix sockets.
     pub fn local_address(&self) -> Option<SocketAddr> {
-        match &self.0.kind {
-            Kind::Tcp(stream) => stream.local_addr().ok(),
-            Kind::Unix(_) => None,
-        }
+        self.0.is_tcp().then(|| getsockname(&*self.0).ok()?.try_into().ok()).flatten()
     }
 
     /// Removes the socket from the reactor of this thread and returns its descriptor. Must be called before
@@ -246,7 +243,7 @@ mod tests {
     async fn it_is_known_that_nothing_has_arrived_since_nothing_was_found() {
         let (near, mut far) = Far::pair().unwrap();
         near.set_nonblocking(true).unwrap();
-        let mut near = Stream::watch(near.into(), ClientAddr::Unix).unwrap();
+        let mut near = Stream::accepted(near.into(), ClientAddr::Unix);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(near.poll_read(&mut cx, &mut [0; 9]).is_pending());
         assert!(!near.may_have_arrived());

@@ -265,7 +265,7 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
     let compression = listener.compression.clone();
     ConnectionInfo {
         client: accepted.client,
-        peer: Peer::of(&accepted.stream, accepted.client),
+        peer: Peer::of(&accepted.stream, accepted.client, &listener.address),
         listener: accepted.listener,
         destination,
         tls: None,

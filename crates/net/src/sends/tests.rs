@@ -39,7 +39,7 @@ fn pair() -> (Stream, UnixStream) {
     let (near, far) = UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
     far.set_nonblocking(true).unwrap();
-    (Stream::watch(near.into(), ClientAddr::Unix).unwrap(), far)
+    (Stream::accepted(near.into(), ClientAddr::Unix), far)
 }
 
 async fn write(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
@@ -285,5 +285,5 @@ fn tcp_pair() -> (Stream, TcpStream) {
     let (far, address) = listener.accept().unwrap();
     near.set_nonblocking(true).unwrap();
     far.set_nonblocking(true).unwrap();
-    (Stream::watch(near.into(), ClientAddr::Tcp(address)).unwrap(), far)
+    (Stream::accepted(near.into(), ClientAddr::Tcp(address)), far)
 }

@@ -29,7 +29,7 @@ fn with_reactor<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send) {
 fn pair() -> (Stream, UnixStream) {
     let (ours, peer) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    (Stream::watch(ours.into(), ClientAddr::Unix).unwrap(), peer)
+    (Stream::accepted(ours.into(), ClientAddr::Unix), peer)
 }
 
 fn tcp_pair() -> (Stream, net::TcpStream) {
@@ -37,7 +37,7 @@ fn tcp_pair() -> (Stream, net::TcpStream) {
     let peer = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (ours, address) = listener.accept().unwrap();
     ours.set_nonblocking(true).unwrap();
-    (Stream::watch(ours.into(), ClientAddr::Tcp(address)).unwrap(), peer)
+    (Stream::accepted(ours.into(), ClientAddr::Tcp(address)), peer)
 }
 
 async fn fill(pipe: &mut Pipe, from: &mut Stream, length: usize) -> usize {

@@ -255,6 +255,9 @@ impl<T: Transport> Connection<T> {
         if self.incoming.is_some() || self.is_abandoned || !buffers.unparsed().is_empty() {
             return Ok(true);
         }
+        if !self.transport.may_have_arrived() {
+            return Ok(false);
+        }
         match self.transport.poll_read(cx, &mut buffers.input) {
             Poll::Pending => Ok(false),
             Poll::Ready(read) => Ok(read? > 0),
