@@ -193,8 +193,8 @@ fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -
     error
 }
 
-/// Converts an error of the MCP client to a JSON-RPC error. Does not change an error that the server
-/// sent.
+/// Converts an error of the MCP client to a JSON-RPC error. Does not change an error that the server or
+/// the client sent.
 pub(super) fn error_of(error: McpClientError) -> Error {
     match error {
         McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,
