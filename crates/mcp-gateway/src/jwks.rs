@@ -13,7 +13,7 @@ use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
 /// than [`DocumentConfig::kept_for`] or the server's `Cache-Control` allows. If a token names an unknown
 /// key, the verifier rejects the token and fetches the keys again, unless the last fetch was less than
 /// [`DocumentConfig::rest`] ago. If a fetched key set contains no usable keys, the verifier discards all
-/// previous keys. If the verifier cannot fetch the keys, the previous keys stay valid until they are
+/// previous keys. If the verifier cannot fetch the keys, the previous keys stay valid until the keys are
 /// [`DocumentConfig::age_max`] old. Older keys are not used, so the verifier rejects all tokens.
 ///
 /// ```no_run

@@ -20,8 +20,8 @@ use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, S
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
 use super::upstream::Upstream;
 
-/// The task id and the `requestState` in one request. The bridge accepts these values only from the
-/// caller that received them.
+/// The task id and the `requestState` in one request. The bridge accepts a task id or a `requestState`
+/// only from the caller that received the value.
 pub(super) struct CallerBound {
     key: StateKey,
     caller: Caller,
@@ -40,13 +40,13 @@ impl CallerBound {
         }
     }
 
-    /// Verifies the signatures of the task id and the `requestState` in a request. Replaces both values
-    /// with the original values of the server. `run` identifies the current server process (see
-    /// [`Upstream::run`]).
+    /// Verifies the signatures of the task id and the `requestState` in a request. Replaces the task id
+    /// and the `requestState` with the original values of the server. `run` identifies the current server
+    /// process (see [`Upstream::run`]).
     ///
     /// # Errors
-    /// A signature is invalid, or the bridge signed the value for another caller or another request.
-    /// Another reason: the server process that ran the task has exited.
+    /// A signature is invalid, or the bridge signed the task id or the `requestState` for another caller
+    /// or another request. Another reason: the server process that ran the task has exited.
     pub(super) fn open(&self, forwarded_call: &mut ForwardedCall, run: &str) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
             let id = self.key.open_text(sealed, &self.task_binding(run)).ok_or_else(unknown_task)?;
@@ -81,8 +81,8 @@ impl CallerBound {
             return Err(unknown_task());
         }
         // Most answers contain neither a `requestState` nor a task id. This check overlooks member names
-        // with escape sequences. In this case, the bridge does not sign the values in the answer. Later,
-        // the bridge rejects these values, because they have no signature.
+        // with escape sequences. In this case, the bridge does not sign the values in the answer. If a
+        // caller sends the unsigned values later, the bridge rejects them.
         if !answer.get().contains("\"requestState\"") && !answer.get().contains("\"taskId\"") {
             return Ok(answer);
         }

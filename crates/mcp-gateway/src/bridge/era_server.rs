@@ -191,7 +191,8 @@ pub(super) struct BridgeSession {
 }
 
 impl BridgeSession {
-    /// Returns the state that the bridge stores for `session`. Each session of a bridge has such a state.
+    /// Returns the state that the bridge stores for `session`. Each session of a bridge has a
+    /// `BridgeSession`.
     pub(super) fn of(session: &Session) -> Option<&Self> {
         session.backend()
     }

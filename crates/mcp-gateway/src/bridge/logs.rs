@@ -1,5 +1,5 @@
-//! Forwards log messages that belong to no call. Each message goes to all clients that requested its
-//! severity.
+//! Forwards log messages that belong to no call. Each message goes to all clients that requested the
+//! severity of the message.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

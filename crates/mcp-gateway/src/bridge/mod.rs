@@ -88,9 +88,10 @@ impl Bridge {
     /// between the two eras.
     ///
     /// If a server on a stream (such as a child process) asks a question, the question does not name a
-    /// client. If such a server asks a question while it handles requests of several clients, the bridge
-    /// rejects the question. Therefore, each client that can answer questions gets a dedicated server
-    /// process. A legacy client uses this process for a session, a modern client for one call.
+    /// client. If a server on a stream asks a question while the server handles requests of several
+    /// clients, the bridge rejects the question. Therefore, each client that can answer questions gets a
+    /// dedicated server process. A legacy client uses this process for a session, a modern client for one
+    /// call.
     ///
     /// # Errors
     /// The server is unreachable, or does not report its capabilities.

@@ -14,7 +14,7 @@ pub struct BridgeOptions {
     /// If a server supports both eras, the bridge connects twice with
     /// [`EraChoice::Auto`](thruway_mcp_client::EraChoice::Auto), once in each era. The bridge then serves
     /// each client in the client's era, because some servers ask questions only in the legacy era. Set a
-    /// specific era to avoid the second connection.
+    /// specific era in these options to avoid the second connection.
     pub client: McpClientOptions,
     /// Options of the MCP server that clients connect to. The name and the instructions of this MCP
     /// server come from the server behind the bridge. By default, legacy sessions end after 10 minutes

@@ -30,7 +30,7 @@ pub(in crate::bridge) struct WeakOutbox {
 
 #[derive(Debug)]
 struct Shared {
-    /// Limits the size of the queued messages. Each byte needs one permit.
+    /// Limits the size of the queued messages. Each byte of a message needs one semaphore permit.
     bytes: Arc<Semaphore>,
     /// `true` after a delivery timed out, until the client reads again.
     is_stalled: AtomicBool,

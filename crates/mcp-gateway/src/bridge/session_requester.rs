@@ -178,7 +178,8 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
 }
 
 /// Converts a question of the server to a question for the client. Removes the member `task`, with which
-/// a server asks the client to run the question as a task. The bridge does not support such tasks.
+/// a server asks the client to run the question as a task. The bridge does not support tasks that run at
+/// the client.
 fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);

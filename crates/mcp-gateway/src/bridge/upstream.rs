@@ -39,13 +39,13 @@ pub(crate) struct Upstream {
     is_alone: bool,
     /// Locked while the bridge notifies the server that the client's roots have changed.
     roots: tokio::sync::Mutex<()>,
-    /// `true` while such a notification waits for the lock `roots`.
+    /// `true` while a notification about changed roots waits for the lock `roots`.
     roots_are_due: AtomicBool,
     since: Instant,
 }
 
-/// A subscription at the server. The subscription may still be starting. Several callers can wait for
-/// this start.
+/// A subscription at the server. The subscription may still be starting. Several callers can wait until
+/// the same subscription has started.
 type Watched = Arc<OnceCell<Subscription>>;
 
 /// A caller's subscription to a resource. When the last [`Watch`] of a resource is dropped, the bridge
@@ -185,7 +185,7 @@ impl Upstream {
     }
 
     /// Requests log messages of the severity `level` and above, unless the bridge has already requested a
-    /// lower level. Ignores errors. Does nothing while another task is changing the log level.
+    /// lower level. Ignores errors. Does nothing while another tokio task is changing the log level.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
         let Ok(mut asked) = self.log_level.try_lock() else { return };
         if asked.is_none_or(|asked| level < asked) {
@@ -261,9 +261,9 @@ impl Upstream {
 }
 
 impl Drop for Upstream {
-    /// Closes the connection, because no other code notices that the connection is unused. Without this,
-    /// a server over HTTP would keep the session, because an HTTP server does not notice that a client is
-    /// gone.
+    /// Closes the connection, because no other code notices that the connection is unused. Without an
+    /// explicit close, a server over HTTP would keep the session, because an HTTP server does not notice
+    /// that a client is gone.
     fn drop(&mut self) {
         self.client.close_apart();
     }
@@ -295,7 +295,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut watches = self.upstream.watches();
         let Some(resource) = watches.get_mut(&self.uri) else { return };
-        // A newer subscription to the same resource may have replaced this one in the map.
+        // A newer subscription to the same resource may have replaced the subscription of this `Watch` in
+        // the map.
         if !std::ptr::eq(resource.watched.as_ptr(), Arc::as_ptr(&self.watched)) {
             return;
         }

@@ -289,8 +289,8 @@ impl Upstreams {
     }
 
     /// Returns `true` if the end of a call cannot free a dedicated server, because sessions and
-    /// subscriptions use all of them. If `holder` has reached the per-caller limit, considers only the
-    /// dedicated servers of `holder`.
+    /// subscriptions use all dedicated servers. If `holder` has reached the per-caller limit, considers
+    /// only the dedicated servers of `holder`.
     fn are_all_kept(&self, refusal: LimitReached, holder: &Holder) -> bool {
         let (max, holder) = match refusal {
             LimitReached::Full => (self.servers_max, None),
@@ -303,7 +303,7 @@ impl Upstreams {
     }
 
     /// Starts the background task that closes unused servers and sessions. Without this task, the bridge
-    /// would close them only when a request arrives.
+    /// would close unused servers and sessions only when a request arrives.
     fn sweep_from_now_on(&self) {
         if self.is_swept.swap(true, Ordering::Relaxed) {
             return;

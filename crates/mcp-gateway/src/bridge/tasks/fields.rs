@@ -84,6 +84,6 @@ pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
 pub(in crate::bridge) fn no_method() -> Error {
     Error::new(
         ErrorCode::METHOD_NOT_FOUND,
-        "the server behind this bridge has no support for this kind of tasks",
+        "the server behind this bridge does not support this request about tasks",
     )
 }

@@ -196,8 +196,8 @@ impl Tasks {
     }
 
     /// Reserves an entry for a call of `owner`, because the server `upstream` may run the call as a task.
-    /// The entry counts toward the per-caller limit of `holder`. At a limit, removes the oldest finished
-    /// task of `owner`.
+    /// The entry counts toward the per-caller limit of `holder`. If a limit is reached, removes the
+    /// oldest finished task of `owner`.
     ///
     /// # Errors
     /// Too many tasks are in progress: tasks of all callers together, of the caller `holder`, or of the
@@ -251,7 +251,8 @@ impl Tasks {
     /// Returns a task of `owner`. `id` is the client's id of the task.
     ///
     /// # Errors
-    /// The task does not exist, has expired, belongs to another owner, or is lost.
+    /// The task does not exist, has expired, belongs to another session, or is lost because the server
+    /// has exited.
     pub(super) fn find(&self, id: &str, owner: &Owner) -> Result<Found, Error> {
         let unknown = || Error::invalid_params("there is no such task");
         let state = self.state();
