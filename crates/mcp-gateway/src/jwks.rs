@@ -9,11 +9,12 @@ use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
 /// Verifies access tokens like a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), but with keys that the
 /// issuer publishes at a URL. Clones of a verifier share the keys.
 ///
-/// A new verifier fetches the keys at once. The verifier fetches them again when they are older than the
-/// server's `Cache-Control` or [`DocumentConfig::kept_for`] allows. If a token names an unknown key, the
-/// verifier rejects the token and fetches the keys again, unless the last fetch was a moment ago. A new
-/// key set without usable keys withdraws all keys. If the verifier cannot fetch the keys, the previous
-/// keys stay valid until they are [`DocumentConfig::age_max`] old. The verifier then rejects all tokens.
+/// A new verifier fetches the keys at once. The verifier fetches the keys again when the keys are older
+/// than [`DocumentConfig::kept_for`] or the server's `Cache-Control` allows. If a token names an unknown
+/// key, the verifier rejects the token and fetches the keys again, unless the last fetch was less than
+/// [`DocumentConfig::rest`] ago. If a fetched key set contains no usable keys, the verifier discards all
+/// previous keys. If the verifier cannot fetch the keys, the previous keys stay valid until the keys are
+/// [`DocumentConfig::age_max`] old. Older keys are not used, so the verifier rejects all tokens.
 ///
 /// ```no_run
 /// use thruway_client::{DocumentConfig, InvalidDocumentUrl};
@@ -36,9 +37,9 @@ pub struct JwksVerifier {
 }
 
 impl JwksVerifier {
-    /// Returns a verifier that accepts tokens of `issuer` for `audience`, which is the URL of the
-    /// endpoint. `keys` is the URL of the issuer's JSON Web Key Set. This function starts to fetch the
-    /// keys.
+    /// Returns a verifier that accepts tokens of `issuer` for `audience`. The audience is the URL of the
+    /// MCP endpoint. `keys` is the URL of the issuer's JSON Web Key Set. This function starts to fetch
+    /// the keys.
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>, keys: DocumentConfig) -> Self {
         let accept = "application/jwk-set+json, application/json".to_owned();
         let url = keys.url.as_str().to_owned();
@@ -64,7 +65,8 @@ impl VerifyToken for JwksVerifier {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
         let verified = self.keys.read(|keys| self.rules.verify(token, keys));
         if let None | Some(Err(JwtError::UnknownKey)) = verified {
-            // This function cannot wait for the new keys. A later token can use them.
+            // Start a fetch, but do not wait for the new keys, because this function is not `async`. The
+            // new keys apply to later tokens.
             drop(self.keys.refreshed());
         }
         verified.and_then(Result::ok).ok_or(InvalidToken)

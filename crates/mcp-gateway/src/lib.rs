@@ -1,8 +1,8 @@
-//! MCP servers that forward requests to other MCP servers. A [bridge](Bridge) forwards the requests to
-//! one server.
+//! MCP servers that forward requests to other MCP servers. A [bridge](Bridge) forwards all its requests
+//! to one other server.
 //!
-//! A bridge is a [backend](thruway_mcp_server::backend::Backend) of an MCP server. The bridge connects to
-//! the other server as an MCP client.
+//! A bridge implements the [backend](thruway_mcp_server::backend::Backend) of an MCP server. To reach the
+//! other server, the bridge uses an MCP client.
 #![forbid(unsafe_code)]
 
 mod bridge;

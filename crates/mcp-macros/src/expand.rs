@@ -1,7 +1,8 @@
 //! Expands `#[tool]` to the unchanged function, a type with the name of the function, and an `Offer`
 //! implementation for the type.
 //!
-//! The type is declared with braces, so it defines a name only for types. As a value, the name still
+//! The type is a struct with braces (`struct name {}`). A struct with braces does not define a value, so
+//! the function can have the same name. In `name {}`, the name means the type. In `name(…)`, the name
 //! means the function.
 
 use proc_macro2::{Span, TokenStream};

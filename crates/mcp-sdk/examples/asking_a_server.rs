@@ -8,7 +8,8 @@ use thruway_mcp_sdk::schema::{
 };
 use thruway_mcp_sdk::{McpClient, McpClientBuilder, json_rpc};
 
-/// Answers every form with the name "Ada". A real client would ask its user.
+/// Fills in every form: the field `name` gets the value "Ada". A real client would show the form to its
+/// user.
 async fn answer(question: InputRequest) -> Result<InputResponse, json_rpc::Error> {
     match question {
         InputRequest::Elicit(_) => {

@@ -18,7 +18,7 @@ pub(crate) struct Count {
 pub(crate) fn count_words(
     /// The text.
     text: &str,
-    /// Minimum number of letters of a counted word.
+    /// Words with fewer letters are not counted.
     #[serde(default)]
     letters_min: usize,
 ) -> Structured<Count> {

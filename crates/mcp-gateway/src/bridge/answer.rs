@@ -1,4 +1,4 @@
-//! Translates the answers of the server to the era and revision of the client.
+//! Converts answers of the server for the client, which may use another era or revision.
 
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -11,16 +11,16 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, is_cacheable};
 use thruway_mcp_server::backend::Status;
 
-/// The revisions of the client that receives an answer and of the server that sends it.
+/// Two protocol revisions: the revision of a server, and the revision of the client that receives the
+/// server's answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerRevisions {
-    /// The revision of the client.
     pub(super) client: Revision,
-    /// The revision of the server.
     pub(super) server: Revision,
 }
 
-/// Appends the response to request `id`.
+/// Writes a JSON-RPC response with the id `id`, and appends it to `output`. Returns the HTTP status of
+/// the response.
 pub(super) fn write(
     output: &mut Vec<u8>,
     id: &Id<'_>,
@@ -54,8 +54,9 @@ pub(super) fn no_method() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
 }
 
-/// Replaces content that the client's revision does not define, and removes output schemas that the
-/// results may violate. Returns `None` if the answer needs no change.
+/// Replaces content that the client's revision does not define. Removes output schemas that the client's
+/// revision does not permit. Also removes the output schema of a tool if the results of the tool may
+/// violate the schema. Returns `None` if the answer needs no change.
 fn adapt(revisions: AnswerRevisions, method: &str, answer: &Answer) -> Option<Answer> {
     let is_old = |revision: Revision| !revision.has_structured_output();
     match method {
@@ -86,15 +87,16 @@ fn adapt(revisions: AnswerRevisions, method: &str, answer: &Answer) -> Option<An
     }
 }
 
-/// Returns `true` if the result has structured content that may not be an object. The legacy era permits
-/// only objects as structured content.
+/// Returns `true` if the result has structured content that is possibly not an object. In the legacy era,
+/// structured content must be an object.
 fn has_other_structure(answer: &Answer) -> bool {
     answer.get().contains("\"structuredContent\"") && !answer.get().contains("\"structuredContent\":{")
 }
 
-/// Removes output schemas from a list of tools, except for schemas that `may_be_promised` accepts. A
-/// server of a revision without structured content may declare an output schema, but cannot send the
-/// content for it. Before 2026-07-28, clients support only schemas of objects.
+/// Removes the output schema of each tool in a list, unless `may_be_promised` returns `true` for the
+/// schema. Some revisions have no structured content. A server of such a revision may declare an output
+/// schema, but cannot send content that matches the schema. Clients of revisions before 2026-07-28
+/// support only output schemas of the type `object`.
 fn without_promises(answer: &Answer, may_be_promised: fn(&Value) -> bool) -> Option<Answer> {
     if !answer.get().contains("\"outputSchema\"") {
         return None;
@@ -145,7 +147,7 @@ fn translate(
     Ok(())
 }
 
-/// Returns `true` if a result may already have members that the modern era adds.
+/// Returns `true` if a result may already contain members that the bridge adds for modern clients.
 fn says_more(answer: &str) -> bool {
     ["\"_meta\"", "\"resultType\"", "\"ttlMs\"", "\"cacheScope\""].iter().any(|name| answer.contains(name))
 }
@@ -154,24 +156,26 @@ fn is_modern(member: &str) -> bool {
     matches!(member, "resultType" | "ttlMs" | "cacheScope")
 }
 
-/// Replaces line ends with spaces. Line ends in JSON are only white space.
+/// Replaces line ends with spaces. The JSON value stays the same, because unescaped line ends are only
+/// white space between JSON tokens.
 fn keep_on_line(bytes: &mut [u8]) {
     for byte in bytes.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
         *byte = b' ';
     }
 }
 
-/// Returns the default cache hint if results of `method` can be cached. Legacy servers send no cache
-/// hints.
+/// Returns the default cache hint if clients may cache results of `method`, otherwise `None`. Legacy
+/// servers send no cache hints.
 fn cache_of(method: &str) -> Option<CacheHint> {
     is_cacheable(method).then(CacheHint::default)
 }
 
-/// Translates error codes between the eras. The eras use different codes for a missing resource. Only the
-/// legacy era has a code for web pages that the user must visit first.
+/// Translates error codes between the eras. The eras use different codes for a missing resource. In the
+/// legacy era, an error code means that the user must visit web pages before the call. The modern era
+/// does not define this error code.
 fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -> Error {
     if revisions.client.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
-        // The bridge has already asked the client to visit the web pages, if the client supports this.
+        // If the client can open web pages, the bridge has already asked the client to open these pages.
         error.code = ErrorCode::INTERNAL_ERROR;
     }
     if method != methods::RESOURCES_READ {
@@ -189,7 +193,8 @@ fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -
     error
 }
 
-/// Returns errors of the server unchanged, and converts other errors to errors of the bridge.
+/// Converts an error of the MCP client to a JSON-RPC error. Does not change an error that the server or
+/// the client sent.
 pub(super) fn error_of(error: McpClientError) -> Error {
     match error {
         McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,

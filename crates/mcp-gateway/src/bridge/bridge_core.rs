@@ -1,4 +1,5 @@
-//! The state of a bridge: the server in both eras, and the calls that the bridge is forwarding.
+//! The state of a bridge: the connections to the server in each era, and the calls that the bridge is
+//! forwarding.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use super::upstreams::Connector;
 
 /// The state of a bridge.
 pub(super) struct BridgeCore {
-    /// The server as modern clients see it: in the modern era if the server supports that era, otherwise
-    /// in the legacy era.
+    /// The server that handles requests of modern clients. The bridge uses the modern era if the server
+    /// supports that era, otherwise the legacy era.
     pub(super) era_server: Arc<EraServer>,
-    /// The server as legacy clients see it, if the server supports both eras.
+    /// The server in the legacy era, for requests of legacy clients. Used only if the server supports
+    /// both eras.
     pub(super) legacy_era_server: LegacyEraServer,
     pub(super) connector: Connector,
     pub(super) shares_subscriptions: bool,
@@ -26,7 +28,7 @@ pub(super) struct BridgeCore {
 }
 
 impl BridgeCore {
-    /// Returns the era in which the bridge uses the server for modern clients.
+    /// Returns the era that the bridge uses to forward requests of modern clients.
     pub(super) fn era(&self) -> Era {
         self.era_server.era()
     }
@@ -41,8 +43,8 @@ impl BridgeCore {
     }
 
     /// Returns the server for a new legacy session. If the bridge does not know yet whether the server
-    /// supports the legacy era, starts another attempt to detect it. The result applies to later
-    /// sessions.
+    /// supports the legacy era, starts another detection in the background. The result of this detection
+    /// applies only to later sessions.
     pub(super) fn server_of_session(self: &Arc<Self>) -> &Arc<EraServer> {
         if self.legacy_era_server.is_undecided() {
             let bridge = self.clone();
@@ -65,7 +67,8 @@ impl BridgeCore {
         self.era_server(near.era()).capabilities(near)
     }
 
-    /// Subscribes to changes of the lists of tools, prompts and resources, for modern clients.
+    /// On behalf of modern clients, subscribes to changes of the tool list, the prompt list and the
+    /// resource list.
     pub(super) async fn watch_lists(&self) {
         self.era_server.watch_lists().await;
     }

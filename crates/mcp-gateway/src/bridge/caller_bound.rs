@@ -1,9 +1,11 @@
-//! Binds task ids and `requestState` of a 2026-07-28 server to the caller that received them.
+//! Binds two kinds of values from a 2026-07-28 server to the caller that received them: task ids and
+//! `requestState` values.
 //!
 //! The server sees the bridge as a single client, so the server cannot check which caller a task or a
-//! `requestState` belongs to. The bridge signs both values for the caller, and verifies the signature
-//! when the caller sends the values back. The bridge stores neither value. If one bridge replaces
-//! another, both bridges only need the same
+//! `requestState` belongs to. Before the bridge sends a task id or a `requestState` to a caller, the
+//! bridge signs the value for this caller. When the caller sends the value back, the bridge verifies the
+//! signature. The bridge does not store these values. A bridge can therefore verify values that another
+//! bridge signed, if both bridges have the same
 //! [`state_key`](thruway_mcp_server::McpServerOptions::state_key).
 
 use serde_json::Value;
@@ -18,7 +20,8 @@ use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, S
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
 use super::upstream::Upstream;
 
-/// The task id and the `requestState` of one request, which are bound to its caller.
+/// The task id and the `requestState` in one request. The bridge accepts a task id or a `requestState`
+/// only from the caller that received the value.
 pub(super) struct CallerBound {
     key: StateKey,
     caller: Caller,
@@ -37,12 +40,13 @@ impl CallerBound {
         }
     }
 
-    /// Verifies the signed task id and `requestState` in a request, and replaces them with the values of
-    /// the server. `run` is the current [run](Upstream::run) of the server.
+    /// Verifies the signatures of the task id and the `requestState` in a request. Replaces the task id
+    /// and the `requestState` with the original values of the server. `run` identifies the current server
+    /// process (see [`Upstream::run`]).
     ///
     /// # Errors
-    /// The caller did not receive this task id or `requestState`, or received the `requestState` for
-    /// another request. Also an error: the server process that ran the task has exited.
+    /// A signature is invalid, or the bridge signed the task id or the `requestState` for another caller
+    /// or another request. Another reason: the server process that ran the task has exited.
     pub(super) fn open(&self, forwarded_call: &mut ForwardedCall, run: &str) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
             let id = self.key.open_text(sealed, &self.task_binding(run)).ok_or_else(unknown_task)?;
@@ -61,11 +65,11 @@ impl CallerBound {
         Ok(())
     }
 
-    /// Signs the task id and the `requestState` in an answer. `run` is the [run](Upstream::run) of the
-    /// server before the bridge sent the request.
+    /// Signs the task id and the `requestState` in an answer. `run` is the text that [`Upstream::run`]
+    /// returned before the bridge sent the request. This text identifies the server process.
     ///
     /// # Errors
-    /// The answer is malformed, or belongs to a task of a server process that has exited.
+    /// The answer is malformed, or the server process that ran the task has exited.
     pub(super) fn seal(
         &self,
         answer: Answer,
@@ -76,8 +80,9 @@ impl CallerBound {
         if self.task_id.is_some() && upstream.run() != run {
             return Err(unknown_task());
         }
-        // Most answers contain neither member. This check does not find a member name that contains
-        // escapes. The bridge then leaves the answer unchanged, and later rejects the ids in it.
+        // Most answers contain neither a `requestState` nor a task id. This check overlooks member names
+        // with escape sequences. In this case, the bridge does not sign the values in the answer. If a
+        // caller sends the unsigned values later, the bridge rejects them.
         if !answer.get().contains("\"requestState\"") && !answer.get().contains("\"taskId\"") {
             return Ok(answer);
         }
@@ -105,21 +110,22 @@ impl CallerBound {
         Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
     }
 
-    /// Returns the binding for the `requestState` of a request. Computed on demand, because most requests
-    /// have no `requestState`.
+    /// Returns a digest of the caller and the request. The signature of a `requestState` covers this
+    /// digest. Computed on demand, because most requests have no `requestState`.
     fn binding(&self, forwarded_call: &ForwardedCall) -> Result<RequestBinding, McpClientError> {
         let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
         Ok(BoundRequest::new(&self.caller, &forwarded_call.method, &params).binding())
     }
 
-    /// Returns the binding for the task ids of this caller and this server process. After a restart, a
-    /// server may use the same id for a task of another caller.
+    /// Returns a digest of the caller and the server process. The signature of a task id covers this
+    /// digest. The digest includes the process because a restarted server may use the same id for a task
+    /// of another caller.
     fn task_binding(&self, run: &str) -> RequestBinding {
         RequestBinding::new(self.caller.principal().as_deref(), ["task of a bridge", run, ""], &Value::Null)
     }
 }
 
-/// Returns `true` if `method` is a task request of 2026-07-28.
+/// Returns `true` if 2026-07-28 defines `method` as a request about tasks.
 pub(super) fn is_about_tasks(method: &str) -> bool {
     matches!(method, methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL)
 }

@@ -1,5 +1,6 @@
-//! The server behind a bridge, in one era. If a server supports both eras, the bridge connects to it in
-//! both eras. Some servers can do more in the legacy era, such as ask the client questions during a call.
+//! The connections of a bridge to its server in one era: legacy or modern. If the server supports both
+//! eras, the bridge connects to the server twice, once in each era. Some servers can do more in the
+//! legacy era, such as ask the client questions during a call.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,7 +17,8 @@ use tokio::time::{Instant, timeout};
 use super::tasks::{Owner, TasksOfSession};
 use super::upstreams::{Connector, SessionState, Upstreams};
 
-/// The server behind a bridge, as used in one era.
+/// The server behind a bridge, with the revision and the capabilities that the server reported in one
+/// era.
 pub(crate) struct EraServer {
     pub(super) revision: Revision,
     pub(super) capabilities: ServerCapabilities,
@@ -32,10 +34,11 @@ pub(super) struct LegacyEraServer {
 /// The state of the attempts to detect whether the server supports the legacy era.
 #[derive(Clone, Copy)]
 enum Probe {
-    /// The server has not answered so far. The bridge tries again after this time.
+    /// The server has not answered any attempt. The bridge tries again at this time or later.
     DueAt(Instant),
     Running,
-    /// The bridge knows the result, or the operator has chosen an era.
+    /// No further attempt is necessary: the bridge knows whether the server supports the legacy era, or
+    /// the operator has configured the era.
     Decided,
 }
 
@@ -77,7 +80,7 @@ impl EraServer {
         self.upstreams.dropped()
     }
 
-    /// Returns the era in which the bridge uses the server.
+    /// Returns the era that the bridge uses on these connections to the server.
     pub(super) const fn era(&self) -> Era {
         self.revision.era()
     }
@@ -89,8 +92,8 @@ impl EraServer {
         capabilities
     }
 
-    /// Returns `true` if the server and clients of the revision `near` both support the tasks of
-    /// 2025-11-25.
+    /// Returns `true` if clients of the revision `near` support the tasks of 2025-11-25, and the server
+    /// supports these tasks too.
     fn passes_tasks(&self, near: Revision) -> bool {
         let is_known = near == Revision::R20251125 && self.revision == Revision::R20251125;
         is_known && self.capabilities.has_calls_as_tasks()
@@ -101,15 +104,15 @@ impl EraServer {
         self.capabilities.tasks.as_ref().is_some_and(|tasks| tasks.contains_key("cancel"))
     }
 
-    /// Returns a guard that cancels the tasks of a session when it is dropped. Returns `None` if the
-    /// bridge does not forward tasks for this session.
+    /// Returns a guard for the tasks of a session. Dropping the guard cancels these tasks. Returns `None`
+    /// if the bridge does not forward tasks for this session.
     pub(crate) fn tasks_of_session(&self, near: Revision) -> Option<TasksOfSession> {
         let number = self.upstreams.next_id();
         let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), number, self.can_cancel_tasks());
         self.passes_tasks(near).then(tasks)
     }
 
-    /// Subscribes to changes of the lists of tools, prompts and resources. Ignores errors.
+    /// Subscribes to changes of the tool list, the prompt list and the resource list. Ignores errors.
     pub(crate) async fn watch_lists(&self) {
         if let Ok(upstream) = self.upstreams.plain().await {
             let _ = upstream.watch_lists().await;
@@ -118,7 +121,8 @@ impl EraServer {
 }
 
 impl LegacyEraServer {
-    /// Creates the initial state. If `is_asked` is `false`, the bridge never tries the legacy era.
+    /// Creates the state without sending a message to the server. If `is_asked` is `false`, the bridge
+    /// never tries the legacy era.
     pub(super) fn new(is_asked: bool) -> Self {
         let probe = if is_asked { Probe::DueAt(Instant::now()) } else { Probe::Decided };
         Self { side: OnceLock::new(), probe: Mutex::new(probe) }
@@ -130,9 +134,10 @@ impl LegacyEraServer {
         self.side.get()
     }
 
-    /// Sends `initialize` to the server, unless the result is known or another attempt is running. The
-    /// result of `server/discover` is not sufficient: some servers list only 2026-07-28 there, but also
-    /// accept `initialize`.
+    /// Sends `initialize` to the server, to detect whether the server supports the legacy era. Does
+    /// nothing if the bridge already knows the result, or if another attempt is running. The result of
+    /// `server/discover` is not sufficient for this detection. Some servers list only 2026-07-28 in that
+    /// result, but also accept `initialize`.
     pub(super) async fn probe(&self, connector: &Connector, is_on_stream: bool) {
         if !self.begin() {
             return;
@@ -145,13 +150,15 @@ impl LegacyEraServer {
                 true
             }
             Err(error) if is_refusal(&error, is_on_stream) => {
-                tracing::debug!("the server rejects `initialize`, legacy clients use 2026-07-28: {error}");
+                tracing::debug!(
+                    "the server rejects `initialize`, using 2026-07-28 for all requests: {error}"
+                );
                 true
             }
             Err(error) => {
                 tracing::warn!(
-                    "cannot detect whether the server supports a legacy revision, using 2026-07-28 for \
-                     legacy clients until a later attempt succeeds: {error}"
+                    "cannot detect whether the server supports a legacy revision, using 2026-07-28 for all \
+                     requests until a later attempt succeeds: {error}"
                 );
                 false
             }
@@ -175,7 +182,7 @@ impl LegacyEraServer {
     }
 }
 
-/// The state of a session in a bridge.
+/// The state that a bridge stores for the session of a legacy client.
 #[derive(Debug)]
 pub(super) struct BridgeSession {
     /// The server in the era that the bridge chose at the start of the session.
@@ -184,20 +191,21 @@ pub(super) struct BridgeSession {
 }
 
 impl BridgeSession {
-    /// Returns the state of a session in its bridge. Every session of a bridge has this state.
+    /// Returns the state that the bridge stores for `session`. Each session of a bridge has a
+    /// `BridgeSession`.
     pub(super) fn of(session: &Session) -> Option<&Self> {
         session.backend()
     }
 
-    /// Returns the owner of the client's tasks. Returns `None` if the bridge does not forward tasks for
-    /// this session.
+    /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
+    /// does not forward tasks for this session.
     pub(super) fn owner(&self) -> Option<&Owner> {
         self.state.owner()
     }
 }
 
 impl BackendSession for BridgeSession {
-    /// Notifies the session's dedicated server, if any, when the client's roots have changed.
+    /// If the client's roots have changed and the session has a dedicated server, notifies this server.
     fn handle_notification(&self, notification: &Notification<'_>) {
         if notification.method != methods::NOTIFICATIONS_ROOTS_LIST_CHANGED {
             return;

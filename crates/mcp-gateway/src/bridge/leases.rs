@@ -14,17 +14,17 @@ use tokio::time::Instant;
 
 use super::upstream::Upstream;
 
-/// Identifies the clients that may use a dedicated server. The server knows the client's capabilities,
-/// and in the legacy era also the client's answers.
+/// Identifies the clients that may use a dedicated server. Other clients must not use the server, because
+/// the server remembers the client's capabilities, and in the legacy era also the client's answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PoolKey {
-    /// The authenticated caller, if any. Other callers never receive messages of this server.
+    /// The authenticated caller. `None` if the server is for callers without authentication.
     pub(super) owner: Option<Arc<str>>,
     /// The capabilities of the client, as JSON.
     pub(super) capabilities: Arc<str>,
 }
 
-/// The idle dedicated servers.
+/// The dedicated servers that handle no call at the moment.
 #[derive(Debug)]
 pub(super) struct Leases {
     idle: Mutex<Vec<Idle>>,
@@ -38,8 +38,8 @@ struct Idle {
     since: Instant,
 }
 
-/// A dedicated server during one call. When the lease is dropped after a completed call, the server
-/// becomes idle again.
+/// A dedicated server that is reserved for one call. If this value is dropped after the call is complete,
+/// the server becomes idle again.
 #[derive(Debug)]
 pub(super) struct Lease {
     upstream: Arc<Upstream>,
@@ -53,8 +53,8 @@ impl Leases {
         Arc::new(Self { idle: Mutex::default(), idle_max })
     }
 
-    /// Takes an idle server with the key `pool_key`. From now on, the server counts toward the share of
-    /// `holder`.
+    /// Takes an idle server with the key `pool_key`. The server then counts toward the per-caller limit
+    /// of `holder`.
     pub(super) fn take(self: &Arc<Self>, pool_key: &PoolKey, holder: &Holder) -> Option<Lease> {
         self.sweep();
         let mut idle = self.idle();
@@ -68,8 +68,8 @@ impl Leases {
         Lease { upstream, pool_key, leases: self.clone(), is_over: false }
     }
 
-    /// Closes servers that were idle for too long. The other idle servers no longer count toward the
-    /// share of a caller, unless subscriptions use them.
+    /// Closes servers that were idle for too long. Other idle servers stop counting toward a per-caller
+    /// limit, unless subscriptions use these servers.
     pub(super) fn sweep(&self) {
         let is_useful = |one: &Idle| {
             let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;
@@ -80,7 +80,8 @@ impl Leases {
         idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_place());
     }
 
-    /// Closes the server that was idle for the longest time and that no subscription uses.
+    /// Closes one of the idle servers that no subscription uses: the server that was idle for the longest
+    /// time.
     pub(super) fn end_one(&self) {
         let mut idle = self.idle();
         let unwatched = (0..idle.len()).filter(|place| !idle[*place].is_watched());
@@ -89,8 +90,8 @@ impl Leases {
         }
     }
 
-    /// Returns the number of servers that handle no call, are used by subscriptions, and satisfy
-    /// `is_counted`.
+    /// Counts the idle servers that subscriptions use. Counts only servers for which `is_counted` returns
+    /// `true`.
     pub(super) fn watched(&self, is_counted: impl Fn(&Upstream) -> bool) -> usize {
         self.idle().iter().filter(|one| one.is_watched() && is_counted(&one.upstream)).count()
     }
@@ -112,7 +113,7 @@ impl Idle {
 }
 
 impl Lease {
-    /// Ends the lease, so that the server becomes idle, and returns the server.
+    /// Ends the reservation and returns the server, which becomes idle.
     pub(super) fn give_back(mut self) -> Arc<Upstream> {
         self.is_over = true;
         self.upstream.clone()
@@ -125,7 +126,8 @@ impl Lease {
 
     /// Forwards the call. If the server requires that the user visits web pages, and the user agrees,
     /// forwards the call once more. After a completed call, the server becomes idle. After a canceled
-    /// call, the server does not become idle, because it may still ask questions about the canceled call.
+    /// call, the server does not become idle, because the server may still ask questions about the
+    /// canceled call.
     pub(super) async fn forward(mut self, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
         let mut outcome = self.upstream.client.forward(forwarded_call).await;
         if let (Err(McpClientError::Server(error)), Some(requester)) = (&outcome, &forwarded_call.requester)
@@ -139,7 +141,7 @@ impl Lease {
 }
 
 /// Asks the client to visit the web pages that `error` lists, one after another. Returns `true` if
-/// `error` lists pages and the user agreed to visit all of them.
+/// `error` lists pages and the user agreed to visit all these pages.
 async fn has_visited(requester: &dyn Requester, error: &Error) -> bool {
     let Some(pages) = required_pages(error) else { return false };
     for page in pages {
@@ -153,7 +155,8 @@ async fn has_visited(requester: &dyn Requester, error: &Error) -> bool {
     true
 }
 
-/// Makes the server idle in the destructor, because no other code notices the end of a canceled call.
+/// Makes the server idle if the call is complete. The server of a canceled call is closed when the last
+/// reference to the server is dropped.
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.is_over && !self.upstream.is_closed() {

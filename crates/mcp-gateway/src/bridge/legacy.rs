@@ -28,7 +28,8 @@ use super::suspended::CallInFlight;
 use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
 use super::upstream::Upstream;
 
-/// Forwards a request to the server. Returns `None` if the bridge answers the request without the server.
+/// Forwards a request to the server. Returns `None` for a request that the bridge must answer without the
+/// server.
 pub(super) fn handle_request(
     bridge: &Arc<BridgeCore>,
     incoming: &LegacyRequest<'_>,
@@ -56,7 +57,8 @@ pub(super) fn handle_request(
         methods::LOGGING_SET_LEVEL => {
             let session = note_level(session, request)?;
             if era_server.era() == Era::Modern {
-                // The bridge puts the log level into each modern request instead.
+                // A modern server gets the log level in each request, so the bridge need not send the
+                // level now.
                 return None;
             }
             return Some(Reply::Later(Exchange::new(forwarding.log(session), None)));
@@ -97,8 +99,8 @@ fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {
     request.method == methods::TOOLS_CALL && params.task.is_some()
 }
 
-/// Stores the log level that the client of a session requests. Returns `None` if the request has no
-/// session or no valid level.
+/// Stores the log level that a client requests for its session. Returns `None` if the request belongs to
+/// no session or contains no valid level.
 fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
     let SetLevelRequestParams { level, .. } = params::parse(request.params).ok()?;
     let session = session?;
@@ -106,7 +108,8 @@ fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<A
     Some(session.clone())
 }
 
-/// Returns the client data of the handshake, which the bridge adds to each modern request.
+/// Returns the data that the client sent in the `initialize` handshake. The bridge adds this data to each
+/// request for a modern server.
 fn sender(session: Option<&Arc<Session>>) -> Sender {
     match session {
         Some(session) => Sender {
@@ -122,7 +125,8 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
     }
 }
 
-/// The client of a session, reached on the response stream of one of its requests.
+/// The client of a session, and one request of this client. The bridge sends messages to the client on
+/// the response stream of the request.
 pub(super) struct SessionClient {
     session: Arc<Session>,
     outbox: Outbox,
@@ -143,28 +147,28 @@ impl SessionClient {
         (Self { session: session.clone(), outbox, progress_token, wait }, messages)
     }
 
-    /// Returns the caller that the session belongs to, for limits on each caller.
+    /// Returns the caller whose per-caller limits apply to the session.
     pub(super) fn holder(&self) -> &Holder {
         self.session.holder()
     }
 
-    /// Returns the owner of the client's tasks. Returns `None` if the bridge does not forward tasks for
-    /// this session.
+    /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
+    /// does not forward tasks for this session.
     pub(super) fn owner(&self) -> Option<&Owner> {
         BridgeSession::of(&self.session).and_then(BridgeSession::owner)
     }
 
-    /// Returns the receiver of messages about the task, if the server runs the request as a task.
+    /// If the server runs the request as a task, the returned value receives the messages about the task.
     pub(super) fn listener(&self) -> Listener {
         Listener::new(&self.session, &self.outbox, self.progress_token.clone())
     }
 
-    /// Makes messages about a task arrive on this response stream.
+    /// Makes `listener` send messages about a task on the response stream of this request.
     pub(super) fn listen(&self, listener: &mut Listener) {
         listener.listen_on(&self.outbox);
     }
 
-    /// Returns the requester that receives the questions and messages of this request.
+    /// Returns the receiver for the questions and messages that the server sends during this request.
     pub(super) fn requester(
         &self,
         names: Option<Names>,
@@ -216,14 +220,15 @@ impl Forwarding {
         &self.era_server.upstreams.tasks
     }
 
-    /// Returns the mapping of task ids between the client and the connection with the number `server`.
-    /// Returns `None` if the bridge does not forward tasks for this session.
+    /// Returns the translation between the client's task ids and the server's task ids. `server` is the
+    /// number of the connection to the server. Returns `None` if the bridge does not forward tasks for
+    /// this session.
     pub(super) fn names(&self, speaking: &SessionClient, server: u64) -> Option<Names> {
         speaking.owner().map(|owner| Names::new(self.tasks().clone(), owner.clone(), server))
     }
 
-    /// Forwards the request. If a modern server answers with questions, asks the client and repeats the
-    /// request with the client's answers.
+    /// Forwards the request. If a modern server answers with questions, asks the client these questions.
+    /// Then repeats the request with the client's answers.
     async fn exchange(
         &self,
         upstream: &Arc<Upstream>,
@@ -240,15 +245,15 @@ impl Forwarding {
                     forwarded_call.round = round(forwarded_call, &answer).await?;
                 }
                 Ok(ResultType::Task) | Err(_) => {
-                    return Err(McpClientError::result_invalid(&"its `resultType` is not allowed here"));
+                    return Err(McpClientError::result_invalid(&"the `resultType` is not allowed here"));
                 }
             }
         }
         Err(McpClientError::TooManyRounds)
     }
 
-    /// Requests the log messages that `session` wants, in addition to the log messages for other sessions
-    /// of the same server.
+    /// Requests the log messages that `session` wants. The server still sends the log messages that other
+    /// sessions want.
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
             Ok(upstream) => match BridgeSession::of(&session) {
@@ -293,7 +298,8 @@ impl Forwarding {
         let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
-                // Add the entry again, because a concurrent subscription that failed may have removed it.
+                // Add the change again. Another request for the same resource may have failed in the
+                // meantime and removed the change.
                 session.subscription.add(change);
                 watches.insert(uri, watch);
                 Ok(())
@@ -340,8 +346,8 @@ struct EmbeddedRequest {
     params: Option<Box<RawValue>>,
 }
 
-/// Asks the client the questions in `answer`, one after another. Returns the members that the repeated
-/// request must contain.
+/// Asks the client the questions in `answer`, one after another. Returns the client's answers as JSON
+/// members, which the bridge adds to the repeated request.
 async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
     let questions: Questions =
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
@@ -362,5 +368,5 @@ async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8
     Ok(round)
 }
 
-/// Maximum number of times that the server may answer a request with questions.
+/// Maximum number of times that the server may answer the same request with questions.
 const ROUNDS_MAX: usize = 32;

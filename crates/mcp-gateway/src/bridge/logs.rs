@@ -1,4 +1,5 @@
-//! Routes log messages that belong to no call to the clients that requested them.
+//! Forwards log messages that belong to no call. Each message goes to all clients that requested the
+//! severity of the message.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,27 +15,30 @@ use thruway_mcp_server::backend::{DroppedMessages, LogInbox, Session};
 use super::messages::one_line;
 use super::tasks::{TaskNames, is_related_to_task};
 
-/// The clients that requested the log messages of one server, including messages that belong to no call.
+/// The sessions and subscriptions that requested log messages of one server.
 #[derive(Default, Debug)]
 pub(super) struct LogListeners(Mutex<State>);
 
 #[derive(Default, Debug)]
 struct State {
-    /// The listeners by memory address, which is unique while the listener exists.
+    /// The sessions and subscriptions. The key is the memory address of the session or of the
+    /// subscription's inbox, which is unique while the map contains the entry.
     all: HashMap<usize, LogListener>,
-    /// When the number of listeners reaches this value, listeners that no longer exist are removed.
+    /// When the map has this number of entries, the next insertion first removes the entries of ended
+    /// sessions and subscriptions.
     sweep_at: usize,
 }
 
 #[derive(Clone, Debug)]
 enum LogListener {
-    /// A legacy session, and the mapping of its task ids (if the bridge forwards its tasks).
+    /// A legacy session. The second value translates the session's task ids, if the bridge forwards tasks
+    /// for the session.
     Session(Weak<Session>, Option<Arc<dyn TaskNames>>),
     /// A modern subscription that requested log messages of this severity and above.
     Subscription(Weak<LogInbox>, LoggingLevel),
 }
 
-/// A log message, of which only the severity is parsed.
+/// A log message. The bridge parses only the severity of the message.
 struct LogMessage<'n> {
     level: LoggingLevel,
     params: &'n RawValue,
@@ -47,7 +51,7 @@ impl LogListeners {
         self.state().add(place, LogListener::Session(Arc::downgrade(session), names));
     }
 
-    /// Adds a modern subscription, and returns the inbox for its log messages.
+    /// Adds a modern subscription, and returns the queue for the subscription's log messages.
     pub(super) fn subscribe(&self, level: LoggingLevel) -> Arc<LogInbox> {
         let inbox = Arc::new(LogInbox::default());
         let place = Arc::as_ptr(&inbox).addr();
@@ -55,20 +59,21 @@ impl LogListeners {
         inbox
     }
 
-    /// Copies the listeners of `gone`, which belongs to a server that this server replaces.
+    /// Copies all sessions and subscriptions of `gone`. `gone` belongs to a closed server, and `self`
+    /// belongs to the server that replaces the closed server.
     pub(super) fn copy_from(&self, gone: &Self) {
         let all = gone.state().all.clone();
         self.state().all.extend(all);
     }
 
-    /// Returns the lowest severity that a listener requests.
+    /// Returns the lowest severity that any session or subscription requests.
     pub(super) fn finest(&self) -> Option<LoggingLevel> {
         self.state().all.values().filter_map(LogListener::level).min()
     }
 
     /// Returns the log handler for a server that several clients use. The handler delivers a message only
-    /// if no call is in flight. During a call, the message may belong to the client of that call, but the
-    /// message does not name its client.
+    /// if no call is in flight. A message that arrives during a call may belong to the client of that
+    /// call, but the message does not name a client.
     pub(super) fn handler(self: &Arc<Self>, dropped: &Arc<DroppedMessages>) -> OnLog {
         let (listeners, dropped) = (self.clone(), dropped.clone());
         Arc::new(move |notification, origin| {
@@ -81,8 +86,8 @@ impl LogListeners {
         })
     }
 
-    /// Delivers a message to all listeners that requested its severity. Returns the number of older
-    /// messages that were dropped to make room for this message.
+    /// Delivers a message to all sessions and subscriptions that requested the severity of the message.
+    /// Returns the number of older messages that were dropped to make room for this message.
     fn deliver(&self, message: &LogMessage<'_>) -> u64 {
         let listeners: Vec<_> = self.state().all.values().cloned().collect();
         let is_of_task = is_related_to_task(message.params);
@@ -124,8 +129,8 @@ impl State {
 }
 
 impl LogListener {
-    /// Returns the lowest severity that the listener requests. Returns `None` if the listener no longer
-    /// exists or requests no messages.
+    /// Returns the lowest severity that the session or subscription requests. Returns `None` if the
+    /// session or subscription has ended, or requests no messages.
     fn level(&self) -> Option<LoggingLevel> {
         match self {
             Self::Session(session, _) => session.upgrade()?.log_level(),
@@ -166,10 +171,11 @@ pub(super) fn handler_of_session(
 
 const NOT_READ: &str = "a client does not read messages outside of its requests";
 
-const DURING_CALLS: &str = "calls are in flight, so it is unknown to which client a log message belongs";
+const DURING_CALLS: &str = "a log message arrived during calls, and does not name a client";
 
 const OF_OWN_REQUEST: &str =
-    "a log message came with the response to a request of the bridge, so it may be about any client";
+    "a log message arrived with the response to a request of the bridge, and does not name a client";
 
-/// Minimum number of listeners at which listeners that no longer exist are removed.
+/// If the map has fewer entries than this number, the entries of ended sessions and subscriptions stay in
+/// the map.
 const SWEEP_MIN: usize = 64;

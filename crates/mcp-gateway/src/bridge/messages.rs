@@ -10,8 +10,8 @@ use thruway_mcp_client::forwarding::{ForwardedCall, Unsent, empty_object};
 use super::outbox::Outbox;
 use super::tasks::stripped;
 
-/// Forwards a progress report with the progress token of the client. If the outbox is full, returns the
-/// report, which the caller must deliver later.
+/// Forwards a progress report, and replaces the progress token with the client's token. If the queue
+/// `outbox` is full, returns the report, which the caller must deliver later.
 pub(super) fn report(
     outbox: &Outbox,
     token: &RequestId,
@@ -23,8 +23,8 @@ pub(super) fn report(
     outbox.send(message)
 }
 
-/// Forwards a log message if the client requested its severity. If the outbox is full, returns the
-/// message, which the caller must deliver later.
+/// Forwards a log message if the client requested the severity of this message. If the queue `outbox` is
+/// full, returns the message, which the caller must deliver later.
 pub(super) fn log(
     outbox: &Outbox,
     wanted: Option<LoggingLevel>,
@@ -50,13 +50,13 @@ pub(super) fn log_message(wanted: Option<LoggingLevel>, notification: &Notificat
     Some(message)
 }
 
-/// Returns a copy of `json` on one line.
+/// Returns a copy of `json` without line breaks.
 pub(super) fn one_line(json: &RawValue) -> Box<RawValue> {
     members::one_line(json.to_owned())
 }
 
-/// Converts a request of a client to a call for the server. Removes the member `task`, which asks for a
-/// task.
+/// Converts a client's request to a call for the server. Removes the member `task`, which asks the server
+/// to run the call as a task.
 pub(super) fn forwarded_call(request: &Request<'_>, params: &Params<'_>) -> ForwardedCall {
     let meta = &params.meta;
     let has_meta = meta.progress_token.is_some()

@@ -1,8 +1,9 @@
-//! Bridges: MCP servers that forward all requests to another MCP server, which may support another era.
+//! Bridges: MCP servers that forward all requests to another MCP server. A bridge translates between the
+//! legacy era and the modern era if necessary.
 //!
-//! For its clients, a bridge is an [`McpServer`] with all its transports. For the server, a bridge is an
-//! [`McpClient`]. A bridge forwards the bytes of a message unchanged. Exceptions are the id, the progress
-//! token, and the differences between the eras.
+//! For clients, a bridge is a normal [`McpServer`] with all transports. The bridge connects to the other
+//! server as an [`McpClient`]. A bridge forwards most bytes of a message unchanged. The bridge replaces
+//! only ids, progress tokens, signed values, and members that differ between the eras.
 
 mod options;
 mod bridge_core;
@@ -56,21 +57,21 @@ use upstreams::{Connector, Near, SessionState};
 pub use options::BridgeOptions;
 
 /// An MCP server that forwards all requests to another MCP server. Clients use a bridge like any
-/// [`McpServer`]. Clones share one bridge.
+/// [`McpServer`]. Clones of a `Bridge` share all connections and all state.
 #[derive(Clone, Debug)]
 pub struct Bridge {
     server: McpServer,
     core: Arc<BridgeCore>,
 }
 
-/// The backend of the MCP server of a bridge.
+/// Handles the requests that the MCP server of a bridge receives.
 #[derive(Debug)]
 struct BridgeBackend(Arc<BridgeCore>);
 
 impl Bridge {
-    /// Connects to an MCP server. The bridge calls `connect` each time it needs a client. At first, the
-    /// bridge asks the server for its capabilities in each era. Later, the bridge connects again after
-    /// the server has exited, or to start a server process that serves only one client.
+    /// Connects to an MCP server. The bridge calls `connect` for each connection to the server. First,
+    /// the bridge connects to learn the capabilities of the server in each era. Later, the bridge
+    /// connects again if the server has exited, or if a client needs a dedicated server process.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -83,13 +84,14 @@ impl Bridge {
     /// # Ok(()) }
     /// ```
     ///
-    /// The bridge translates between the eras: sessions, subscriptions, progress, log messages and
-    /// questions.
+    /// The bridge translates sessions, subscriptions, progress reports, log messages and questions
+    /// between the two eras.
     ///
-    /// A server on a stream, such as a child process, does not name the client that its question is for.
-    /// If such a server asks a question while it handles requests of several clients, the bridge rejects
-    /// the question. Therefore, each client that can answer questions gets a server process that no other
-    /// client uses: a legacy client for a session, a modern client for a call.
+    /// If a server on a stream (such as a child process) asks a question, the question does not name a
+    /// client. If a server on a stream asks a question while the server handles requests of several
+    /// clients, the bridge rejects the question. Therefore, each client that can answer questions gets a
+    /// dedicated server process. A legacy client uses this process for a session, a modern client for one
+    /// call.
     ///
     /// # Errors
     /// The server is unreachable, or does not report its capabilities.
@@ -141,13 +143,13 @@ impl Bridge {
 
     /// Returns the number of messages that the bridge has dropped. The bridge drops progress reports, log
     /// messages and task states that a client does not read, and log messages with an unknown recipient.
-    /// The log contains the reasons.
+    /// The log contains the reasons for dropped messages.
     pub fn dropped_messages(&self) -> u64 {
         self.core.dropped.count()
     }
 
-    /// Waits until the bridge has forwarded all calls, but at most for `within`. Then disconnects from
-    /// the server permanently and rejects further requests.
+    /// Waits until all calls have ended, but for at most `within`. Then disconnects from the server
+    /// permanently and rejects further requests.
     pub async fn drain(&self, within: Duration) {
         // After the timeout, the bridge cancels the remaining calls.
         let _ = timeout(within, self.core.calls.none()).await;
@@ -186,8 +188,8 @@ impl Backend for BridgeBackend {
         NewSession { capabilities, state: Some(Box::new(state)) }
     }
 
-    /// Rejects requests with `Mcp-Param-*` headers. The bridge cannot check these headers, because it
-    /// does not know the tools. Legacy clients do not send such headers.
+    /// Rejects requests with `Mcp-Param-*` headers. The bridge cannot check these headers, because the
+    /// bridge does not know the tools. Legacy clients do not send such headers.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, _: &Params<'_>) -> Result<(), Error> {
         thruway_mcp::modern::refuse_param_headers(headers)
     }
@@ -209,7 +211,8 @@ impl Backend for BridgeBackend {
     }
 }
 
-/// Returns the name and version that the server reported, or the name and version of the bridge.
+/// Returns the name and version that the server reported. If the server did not report these, returns the
+/// name and version of the bridge.
 fn info_of(discovered: &DiscoverResult) -> Implementation {
     let meta = discovered.meta.as_ref();
     let info = meta.and_then(|meta| meta.get(meta_keys::SERVER_INFO)).cloned();

@@ -45,8 +45,8 @@ pub(super) fn handle_request(
     if caller_bound::is_about_tasks(&request.method)
         && let Err(error) = require_tasks(params)
     {
-        // The bridge checks this capability before it verifies the task id. The server would also reject
-        // a request without the capability for tasks.
+        // Check that the client supports tasks, before the signature of the task id is verified. The
+        // server would also reject requests of a client that does not support tasks.
         return Reply::error(output, &request.id, &error);
     }
     let bytes = match core.hold_bytes_of(caller, request, params) {
@@ -96,8 +96,8 @@ pub(super) fn handle_request(
     }
 }
 
-/// Returns the capabilities of the client if a legacy server may ask this client questions. Servers may
-/// offer more tools to such clients.
+/// Returns the capabilities of the client, if the server is legacy and the client can answer questions.
+/// Some servers offer more tools to clients with such capabilities.
 fn asked<'p>(bridge: &BridgeCore, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
     if bridge.era() == Era::Modern {
         return Ok(None);
@@ -128,16 +128,17 @@ struct Forwarding {
     core: Arc<ServerCore>,
     bridge: Arc<BridgeCore>,
     id: RequestId,
-    /// The caller that sent the request, for limits on each caller.
+    /// The caller that sent the request. Per-caller limits apply to this caller.
     holder: Holder,
-    /// Counts the parameters of the request toward the memory limit during the call.
+    /// Counts the size of the request's parameters toward the memory limit, until the call ends.
     bytes: Option<Arc<Share>>,
     _call: CallInFlight,
 }
 
 impl Forwarding {
-    /// Forwards the request to the shared server. A modern server asks questions in its answer, which the
-    /// bridge forwards unchanged, except for the values that are bound to the caller.
+    /// Forwards the request to the shared server. A modern server asks questions in its answer. The
+    /// bridge forwards this answer unchanged, except for the task id and the `requestState`, which the
+    /// bridge signs.
     async fn plain(
         self,
         mut forwarded_call: ForwardedCall,
@@ -170,8 +171,8 @@ impl Forwarding {
         bound.seal(upstream.client.forward(forwarded_call).await?, forwarded_call, &run, &upstream)
     }
 
-    /// Forwards the request to a dedicated server, which knows the client's capabilities. The server may
-    /// ask no questions, because the method of the request does not permit questions.
+    /// Forwards the request to a dedicated server, which knows the client's capabilities. During this
+    /// request, the server must not ask questions, because the method does not permit questions.
     async fn apart(
         self,
         pool_key: PoolKey,
@@ -205,8 +206,8 @@ impl Forwarding {
         }
     }
 
-    /// Continues a call after the client has answered questions. If the headers of the client's new
-    /// request do not match the arguments, cancels the call.
+    /// Continues a call after the client has answered questions. If the `Mcp-Param-*` headers of the
+    /// client's new request contradict the tool arguments, cancels the call.
     async fn drive_on(
         self,
         ongoing: Ongoing,
@@ -262,8 +263,8 @@ impl Forwarding {
         (output, status)
     }
 
-    /// Returns a dedicated server for one call, and requests log messages of the severity `log_level` and
-    /// above.
+    /// Reserves a dedicated server for one call. Asks this server for log messages of the severity
+    /// `log_level` and above.
     async fn lease(
         &self,
         pool_key: PoolKey,
@@ -276,8 +277,8 @@ impl Forwarding {
         Ok(lease)
     }
 
-    /// Returns the log level that the bridge must request before the call, because legacy requests do not
-    /// contain the level.
+    /// Returns the log level that the bridge must set at a legacy server before the call. Modern servers
+    /// get the level in the request, and legacy requests contain no level.
     fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
         let is_to_be_asked =
             self.bridge.era() == Era::Legacy && self.bridge.era_server.capabilities.logging.is_some();
@@ -294,12 +295,12 @@ struct Subscriber {
     caller: Caller,
     /// The capabilities of the client as JSON, if the server may ask the client questions.
     capabilities: Option<String>,
-    /// The lowest severity of log messages that the client wants, for messages that belong to no call.
+    /// The lowest severity that the client wants, for log messages that belong to no call.
     log_level: Option<LoggingLevel>,
 }
 
-/// Starts a subscription at the dedicated server that handles the calls of this client, or at the shared
-/// server.
+/// Starts a subscription, either at a dedicated server or at the shared server (see
+/// `BridgeOptions::shares_subscriptions`).
 ///
 /// # Errors
 /// The capabilities in the request are invalid.
@@ -366,7 +367,7 @@ impl BridgeCore {
     }
 }
 
-/// Returns the dedicated or shared server for a subscription.
+/// Returns the server for a subscription: either a dedicated server or the shared server.
 async fn upstream_of_subscription(
     bridge: &BridgeCore,
     subscriber: &Subscriber,
@@ -379,16 +380,17 @@ async fn upstream_of_subscription(
     }
 }
 
-/// Returns the lowest severity of log messages that a subscription requests, for messages that belong to
-/// no call. Modern servers send no such messages, because a modern log message always belongs to a
-/// request (2026-07-28, logging).
+/// Returns the lowest severity that a subscription requests, for log messages that belong to no call.
+/// Returns `None` for a modern server, because modern log messages always belong to a request
+/// (2026-07-28, logging).
 fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
     let has_logs = bridge.era() == Era::Legacy && bridge.era_server.capabilities.logging.is_some();
     params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
 }
 
-/// Subscribes to log messages of the severity `level` and above that belong to no call. Also returns the
-/// server, which keeps running as long as the subscription exists.
+/// Subscribes to log messages that belong to no call and have at least the severity `level`. Returns the
+/// queue for these messages, and the server. The server keeps running as long as the subscription holds
+/// the returned server value.
 ///
 /// # Errors
 /// All dedicated servers are in use, or the server is unreachable.

@@ -1,8 +1,8 @@
-//! Calls of modern clients to a legacy server.
+//! Forwards calls of modern clients to a legacy server.
 //!
-//! During a call, a legacy server asks questions by sending requests. A modern client receives questions
-//! as the answer to its call, and then sends the call again with its answers. In between, the bridge
-//! keeps the call to the server open.
+//! During a call, a legacy server asks questions by sending requests. A modern client receives the
+//! questions in the answer to its call. The client then sends the call again, together with its answers
+//! to the questions. While the client answers questions, the bridge keeps the call to the server open.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -32,7 +32,7 @@ pub(super) struct ModernRequester {
     listener: Mutex<Listener>,
 }
 
-/// The request of the client that is still open, and the messages that the client wants.
+/// The queue for the client's open request, and the kinds of messages that the client wants.
 #[derive(Default)]
 pub(super) struct Listener {
     outbox: Option<Outbox>,
@@ -43,7 +43,7 @@ pub(super) struct Listener {
     suspended: Option<Arc<DroppedMessages>>,
 }
 
-/// A question, and the channel that takes the client's answer.
+/// A question of the server, and the channel for the client's answer.
 pub(super) struct PendingQuestion {
     question: Question,
     answer: oneshot::Sender<RawAnswer>,
@@ -63,7 +63,7 @@ pub(super) struct Ongoing {
     asked: BTreeMap<String, PendingQuestion>,
     last: u32,
     requester: Arc<ModernRequester>,
-    /// Counts the parameters of the first request toward the memory limit.
+    /// Counts the size of the first request's parameters toward the memory limit.
     _bytes: Option<Arc<Share>>,
 }
 
@@ -75,8 +75,8 @@ pub(super) enum Step {
 }
 
 impl Listener {
-    /// Returns the listener for a request, and the messages for its response. If the request has neither
-    /// a progress token nor a log level, the client wants no messages.
+    /// Returns the listener for a request, and the queue of messages for the response to this request. If
+    /// the request has neither a progress token nor a log level, the client wants no messages.
     pub(super) fn of(
         params: &Params<'_>,
         dropped: &Arc<DroppedMessages>,
@@ -116,12 +116,13 @@ impl Listener {
 }
 
 impl ModernRequester {
-    /// Creates a requester for a client that cannot answer questions.
+    /// Creates the receiver for messages of the server. The client cannot answer questions.
     pub(super) fn new(key: u64, listener: Listener) -> Arc<Self> {
         Arc::new(Self { key, questions: None, listener: Mutex::new(listener) })
     }
 
-    /// Makes this requester receive the progress and messages of `forwarded_call`.
+    /// Sets this value as the receiver of the server's messages during `forwarded_call`: progress
+    /// reports, log messages and questions.
     pub(super) fn attach_to(self: &Arc<Self>, forwarded_call: &mut ForwardedCall) {
         let requester = self.clone();
         forwarded_call.progress = Some(reporting(Arc::new(move |params| {
@@ -223,7 +224,7 @@ impl Ongoing {
         self.asked.insert(format!("question-{}", self.last), asked);
     }
 
-    /// Returns the open questions by name. The client must use the same names for its answers.
+    /// Returns the unanswered questions by name. The client must use these names for its answers.
     pub(super) fn questions(&self) -> BTreeMap<&str, impl Serialize + '_> {
         self.asked.iter().map(|(name, asked)| (name.as_str(), &asked.question)).collect()
     }
@@ -233,8 +234,8 @@ impl Ongoing {
         self.requester.listener().suspend();
     }
 
-    /// Continues the call with the client's answers. The client gets questions again that it did not
-    /// answer.
+    /// Continues the call with the client's answers. The bridge sends each unanswered question to the
+    /// client again.
     pub(super) fn resume(&mut self, params: &Params<'_>, listener: Listener) -> Result<(), Error> {
         let responses = params.input_responses.map_or("{}", RawValue::get);
         let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(responses)
@@ -242,8 +243,8 @@ impl Ongoing {
         self.requester.listen(listener);
         for (name, response) in responses {
             if let Some(asked) = self.asked.remove(&name) {
-                // Sending fails if the server has canceled the question. Ignoring that failure is
-                // harmless.
+                // Sending fails only if the server has canceled the question. The server then needs no
+                // answer.
                 let _ = asked.answer.send(Ok(messages::one_line(&response)));
             }
         }

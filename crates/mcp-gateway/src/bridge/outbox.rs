@@ -1,4 +1,5 @@
-//! Delivers messages that a server sends during a request to the client of that request.
+//! Delivers the messages that a server sends while it handles a request. The recipient is the client that
+//! sent the request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,15 +12,16 @@ use thruway_mcp_server::backend::{DroppedMessages, InterimMessage};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// The queue of messages for the client of one request. The number and the total size of the messages are
-/// limited.
+/// A queue of messages that the bridge sends to a client during one request. The number and the total
+/// size of the queued messages are limited.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Outbox {
     sender: mpsc::Sender<InterimMessage>,
     shared: Arc<Shared>,
 }
 
-/// A reference to an outbox that does not keep the response of the request open.
+/// A weak reference to an [`Outbox`]. Unlike an `Outbox`, this reference does not keep the response to
+/// the request open.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct WeakOutbox {
     sender: mpsc::WeakSender<InterimMessage>,
@@ -28,15 +30,15 @@ pub(in crate::bridge) struct WeakOutbox {
 
 #[derive(Debug)]
 struct Shared {
-    /// Limits the size of the queued messages. Each byte needs one permit.
+    /// Limits the size of the queued messages. Each byte of a message needs one semaphore permit.
     bytes: Arc<Semaphore>,
     /// `true` after a delivery timed out, until the client reads again.
     is_stalled: AtomicBool,
     dropped: Arc<DroppedMessages>,
 }
 
-/// A message that does not fit into the outbox. The task that reads the server's stream waits until this
-/// message is delivered, and reads nothing in the meantime.
+/// A message that does not fit into the queue [`Outbox`]. The task that reads the server's stream waits
+/// until this message is delivered, and reads nothing in the meantime.
 #[derive(Debug)]
 struct WaitingMessage {
     outbox: Outbox,
@@ -44,7 +46,8 @@ struct WaitingMessage {
 }
 
 impl Outbox {
-    /// Returns the outbox of a request, and the receiver that provides the messages for the response.
+    /// Creates the message queue of a request. The returned receiver provides the messages for the
+    /// response.
     pub(in crate::bridge) fn new(dropped: &Arc<DroppedMessages>) -> (Self, mpsc::Receiver<InterimMessage>) {
         let (sender, messages) = mpsc::channel(MESSAGES_MAX);
         let bytes = Arc::new(Semaphore::new(BYTES_MAX as usize));
@@ -52,8 +55,8 @@ impl Outbox {
         (Self { sender, shared }, messages)
     }
 
-    /// Sends a message. If the outbox is full, returns the message, which the caller must deliver later.
-    /// Discards the message if the request has ended, because the client then expects no messages.
+    /// Sends a message. If the queue is full, returns the message, which the caller must deliver later.
+    /// If the request has ended, discards the message, because the client no longer expects messages.
     pub(in crate::bridge) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
         let bytes = self.shared.bytes.clone().try_acquire_many_owned(permits(&message));
         let (Ok(bytes), Ok(place)) = (bytes, self.sender.try_reserve()) else {
@@ -70,7 +73,8 @@ impl Outbox {
         &self.sender
     }
 
-    /// Returns the number by which undelivered messages identify the client of this outbox.
+    /// Returns a unique number for this queue. For a message that waits for this queue,
+    /// [`UnsentMessage::reader`] returns the same number.
     pub(in crate::bridge) fn reader(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
@@ -84,8 +88,8 @@ impl Outbox {
         WeakOutbox { sender: self.sender.downgrade(), shared: self.shared.clone() }
     }
 
-    /// Waits until the outbox has capacity for a message, and then sends the message. If the request ends
-    /// first, drops and counts the message, because the client did not read it in time.
+    /// Waits until the queue has capacity for a message, and then sends the message. If the request ends
+    /// during this wait, drops the message and counts it as dropped.
     async fn send_when_read(&self, message: Vec<u8>) {
         let bytes = self.shared.bytes.clone().acquire_many_owned(permits(&message));
         let sending = async {
@@ -97,13 +101,13 @@ impl Outbox {
             () = self.sender.closed() => None,
         };
         if sent.is_none() {
-            self.shared.dropped.note(1, "a request ended before its client read its messages");
+            self.shared.dropped.note(1, "a request ended before the client had read all messages");
         }
     }
 }
 
 impl WeakOutbox {
-    /// Returns the outbox if its request is still open.
+    /// Returns the queue if the request is still open.
     pub(in crate::bridge) fn upgrade(&self) -> Option<Outbox> {
         Some(Outbox { sender: self.sender.upgrade()?, shared: self.shared.clone() })
     }
@@ -123,8 +127,8 @@ impl UnsentMessage for WaitingMessage {
         Box::pin(async move { self.outbox.send_when_read(self.message).await })
     }
 
-    /// Waits for at most `limit`. If the last delivery to this client timed out, does not wait until the
-    /// client reads again.
+    /// Waits for at most `limit`. If the previous delivery to this client timed out, does not wait: drops
+    /// the message unless the queue has capacity now.
     fn deliver_within(self: Box<Self>, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let Outbox { shared, .. } = &self.outbox;
@@ -138,16 +142,17 @@ impl UnsentMessage for WaitingMessage {
     }
 }
 
-/// Returns the number of permits for a message. A message larger than the limit takes all permits.
+/// Returns the number of permits that a message needs, one for each byte. A message of more than
+/// [`BYTES_MAX`] bytes takes all permits.
 fn permits(message: &[u8]) -> u32 {
     u32::try_from(message.len()).unwrap_or(BYTES_MAX).min(BYTES_MAX)
 }
 
-/// Maximum number of messages in an outbox.
+/// Maximum number of messages in the queue of a request.
 const MESSAGES_MAX: usize = 4096;
 
-/// Maximum total size of the messages in an outbox, in bytes. A larger message is sent when the outbox is
-/// empty.
+/// Maximum total size of the messages in the queue of a request, in bytes. A single message may be
+/// larger, but waits until the queue is empty.
 const BYTES_MAX: u32 = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Sends questions and messages of a server to the client of a legacy session.
+//! Forwards questions and messages from a server to the client of a legacy session.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,14 +19,15 @@ use super::messages;
 use super::outbox::Outbox;
 use super::tasks::{Names, Reserved, TaskNames as _};
 
-/// Reaches the client of a session on the response stream of one of its requests.
+/// Forwards questions and messages of the server to the client of a session, on the response stream of
+/// one request.
 pub(super) struct SessionRequester {
     pub(super) session: Arc<Session>,
     pub(super) outbox: Outbox,
     /// Maximum time to wait for the client's answer to a question.
     pub(super) wait: Duration,
-    /// The mapping of task ids between the client and the server. `None` if the bridge does not forward
-    /// tasks for this session.
+    /// Translates the client's task ids to the server's task ids, and back. `None` if the bridge does not
+    /// forward tasks for this session.
     pub(super) names: Option<Names>,
     /// The reserved entry for the task, if the server may run the request as a task.
     pub(super) reserved: Option<Arc<Reserved>>,
@@ -44,11 +45,11 @@ impl Requester for SessionRequester {
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
         if !can_answer(&self.session.client_capabilities(), method) {
-            // The server may ask this question for a canceled call of another client.
+            // The question may belong to a canceled call of another client, which has the capability.
             let reason = "the client does not have the capability for this request";
             return Box::pin(async move { Err(Error::new(ErrorCode::METHOD_NOT_FOUND, reason)) });
         }
-        // Do not keep the session alive, because it may end before the client answers.
+        // Do not keep the session alive, because the session may end before the client answers.
         let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.sender().clone(), self.wait);
         Box::pin(ask(
             question(method, params, self.names.as_ref()),
@@ -72,11 +73,11 @@ impl Requester for SessionRequester {
         unsent.reader() == self.outbox.reader()
     }
 
-    /// Closes the client's response stream too, if the client's revision supports reconnects. Then
-    /// neither the server nor the client keeps a connection open.
+    /// Closes the response stream of the client, if the client's revision supports reconnects. The server
+    /// has closed its event stream, so no connection needs to stay open until the client reconnects.
     fn disconnect(&self, retry: Duration) {
         if self.session.revision.primes_event_streams() {
-            // If the outbox is full, the stream stays open, which is harmless.
+            // If the queue is full, the response stream stays open, which is harmless.
             let _ = self.outbox.sender().try_send(InterimMessage::Disconnect(retry));
         }
     }
@@ -89,14 +90,14 @@ impl Requester for SessionRequester {
     }
 }
 
-/// Reaches the client of a session on the event stream of the session, for questions that belong to no
-/// request.
+/// Forwards questions that belong to no request to the client of a session. Uses the event stream of the
+/// session.
 pub(super) struct OriginClient {
     pub(super) session: Weak<Session>,
     /// Maximum time to wait for the client's answer to a question.
     pub(super) wait: Duration,
-    /// The mapping of task ids between the client and the server. `None` if the bridge does not forward
-    /// tasks for this session.
+    /// Translates the client's task ids to the server's task ids, and back. `None` if the bridge does not
+    /// forward tasks for this session.
     pub(super) names: Option<Names>,
 }
 
@@ -129,8 +130,8 @@ impl Requester for OriginClient {
 }
 
 /// Notifies the client of a session that the user has completed a question on a web page
-/// (`notifications/elicitation/complete`). Only 2025-11-25 defines this notification. This function
-/// ignores all other notifications.
+/// (`notifications/elicitation/complete`). Only revision 2025-11-25 defines this notification. This
+/// function ignores all other notifications.
 pub(super) fn send_out_of_band(
     session: &Session,
     method: &str,
@@ -176,8 +177,9 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     }
 }
 
-/// Converts a question of the server for the client. Removes the member `task`, which asks for a task,
-/// because the bridge does not declare support for such tasks to servers.
+/// Converts a question of the server to a question for the client. Removes the member `task`, with which
+/// a server asks the client to run the question as a task. The bridge does not support tasks that run at
+/// the client.
 fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);

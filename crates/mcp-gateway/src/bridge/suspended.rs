@@ -13,7 +13,8 @@ use tokio::time::sleep;
 
 use super::ongoing::Ongoing;
 
-/// The waiting calls. The key is the `requestState` that the client must send with its answers.
+/// The calls that wait for answers of clients. The key of a call is the `requestState` that the client
+/// must send with its answers.
 pub(super) struct Suspended {
     calls: Mutex<HashMap<Box<str>, Call>>,
     places: Arc<Shares>,
@@ -28,7 +29,7 @@ struct Call {
     _place: Share,
 }
 
-/// Cancels a waiting call when its time limit expires. Dropping the timer stops it.
+/// Cancels a waiting call after the maximum wait. Dropping this value stops the timer.
 struct Timer(AbortHandle);
 
 impl Suspended {
@@ -41,11 +42,11 @@ impl Suspended {
         self.wait
     }
 
-    /// Stores a call of `holder` until the client sends its answers or the time limit expires. Returns
-    /// the `requestState` for the client.
+    /// Stores a call of `holder` until the client sends answers or the maximum wait expires. Returns the
+    /// `requestState` that the client must send with its answers.
     ///
     /// # Errors
-    /// Too many calls are waiting: of all callers, or of `holder`.
+    /// Too many calls are waiting, either of all callers together or of the caller `holder`.
     pub(super) fn put(
         self: &Arc<Self>,
         ongoing: Ongoing,
@@ -56,7 +57,7 @@ impl Suspended {
             Error::internal(match refusal {
                 LimitReached::Full => "too many calls are waiting for answers of clients: try again later",
                 LimitReached::HolderHasShare => {
-                    "too many calls of this caller are waiting for its answers: answer some, then try again"
+                    "too many calls of this caller are waiting for answers: answer some questions, then try again"
                 }
             })
         })?;
@@ -72,7 +73,8 @@ impl Suspended {
         Ok(state)
     }
 
-    /// Removes and returns a call if `binding` matches the caller and the request of the call.
+    /// Removes and returns the call with the `requestState` `state`. `binding` must identify the caller
+    /// and the request of this call.
     ///
     /// # Errors
     /// The call does not exist, belongs to another caller or request, or has expired.
@@ -112,7 +114,7 @@ impl CallsInFlight {
 
     /// Waits until the bridge is not forwarding any call.
     pub(super) async fn none(&self) {
-        // This cannot fail, because `self` owns the sender.
+        // Waiting cannot fail, because `self` owns the sender.
         let _ = self.0.subscribe().wait_for(|calls| *calls == 0).await;
     }
 }

@@ -16,35 +16,36 @@ use tokio::time::Instant;
 
 use super::logs::LogListeners;
 
-/// One connection to the server. The connection is shared by clients, or dedicated to one session or one
-/// call at a time.
+/// One connection to the server. Either several clients share the connection, or the connection is
+/// dedicated to one session, or to one call at a time.
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
     /// The unique number of the connection.
     number: u64,
-    /// A random text that distinguishes this connection from connections of other bridges and of earlier
-    /// runs of this bridge.
+    /// A random text that is unique for this connection, even after a restart of the bridge and among
+    /// several bridges.
     nonce: Box<str>,
     /// The resources that callers watch for changes, by URI.
     watches: Mutex<HashMap<Box<str>, WatchedResource>>,
-    /// The subscription to changes of the lists of tools, prompts and resources, after the first request
-    /// for it.
+    /// The subscription to changes of the tool list, the prompt list and the resource list. The bridge
+    /// starts this subscription on demand.
     lists: Mutex<Watched>,
     /// The log level that the bridge has requested from a legacy server.
     log_level: tokio::sync::Mutex<Option<LoggingLevel>>,
     pub(super) log_listeners: Arc<LogListeners>,
-    /// The slot of a dedicated server, which counts toward the limit of servers.
+    /// The slot that a dedicated server uses of the limit `servers_max`. `None` for a shared server, or
+    /// after the slot was released.
     place: Mutex<Option<Share>>,
     is_alone: bool,
-    /// Locked while the bridge notifies the server of changed roots.
+    /// Locked while the bridge notifies the server that the client's roots have changed.
     roots: tokio::sync::Mutex<()>,
-    /// `true` while a notification of changed roots waits for the lock `roots`.
+    /// `true` while a notification about changed roots waits for the lock `roots`.
     roots_are_due: AtomicBool,
     since: Instant,
 }
 
-/// A subscription to the server, which may still be starting. Callers that need the same subscription
-/// wait for it together.
+/// A subscription at the server. The subscription may still be starting. Several callers can wait until
+/// the same subscription has started.
 type Watched = Arc<OnceCell<Subscription>>;
 
 /// A caller's subscription to a resource. When the last [`Watch`] of a resource is dropped, the bridge
@@ -61,8 +62,8 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 struct WatchedResource {
     watched: Weak<OnceCell<Subscription>>,
-    /// The callers that watch the resource, with their number of [`Watch`] values. The map is empty after
-    /// the last watch was dropped.
+    /// For each caller, the number of [`Watch`] values for this resource. The map is empty after the last
+    /// `Watch` was dropped.
     watchers: HashMap<Holder, usize>,
 }
 
@@ -100,8 +101,9 @@ impl Upstream {
         self.number
     }
 
-    /// Returns a unique name for the current run of the server process. Returns an empty string over
-    /// HTTP, because the bridge does not notice restarts of an HTTP server.
+    /// Returns a text that identifies the current server process. The text changes when the server
+    /// process restarts. For a server over HTTP, returns an empty text, because the bridge does not
+    /// notice a restart of an HTTP server.
     pub(super) fn run(&self) -> String {
         if self.client.is_on_stream() {
             format!("{}-{}", self.nonce, self.client.losses())
@@ -120,25 +122,26 @@ impl Upstream {
         self.since.elapsed()
     }
 
-    /// Releases the slot of this server, even while the server is in use.
+    /// Releases the slot of this dedicated server, even while the server is in use.
     pub(super) fn make_room(&self) {
         drop(self.place().take());
     }
 
-    /// Returns `true` if this is a dedicated server that counts toward the share of `holder`.
+    /// Returns `true` if this is a dedicated server that counts toward the per-caller limit of `holder`.
     pub(super) fn is_of(&self, holder: &Holder) -> bool {
         self.place().as_ref().is_some_and(|place| place.holder() == Some(holder))
     }
 
-    /// Makes an idle server count toward the limit of servers, but toward the share of no caller.
+    /// Stops counting this idle server toward the per-caller limit of the last caller. The server still
+    /// counts toward `servers_max`.
     pub(super) fn keep_place(&self) {
         if let Some(place) = self.place().as_mut() {
             place.keep();
         }
     }
 
-    /// Makes an idle server count toward the share of `holder`. Returns `false` if the holder has reached
-    /// its share.
+    /// Counts an idle server toward the per-caller limit of `holder`. Returns `false` if `holder` has
+    /// reached this limit.
     pub(super) fn assign_to(&self, holder: &Holder) -> bool {
         self.place().as_mut().is_none_or(|place| place.give_to(holder).is_ok())
     }
@@ -161,15 +164,15 @@ impl Upstream {
         });
     }
 
-    /// Copies the log level and the listeners of `gone`, which this connection replaces. Clients do not
-    /// repeat their requests for log messages.
+    /// Copies the log level and the log listeners of the closed connection `gone`, which this connection
+    /// replaces. The copy is necessary because clients do not request log messages again.
     pub(super) fn log_as(&self, gone: &Self) {
         self.log_listeners.copy_from(&gone.log_listeners);
         self.client.log_as(&gone.client);
     }
 
-    /// Requests the log messages that all listeners want. Each listener receives only the severities that
-    /// it requested.
+    /// Sets the server's log level to the lowest severity that any client requests. Each client still
+    /// receives only the severities that this client requested.
     pub(super) async fn log_for_listeners(&self) -> Result<(), McpClientError> {
         let mut asked = self.log_level.lock().await;
         let finest = self.log_listeners.finest();
@@ -181,8 +184,8 @@ impl Upstream {
         }
     }
 
-    /// Requests log messages of the severity `level` and above, unless a lower level was already
-    /// requested. Ignores errors. Does nothing while another call changes the level.
+    /// Requests log messages of the severity `level` and above, unless the bridge has already requested a
+    /// lower level. Ignores errors. Does nothing while another tokio task is changing the log level.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
         let Ok(mut asked) = self.log_level.try_lock() else { return };
         if asked.is_none_or(|asked| level < asked) {
@@ -212,11 +215,11 @@ impl Upstream {
         Ok(watch)
     }
 
-    /// Registers `holder` as a watcher of a resource. Several callers can watch the same resource with
-    /// one subscription.
+    /// Registers that the caller `holder` watches a resource. If several callers watch the same resource,
+    /// the bridge uses one subscription for all of them.
     ///
     /// # Errors
-    /// Too many resources are watched: by all callers, or by `holder`.
+    /// All callers together watch too many resources, or the caller `holder` watches too many resources.
     fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
         let mut resources = self.watches();
         let standing = resources.get_mut(uri).and_then(|resource| {
@@ -235,7 +238,8 @@ impl Upstream {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes to changes of the lists of tools, prompts and resources, until this connection closes.
+    /// Subscribes to changes of the tool list, the prompt list and the resource list, until this
+    /// connection closes.
     pub(super) async fn watch_lists(&self) -> Result<(), McpClientError> {
         let filter = SubscriptionFilter {
             tools_list_changed: Some(true),
@@ -257,14 +261,15 @@ impl Upstream {
 }
 
 impl Drop for Upstream {
-    /// Closes the connection, because no other code notices that the connection is unused. A server over
-    /// HTTP does not notice that the connection closes.
+    /// Closes the connection, because no other code notices that the connection is unused. Without an
+    /// explicit close, a server over HTTP would keep the session, because an HTTP server does not notice
+    /// that a client is gone.
     fn drop(&mut self) {
         self.client.close_apart();
     }
 }
 
-/// Adds a watched resource with `holder` as its first watcher.
+/// Adds a resource to `resources`. The caller `holder` is the first caller that watches the resource.
 fn begin_watched(
     resources: &mut HashMap<Box<str>, WatchedResource>,
     uri: &str,
@@ -274,7 +279,7 @@ fn begin_watched(
     let held = resources.values().filter(|resource| resource.watchers.contains_key(holder)).count();
     check_share(holder, held, resources.len(), 1, WATCHES_MAX).map_err(|refusal| {
         Error::internal(match refusal {
-            LimitReached::Full => "too many resources are watched by all callers: try again later",
+            LimitReached::Full => "too many resources are watched by all callers together: try again later",
             LimitReached::HolderHasShare => {
                 "this caller watches too many resources: end a subscription, then try again"
             }
@@ -290,7 +295,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut watches = self.upstream.watches();
         let Some(resource) = watches.get_mut(&self.uri) else { return };
-        // Another subscription to the same resource may have replaced this entry.
+        // A newer subscription to the same resource may have replaced the subscription of this `Watch` in
+        // the map.
         if !std::ptr::eq(resource.watched.as_ptr(), Arc::as_ptr(&self.watched)) {
             return;
         }

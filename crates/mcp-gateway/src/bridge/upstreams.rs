@@ -26,8 +26,8 @@ use super::upstream::{Upstream, Watch};
 /// Creates an MCP client that connects to the server.
 pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
 
-/// The MCP server that clients connect to. Notifications of the servers behind the bridge go to its
-/// clients.
+/// The MCP server of the bridge, to which clients connect. Forwards notifications of the server behind
+/// the bridge to these clients.
 pub(super) type Near = Arc<OnceLock<Weak<ServerCore>>>;
 
 /// The settings for connections to the server. Connections of both eras count toward the same limit
@@ -49,25 +49,25 @@ pub(super) struct Upstreams {
     /// The era of the server, or `Auto` before the bridge has detected the era.
     pub(super) era: EraChoice,
     has_server_per_session: bool,
-    /// Maximum time that a question waits for the answer of a session's client.
+    /// Maximum time to wait for the client's answer to a question.
     question_wait: Duration,
     near: Near,
     /// The tasks of 2025-11-25 that the bridge tracks.
     pub(super) tasks: Arc<Tasks>,
     dropped: Arc<DroppedMessages>,
     shared: ArcSwapOption<Upstream>,
-    /// Time of the last connection attempt of the shared server. Locked during an attempt.
+    /// Time of the last attempt to connect to the shared server. Locked during each attempt.
     connecting: tokio::sync::Mutex<Option<Instant>>,
-    /// The dedicated servers of sessions, which `close` must close.
+    /// The dedicated servers of all sessions. `close` closes these servers.
     of_sessions: Mutex<Vec<Weak<Upstream>>>,
     leases: Arc<Leases>,
     /// Limits the number of dedicated servers.
     places: Arc<Shares>,
     servers_max: usize,
     last_party: AtomicU64,
-    /// Time after which an unused dedicated server is closed. `is_swept` is `true` after the background
-    /// task for this has started.
+    /// Time after which the bridge closes an unused dedicated server.
     idle: Duration,
+    /// `true` after the background task that closes unused servers has started.
     is_swept: AtomicBool,
     /// `true` after the bridge has stopped opening connections.
     is_ending: Arc<AtomicBool>,
@@ -103,7 +103,7 @@ impl Upstreams {
         &self.dropped
     }
 
-    /// Returns a unique number for a server or a requester.
+    /// Returns a number that was not used before. Such numbers identify connections, calls and sessions.
     pub(super) fn next_id(&self) -> u64 {
         self.last_party.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -173,18 +173,20 @@ impl Upstreams {
         Ok(upstream)
     }
 
-    /// Adds a session to the log listeners of `upstream`.
+    /// Makes a session receive log messages of `upstream`.
     fn listen_to_logs(&self, upstream: &Upstream, session: &Arc<Session>, state: &SessionState) {
         upstream.log_listeners.add_session(session, self.names(state, upstream.number()));
     }
 
-    /// Returns the mapping of task ids between the client of a session and the server. Returns `None` if
-    /// the bridge does not forward tasks for this session.
+    /// Returns the translation between the client's task ids and the server's task ids, for one session.
+    /// `server` is the number of the connection to the server. Returns `None` if the bridge does not
+    /// forward tasks for this session.
     fn names(&self, state: &SessionState, server: u64) -> Option<Names> {
         state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), server))
     }
 
-    /// Requests the log messages that a session wants, in addition to the messages for other sessions.
+    /// Requests the log messages that a session wants. The server still sends the log messages that other
+    /// sessions want.
     pub(super) async fn log_for(
         &self,
         upstream: &Upstream,
@@ -195,8 +197,8 @@ impl Upstreams {
         upstream.log_for_listeners().await
     }
 
-    /// Returns the dedicated server of a session. If that server is closed, replaces it, but not within
-    /// [`RECONNECT_PAUSE`] after its start.
+    /// Returns the dedicated server of a session. If the connection to this server is closed, connects
+    /// again. Fails if the closed connection was created less than [`RECONNECT_PAUSE`] ago.
     fn own_of(&self, session: &Arc<Session>, state: &SessionState) -> Result<Arc<Upstream>, McpClientError> {
         let mut own = state.upstream();
         match &*own {
@@ -236,7 +238,7 @@ impl Upstreams {
     }
 
     /// Reserves a slot for another dedicated server of `holder`. If all slots are in use, closes an idle
-    /// server, unless `holder` has reached its share.
+    /// server, unless `holder` has reached the per-caller limit.
     fn place_for(&self, holder: &Holder) -> Result<Share, LimitReached> {
         self.leases.sweep();
         match self.places.take(holder, 1) {
@@ -249,7 +251,7 @@ impl Upstreams {
     }
 
     /// Returns the dedicated server that will handle the next call with the key `pool_key`. The server
-    /// counts toward the share of `holder`.
+    /// counts toward the per-caller limit of `holder`.
     pub(super) async fn next_leased(
         &self,
         pool_key: PoolKey,
@@ -259,7 +261,7 @@ impl Upstreams {
     }
 
     /// Returns a dedicated server for one call with the key `pool_key`. The server counts toward the
-    /// share of `holder`.
+    /// per-caller limit of `holder`.
     pub(super) async fn lease(&self, pool_key: PoolKey, holder: &Holder) -> Result<Lease, McpClientError> {
         let until = Instant::now() + LEASE_WAIT;
         let place = loop {
@@ -273,8 +275,8 @@ impl Upstreams {
             if self.are_all_kept(refusal, holder) || Instant::now() >= until {
                 return Err(too_many(refusal));
             }
-            // A server that becomes idle keeps its slot, so `released` does not report it. Therefore poll
-            // for idle servers.
+            // An idle server keeps the slot, so `released` does not report a server that becomes idle.
+            // Therefore, this loop polls for idle servers.
             let _ = timeout(LEASE_LOOK, self.places.released()).await;
         };
         let said = serde_json::from_str(&pool_key.capabilities);
@@ -286,8 +288,9 @@ impl Upstreams {
         Ok(self.leases.lease(pool_key, Upstream::new(client, number, Some(place), listeners)))
     }
 
-    /// Returns `true` if sessions and subscriptions occupy all dedicated servers, or all dedicated
-    /// servers of `holder` if the holder has reached its share. The end of a call then frees no server.
+    /// Returns `true` if the end of a call cannot free a dedicated server, because sessions and
+    /// subscriptions use all dedicated servers. If `holder` has reached the per-caller limit, considers
+    /// only the dedicated servers of `holder`.
     fn are_all_kept(&self, refusal: LimitReached, holder: &Holder) -> bool {
         let (max, holder) = match refusal {
             LimitReached::Full => (self.servers_max, None),
@@ -299,7 +302,8 @@ impl Upstreams {
         of_sessions.filter(|upstream| is_counted(upstream)).count() + self.leases.watched(is_counted) >= max
     }
 
-    /// Starts the background task that closes unused servers and sessions even if no requests arrive.
+    /// Starts the background task that closes unused servers and sessions. Without this task, the bridge
+    /// would close unused servers and sessions only when a request arrives.
     fn sweep_from_now_on(&self) {
         if self.is_swept.swap(true, Ordering::Relaxed) {
             return;
@@ -337,8 +341,8 @@ impl Upstreams {
         (self.connect)(builder.options(options))
     }
 
-    /// Returns a client builder that forwards the server's notifications and log messages to all
-    /// interested clients.
+    /// Returns a builder for connections to the server. The connection forwards the server's
+    /// notifications and log messages to all clients that want these messages.
     fn telling_all(&self, _number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
         let on_log = listeners.handler(&self.dropped);
@@ -372,8 +376,8 @@ impl Upstreams {
     }
 }
 
-/// Renews the subscriptions of a session at `upstream`, which replaces a closed server. Then notifies the
-/// session as if everything had changed, because the session may have missed changes.
+/// Renews the subscriptions of a session, after `upstream` has replaced a closed server. Then reports a
+/// change of every watched resource and list to the client, because the client may have missed changes.
 fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc<Upstream>) {
     let mut watches = state.watches();
     // All subscriptions of a session use the same server.
@@ -444,10 +448,10 @@ pub(super) const fn accepts_questions(capabilities: &ClientCapabilities) -> bool
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
 }
 
-/// Minimum time between two connections to a server that has closed the first connection.
+/// Minimum time between two attempts to connect, after the server has closed a connection.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 
-/// Minimum time between two runs of the task that closes unused servers and sessions.
+/// Minimum interval at which the background task closes unused servers and sessions.
 const SWEEP_MIN: Duration = Duration::from_millis(50);
 
 /// Maximum time that a call waits for a dedicated server.
@@ -456,12 +460,12 @@ const LEASE_WAIT: Duration = Duration::from_secs(30);
 /// Interval at which a waiting call looks for an idle server.
 const LEASE_LOOK: Duration = Duration::from_millis(50);
 
-/// The state of a session in a bridge, except for the era of its server. The order of the fields matters:
-/// at the end of the session, the bridge cancels the tasks before it closes the session's dedicated
-/// server.
+/// The tasks, the dedicated server and the subscriptions of one session. The order of the fields matters,
+/// because Rust drops fields in this order. The bridge must cancel the tasks of the session before it
+/// closes the dedicated server of the session.
 #[derive(Debug)]
 pub(super) struct SessionState {
-    /// `true` after the session was added to the log listeners of the shared server.
+    /// `true` after the session started to receive log messages of the shared server.
     hears_logs: AtomicBool,
     /// Cancels the client's tasks of 2025-11-25 at the end of the session.
     tasks: Option<TasksOfSession>,
@@ -477,8 +481,8 @@ impl SessionState {
         Self { hears_logs, tasks, upstream: Mutex::default(), watches: Mutex::default() }
     }
 
-    /// Returns the owner of the client's tasks. Returns `None` if the bridge does not forward tasks for
-    /// this session.
+    /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
+    /// does not forward tasks for this session.
     pub(super) fn owner(&self) -> Option<&Owner> {
         self.tasks.as_ref().map(TasksOfSession::owner)
     }
@@ -493,8 +497,8 @@ impl SessionState {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns `true` only at the first call. The caller then adds the session to the log listeners of
-    /// the shared server.
+    /// Returns `true` for the first call, and `false` for later calls. After `true`, the caller must
+    /// register the session for log messages of the shared server.
     pub(super) fn start_listening_to_logs(&self) -> bool {
         !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
     }

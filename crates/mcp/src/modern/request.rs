@@ -61,7 +61,8 @@ pub fn missing_capability(required: &ClientCapabilities) -> Error {
         .with_data(json!({"requiredCapabilities": required}))
 }
 
-/// Writes requests with the required metadata of a client.
+/// Writes the requests of one client. Every modern request must contain metadata: the revision, and the
+/// capabilities, name and version of the client.
 #[derive(Clone, Debug)]
 pub struct RequestWriter {
     /// The members of `_meta` that all requests have, as JSON text.

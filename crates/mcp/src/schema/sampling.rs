@@ -106,7 +106,7 @@ pub struct ToolResultContent {
     pub tool_use_id: String,
     /// The content that the model reads.
     pub content: Vec<ContentBlock>,
-    /// The content that programs read.
+    /// The structured content: the result as JSON, for programs instead of the model.
     #[serde(default, deserialize_with = "structured_content", skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
     /// `true` if the call failed.

@@ -40,7 +40,8 @@ pub struct CallToolResult {
     /// The content that the model reads.
     #[serde(default, deserialize_with = "content_blocks")]
     pub content: Vec<ContentBlock>,
-    /// The content that programs read (from 2025-06-18 on).
+    /// The structured content (from 2025-06-18 on): the result as JSON, for programs instead of the
+    /// model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
     /// `true` if the call failed.

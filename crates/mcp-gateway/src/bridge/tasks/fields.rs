@@ -8,7 +8,8 @@ use thruway_mcp::schema::{TaskStatus, methods};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::Answer;
 
-/// The members of a task's state that the bridge uses. The bridge does not parse other members.
+/// The members that the bridge uses in the state of a task. The bridge does not parse other members of
+/// the state.
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskFields {
@@ -58,7 +59,7 @@ impl TaskFields {
         self.ttl.map(Duration::from_millis)
     }
 
-    /// Returns `true` if the task has completed, failed, or was canceled.
+    /// Returns `true` if the task is completed, failed or canceled.
     pub(super) const fn is_over(&self) -> bool {
         matches!(self.status, TaskStatus::Cancelled | TaskStatus::Completed | TaskStatus::Failed)
     }
@@ -67,7 +68,7 @@ impl TaskFields {
 /// Maximum length of a task id, in bytes.
 pub(in crate::bridge) const ID_BYTES_MAX: usize = 1024;
 
-/// Returns `true` if `method` is a request about existing tasks, in any revision.
+/// Returns `true` if any revision defines `method` as a request about existing tasks.
 pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
     matches!(
         method,
@@ -81,5 +82,8 @@ pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
 
 /// Returns the error for a task request that the server does not support in the client's era.
 pub(in crate::bridge) fn no_method() -> Error {
-    Error::new(ErrorCode::METHOD_NOT_FOUND, "the server behind this bridge has no tasks of this revision")
+    Error::new(
+        ErrorCode::METHOD_NOT_FOUND,
+        "the server behind this bridge does not support this request about tasks",
+    )
 }

@@ -4,7 +4,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::params::meta_keys;
 
-/// Path to the task id in parameters, and in the state of a task.
+/// Path to the task id in the parameters of a request, and in the state of a task.
 pub(in crate::bridge) const TASK_ID: &[&str] = &["taskId"];
 
 /// Path to the task id in the answer to a call that the server runs as a task.
@@ -13,7 +13,8 @@ pub(super) const CREATED_ID: &[&str] = &["task", "taskId"];
 /// Path to the task id in messages that belong to a task.
 pub(super) const RELATED_ID: &[&str] = &["_meta", meta_keys::RELATED_TASK, "taskId"];
 
-/// Returns a copy of `json` with `string` at `path`. Returns `None` if the path does not exist.
+/// Copies `json`, and replaces the value at `path` with `string`. Returns `None` if `json` has no value
+/// at this path.
 pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
     let Some((first, rest)) = path.split_first() else {
         return to_raw_value(string).ok();
@@ -24,18 +25,18 @@ pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) 
     close(output)
 }
 
-/// Returns a copy of an object without the member `member`.
+/// Returns a copy of a JSON object without the member `member`.
 pub(in crate::bridge) fn stripped(json: &RawValue, member: &str) -> Option<Box<RawValue>> {
     without(json, member).and_then(|(output, _)| close(output))
 }
 
 /// Returns `true` if a message belongs to a task.
 pub(in crate::bridge) fn is_related_to_task(params: &RawValue) -> bool {
-    // Compare the text first, because most messages belong to no task.
+    // Search the text before parsing, because most messages belong to no task.
     params.get().contains(meta_keys::RELATED_TASK) && string_at(params, RELATED_ID).is_some()
 }
 
-/// Returns the string at `path`, or `None` if `json` has no string there.
+/// Returns the string at `path`, or `None` if `json` has no string at this path.
 pub(in crate::bridge) fn string_at(json: &RawValue, path: &[&str]) -> Option<String> {
     match path.split_first() {
         Some((first, rest)) => string_at(member(json, first)?, rest),
@@ -52,8 +53,8 @@ fn member<'j>(json: &'j RawValue, member: &str) -> Option<&'j RawValue> {
     looked_at.ok().and(found)
 }
 
-/// Returns a copy of an object without its closing brace and without the member `member`. Also returns
-/// the value of that member.
+/// Returns a copy of a JSON object without the closing brace and without the member `member`. Also
+/// returns the value of the removed member.
 fn without<'j>(json: &'j RawValue, member: &str) -> Option<(Vec<u8>, Option<&'j RawValue>)> {
     let mut output = Vec::with_capacity(json.get().len() + ID_BYTES);
     output.push(b'{');
@@ -71,13 +72,13 @@ fn close(mut object: Vec<u8>) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(object).ok()?).ok()
 }
 
-/// Extra capacity for a replaced id, in bytes.
+/// Extra capacity of the output for a longer task id, in bytes.
 const ID_BYTES: usize = 64;
 
-/// The mapping of task ids between one client and one server.
+/// Translates the task ids of one server to the task ids of one client.
 pub(in crate::bridge) trait TaskNames: Send + Sync + std::fmt::Debug {
-    /// Translates the task id in a message of the server for the client. Returns `None` if the message
-    /// belongs to no task of the client.
+    /// Replaces the server's task id in the parameters of a message with the client's id of the same
+    /// task. Returns `None` if the message belongs to no task of the client.
     fn told(&self, params: &RawValue) -> Option<Box<RawValue>>;
 }
 

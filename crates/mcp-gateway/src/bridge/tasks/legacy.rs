@@ -1,4 +1,4 @@
-//! Forwards requests for tasks of 2025-11-25, if the client and the server both support them.
+//! Forwards requests about tasks of 2025-11-25. Both the client and the server must support these tasks.
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -133,13 +133,14 @@ impl Forwarding {
     }
 }
 
-/// Translates one task of a list for the client. Returns `None` if the task belongs to another client.
+/// Replaces the server's task id in one entry of a task list with the client's task id. Returns `None` if
+/// the task belongs to another client.
 fn own_of(names: &Names, task: &RawValue) -> Option<Box<RawValue>> {
     let fields = TaskFields::parse(task.get()).ok()?;
     replaced(task, TASK_ID, &names.at_client(&fields.task_id)?)
 }
 
-/// Sets the task id in the metadata of an answer to `id`, the id that the client knows.
+/// Replaces the task id in the metadata of `answer` with `id`, which is the client's id of the task.
 fn related_to(answer: Answer, id: &str) -> Answer {
     replaced(&answer, RELATED_ID, id).unwrap_or(answer)
 }

@@ -1,5 +1,5 @@
-//! Tasks of 2025-11-25 that a bridge forwards. The server stores the state of a task. The bridge stores
-//! the owner of the task and the connection to its server.
+//! Forwards tasks of 2025-11-25. The server stores the state of each task. For each task, the bridge
+//! stores the session of the client and the connection to the server.
 //!
 //! The bridge gives each task a random id for the client, because a server may use sequential ids that
 //! start again when the server restarts.

@@ -29,7 +29,7 @@ pub(crate) struct Tasks {
     of_client_max: usize,
 }
 
-/// A guard that cancels the tasks of a session when it is dropped.
+/// A guard for the tasks of a session. Dropping the guard cancels these tasks.
 #[derive(Debug)]
 pub(crate) struct TasksOfSession {
     tasks: Arc<Tasks>,
@@ -47,9 +47,10 @@ pub(in crate::bridge) struct TasksMax {
 
 #[derive(Default, Debug)]
 struct State {
-    /// The tasks, by the ids that clients know.
+    /// The tracked tasks. The key is the task id that the client knows.
     kept: HashMap<Box<str>, TaskEntry>,
-    /// The ids that clients know, by the number of the connection and the id at the server.
+    /// Maps the server's task ids to the task ids that clients know. The key also contains the number of
+    /// the connection to the server.
     names: HashMap<(u64, Box<str>), Box<str>>,
     last: u64,
     swept: Option<Instant>,
@@ -61,10 +62,10 @@ struct TaskEntry {
     listener: Listener,
     server: Weak<Upstream>,
     server_number: u64,
-    /// Number of times that the server had exited when the task began. If the server exits again, the
+    /// Number of times that the server had exited before the task began. If the server exits again, the
     /// task is lost.
     losses: u64,
-    /// The id at the server. `None` until the server has answered the call with a task.
+    /// The server's id of the task. `None` until the server has answered the call with a task.
     server_id: Option<Box<str>>,
     /// Sequential number of the task. The oldest task has the lowest number.
     number: u64,
@@ -78,17 +79,17 @@ struct TaskEntry {
 #[derive(Debug)]
 pub(in crate::bridge) struct Found {
     pub(in crate::bridge) upstream: Arc<Upstream>,
-    /// The id at the server.
+    /// The server's id of the task.
     pub(in crate::bridge) id: Box<str>,
     losses: u64,
 }
 
-/// The entry that the bridge reserves because the server may run a call as a task. Dropping this value
-/// removes the entry if the server did not create a task.
+/// A reserved entry for a call that the server may run as a task. Dropping this value removes the entry
+/// if the server did not create a task.
 #[derive(Debug)]
 pub(in crate::bridge) struct Reserved {
     tasks: Arc<Tasks>,
-    /// The task id for the client.
+    /// The client's id of the task.
     pub(in crate::bridge) id: Box<str>,
 }
 
@@ -140,7 +141,7 @@ impl Found {
     /// Checks that the server process that runs the task has not exited.
     ///
     /// # Errors
-    /// The server process has exited, so its answer may belong to another task.
+    /// The server process has exited, so an answer of the new process may belong to another task.
     pub(in crate::bridge) fn check(&self) -> Result<(), McpClientError> {
         let is_there = !self.upstream.is_closed() && self.upstream.client.losses() == self.losses;
         if is_there { Ok(()) } else { Err(McpClientError::Server(lost())) }
@@ -165,7 +166,7 @@ impl State {
         gone.iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// Removes expired tasks, but at most once in each [`SWEEP_PAUSE`].
+    /// Removes expired tasks, unless the previous removal was less than [`SWEEP_PAUSE`] ago.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_none_or(|swept| now - swept >= SWEEP_PAUSE) {
             self.swept = Some(now);
@@ -173,8 +174,8 @@ impl State {
         }
     }
 
-    /// Returns the number of tasks of `owner`. If all owners together have fewer than `max` tasks,
-    /// returns that total number instead, because it is faster to compute.
+    /// Counts the tasks of `owner`, for a comparison with `max`. If the bridge tracks fewer than `max`
+    /// tasks of all owners, returns the number of all tasks, which is faster to compute.
     fn count_of(&self, owner: &Owner, max: usize) -> usize {
         let all = self.kept.len();
         if all < max { all } else { self.kept.values().filter(|kept| kept.owner == *owner).count() }
@@ -194,11 +195,13 @@ impl Tasks {
         Arc::new(Self { state: Mutex::default(), places, of_client_max: max.of_client })
     }
 
-    /// Reserves an entry for the task that `upstream` may start for a call of `owner`. The entry counts
-    /// toward the share of `holder`. At the limit, removes the oldest finished task of `owner`.
+    /// Reserves an entry for a call of `owner`, because the server `upstream` may run the call as a task.
+    /// The entry counts toward the per-caller limit of `holder`. If a limit is reached, removes the
+    /// oldest finished task of `owner`.
     ///
     /// # Errors
-    /// Too many tasks are in progress: of all callers, of `holder`, or of `owner`.
+    /// Too many tasks are in progress: tasks of all callers together, of the caller `holder`, or of the
+    /// session `owner`.
     pub(super) fn reserve(
         self: &Arc<Self>,
         (owner, holder): (Owner, &Holder),
@@ -245,10 +248,11 @@ impl Tasks {
         }
     }
 
-    /// Returns the task that `owner` knows as `id`.
+    /// Returns a task of `owner`. `id` is the client's id of the task.
     ///
     /// # Errors
-    /// The task does not exist, has expired, belongs to another owner, or is lost.
+    /// The task does not exist, has expired, belongs to another session, or is lost because the server
+    /// has exited.
     pub(super) fn find(&self, id: &str, owner: &Owner) -> Result<Found, Error> {
         let unknown = || Error::invalid_params("there is no such task");
         let state = self.state();
@@ -260,7 +264,7 @@ impl Tasks {
     }
 
     /// Returns the client's id of a task, or `None` if `owner` has no such task. `number` is the number
-    /// of the connection, and `id` is the id at the server.
+    /// of the connection to the server, and `id` is the server's id of the task.
     pub(super) fn name_of(&self, number: u64, id: &str, owner: &Owner) -> Option<Box<str>> {
         let state = self.state();
         let name = state.names.get(&(number, id.into()))?;
@@ -268,7 +272,7 @@ impl Tasks {
         (kept.owner == *owner && kept.server().is_some()).then(|| name.clone())
     }
 
-    /// Stores the state of a task. `id` is the client's id of the task.
+    /// Stores the current state of a task. `id` is the client's id of the task.
     pub(super) fn note(&self, id: &str, fields: &TaskFields) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             kept.note(fields);
@@ -282,16 +286,16 @@ impl Tasks {
         }
     }
 
-    /// Changes the listener of a task. `id` is the client's id of the task.
+    /// Changes the receiver of messages about a task. `id` is the client's id of the task.
     pub(super) fn listen(&self, id: &str, listen: impl FnOnce(&mut Listener)) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             listen(&mut kept.listener);
         }
     }
 
-    /// Forwards a notification of the connection `number` to the client of the task. Discards
-    /// notifications about unknown tasks. If the client's outbox is full, returns the message, which the
-    /// caller must deliver later.
+    /// Forwards a notification about a task to the client of the task. `number` is the number of the
+    /// connection on which the notification arrived. Discards notifications about unknown tasks. If the
+    /// message queue of the client is full, returns the message, which the caller must deliver later.
     pub(in crate::bridge) fn tell(&self, number: u64, notification: &Notification<'_>) -> Option<Unsent> {
         let told = match &*notification.method {
             methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
@@ -315,8 +319,8 @@ impl Tasks {
         Some((kept.listener.clone(), message))
     }
 
-    /// Forwards the progress of a task. The progress token is the client's id of the task, because the
-    /// bridge sent that id as the token.
+    /// Converts a progress report about a task for the client. The server uses the client's id of the
+    /// task as the progress token, because the bridge sent this id as the token.
     fn report(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {
         let mut params: ProgressNotificationParams = params::parse(notification.params).ok()?;
         let RequestId::String(name) = &params.progress_token else { return None };
@@ -333,8 +337,8 @@ impl Tasks {
         Some((kept.listener.clone(), message))
     }
 
-    /// Removes the tasks of `owner` after the session has ended. Returns the tasks that are still in
-    /// progress.
+    /// Removes all tasks of `owner`, because the session has ended. Returns the removed tasks that are
+    /// still in progress.
     pub(super) fn remove_all_of(&self, owner: &Owner) -> Vec<Found> {
         let gone = self.state().remove_all(|kept| kept.owner == *owner);
         let working = gone.into_iter().filter(|kept| !kept.is_over);
@@ -347,8 +351,8 @@ impl Tasks {
 }
 
 impl Reserved {
-    /// Stores the task if `answer` contains a task. Returns `false` if the answer contains none. A second
-    /// call with the same answer has no further effect.
+    /// Stores the task if `answer` contains a task. Returns `false` if the answer contains no task.
+    /// Calling this function again with the same answer has no effect.
     ///
     /// # Errors
     /// The answer is invalid, or contains the id of another task.
@@ -393,19 +397,19 @@ const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 /// Estimated size of a message without its parameters, in bytes.
 const ENVELOPE_BYTES: usize = 128;
 
-/// The owner of a task. Other owners cannot access the task.
+/// Identifies the session that owns a task. Other sessions cannot access the task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A session with this unique number.
     Session(u64),
 }
 
-/// Receives the messages about a task for the client.
+/// Forwards messages about a task to the client that owns the task.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Listener {
     session: Weak<Session>,
-    /// The response stream of the last request about the task. Not available after that request has
-    /// ended.
+    /// The message queue of the last request about the task. The queue is unavailable after this request
+    /// has ended.
     outbox: WeakOutbox,
     /// The progress token that the client chose for the task.
     progress_token: Option<RequestId>,
@@ -420,7 +424,7 @@ impl Listener {
         Self { session: Arc::downgrade(session), outbox: outbox.downgrade(), progress_token }
     }
 
-    /// Makes later messages arrive on the response stream of another request.
+    /// Sends later messages to `outbox`, the message queue of another request.
     pub(in crate::bridge) fn listen_on(&mut self, outbox: &Outbox) {
         self.outbox = outbox.downgrade();
     }
@@ -430,8 +434,8 @@ impl Listener {
     }
 
     /// Sends a message on the response stream of an open request about the task. If no such request is
-    /// open, uses the stream for messages that belong to no request. If the outbox is full, returns the
-    /// message, which the caller must deliver later.
+    /// open, uses the stream for messages that belong to no request. If the message queue of the request
+    /// is full, returns the message, which the caller must deliver later.
     pub(super) fn tell(&self, message: Vec<u8>) -> Option<Unsent> {
         if let Some(outbox) = self.outbox.upgrade() {
             return outbox.send(message);
@@ -444,7 +448,7 @@ impl Listener {
     }
 }
 
-/// The mapping of task ids between one client and one server.
+/// Translates the task ids of one client to the task ids of one server, and back.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct Names {
     tasks: Arc<Tasks>,
@@ -458,19 +462,21 @@ impl Names {
         Self { tasks, owner, server }
     }
 
-    /// Returns the server's id of a task of this client. `id` is the client's id of the task.
+    /// Returns the server's id of a task, or `None` if this client has no such task. `id` is the client's
+    /// id of the task.
     pub(super) fn at_server(&self, id: &str) -> Option<Box<str>> {
         let found = self.tasks.find(id, &self.owner).ok()?;
         (found.upstream.number() == self.server).then_some(found.id)
     }
 
-    /// Returns the client's id of a task of this client. `id` is the server's id of the task.
+    /// Returns the client's id of a task, or `None` if this client has no such task. `id` is the server's
+    /// id of the task.
     pub(super) fn at_client(&self, id: &str) -> Option<Box<str>> {
         self.tasks.name_of(self.server, id, &self.owner)
     }
 
-    /// Translates the task id in a client's answer for the server. Removes the reference to a task that
-    /// does not belong to the client.
+    /// Replaces the client's task id in an answer with the server's id of the same task. If the task does
+    /// not belong to the client, removes the task id from the answer.
     pub(in crate::bridge) fn answered(&self, answer: &mut Value) {
         let Some(meta) = answer.get_mut("_meta").and_then(Value::as_object_mut) else { return };
         let Some(related) = meta.get_mut(meta_keys::RELATED_TASK) else { return };
