@@ -101,7 +101,7 @@ warning: cannot look up `a.example:80`: Connection refused (os error 111)
 3 |   \"a.example:80\"]
   |   ^^^^^^^^^^^^^^
 
-hint: check the name; without DNS, skip this check with `--offline`
+hint: check the name; if this machine has no DNS, skip this check with `--offline`
 ";
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), config).unwrap();
@@ -319,7 +319,7 @@ error: a path cannot contain ` `
 
 hint: write the path as clients send it: percent-encoded, without a query
 
-error: no request has this path, because paths are normalized before the comparison
+error: no request can match this path, because Thruway normalizes the paths of requests
   --> a.toml:13:14
    |
 13 | path_exact = \"/f//%67\"
@@ -327,7 +327,7 @@ error: no request has this path, because paths are normalized before the compari
 
 hint: write `/f/g`
 
-error: no request has this path, because paths are normalized before the comparison
+error: no request can match this path, because Thruway normalizes the paths of requests
   --> a.toml:16:16
    |
 16 | path_pattern = \"/h/./{i}\"
@@ -521,7 +521,7 @@ error: the server sets `content-length` itself
 
 hint: leave it out
 
-error: `Content-Type` has its own key
+error: `headers` cannot set `Content-Type`
   --> a.toml:10:14
    |
 10 |     { name = \"Content-Type\", value = \"1\" },
@@ -592,7 +592,7 @@ error: cannot write the access log: No such file or directory (os error 2)
 1 | access_log.path = \"none/access.log\"
   |                   ^^^^^^^^^^^^^^^^^
 
-hint: the directory must exist, and this user needs permission to write the file
+hint: the directory must exist, and the user of this process needs permission to write the file
 "
     );
 }
