@@ -92,7 +92,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
 }
 
 fn failure(config: &Config, log: &AccessLogConfig, error: &io::Error) -> Failure {
-    config
-        .failure_at(&log.span, format!("cannot write the access log: {error}"))
-        .with_hint("the directory must exist, and the user of this process needs permission to write the file")
+    config.failure_at(&log.span, format!("cannot write the access log: {error}")).with_hint(
+        "the directory must exist, and the user of this process needs permission to write the file",
+    )
 }

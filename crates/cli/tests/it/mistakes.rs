@@ -84,7 +84,7 @@ warning: nothing uses the upstream `spare`
 1 | [upstreams.spare]
   | ^^^^^^^^^^^^^^^^^
 
-hint: use this upstream in a route or a listener, or remove it
+hint: use this upstream in a route or a listener, or remove this upstream
 
 warning: no route uses the policy `office`
  --> a.toml:5:1
@@ -92,7 +92,7 @@ warning: no route uses the policy `office`
 5 | [policies.office]
   | ^^^^^^^^^^^^^^^^^
 
-hint: add this policy to `policies` of a route, or remove it
+hint: add this policy to `policies` of a route, or remove this policy
 ";
     let unknown = "\
 warning: cannot look up `a.example:80`: Connection refused (os error 111)
@@ -250,7 +250,7 @@ error: another listener has the address `127.0.0.1:80`
 11 | address = \"127.0.0.1:80\"
    |           ^^^^^^^^^^^^^^
 
-hint: leave it out
+hint: remove the second listener, or give it another address
 
 error: a route needs exactly one of `connect`, `demo`, `files`, `mcp`, `redirect`, `respond`, `split` and `upstream`
   --> a.toml:13:1
@@ -519,7 +519,7 @@ error: the server sets `content-length` itself
 9 |     { name = \"content-length\", value = \"1\" },
   |              ^^^^^^^^^^^^^^^^
 
-hint: leave it out
+hint: remove this header
 
 error: `headers` cannot set `Content-Type`
   --> a.toml:10:14

@@ -241,7 +241,8 @@ fn a_certificate_that_changes_is_used_without_a_signal() {
     let renewed = authority.issue("renewed", &["www.example"]);
     // The new certificate does not match the old key.
     fs::copy(&renewed.chain, directory.path().join("www.pem")).unwrap();
-    let said = thruway.until_it_logs("cannot use the changed certificates, keeping the previous certificates");
+    let said =
+        thruway.until_it_logs("cannot use the changed certificates, keeping the previous certificates");
     assert!(said.contains("www.key` belongs to another certificate"), "{said}");
     assert_eq!(shown(&authority, &address, "www.example"), first);
     fs::copy(&renewed.key, directory.path().join("www.key")).unwrap();

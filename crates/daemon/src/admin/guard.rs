@@ -30,7 +30,8 @@ impl Handler for Guarded {
         if self.allows(request) {
             return request.forward_to(&self.router);
         }
-        let reason = "the admin listener accepts only requests from this machine, and no requests from web pages\n";
+        let reason =
+            "the admin listener accepts only requests from this machine, and no requests from web pages\n";
         Answer::Now(Response::text(reason).with_status(StatusCode::FORBIDDEN))
     }
 }

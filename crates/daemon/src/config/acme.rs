@@ -170,8 +170,7 @@ pub(super) fn check_challenge(
         return;
     }
     if !listeners.iter().any(|listener| listener.answers_challenges) {
-        let message =
-            "`http-01` requires a listener without TLS, and the config has no such listener";
+        let message = "`http-01` requires a listener without TLS, and the config has no such listener";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(PLAIN_HINT));
     }
 }
@@ -191,8 +190,7 @@ pub(super) fn check_validation(
 ) {
     let are_required = matches!(clients, ClientAuthentication::Required(_));
     if are_required && is_ordered && validates_by(resolver, ChallengeKind::TlsAlpn01) {
-        let message =
-            "the listener requires client certificates, but ACME servers have no client certificate for `tls-alpn-01`";
+        let message = "the listener requires client certificates, but ACME servers have no client certificate for `tls-alpn-01`";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(REQUIRED_HINT));
     }
 }

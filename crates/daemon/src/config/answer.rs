@@ -94,7 +94,7 @@ fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     } else if text.eq_ignore_ascii_case("content-type") {
         resolver.refuse_with(name, "`headers` cannot set `Content-Type`", "write `content_type = \"…\"`");
     } else if SERVER_FIELDS.iter().any(|field| text.eq_ignore_ascii_case(field)) {
-        resolver.refuse_with(name, format!("the server sets `{text}` itself"), "leave it out");
+        resolver.refuse_with(name, format!("the server sets `{text}` itself"), "remove this header");
     } else {
         return true;
     }

@@ -352,12 +352,15 @@ fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }
     if upstream.tls.is_some() {
-        let message = format!("the upstream `{name}` has `tls`, but Thruway does not encrypt forwarded TCP connections");
+        let message = format!(
+            "the upstream `{name}` has `tls`, but Thruway does not encrypt forwarded TCP connections"
+        );
         let hint = "remove `tls`: clients use TLS with the servers directly";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }
     if upstream.sticky.is_some() {
-        let message = format!("the upstream `{name}` uses sticky cookies, but TCP connections have no cookies");
+        let message =
+            format!("the upstream `{name}` uses sticky cookies, but TCP connections have no cookies");
         let hint = "`balance = { hash = \"client_address\" }` keeps a client on one server";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }

@@ -175,8 +175,7 @@ const RENAMED_KEYS: [(&str, &str); 19] = [
 ];
 
 /// Hint for an environment variable with a value of the wrong type.
-const FILLED_HINT: &str =
-    "the value comes from an environment variable: set the variable to a number without a unit, `true` or `false`";
+const FILLED_HINT: &str = "the value comes from an environment variable: set the variable to a number without a unit, `true` or `false`";
 
 /// Minimum similarity of a suggested name. The minimum allows one missing, additional or wrong letter in a
 /// short name.
