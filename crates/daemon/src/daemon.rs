@@ -55,8 +55,8 @@ pub enum Ended {
 }
 
 /// The signals that control a daemon: `SIGTERM` and `SIGINT` drain it, `SIGHUP` reloads its file, `SIGUSR1`
-/// reopens its access log. Call [`take_over`](Self::take_over) before the daemon starts. A signal before
-/// this call has its default effect.
+/// reopens its access log. Call [`take_over`](Self::take_over) before the daemon starts. Before this call,
+/// the signals have their default effect.
 pub struct Signals {
     termination: TerminationSignals,
     reopen: ReopenSignal,

@@ -418,7 +418,7 @@ fn addresses_of_the_command_line_keep_tls_or_are_refused() {
     assert_eq!((refused.code, &*refused.stdout), (Some(2), ""));
     let said = refused.stderr;
     assert!(said.starts_with("error: `--listen` cannot replace the 2 listeners of the config\n"), "{said}");
-    assert!(said.contains("hint: a listener has settings such as `tls`"), "{said}");
+    assert!(said.contains("hint: `--listen` would discard settings of a listener, such as `tls`"), "{said}");
 }
 
 #[test]

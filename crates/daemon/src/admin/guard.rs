@@ -1,6 +1,6 @@
 //! Checks requests to the admin listener. A web page can make a browser send requests to servers on the
-//! machine of the browser. The page can even use its own DNS name for these servers (DNS rebinding). The
-//! page cannot forge `Host` and `Origin`, so the guard checks these headers.
+//! machine of the browser. The author of the page can even make the DNS name of the page point to this
+//! machine (DNS rebinding). The page cannot forge `Host` and `Origin`, so the guard checks these headers.
 
 use thruway_message::RequestHead;
 use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, StatusCode};

@@ -101,8 +101,8 @@ fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     false
 }
 
-/// Returns a copy of `text` that is never freed. Stores equal texts only once, so that reloads of the same
-/// config do not use additional memory.
+/// Returns a copy of `text` that stays in memory until the process ends. Stores equal texts only once, so
+/// that reloads of the same config do not use additional memory.
 fn kept(text: String) -> &'static str {
     static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

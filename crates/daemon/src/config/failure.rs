@@ -54,7 +54,7 @@ impl Failure {
         Self(vec![Finding::new(Severity::Error, message)])
     }
 
-    /// Returns an error about a file as a whole.
+    /// Returns an error about a whole file, without a line.
     pub(super) fn about_file(file: &Path, message: impl fmt::Display) -> Self {
         Self(vec![Finding { file: Some(file.to_owned()), ..Finding::new(Severity::Error, message) }])
     }
@@ -184,7 +184,7 @@ impl Source {
 
     /// Replaces private values in `message`: values from environment variables, and secrets at the
     /// positions `spans`. A value from an environment variable becomes the text of the file, such as
-    /// `${NAME}`. A secret becomes stars.
+    /// `${NAME}`. Stars replace secrets.
     fn without_private_values(&self, message: String, spans: &[&Span]) -> String {
         let is_meant = |at: &Span| spans.contains(&at);
         let filled = self.filled.get().into_iter().flat_map(Filled::texts);

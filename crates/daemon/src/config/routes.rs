@@ -40,7 +40,7 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) path: Option<Spanned<String>>,
     /// Matches this path only.
     pub(in crate::config) path_exact: Option<Spanned<String>>,
-    /// Matches paths of this form: `/users/{id}`, `/static/{*rest}`.
+    /// Matches paths with this pattern, such as `/users/{id}` or `/static/{*rest}`.
     pub(in crate::config) path_pattern: Option<Spanned<String>>,
     /// Methods of the request. `GET` includes `HEAD`. Default: all.
     pub(in crate::config) methods: Option<Spanned<Vec<Spanned<String>>>>,

@@ -51,7 +51,8 @@ pub(in crate::config) struct RawLimits {
     pub(in crate::config) stream_window_bytes: Option<Spanned<u32>>,
 }
 
-/// Timeouts of client connections, up to 24h. Only `half_closed`, `linger` and `drain` may be `0s`.
+/// Timeouts of client connections. The maximum of each timeout is 24h. Only `half_closed`, `linger` and
+/// `drain` may be `0s`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawTimeouts {

@@ -398,7 +398,7 @@ impl AccessLogConfig {
 }
 
 pub(super) const LISTED_HINT: &str = "remove the second listener, or give it another address";
-const LISTEN_HINT: &str = "a listener has settings such as `tls`, and `--listen` would lose these settings: change the `address` of this listener in the config, or keep only one listener, because the settings of a single listener apply to each `--listen`";
+const LISTEN_HINT: &str = "`--listen` would discard settings of a listener, such as `tls`: change `address` of this listener in the config, or keep only one listener in the config";
 
 /// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
 ///
