@@ -1,4 +1,4 @@
-//! A gateway from code: two servers get requests in turn.
+//! Builds a gateway in code. Two servers get requests in turn.
 
 use std::net::SocketAddr;
 
@@ -18,6 +18,6 @@ pub(crate) fn gateway(address: &str, servers: [SocketAddr; 2]) -> Result<Config,
 fn main() -> Result<(), Failure> {
     let servers = [9001, 9002].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let daemon = Daemon::from_config(gateway("127.0.0.1:8080", servers)?)?;
-    daemon.run()?; // Until `SIGTERM`: then it answers the requests that it has accepted, and ends.
+    daemon.run()?; // Runs until `SIGTERM`. Then completes the accepted requests, and ends.
     Ok(())
 }

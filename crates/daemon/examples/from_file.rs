@@ -1,4 +1,4 @@
-//! Serves a config file, as `thruway serve` does: `SIGHUP` reloads it, `SIGTERM` drains the service.
+//! Serves a config file, as `thruway serve` does. `SIGHUP` reloads the file. `SIGTERM` drains the service.
 //!
 //! ```sh
 //! cargo run --release --example from_file -- crates/daemon/examples/serve.toml
@@ -19,7 +19,7 @@ pub(crate) fn start(path: impl AsRef<Path>) -> Result<Daemon, Failure> {
 fn main() {
     let path = std::env::args_os().nth(1).unwrap_or_else(|| "gateway.toml".into());
     if let Err(failure) = start(path).and_then(Daemon::run) {
-        // Prints each error of the config, with its file, its line and a hint.
+        // Prints each error of the config, with the file, the line and a hint.
         eprintln!("{failure}");
         std::process::exit(1);
     }

@@ -9,8 +9,8 @@ use thruway_server::{AccessLog, AccessLogLines, AccessLogTarget, OpenTarget, Reo
 
 use crate::config::{AccessLogConfig, Config, Failure};
 
-/// The access log, or `None` until a config enables it. A config without an access log does not close the
-/// log, because a later config may enable the log again. Clones share the log.
+/// The access log. `None` until a config enables the access log. If a later config disables the access log,
+/// the log stays open, because the next config may enable it again. Clones share the log.
 #[derive(Clone, Default)]
 pub(crate) struct LiveLog(Arc<Mutex<Option<CurrentAccessLog>>>);
 
@@ -20,17 +20,18 @@ pub(crate) struct CurrentAccessLog {
     what: (AccessLogLines, AccessLogTarget),
 }
 
-/// The change that a config requires for the access log. A new target is already open.
+/// Difference between the access log of a new config and the current access log. If the target differs, the
+/// new target is already open.
 pub(crate) enum Wanted {
     Nothing,
-    /// The current log is unchanged.
+    /// The new config has the same access log.
     Same,
     Other((AccessLogLines, AccessLogTarget), OpenTarget),
     First(CurrentAccessLog),
 }
 
 impl LiveLog {
-    /// Opens the target of the access log that `config` requires, but writes no lines yet.
+    /// Opens the access log of `config`, but writes no lines yet.
     pub(crate) fn open(&self, config: &Config) -> Result<Wanted, Failure> {
         let Some(wanted) = &config.access_log else { return Ok(Wanted::Nothing) };
         let what = (wanted.lines.clone(), wanted.target.clone());
@@ -58,8 +59,8 @@ impl LiveLog {
         log.as_ref().map(|current| current.log.clone())
     }
 
-    /// Opens the log file again whenever `signal` arrives. Also waits for the signal if there is no log,
-    /// because the signal must not end the process.
+    /// Opens the log file again whenever `signal` arrives. Waits for the signal even if the config has no
+    /// access log, because the signal would otherwise end the process.
     pub(crate) fn reopen_at(self, mut signal: ReopenSignal) {
         thread::spawn(move || {
             loop {
@@ -91,7 +92,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
 }
 
 fn failure(config: &Config, log: &AccessLogConfig, error: &io::Error) -> Failure {
-    config
-        .failure_at(&log.span, format!("cannot write the access log: {error}"))
-        .with_hint("the directory must exist, and this user needs permission to write the file")
+    config.failure_at(&log.span, format!("cannot write the access log: {error}")).with_hint(
+        "the directory must exist, and the user of this process needs permission to write the file",
+    )
 }

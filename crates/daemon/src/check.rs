@@ -45,8 +45,9 @@ pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
     })
 }
 
-/// Explains which route of the config file at `path` handles a request, and why. `request` is a method and
-/// a URI, such as `GET http://example.com/path`. Each of `headers` has the form `Name: value`.
+/// Explains which route of a config file handles a request, and why. `path` is the path of the file.
+/// `request` is a method and a URI, such as `GET http://example.com/path`. Each of `headers` has the form
+/// `Name: value`.
 ///
 /// # Errors
 /// Returns an error if the config cannot be served, or if the request is invalid.
@@ -97,7 +98,7 @@ fn unresolved_names(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<
 /// Timeout for the lookup of a name.
 const LOOKUP_MAX: Duration = Duration::from_secs(2);
 
-const NAME_HINT: &str = "check the name; without DNS, skip this check with `--offline`";
+const NAME_HINT: &str = "check the name; if this machine has no DNS, skip this check with `--offline`";
 
 /// Returns the routes of `config`, or an error if a part of `config` cannot be served.
 fn routes_of(config: &Config) -> Result<Routes, Failure> {

@@ -21,8 +21,8 @@ use crate::running_state::RunningState;
 use crate::streams::Streams;
 use crate::tls::TlsManager;
 
-/// A running service, which accepts connections at once. Dropping the `Daemon` does not stop the service:
-/// call [`drain`](Self::drain) and [`join`](Self::join), or [`run`](Self::run).
+/// A running service, which already accepts connections. Dropping the `Daemon` does not stop the service.
+/// To stop the service, call [`drain`](Self::drain) and [`join`](Self::join), or call [`run`](Self::run).
 pub struct Daemon {
     server: RunningServer,
     admin_server: Option<RunningServer>,
@@ -38,7 +38,8 @@ pub struct DaemonHandle(Arc<ServiceState>);
 /// A listener that accepts connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningListener {
-    /// Address of the listener. If the config has port 0, this is the port that the system chose.
+    /// Address of the listener. If the config has port 0, the address contains the port that the system
+    /// chose.
     pub address: ListenAddr,
     /// Protocol of the listener: `http`, `https` or `tcp`.
     pub protocol: &'static str,
@@ -54,8 +55,8 @@ pub enum Ended {
 }
 
 /// The signals that control a daemon: `SIGTERM` and `SIGINT` drain it, `SIGHUP` reloads its file, `SIGUSR1`
-/// reopens its access log. Call [`take_over`](Self::take_over) before the daemon starts. Otherwise, an
-/// early signal has its default effect.
+/// reopens its access log. Call [`take_over`](Self::take_over) before the daemon starts. Before this call,
+/// the signals have their default effect.
 pub struct Signals {
     termination: TerminationSignals,
     reopen: ReopenSignal,
@@ -80,7 +81,7 @@ impl Daemon {
     ///
     /// # Errors
     /// Returns an error if the file is missing, unreadable or invalid, or if an address is in use. Each
-    /// [finding](Failure::findings) has the file, the line and a hint, if they are known.
+    /// [finding](Failure::findings) contains the file, the line and a hint, as far as these are known.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
         Self::from_source(ConfigSource::file(path))
     }
@@ -90,7 +91,7 @@ impl Daemon {
     ///
     /// # Errors
     /// Returns an error if the config lacks a listener or a route, repeats an address, names an unknown
-    /// upstream or policy, or has an upstream without servers. Returns an error also if an address is in
+    /// upstream or policy, or has an upstream without servers. Also returns an error if an address is in
     /// use.
     pub fn from_config(config: Config) -> Result<Self, Failure> {
         check_references(&config)?;
@@ -133,8 +134,8 @@ impl Daemon {
         let state = Arc::new(ServiceState::new(&server, running_state, reloader, tls_manager));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
             Ok(admin_server) => admin_server,
-            // The server already accepts connections. Stop it, because the caller gets an error instead of
-            // a `Daemon`.
+            // The server already accepts connections. It must stop, because the caller gets an error
+            // instead of a `Daemon`.
             Err(error) => {
                 server.drain_handle().drain(Duration::ZERO);
                 server.join();
@@ -151,7 +152,7 @@ impl Daemon {
         self.handle.listeners()
     }
 
-    /// Returns the addresses of the admin listener. Empty if the config has no admin listener.
+    /// Returns the addresses of the admin listener. The list is empty if the config has no admin listener.
     pub fn admin_addresses(&self) -> &[ListenAddr] {
         self.admin_server.as_ref().map_or(&[], RunningServer::addresses)
     }
@@ -182,8 +183,8 @@ impl Daemon {
         self.handle.drain();
     }
 
-    /// Serves requests. Returns when a [signal](Signals) or [`drain`](Self::drain) has drained the daemon
-    /// and its last connection has ended.
+    /// Serves requests until a [signal](Signals) or [`drain`](Self::drain) drains the daemon. Returns when
+    /// the last connection has ended.
     ///
     /// # Errors
     /// Returns an error if the system refuses a signal handler.
@@ -192,7 +193,7 @@ impl Daemon {
         Ok(self.run_until(signals))
     }
 
-    /// Serves requests. Returns when one of `signals` has drained the daemon and its last connection has
+    /// Serves requests until one of `signals` drains the daemon. Returns when the last connection has
     /// ended.
     pub fn run_until(self, signals: Signals) -> Ended {
         self.log.clone().reopen_at(signals.reopen);
@@ -203,7 +204,7 @@ impl Daemon {
         end(&loads, self.admin_server, &self.log)
     }
 
-    /// Waits until the daemon is drained and its last connection has ended.
+    /// Waits until the daemon drains and its last connection has ended.
     pub fn join(self) -> Ended {
         let loads = self.server.join();
         end(&loads, self.admin_server, &self.log)
@@ -212,7 +213,7 @@ impl Daemon {
 
 impl DaemonHandle {
     /// Reads the config file again and replaces the running config. A failed reload changes nothing. Waits
-    /// until the server names of new upstreams have been looked up.
+    /// for the lookups of server names in new upstreams.
     ///
     /// # Errors
     /// Returns an error if the file is missing, unreadable or invalid, if an address is in use, or if the

@@ -39,7 +39,8 @@ fn bytes(request: &str, headers: &[String]) -> Result<String, Failure> {
         |header: &String| header.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"));
     let mut bytes = format!("{method} {target} HTTP/1.1\r\n");
     if !headers.iter().any(names_host) {
-        // The parser of the whole request reports an invalid method or target.
+        // This function ignores an invalid method or target, because the parser of the whole request
+        // reports the error.
         let method = Method::from_token(method.as_bytes()).unwrap_or(Method::Get);
         let target = parse_request_target(method, target.as_bytes()).ok();
         let authority = target.and_then(|target| target.authority()).unwrap_or_default();
@@ -75,31 +76,35 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         push_policies(&mut text, config, candidates[place].route);
     }
     if !candidates.is_empty() {
-        text.push_str("\nroutes for its host and path, in the order of their evaluation:\n");
+        text.push_str("\nroutes for the host and path of the request, in the order of their evaluation:\n");
     }
     for (place, candidate) in candidates.iter().enumerate() {
         let fate = match (candidate.unfulfilled, taker) {
             (Some(reason), _) => format!("skipped, because {reason}"),
             (None, Some(taker)) if taker == place => "takes the request".to_owned(),
             (None, None) => "would match, if the path of the request were unambiguous".to_owned(),
-            (None, _) => "would match, but comes later".to_owned(),
+            (None, _) => "would match, but an earlier route takes the request".to_owned(),
         };
         push_candidate(&mut text, config, candidate, &fate);
     }
     text
 }
 
-/// Adds the normalized path, if it differs from the path of the request. Routes are compared with the
-/// normalized path.
+/// If the normalized path differs from the path of the request, adds the normalized path to `text`. Thruway
+/// compares routes with the normalized path.
 fn push_path(text: &mut String, path: &str) {
     if let Ok(normal) = normalized_path(path)
         && normal != path
     {
-        let _ = writeln!(text, "\nroutes are compared with `{normal}`; the path is forwarded unchanged");
+        let _ = writeln!(
+            text,
+            "\nThruway compares routes with `{normal}`, but forwards the path of the request without changes"
+        );
     }
 }
 
-/// Adds the policies of the route to `text`, without their decisions, which depend on the client.
+/// Adds the policies of the route to `text`. The decisions of the policies are unknown, because they depend
+/// on the client.
 fn push_policies(text: &mut String, config: &Config, route: usize) {
     let policies = &config.routes[route].policies;
     if !policies.is_empty() {

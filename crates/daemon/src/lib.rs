@@ -36,7 +36,7 @@ mod reload;
 mod admin;
 mod daemon;
 
-// checks of a config that does not run
+// checks of a config, without running the config
 mod explain;
 mod check;
 

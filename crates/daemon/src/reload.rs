@@ -1,4 +1,4 @@
-//! Replaces the config of a running server, completely or not at all.
+//! Replaces the config of a running server. If a reload fails, the server keeps the whole previous config.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -15,10 +15,10 @@ use crate::tls::TlsManager;
 
 /// The running config, and the components that a reload changes.
 pub(crate) struct Reloader {
-    /// The source from which a reload reads the config. `None` for a config that the program built.
+    /// The source from which a reload reads the config. `None` if the embedding program built the config.
     pub(crate) source: Option<ConfigSource>,
-    /// The config with which the server started. Some keys, such as `workers`, keep these values until the
-    /// server ends.
+    /// The config with which the server started. A reload cannot change some keys of this config, such as
+    /// `workers`.
     pub(crate) started: Config,
     pub(crate) server: LiveServer,
     pub(crate) log: LiveLog,
@@ -41,8 +41,8 @@ impl SharedReloader {
         Self(Arc::new(Mutex::new(reloader)))
     }
 
-    /// Reloads the config at each `signal`, until the daemon has ended. All signals that arrive during a
-    /// reload cause one more reload.
+    /// Reloads the config at each `signal`, until the daemon has ended. If several signals arrive during a
+    /// reload, they cause only one more reload.
     pub(crate) fn reload_at(&self, mut signal: ReloadSignal) {
         let reloader = Arc::downgrade(&self.0);
         thread::spawn(move || {
@@ -55,8 +55,8 @@ impl SharedReloader {
         });
     }
 
-    /// Reads the config again, replaces the running config, and logs the outcome. Waits until the server
-    /// names of new upstreams have been looked up.
+    /// Reads the config again, replaces the running config, and logs the outcome. Waits for the lookups of
+    /// server names in new upstreams.
     pub(crate) fn reload(&self) -> Result<(), Failure> {
         self.log_outcome(|reloader| {
             let config = reloader.source()?.load()?;
@@ -107,9 +107,9 @@ impl Reloader {
         parts.keep_admin_states_of(&self.parts);
         streams.follow(&parts);
         self.write_to(log);
-        // Replaces the listeners before the routes. Listeners respond 421 to requests for hosts of
-        // listeners with other rules for client certificates, and must do so before a new route could
-        // answer such a request.
+        // Replaces the listeners before the routes. A listener responds 421 to a request for a host of
+        // another listener with different rules for client certificates. The new listeners must check this
+        // before a new route can answer such a request.
         self.server.replace(config.server.clone(), listeners);
         self.server.replace_handler(routes);
         self.server.set_connections_max(config.connections_max);
@@ -117,7 +117,7 @@ impl Reloader {
         self.tls_manager.follow(&config, &parts);
         (self.parts, self.streams) = (parts, streams);
         for key in self.started.fixed_changes(&config) {
-            tracing::warn!("`{key}` has changed: restart the process to apply it");
+            tracing::warn!("`{key}` has changed: restart the process to apply the change");
         }
         Ok(())
     }

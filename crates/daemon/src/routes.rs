@@ -15,8 +15,8 @@ use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 
-/// Components of handlers that survive a reload, with their connections, sessions and counters. A reload
-/// keeps each component with an unchanged config.
+/// Components of handlers, with their connections, sessions and counters. A reload keeps a component if its
+/// config has not changed.
 #[derive(Default)]
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
@@ -32,12 +32,12 @@ pub(crate) struct Parts {
     meters: BTreeMap<String, Arc<RouteMeter>>,
     /// Mirrors, by route.
     mirrors: BTreeMap<String, Arc<Mirror>>,
-    /// New upstreams that are not started yet, each with the upstream that it replaces, if any.
+    /// New upstreams that are not started yet. Each has the upstream that it replaces, or `None`.
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
 
-/// Builds the routes of `config` and their components. Reuses the components of `before` with an unchanged
-/// config.
+/// Builds the routes of `config` and their components. Reuses a component of `before` if its config has not
+/// changed.
 pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
     let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
@@ -57,9 +57,9 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
 }
 
-/// Returns the guards of `route`: its policies and, unless the route forwards requests, the route itself. A
-/// route that answers requests itself may protect a path of another route's upstream. Requests with another
-/// spelling of this path must not reach the upstream.
+/// Returns the guards of `route`. Each policy of the route is a guard. A route that does not forward
+/// requests is also a guard, because it may hide a path of an upstream from clients. Requests with a
+/// different spelling of this path must not reach the upstream.
 fn guards_of(route: &Route) -> Vec<String> {
     let is_terminal = match route.action {
         Action::Forward(_) => false,
@@ -75,7 +75,8 @@ fn guards_of(route: &Route) -> Vec<String> {
 }
 
 impl Parts {
-    /// Builds the upstreams and policies of `config`, or takes unchanged ones from `before`.
+    /// Builds the upstreams and policies of `config`. Takes upstreams and policies that have not changed
+    /// from `before`.
     fn of(config: &Config, before: &Self) -> Self {
         let mut parts = Self { unrouted: before.unrouted.clone(), ..Self::default() };
         for (name, config) in &config.upstreams {
@@ -93,7 +94,7 @@ impl Parts {
         parts
     }
 
-    /// Builds an upstream that is new, or that has another config than in `before`.
+    /// Builds an upstream that is missing in `before`, or that has a different config there.
     fn fresh(&mut self, name: &str, config: &UpstreamConfig, before: &Self) -> Arc<Upstream> {
         let before = before.upstream(name);
         let upstream = Arc::new(match before {
@@ -127,8 +128,8 @@ impl Parts {
         self.upstreams.values().map(|(_, upstream)| upstream)
     }
 
-    /// Copies the admin states of servers with the same address from `before`, so that a reload does not
-    /// enable a disabled server.
+    /// Copies the admin state of each server from the server with the same address in `before`. Otherwise,
+    /// a reload would enable disabled servers.
     pub(crate) fn keep_admin_states_of(&self, before: &Self) {
         for (name, (_, upstream)) in &self.upstreams {
             if let Some((_, before)) = before.upstreams.get(name) {
@@ -152,8 +153,8 @@ impl Parts {
         self.mirrors.get(&route.matching.to_string())
     }
 
-    /// Returns the policies of `route` in their order, each with the number of requests to this route that
-    /// it refused.
+    /// Returns the policies of `route` in their order. Each policy has the number of requests to this route
+    /// that the policy refused.
     pub(crate) fn refusals_of(&self, route: &Route) -> Vec<(String, Arc<RefusalCount>)> {
         let name = route.matching.to_string();
         let count = |policy: &String| {
@@ -171,8 +172,8 @@ impl Parts {
         meter
     }
 
-    /// Builds the handler of `route`. `meter` counts the requests of the route. If `is_recorded`, the
-    /// handler adds data for the access log. The error is a message for the operator.
+    /// Builds the handler of `route`. `meter` counts the requests of the route. If `is_recorded` is `true`,
+    /// the handler adds data for the access log. The error is a message for the operator.
     fn handler(
         &mut self,
         config: &Config,
@@ -189,8 +190,8 @@ impl Parts {
         Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, config, route))
     }
 
-    /// Wraps `handler` in the policies of `route`, which check each request in their order. If `is_logged`,
-    /// responses carry the name of the user for the access log.
+    /// Wraps `handler` in the policies of `route`. The policies check each request in the order of the
+    /// route. If `is_logged` is `true`, responses carry the name of the user for the access log.
     fn guarded(
         &mut self,
         route: &Route,
@@ -249,13 +250,14 @@ impl Parts {
     fn mirror(&self, config: &Config, action: &ForwardAction, mirror: &MirrorAction) -> Mirror {
         let mut forward = forward_config(config, &mirror.upstream, action);
         for name in &mirror.removed {
-            // This cannot fail, because the check of the config included the names.
+            // `withhold` cannot fail, because the check of the config included the names.
             let _ = forward.rewrite.request.withhold(name);
         }
         Mirror::new(self.upstreams[&mirror.upstream].1.clone(), forward, mirror.config)
     }
 
-    /// Stores the mirror of `route`. Its counters start with the values of the previous mirror in `before`.
+    /// Stores the mirror of `route`. The counters of the mirror start with the values of the previous
+    /// mirror in `before`.
     fn keep_mirror(&mut self, route: &Route, mirror: Mirror, before: &Self) -> Arc<Mirror> {
         let mirror = Arc::new(match before.mirror_of(route) {
             Some(before) => mirror.continuing_counts_of(before),
@@ -305,7 +307,8 @@ impl Parts {
     }
 }
 
-/// Builds a policy that is new or changed. It takes over the fetched keys of the previous policy `before`.
+/// Builds a policy that is new or changed. The policy takes over the fetched keys of the previous policy
+/// `before`.
 fn fresh_policy(name: &str, config: &PolicyConfig, before: Option<&Policy>) -> Policy {
     let policy = Policy::new(name, config.clone());
     match before {
@@ -344,7 +347,7 @@ fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<
     }
 }
 
-/// Wraps `handler` so that `meter` counts its requests. Without a meter, returns `handler` unchanged.
+/// Wraps `handler` so that `meter` counts its requests. Without a meter, returns `handler`.
 fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
     match meter {
         Some(meter) => Measured::new(handler, meter).into_handler(),

@@ -1,4 +1,4 @@
-//! State of the running config, which a reload replaces as a whole.
+//! State of the running config. A reload replaces the whole state.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,8 @@ pub(crate) struct RunningConfig {
     pub(crate) unrouted: Arc<RefusalCount>,
     pub(crate) streams: Streams,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
-    /// Upstreams with `required_for_ready`: `/ready` responds 503 while one of them has no healthy server.
+    /// Upstreams with `required_for_ready`: `/ready` responds 503 while one of these upstreams has no
+    /// healthy server.
     pub(crate) required: Vec<Arc<Upstream>>,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct RunningRoute {
     pub(crate) action: String,
     pub(crate) meter: Option<Arc<RouteMeter>>,
     pub(crate) mirror: Option<Arc<Mirror>>,
-    /// Names of the policies in their order, each with the number of requests that it refused.
+    /// Names of the policies in their order, each with the number of requests that the policy refused.
     pub(crate) refusals: Vec<(String, Arc<RefusalCount>)>,
 }
 

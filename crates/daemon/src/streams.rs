@@ -19,7 +19,7 @@ pub(crate) struct Listening {
     pub(crate) listener: usize,
     /// Configured address, which identifies the listener across reloads.
     address: ListenAddr,
-    /// Name of the upstream for connections without a server name in `names`.
+    /// Name of the upstream for connections that match no entry of `names`.
     pub(crate) upstream: String,
     /// Server names from TLS handshakes (SNI), each with the name of its upstream.
     names: Vec<(String, String)>,
@@ -28,8 +28,8 @@ pub(crate) struct Listening {
 }
 
 impl Streams {
-    /// Builds the TCP forwarders of `config`. Listeners with the same address in `before` keep their
-    /// counters.
+    /// Builds the TCP forwarders of `config`. If `before` has a listener with the same address, the new
+    /// forwarder takes over its counters.
     pub(crate) fn new(config: &Config, parts: &Parts, before: &Self) -> Self {
         let listeners = config.listeners.iter().enumerate();
         let mut before = before.0.clone();
@@ -68,7 +68,7 @@ impl Streams {
         config.listeners.iter().enumerate().map(listener).collect()
     }
 
-    /// Returns the TCP forwarder of the listener at this index. `None` if the listener serves HTTP.
+    /// Returns the TCP forwarder of the listener at this index. Returns `None` if the listener serves HTTP.
     pub(crate) fn of_listener(&self, listener: usize) -> Option<&Arc<TcpForward>> {
         self.0.iter().find(|listening| listening.listener == listener).map(|listening| &listening.forward)
     }

@@ -42,13 +42,13 @@ impl Default for TlsManager {
 struct CurrentTls {
     acceptors: Vec<(ListenAddr, Arc<TlsAcceptor>)>,
     connectors: Vec<Arc<TlsConnector>>,
-    /// Errors that are already in the log, so that each of them is logged once.
+    /// Errors that are already in the log. Thruway logs each error only once.
     told: Vec<CertificateError>,
 }
 
 impl TlsManager {
-    /// Puts the current TLS acceptor into each listener of `config` with unchanged TLS settings, so that
-    /// clients can resume sessions.
+    /// For each listener of `config` with the same TLS settings as before, reuses the current TLS acceptor,
+    /// so that clients can resume sessions.
     pub(crate) fn kept_in(&self, config: &mut Config) {
         let current = self.lock();
         for listener in &mut config.listeners {
@@ -62,7 +62,8 @@ impl TlsManager {
         }
     }
 
-    /// Replaces the watched files, the ACME orders and the OCSP requests by those of `config` and `parts`.
+    /// From now on, watches the certificate files of `config` and `parts`, orders the ACME certificates of
+    /// `config`, and fetches its OCSP responses.
     pub(crate) fn follow(&self, config: &Config, parts: &Parts) {
         let acceptors = config
             .listeners
@@ -76,7 +77,7 @@ impl TlsManager {
         current.told.clear();
         current.refresh();
         for invalid in current.acceptors.iter().flat_map(|(_, acceptor)| invalid(acceptor)) {
-            tracing::warn!("{invalid}: most clients will refuse it");
+            tracing::warn!("{invalid}: most clients will refuse this certificate");
         }
         drop(current);
         self.acme.follow(config.acme.clone());
@@ -103,7 +104,7 @@ impl TlsManager {
         self.acme.statuses()
     }
 
-    /// Checks for changed certificate files every `LOOK_EVERY`, until the daemon has ended.
+    /// Checks for changed certificate files at the interval `LOOK_EVERY`, until the daemon has ended.
     pub(crate) fn watch(&self) {
         let current = Arc::downgrade(&self.current);
         thread::spawn(move || {
@@ -140,7 +141,9 @@ impl CurrentTls {
         }
         wrong.extend(self.acceptors.iter().flat_map(|(_, acceptor)| acceptor.problems()));
         for error in wrong.iter().filter(|error| !self.told.contains(error)) {
-            tracing::error!("cannot use the changed certificates, keeping the old ones: {error}");
+            tracing::error!(
+                "cannot use the changed certificates, keeping the previous certificates: {error}"
+            );
         }
         let withheld: Vec<_> = self.acceptors.iter().flat_map(|(_, acceptor)| withhold(acceptor)).collect();
         for error in withheld.iter().filter(|error| !self.told.contains(error)) {
@@ -151,7 +154,7 @@ impl CurrentTls {
     }
 }
 
-/// Returns an error if a certificate or an OCSP response is invalid, such as an expired certificate.
+/// Returns an error if a certificate or an OCSP response is invalid, for example because it has expired.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let of_listeners = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
     let failures = of_listeners.flat_map(|tls| {

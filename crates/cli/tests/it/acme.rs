@@ -176,8 +176,8 @@ fn check_says_what_is_wrong_with_orders_and_where() {
         (
             "] }]",
             "] }, { acme = [\"www.example.com\"] }]",
-            "another ACME certificate begins with",
-            "put another name first: the first name identifies a certificate",
+            "another ACME certificate has the same first name",
+            "put another name first, because the first name identifies a certificate",
         ),
         (
             "acme = [\"www",
@@ -188,7 +188,7 @@ fn check_says_what_is_wrong_with_orders_and_where() {
         (
             "redirect_to_https = 8443",
             "tls.certificates = [{ acme = [\"a.example\"] }]",
-            "`http-01` validates names on a listener without TLS, and the config has no such listener",
+            "`http-01` requires a listener without TLS, and the config has no such listener",
             "port 80",
         ),
         (
@@ -214,7 +214,7 @@ fn check_says_whether_names_can_be_validated_and_what_is_ordered() {
                   [[routes]]\npath = \"/\"\ndemo = true\n";
     let ended = checked(directory.path(), nobody);
     assert!(
-        ended.stderr.contains("the config has no ACME server, which issues certificates"),
+        ended.stderr.contains("`acme` in a certificate requires the section `[acme]`"),
         "{}",
         ended.stderr
     );
@@ -224,7 +224,7 @@ fn check_says_whether_names_can_be_validated_and_what_is_ordered() {
     let ended = checked(directory.path(), &by_handshake.replace("\"example.com\"] }]", clients));
     assert!(
         ended.stderr.contains(
-            "the listener requires client certificates, which ACME servers with `tls-alpn-01` do not have"
+            "the listener requires client certificates, but ACME servers have no client certificate for `tls-alpn-01`"
         ),
         "{}",
         ended.stderr

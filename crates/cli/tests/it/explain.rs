@@ -46,13 +46,13 @@ fn candidates_are_listed_in_their_order_with_what_became_of_them() {
         "\
 GET http://www.example.com/users/5?a: redirects to / with 308
 
-routes for its host and path, in the order of their evaluation:
+routes for the host and path of the request, in the order of their evaluation:
   a.toml:13: www.example.com/users/ and below (GET, with header X-Canary=yes)
     this host, a prefix of 6 bytes, 2 conditions: skipped, because it has no header X-Canary=yes
   a.toml:8: *.example.com/users/{id}
     hosts below example.com, a pattern: takes the request
   a.toml:4: / and below
-    any host, any path: would match, but comes later
+    any host, any path: would match, but an earlier route takes the request
 "
     );
     let with_header = explain(&["http://www.example.com/users/5", "-H", "x-canary: yes"]).stdout;
@@ -80,7 +80,7 @@ fn a_request_that_no_route_takes_is_explained_too() {
 fn a_path_is_shown_as_it_is_compared() {
     let ended = explain(&["PUT /x/..//%6fnly"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    let expected = "PUT /x/..//%6fnly: the demo\n\nroutes are compared with `/only`; the path is forwarded unchanged\n\nroutes";
+    let expected = "PUT /x/..//%6fnly: the demo\n\nThruway compares routes with `/only`, but forwards the path of the request without changes\n\nroutes";
     assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
     let ended = explain(&["GET /x/../../only"]).stdout;
     assert_eq!(ended, "GET /x/../../only: answered 400\n\nthe path leads above the root\n");

@@ -115,7 +115,7 @@ fn an_address_of_another_machine_is_refused() {
 fn one_address_twice_is_refused() {
     let args = ["serve", "--listen", "unix:socket", "--listen", "unix:socket"];
     let ended = Thruway::start_in(Path::new("."), &args).end();
-    let expected = "error: another listener has the address `unix:socket`\n\nhint: leave it out\n";
+    let expected = "error: another listener has the address `unix:socket`\n\nhint: remove the second listener, or give it another address\n";
     assert_eq!((ended.code, &*ended.stderr), (Some(2), expected));
 }
 

@@ -84,7 +84,7 @@ warning: nothing uses the upstream `spare`
 1 | [upstreams.spare]
   | ^^^^^^^^^^^^^^^^^
 
-hint: use this upstream in a route or a listener, or remove it
+hint: use this upstream in a route or a listener, or remove this upstream
 
 warning: no route uses the policy `office`
  --> a.toml:5:1
@@ -92,7 +92,7 @@ warning: no route uses the policy `office`
 5 | [policies.office]
   | ^^^^^^^^^^^^^^^^^
 
-hint: add this policy to `policies` of a route, or remove it
+hint: add this policy to `policies` of a route, or remove this policy
 ";
     let unknown = "\
 warning: cannot look up `a.example:80`: Connection refused (os error 111)
@@ -101,7 +101,7 @@ warning: cannot look up `a.example:80`: Connection refused (os error 111)
 3 |   \"a.example:80\"]
   |   ^^^^^^^^^^^^^^
 
-hint: check the name; without DNS, skip this check with `--offline`
+hint: check the name; if this machine has no DNS, skip this check with `--offline`
 ";
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), config).unwrap();
@@ -250,7 +250,7 @@ error: another listener has the address `127.0.0.1:80`
 11 | address = \"127.0.0.1:80\"
    |           ^^^^^^^^^^^^^^
 
-hint: leave it out
+hint: remove the second listener, or give it another address
 
 error: a route needs exactly one of `connect`, `demo`, `files`, `mcp`, `redirect`, `respond`, `split` and `upstream`
   --> a.toml:13:1
@@ -319,7 +319,7 @@ error: a path cannot contain ` `
 
 hint: write the path as clients send it: percent-encoded, without a query
 
-error: no request has this path, because paths are normalized before the comparison
+error: no request can match this path, because Thruway normalizes the paths of requests
   --> a.toml:13:14
    |
 13 | path_exact = \"/f//%67\"
@@ -327,7 +327,7 @@ error: no request has this path, because paths are normalized before the compari
 
 hint: write `/f/g`
 
-error: no request has this path, because paths are normalized before the comparison
+error: no request can match this path, because Thruway normalizes the paths of requests
   --> a.toml:16:16
    |
 16 | path_pattern = \"/h/./{i}\"
@@ -519,9 +519,9 @@ error: the server sets `content-length` itself
 9 |     { name = \"content-length\", value = \"1\" },
   |              ^^^^^^^^^^^^^^^^
 
-hint: leave it out
+hint: remove this header
 
-error: `Content-Type` has its own key
+error: `headers` cannot set `Content-Type`
   --> a.toml:10:14
    |
 10 |     { name = \"Content-Type\", value = \"1\" },
@@ -592,7 +592,7 @@ error: cannot write the access log: No such file or directory (os error 2)
 1 | access_log.path = \"none/access.log\"
   |                   ^^^^^^^^^^^^^^^^^
 
-hint: the directory must exist, and this user needs permission to write the file
+hint: the directory must exist, and the user of this process needs permission to write the file
 "
     );
 }

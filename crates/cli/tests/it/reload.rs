@@ -115,7 +115,7 @@ fn what_takes_effect_with_a_restart_is_said() {
         .replace("workers = 1", "workers = 2\nbatch_sends = false");
     thruway.reload(directory.path(), &changed, "`workers` has changed: restart the process");
     for key in ["batch_sends", "admin"] {
-        thruway.until_it_logs(&format!("`{key}` has changed: restart the process to apply it"));
+        thruway.until_it_logs(&format!("`{key}` has changed: restart the process to apply the change"));
     }
     thruway.until_it_logs(RELOADED);
     assert_eq!(get(&address, "/").text(), "new");

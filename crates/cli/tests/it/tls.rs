@@ -241,7 +241,8 @@ fn a_certificate_that_changes_is_used_without_a_signal() {
     let renewed = authority.issue("renewed", &["www.example"]);
     // The new certificate does not match the old key.
     fs::copy(&renewed.chain, directory.path().join("www.pem")).unwrap();
-    let said = thruway.until_it_logs("cannot use the changed certificates, keeping the old ones");
+    let said =
+        thruway.until_it_logs("cannot use the changed certificates, keeping the previous certificates");
     assert!(said.contains("www.key` belongs to another certificate"), "{said}");
     assert_eq!(shown(&authority, &address, "www.example"), first);
     fs::copy(&renewed.key, directory.path().join("www.key")).unwrap();
@@ -375,7 +376,7 @@ fn check_says_what_is_wrong_with_files_and_where() {
         (
             DEMO.replace("[[routes]]", "redirect_to_https = 443\n[[routes]]"),
             "a listener with `tls` or `tcp` cannot redirect to https",
-            "redirect from another listener, without `tls` and `tcp`",
+            "move `redirect_to_https` to a listener that has neither `tls` nor `tcp`",
         ),
         (
             format!("{DEMO}[upstreams.a]\nservers = [\"127.0.0.1:1\"]\ntls.server_name = \"a b\"\n"),
@@ -417,7 +418,7 @@ fn addresses_of_the_command_line_keep_tls_or_are_refused() {
     assert_eq!((refused.code, &*refused.stdout), (Some(2), ""));
     let said = refused.stderr;
     assert!(said.starts_with("error: `--listen` cannot replace the 2 listeners of the config\n"), "{said}");
-    assert!(said.contains("hint: at least one listener has settings such as `tls`"), "{said}");
+    assert!(said.contains("hint: `--listen` would discard settings of a listener, such as `tls`"), "{said}");
 }
 
 #[test]
@@ -426,7 +427,7 @@ fn an_expired_certificate_is_served_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue_expired("www", &["www.example"]));
     let mut thruway = Thruway::serve(directory.path(), DEMO);
-    assert!(thruway.until_it_logs("has expired").contains("most clients will refuse it"));
+    assert!(thruway.until_it_logs("has expired").contains("most clients will refuse this certificate"));
     assert!(thruway.address().starts_with("https://"));
 }
 

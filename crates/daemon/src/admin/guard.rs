@@ -1,11 +1,11 @@
 //! Checks requests to the admin listener. A web page can make a browser send requests to servers on the
-//! same machine, also under a DNS name of the attacker (DNS rebinding). The page cannot forge `Host` and
-//! `Origin`, so the guard checks these headers.
+//! machine of the browser. The author of the page can even make the DNS name of the page point to this
+//! machine (DNS rebinding). The page cannot forge `Host` and `Origin`, so the guard checks these headers.
 
 use thruway_message::RequestHead;
 use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, StatusCode};
 
-/// Passes requests to `router` and refuses those that a web page of another site may have sent.
+/// Passes requests to `router`, but refuses requests that a web page of another site may have sent.
 pub(super) struct Guarded {
     router: Router,
     /// `true` accepts any `Host`, because other machines reach the listener under names that Thruway does
@@ -30,7 +30,8 @@ impl Handler for Guarded {
         if self.allows(request) {
             return request.forward_to(&self.router);
         }
-        let reason = "the admin listener accepts only requests from this machine, and none from web pages\n";
+        let reason =
+            "the admin listener accepts only requests from this machine, and no requests from web pages\n";
         Answer::Now(Response::text(reason).with_status(StatusCode::FORBIDDEN))
     }
 }

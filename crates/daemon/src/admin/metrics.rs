@@ -83,7 +83,7 @@ fn protocol_version(version: Version) -> &'static str {
     }
 }
 
-/// Label of requests that are counted together, because a route or server has too many different
+/// Label of the sample that counts all further requests if a route or server has too many different
 /// attributes.
 const OVERFLOW: (&str, &str) = ("otel_metric_overflow", "true");
 
@@ -148,7 +148,7 @@ fn write_mirrors(exposition: &mut Exposition, running: &RunningConfig) {
     let mut requests = exposition.family(
         "thruway_mirror_requests_total",
         Kind::Counter,
-        "Requests of mirrored routes. Outcome `mirrored`: copied; `busy`: not copied, because too many copies were in progress; `arriving`: not copied, because the body was incomplete.",
+        "Requests to routes with a mirror. Outcome `mirrored`: copied; `busy`: not copied, because too many copies were in progress; `arriving`: not copied, because the body was incomplete.",
     );
     for route in &running.routes {
         let Some(mirror) = &route.mirror else { continue };
@@ -197,7 +197,7 @@ fn write_upstreams(exposition: &mut Exposition, running: &RunningConfig) {
     for upstream in &running.upstreams {
         idle.sample(&[("upstream", upstream.name())], upstream.idle_connections());
     }
-    let help = "Open connections, without those of health checks.";
+    let help = "Open connections, except connections for health checks.";
     let mut open = exposition.family("thruway_upstream_connections", Kind::Gauge, help);
     for upstream in &running.upstreams {
         open.sample(&[("upstream", upstream.name())], upstream.open_connections());
@@ -209,7 +209,7 @@ fn write_upstreams(exposition: &mut Exposition, running: &RunningConfig) {
     let mut failures = exposition.family(
         "thruway_upstream_failures_total",
         Kind::Counter,
-        "Requests that got no server, by the error type of RFC 9209.",
+        "Requests for which no server was available, by error type (RFC 9209).",
     );
     for upstream in &running.upstreams {
         for (reason, count) in upstream.failures() {
@@ -222,7 +222,7 @@ fn write_waiting_times(exposition: &mut Exposition, running: &RunningConfig) {
     let mut times = exposition.family(
         "thruway_upstream_queue_duration_seconds",
         Kind::Histogram,
-        "Time in the queue, for requests that waited.",
+        "Time that a request waited in the queue. Requests that did not wait are not counted.",
     );
     for upstream in &running.upstreams {
         let WaitingCounts { buckets, time } = upstream.waiting_counts();
@@ -289,7 +289,7 @@ fn write_servers(exposition: &mut Exposition, running: &RunningConfig) {
     write("thruway_server_connections_reused_total", Kind::Counter, help, &|server, family| {
         family.sample(&server.labels(), server.status.connections_reused);
     });
-    let help = "Failed requests, by the error type of RFC 9209.";
+    let help = "Failed requests, by error type (RFC 9209).";
     write("thruway_server_failures_total", Kind::Counter, help, &|server, family| {
         for (reason, count) in &server.status.failures {
             family.sample(&[&server.labels()[..], &[("error_type", *reason)]].concat(), count);
@@ -311,7 +311,7 @@ fn write_servers(exposition: &mut Exposition, running: &RunningConfig) {
 /// Writes `http.client.request.duration` of the OpenTelemetry semantic conventions.
 fn write_server_durations(exposition: &mut Exposition, servers: &[Server<'_>]) {
     let help = "Duration of requests to servers: from the end of the request to the response header. For requests \
-                without a body, it includes the time to connect.";
+                without a body, the duration includes the time to connect.";
     let mut family = exposition.family("http_client_request_duration_seconds", Kind::Histogram, help);
     for server in servers {
         for durations in &server.status.durations {
@@ -336,12 +336,12 @@ fn write_certificates(exposition: &mut Exposition, tls_manager: &TlsManager) {
         ends.sample(&labels, since_epoch(certificate.contents.validity.not_after));
     }
     let orders = tls_manager.ordered();
-    let help = "Consecutive failed orders of a certificate.";
+    let help = "Number of consecutive failed orders for a certificate.";
     let mut failures = exposition.family("thruway_acme_consecutive_failures", Kind::Gauge, help);
     for order in &orders {
         failures.sample(&[("name", order.names.first())], order.failures);
     }
-    let help = "Time of the next order of a certificate, in seconds since 1970.";
+    let help = "Time of the next order for a certificate, in seconds since 1970.";
     let mut next = exposition.family("thruway_acme_next_order_timestamp_seconds", Kind::Gauge, help);
     for order in &orders {
         next.sample(&[("name", order.names.first())], since_epoch(order.next_at));
@@ -357,7 +357,7 @@ fn write_staples(exposition: &mut Exposition, tls_manager: &TlsManager) {
             ends.sample(&[("file", &staple.path.to_string_lossy())], since_epoch(next_update));
         }
     }
-    let help = "Consecutive failed OCSP requests.";
+    let help = "Number of consecutive failed OCSP requests.";
     let mut failures = exposition.family("thruway_ocsp_consecutive_failures", Kind::Gauge, help);
     for staple in &staples {
         failures.sample(&[("file", &staple.path.to_string_lossy())], staple.failures);

@@ -1,8 +1,8 @@
 //! The admin listener. Operators use it to request health, status and metrics, to reload the config, and to
 //! set the admin state of servers.
 //!
-//! The admin listener is a separate server with one worker, so that it responds while the other workers are
-//! busy or drain.
+//! The admin listener is a separate server with one worker, so that it responds even while the workers of
+//! the main server are busy or drain.
 
 mod state;
 mod guard;
@@ -64,7 +64,7 @@ fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
     Response::text(reason).with_status(StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// Reloads the config on a thread that may block.
+/// Reloads the config on a separate thread, because a reload can block.
 async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
     let reloader = admin.reloader.clone();
     match tokio::task::spawn_blocking(move || reloader.reload()).await {
@@ -76,10 +76,10 @@ async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
     }
 }
 
-/// Maximum number of connections to the admin listener. This is enough for monitoring, and leaves file
-/// descriptors for other clients.
+/// Maximum number of connections to the admin listener. This number is enough for monitoring, and leaves
+/// file descriptors for clients of the main server.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Drain timeout of the admin listener. It can be short, because all requests except reloads complete
-/// immediately.
+/// Drain timeout of the admin listener. The timeout can be short, because all requests except reloads
+/// complete immediately.
 const DRAIN: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use crate::running_state::{RunningConfig, RunningState};
 use crate::streams::Listening;
 use crate::tls::TlsManager;
 
-/// The running service, as the admin listener and [`DaemonHandle`](crate::DaemonHandle) see it.
+/// State of the running service, for the admin listener and for [`DaemonHandle`](crate::DaemonHandle).
 pub(crate) struct ServiceState {
     /// Time at which the service started, on the system clock.
     pub(super) started: Duration,
@@ -43,7 +43,7 @@ impl ServiceState {
         &self.reloader
     }
 
-    /// Returns the addresses of the listeners and their protocols, in the order of the config.
+    /// Returns the address and the protocol of each listener, in the order of the config.
     pub(crate) fn listeners(&self) -> Vec<(ListenAddr, &'static str)> {
         let protocols = self.running_state.load().protocols.clone();
         self.live.addresses().into_iter().zip(protocols).collect()
@@ -54,7 +54,7 @@ impl ServiceState {
         self.server.drain(self.live.config().timeouts.drain);
     }
 
-    /// Returns the listeners that forward TCP connections, with their addresses.
+    /// Returns each listener that forwards TCP connections, with its address.
     pub(super) fn tcp_listeners<'r>(
         &self,
         running: &'r RunningConfig,

@@ -29,7 +29,7 @@ struct Status<'a> {
     /// Absent if no listener has TLS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     certificates: Vec<ShownJson>,
-    /// Absent if Thruway obtains no certificates.
+    /// Absent if the config has no ACME certificates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     orders: Vec<OrderJson>,
     /// Absent if no listener has OCSP stapling.
@@ -98,7 +98,7 @@ struct OrderJson {
 #[derive(Serialize)]
 struct StapleJson {
     file: PathBuf,
-    /// Absent if clients get no OCSP response.
+    /// Absent if Thruway sends clients no OCSP response for this certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_update: Option<String>,
     consecutive_failures: u32,
@@ -113,7 +113,7 @@ pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
 
 /// Returns the JSON document of `GET /status`.
 pub(crate) fn status(admin: &ServiceState) -> serde_json::Value {
-    // This cannot fail, because JSON can express all members: numbers, strings and lists.
+    // The conversion to JSON cannot fail, because all members are numbers, strings or lists.
     with_status(admin, |status| serde_json::to_value(status).unwrap_or_default())
 }
 
@@ -170,7 +170,7 @@ impl From<StapleStatus> for StapleJson {
     }
 }
 
-/// Returns `time` in the form of RFC 3339.
+/// Formats `time` as a date and time of RFC 3339.
 fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }

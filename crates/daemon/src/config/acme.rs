@@ -31,14 +31,15 @@ pub(super) struct RawAcme {
     /// port 80. Default: `tls-alpn-01`.
     #[serde(default)]
     pub(super) challenge: RawChallenge,
-    /// URLs at which the operator of the ACME server can contact you, such as `mailto:admin@example.com`.
+    /// URLs with which the operator of the ACME server can contact you, such as `mailto:admin@example.com`.
     /// Thruway sends these URLs when it creates the account. Default: none.
     #[serde(default)]
     pub(super) contacts: Vec<Spanned<String>>,
     /// Directory for the account, keys and certificates. A relative path starts at the directory of the
     /// config. Default: `acme`.
     pub(super) store: Option<PathBuf>,
-    /// PEM files with the root certificates that verify the ACME server. Default: the roots of the system.
+    /// PEM files with root certificates. Thruway verifies the ACME server with these certificates. Default:
+    /// the roots of the system.
     pub(super) roots: Option<Spanned<Vec<PathBuf>>>,
     /// An account that the operator of the ACME server gave you, if the server requires such an account.
     /// Default: none.
@@ -58,7 +59,7 @@ pub(super) enum RawChallenge {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawExternalAccount {
-    /// Identifier of `key`, which the operator of the ACME server gave you.
+    /// Identifier of `key`. The operator of the ACME server gave you this identifier.
     pub(super) key_id: String,
     /// Secret key of the account, in base64url. Thruway hides the key in error messages.
     #[schemars(extend("writeOnly" = true))]
@@ -123,7 +124,7 @@ fn resolve_external_account(resolver: &mut Resolver<'_>, raw: RawExternalAccount
     ExternalAccount { key_id: raw.key_id, key: key.unwrap_or_default() }
 }
 
-/// Adds a certificate for `names` to the ACME orders, and returns the paths of its files.
+/// Adds a certificate for `names` to the ACME orders. Returns the paths of the certificate's files.
 pub(super) fn resolve_ordered(
     resolver: &mut Resolver<'_>,
     names: &Spanned<Vec<Spanned<String>>>,
@@ -137,7 +138,7 @@ pub(super) fn resolve_ordered(
         }
     };
     let Some(wanted) = &mut resolver.acme else {
-        resolver.refuse_with(names, "the config has no ACME server, which issues certificates", ACME_HINT);
+        resolver.refuse_with(names, "`acme` in a certificate requires the section `[acme]`", ACME_HINT);
         return None;
     };
     let files = wanted.config.files(&ordered);
@@ -145,11 +146,11 @@ pub(super) fn resolve_ordered(
         return Some(files);
     }
     if wanted.certificates.iter().any(|other| other.first() == ordered.first()) {
-        let message = format!("another ACME certificate begins with `{}`", ordered.first());
+        let message = format!("another ACME certificate has the same first name `{}`", ordered.first());
         resolver.refuse_with(
             names,
             message,
-            "put another name first: the first name identifies a certificate",
+            "put another name first, because the first name identifies a certificate",
         );
         return None;
     }
@@ -157,7 +158,8 @@ pub(super) fn resolve_ordered(
     Some(files)
 }
 
-/// Checks that a listener can respond to `http-01` challenges, if certificates need them.
+/// If the config has ACME certificates with `http-01`, checks that a listener can respond to the
+/// challenges.
 pub(super) fn check_challenge(
     resolver: &mut Resolver<'_>,
     span: Option<&Span>,
@@ -168,19 +170,18 @@ pub(super) fn check_challenge(
         return;
     }
     if !listeners.iter().any(|listener| listener.answers_challenges) {
-        let message =
-            "`http-01` validates names on a listener without TLS, and the config has no such listener";
+        let message = "`http-01` requires a listener without TLS, and the config has no such listener";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(PLAIN_HINT));
     }
 }
 
-/// Returns `true` if the config has an ACME server with this challenge.
+/// Returns `true` if the config has an ACME server that uses `challenge`.
 pub(super) fn validates_by(resolver: &Resolver<'_>, challenge: ChallengeKind) -> bool {
     resolver.acme.as_ref().is_some_and(|wanted| wanted.config.challenge == challenge)
 }
 
-/// Refuses a listener that requires client certificates and also needs `tls-alpn-01` challenges, because an
-/// ACME server has no client certificate.
+/// Refuses a listener that requires client certificates and must also respond to `tls-alpn-01` challenges.
+/// The challenges would fail, because an ACME server has no client certificate.
 pub(super) fn check_validation(
     resolver: &mut Resolver<'_>,
     clients: &ClientAuthentication,
@@ -189,8 +190,7 @@ pub(super) fn check_validation(
 ) {
     let are_required = matches!(clients, ClientAuthentication::Required(_));
     if are_required && is_ordered && validates_by(resolver, ChallengeKind::TlsAlpn01) {
-        let message =
-            "the listener requires client certificates, which ACME servers with `tls-alpn-01` do not have";
+        let message = "the listener requires client certificates, but ACME servers have no client certificate for `tls-alpn-01`";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(REQUIRED_HINT));
     }
 }
@@ -199,5 +199,5 @@ const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
 const TERMS_HINT: &str = "read the terms of service, and set `terms_of_service_agreed = true`";
 const ACME_HINT: &str = "add `[acme]` and below it `terms_of_service_agreed = true`";
-const PLAIN_HINT: &str = "add a listener for port 80, with `redirect_to_https = 443` if you like, or write `challenge = \"tls-alpn-01\"`";
+const PLAIN_HINT: &str = "add a listener for port 80 (`redirect_to_https = 443` is allowed), or write `challenge = \"tls-alpn-01\"`";
 const REQUIRED_HINT: &str = "write `challenge = \"http-01\"`, or `required = false`";

@@ -69,8 +69,8 @@ fn resolve_status(resolver: &mut Resolver<'_>, raw: &Spanned<u16>) -> StatusCode
     }
 }
 
-/// Returns the header line with its line break. If the value is invalid, refuses it and returns an empty
-/// string.
+/// Returns the header line with its line break. If the value is invalid, refuses the value and returns an
+/// empty string.
 pub(in crate::config) fn resolve_field_line(
     resolver: &mut Resolver<'_>,
     name: &str,
@@ -85,24 +85,24 @@ pub(in crate::config) fn resolve_field_line(
     }
 }
 
-/// Returns `true` if the header name is valid and the server does not set this header. Refuses an invalid
-/// name, and names of headers that the server sets.
+/// Returns `true` if the header name is valid and the server does not set this header. Otherwise, refuses
+/// the name.
 fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     let text = name.get_ref();
     if let Err(error) = FieldName::new(text.as_bytes()) {
         resolver.refuse(name, error);
     } else if text.eq_ignore_ascii_case("content-type") {
-        resolver.refuse_with(name, "`Content-Type` has its own key", "write `content_type = \"…\"`");
+        resolver.refuse_with(name, "`headers` cannot set `Content-Type`", "write `content_type = \"…\"`");
     } else if SERVER_FIELDS.iter().any(|field| text.eq_ignore_ascii_case(field)) {
-        resolver.refuse_with(name, format!("the server sets `{text}` itself"), "leave it out");
+        resolver.refuse_with(name, format!("the server sets `{text}` itself"), "remove this header");
     } else {
         return true;
     }
     false
 }
 
-/// Returns a copy of `text` that is never freed. Stores equal texts only once, so that reloads of the same
-/// config need no more memory.
+/// Returns a copy of `text` that stays in memory until the process ends. Stores equal texts only once, so
+/// that reloads of the same config do not use additional memory.
 fn kept(text: String) -> &'static str {
     static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Default for Config {
-    /// Returns a config without listeners and routes, which serves nothing.
+    /// Returns a config without listeners and routes. Add at least one listener and one route.
     fn default() -> Self {
         Self {
             listeners: Vec::new(),
@@ -50,7 +50,7 @@ impl Config {
         Ok(self)
     }
 
-    /// Adds a listener for HTTPS at `address`. `acceptor` has the certificates.
+    /// Adds a listener for HTTPS at `address`. `acceptor` contains the certificates.
     ///
     /// # Errors
     /// Returns an error if the address is invalid.
@@ -78,15 +78,15 @@ impl Config {
         self
     }
 
-    /// Adds a route. More specific routes are tried first, independent of the order of the calls.
+    /// Adds a route. The daemon tries more specific routes first, independent of the order of the calls.
     pub fn route(mut self, route: Route) -> Self {
         self.routes.push(route);
         self
     }
 
-    /// Adds the admin listener at `address`, which must be a loopback address or a Unix socket, because the
-    /// admin listener has no authentication. The listener refuses requests for host names of other
-    /// machines.
+    /// Adds the admin listener at `address`. The address must be a loopback address or a Unix socket,
+    /// because the admin listener has no authentication. The listener refuses a request if `Host` contains
+    /// the name of another machine.
     ///
     /// # Errors
     /// Returns an error if the address is invalid.

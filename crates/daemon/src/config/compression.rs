@@ -23,8 +23,8 @@ pub(super) enum RawCompression {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCompressed {
-    /// Content codings: `zstd`, `br` and `gzip`. If a client prefers several codings equally, Thruway uses
-    /// the first of them in this list. Default: `zstd`, `br`, `gzip`.
+    /// Content codings: `zstd`, `br` and `gzip`. If a client accepts several codings with equal preference,
+    /// Thruway uses the coding that comes first in this list. Default: `zstd`, `br`, `gzip`.
     pub(super) codings: Option<Spanned<Vec<Spanned<RawCoding>>>>,
     /// Compression levels of the content codings. Higher levels need more CPU time.
     #[serde(default)]

@@ -17,12 +17,13 @@ pub(in crate::config) struct RawConnect {
     pub(in crate::config) hosts: Spanned<Vec<Spanned<String>>>,
     /// Ports to which clients may open tunnels. Default: 443.
     pub(in crate::config) ports: Option<Spanned<Vec<Spanned<u16>>>>,
-    /// Networks with private addresses that tunnels may reach, such as `10.1.0.0/16`. Requests for other
-    /// private addresses, or for addresses of this machine, get 403. Default: none.
+    /// Private networks that tunnels may reach, such as `10.1.0.0/16`. A request for a private address, or
+    /// for an address of this machine, gets 403 unless one of these networks contains the address. Default:
+    /// none.
     #[serde(default)]
     pub(in crate::config) private: Vec<Spanned<String>>,
     /// `true` allows tunnels to listeners of this server, if `private` includes their addresses. Risk:
-    /// clients can then reach the `admin` listener, too. Default: false.
+    /// clients can then also reach the `admin` listener. Default: false.
     #[serde(default)]
     pub(in crate::config) own_listeners: bool,
     /// Maximum time to resolve the host name and to connect. Default: 5s.

@@ -1,5 +1,5 @@
-//! Replaces `${NAME}` in strings of a config by the value of the environment variable. Such a string may
-//! also be the value of a key for a number or boolean.
+//! Replaces `${NAME}` in strings of a config by the value of the environment variable. A key for a number
+//! or boolean may also have such a string as its value.
 
 use std::borrow::Cow;
 use std::env::VarError;
@@ -12,7 +12,7 @@ use super::Failure;
 use super::failure::Source;
 use super::values::Filled;
 
-/// The error if variables in a string cannot be replaced.
+/// The error if a variable in a string cannot be replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum SubstitutionError {
     /// `$` is followed by neither `{` nor `$`.
@@ -30,11 +30,11 @@ enum SubstitutionError {
 /// Replaces the variables in all strings of `table`.
 ///
 /// # Errors
-/// Returns an error for each value that cannot be replaced.
+/// Returns an error for each variable that cannot be replaced.
 pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled, Failure> {
     let (mut filled, mut failures) = (Filled::default(), Failures::new());
     table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut filled, &mut failures));
-    // Restores the order of the file, because `table` is sorted by keys.
+    // Sorts the errors by their position in the file, because `table` is sorted by keys.
     failures.sort_by_key(|(start, _)| *start);
     Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(filled), Err)
 }
@@ -57,8 +57,8 @@ fn fill_in_value(
             }
             Err(error) => {
                 let failure = match &error {
-                    // Shows the name of the variable, which is not secret, even if the value of this key is
-                    // a secret.
+                    // Shows the name of the variable even if the value of this key is a secret, because the
+                    // name is not secret.
                     SubstitutionError::NotText(_) | SubstitutionError::Undefined(_) => {
                         source.failure_without_values(&span, &error)
                     }
@@ -100,7 +100,7 @@ fn filled_in(
     Ok(filled)
 }
 
-/// Returns the value of the variable in `place`, which is `NAME` or `NAME:-default`.
+/// Returns the value of a variable. `place` is `NAME` or `NAME:-default`.
 fn value_of(
     place: &str,
     variable: impl Fn(&str) -> Result<String, VarError>,

@@ -41,7 +41,7 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) text: String,
     hide: fn(&str) -> String,
-    /// The text with stars in place of secrets. Computed for the first excerpt.
+    /// The text with stars in place of secrets, computed for the first excerpt.
     shown: OnceLock<String>,
     /// The values from environment variables. Messages show the names of the variables instead of these
     /// values.
@@ -54,7 +54,7 @@ impl Failure {
         Self(vec![Finding::new(Severity::Error, message)])
     }
 
-    /// Returns an error about a file as a whole.
+    /// Returns an error about a whole file, without a line.
     pub(super) fn about_file(file: &Path, message: impl fmt::Display) -> Self {
         Self(vec![Finding { file: Some(file.to_owned()), ..Finding::new(Severity::Error, message) }])
     }
@@ -110,12 +110,12 @@ impl Finding {
         self.file.as_deref()
     }
 
-    /// Returns the line number in the file, if any. The first line has the number 1.
+    /// Returns the line number in the file, if the finding has a position. The first line has the number 1.
     pub const fn line(&self) -> Option<usize> {
         self.line
     }
 
-    /// Returns hints about the removal of the cause. Empty if the finding has no hints.
+    /// Returns hints for the next step. The list is empty if the finding has no hints.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
@@ -162,8 +162,8 @@ impl Source {
         self.report(Severity::Error, &message, &span, [])
     }
 
-    /// Returns an error with `message` unchanged. The caller must ensure that `message` contains no value
-    /// of the config.
+    /// Returns an error with exactly this `message`. The caller must ensure that `message` contains no
+    /// value of the config.
     pub(super) fn failure_without_values(&self, span: &Span, message: impl fmt::Display) -> Failure {
         self.report(Severity::Error, &message.to_string(), span, [])
     }
@@ -182,9 +182,9 @@ impl Source {
         self.report(Severity::Error, &message, span, [other])
     }
 
-    /// Replaces private values in `message`: values from environment variables, and secrets at `spans`. The
-    /// replacement is the text of the file, which has the names of variables, and stars in place of
-    /// secrets.
+    /// Replaces private values in `message`: values from environment variables, and secrets at the
+    /// positions `spans`. A value from an environment variable becomes the text of the file, such as
+    /// `${NAME}`. Stars replace secrets.
     fn without_private_values(&self, message: String, spans: &[&Span]) -> String {
         let is_meant = |at: &Span| spans.contains(&at);
         let filled = self.filled.get().into_iter().flat_map(Filled::texts);
@@ -209,7 +209,7 @@ impl Source {
         self.text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
     }
 
-    /// Returns `true` if the value at `span` is or may be a secret, which messages hide.
+    /// Returns `true` if the value at `span` is a secret or may be a secret. Messages hide such values.
     pub(super) fn hides(&self, span: &Span) -> bool {
         self.shown().get(span.clone()) != self.text.get(span.clone())
     }
@@ -250,11 +250,11 @@ impl Source {
     }
 }
 
-/// Returns `message` with `stand_in` in place of `value`, which the reader must not see.
+/// Returns `message` with `stand_in` in place of `value`, because the reader must not see `value`.
 ///
-/// A short value may be a part of any word, so it is replaced only if the message quotes it in backquotes.
+/// A short value may be a part of any word, so this function replaces a short value only in backquotes.
 /// `is_meant` is `true` if the message is about this value. If such a message quotes only parts of the
-/// value in backquotes, these parts are replaced too.
+/// value in backquotes, this function also replaces these parts.
 pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_meant: bool) -> String {
     let value = value.trim();
     if value.is_empty() || value == stand_in {
@@ -276,8 +276,8 @@ pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_mea
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// Minimum length of a value that is replaced without backquotes. A shorter value may be a part of a word
-/// by chance, and is too short for a secret.
+/// Minimum length of a value that is replaced even without backquotes. A shorter value may be a part of a
+/// word by chance, and is too short to be a secret.
 const VALUE_CHARS_MIN: usize = 4;
 
 /// Returns the first line of a TOML string without its quotes.

@@ -25,8 +25,8 @@ impl ConfigSource {
         Self::default()
     }
 
-    /// Replaces the addresses of the listeners: `IP:PORT` or `unix:PATH`. If the config has a single
-    /// listener, its settings apply to each address.
+    /// Replaces the addresses of the listeners by `addresses`: `IP:PORT` or `unix:PATH`. If the config has
+    /// a single listener, its settings apply to each address.
     pub fn listen_at(self, addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { listen: addresses.into_iter().map(Into::into).collect(), ..self }
     }
@@ -45,7 +45,7 @@ impl ConfigSource {
     ///
     /// # Errors
     /// Returns an error if the file is missing, unreadable or invalid, or if the addresses of
-    /// [`listen_at`](Self::listen_at) cannot replace those of the config.
+    /// [`listen_at`](Self::listen_at) cannot replace the addresses in the config.
     pub(crate) fn load(&self) -> Result<Config, Failure> {
         let mut config = self.file.as_deref().map_or_else(|| Ok(Config::demo()), Config::read)?;
         if !self.listen.is_empty() {

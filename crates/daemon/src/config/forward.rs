@@ -15,7 +15,7 @@ pub(crate) struct ForwardAction {
 pub(crate) enum ForwardTo {
     /// The upstream with this name.
     Upstream(String),
-    /// Several upstreams, by name and weight.
+    /// Several upstreams, each with its name and weight.
     Split { sides: Vec<(String, u32)>, by: Option<SplitBy> },
 }
 

@@ -26,25 +26,25 @@ use crate::config::{
     Failure, Http2, HttpsRedirect, LISTED_HINT, ListenerConfig, TcpListenerConfig, Upstreams, is_listed,
 };
 
-/// An address on which the server listens, and the protocols of its connections.
+/// An address on which the server listens, and the protocols of connections to this address.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListener {
     /// Address of the listener: `IP:PORT`, with IPv6 in brackets, or `unix:PATH`. With port 0, the system
     /// chooses a port.
     pub(in crate::config) address: Spanned<String>,
-    /// `true` expects a PROXY protocol header (version 1 or 2) with the client address at the start of each
-    /// connection. A table accepts the header only from the networks in `from`. Thruway closes connections
-    /// without the header. Risk of `true`: any machine that can connect can claim to be any client.
-    /// Default: false.
+    /// `true` expects a PROXY protocol header (version 1 or 2) at the start of each connection. The header
+    /// contains the client address. A table accepts the header only from the networks in `from`. Thruway
+    /// closes connections without the header. Risk of `true`: any machine that can connect to the listener
+    /// can pretend to be any client. Default: false.
     #[serde(default)]
     pub(in crate::config) proxy_protocol: RawProxyProtocol,
     /// `true` accepts HTTP/2 and HTTP/1.1, `"only"` accepts only HTTP/2. With `tls`, clients negotiate the
     /// version. Without `tls`, clients must know that the server supports HTTP/2, and Thruway recognizes
     /// HTTP/2 by the first bytes of a connection. Default: true with `tls`, otherwise false.
     pub(in crate::config) http2: Option<Spanned<RawHttp2>>,
-    /// Upstream to which the listener forwards TCP connections, without reading requests: a name, or a
-    /// table. Default: none, the listener serves HTTP.
+    /// Upstream to which the listener forwards TCP connections: a name, or a table. Such a listener does
+    /// not parse HTTP requests. Default: none, the listener serves HTTP.
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
     /// TLS for the clients of this listener. Default: no TLS.
     pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
@@ -52,8 +52,8 @@ pub(in crate::config) struct RawListener {
     /// query stay the same. Thruway does not redirect ACME challenges. Another listener must serve the
     /// routes. Default: no redirect.
     pub(in crate::config) redirect_to_https: Option<Spanned<u16>>,
-    /// Compression on routes that do not set `compression`: `true`, `false`, or a table. Default:
-    /// `compression` of the server.
+    /// Compression on routes that do not set `compression`: `true`, `false`, or a table. Default: the
+    /// top-level key `compression`.
     pub(in crate::config) compression: Option<Spanned<RawCompression>>,
 }
 
@@ -72,8 +72,8 @@ pub(in crate::config) struct RawTcp {
     /// Name of the upstream.
     pub(in crate::config) upstream: String,
     /// Other upstreams, selected by the server name in the client's TLS handshake (SNI): `"a.example" =
-    /// "UPSTREAM"`, or `"*.a.example"` for all subdomains. Thruway decrypts nothing, and closes connections
-    /// without TLS. Default: none, the handshake is not read.
+    /// "UPSTREAM"`, or `"*.a.example"` for all subdomains. Thruway does not decrypt these connections, and
+    /// closes connections without TLS. Default: none, Thruway does not read the handshake.
     #[serde(default)]
     pub(in crate::config) server_names: BTreeMap<String, Spanned<String>>,
     /// Maximum time without a byte in either direction. After this time, Thruway closes the connection.
@@ -94,8 +94,8 @@ pub(in crate::config) enum RawProxyProtocol {
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawProxies {
     /// Networks that may send the header, such as `10.0.0.0/8`. Thruway closes connections from other
-    /// addresses. Risk of the default: any machine that can connect can claim to be any client. Default:
-    /// all.
+    /// addresses. Risk of the default: any machine that can connect to the listener can pretend to be any
+    /// client. Default: all.
     pub(in crate::config) from: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
@@ -230,7 +230,7 @@ pub(in crate::config) fn resolve_listeners(
             resolver.failures.push(resolver.source.failure(span, message).with_hint(TCP_TLS_HINT));
         }
         if let Some(port) = redirect_to_https.as_ref().filter(|_| tcp.is_some() || tls.is_some()) {
-            let hint = "redirect from another listener, without `tls` and `tcp`";
+            let hint = "move `redirect_to_https` to a listener that has neither `tls` nor `tcp`";
             resolver.refuse_with(port, "a listener with `tls` or `tcp` cannot redirect to https", hint);
         }
         if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
@@ -287,8 +287,8 @@ pub(in crate::config) fn check_redirects(
     }
     let has_streams = listeners.iter().any(|listener| listener.tcp.is_some());
     let message = match (has_routes, has_streams) {
-        (true, _) => "no request reaches a route: every listener for HTTP redirects to https",
-        (false, false) => "no listener serves https: every listener redirects to it",
+        (true, _) => "no request reaches a route, because every HTTP listener redirects to https",
+        (false, false) => "no listener serves https, because every listener redirects to https",
         (false, true) => return,
     };
     resolver.failures.push(resolver.source.failure(redirect.span.clone(), message).with_hint(REDIRECT_HINT));
@@ -320,7 +320,7 @@ fn resolve_tcp(
     TcpListenerConfig { upstream, names, tcp: TcpConfig { idle, ..TcpConfig::default() } }
 }
 
-/// Checks a server name and its upstream, and returns their names.
+/// Checks a server name and its upstream. Returns the server name and the name of the upstream.
 fn resolve_tcp_name(
     resolver: &mut Resolver<'_>,
     name: String,
@@ -339,25 +339,28 @@ fn resolve_tcp_name(
     (name, raw.into_inner())
 }
 
-/// Refuses settings of an upstream that TCP connections cannot use: hash keys of requests, TLS and sticky
-/// cookies.
+/// Refuses an upstream for TCP connections if the upstream has settings for HTTP requests: hash keys of
+/// requests, TLS or sticky cookies.
 fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span) {
     let name = &upstream.name;
     let by_address = [None, Some(&HashBy::ClientAddress)];
     if !by_address.contains(&upstream.balance.hash_by()) {
         let message = format!(
-            "the upstream `{name}` hashes a part of HTTP requests, which TCP connections do not have"
+            "the upstream `{name}` needs HTTP requests for its hash, but this listener forwards TCP connections"
         );
-        let hint = "use `balance = { hash = \"client_address\" }`, or another method";
+        let hint = "use `balance = { hash = \"client_address\" }`, or another balancing method";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }
     if upstream.tls.is_some() {
-        let message = format!("the upstream `{name}` has `tls`, but TCP connections are forwarded unchanged");
+        let message = format!(
+            "the upstream `{name}` has `tls`, but Thruway does not encrypt forwarded TCP connections"
+        );
         let hint = "remove `tls`: clients use TLS with the servers directly";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }
     if upstream.sticky.is_some() {
-        let message = format!("the upstream `{name}` uses sticky cookies, which TCP connections do not have");
+        let message =
+            format!("the upstream `{name}` uses sticky cookies, but TCP connections have no cookies");
         let hint = "`balance = { hash = \"client_address\" }` keeps a client on one server";
         resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
     }

@@ -1,4 +1,5 @@
-//! Finds upstreams that lead back to a listener of the same config, so that requests could loop forever.
+//! Finds upstreams that lead back to a listener of the same config. With such an upstream, requests could
+//! loop forever.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +12,7 @@ use super::usage::{forwards_to, goes_to, uses};
 use super::{Action, Config, Failure, ListenerConfig, Route};
 
 /// Refuses upstreams that would send every request or TCP stream back to the same route or listener. The
-/// result depends only on the config, because no names are looked up.
+/// result depends only on the config, because this function looks up no names.
 pub(crate) fn refuse_loops(config: &Config) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for (name, upstream) in &config.upstreams {
@@ -28,7 +29,7 @@ pub(crate) fn refuse_loops(config: &Config) -> Result<(), Failure> {
     Failure::all(failures).map_or(Ok(()), Err)
 }
 
-/// Returns a warning for each upstream server that is a listener of this config. `lookups` has the
+/// Returns a warning for each upstream server that is a listener of this config. `lookups` contains the
 /// addresses of server names.
 pub(crate) fn possible_loops(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<Failure> {
     let mut warnings = Vec::new();
@@ -54,8 +55,8 @@ pub(crate) fn possible_loops(config: &Config, lookups: &[(String, ServerLookup)]
     warnings
 }
 
-/// Returns `true` if requests or TCP connections from the upstream to `listener` would go to the same
-/// upstream again.
+/// Returns `true` if `listener` would forward requests or TCP connections for `upstream` to `upstream`
+/// again.
 fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> bool {
     if listener.tcp.is_some() {
         return forwards_to(listener, upstream);
@@ -85,12 +86,12 @@ fn sends_unchanged(config: &Config, route: &Route, upstream: &str) -> bool {
         && rewrite.request.is_empty()
 }
 
-/// Returns `true` if a connection to `server` ends at `listener` on every machine.
+/// Returns `true` if a connection to `server` always reaches `listener`, whichever machine runs the config.
 fn is_same(server: &ServerAddr, listener: &ListenAddr) -> bool {
     leads_to(server, listener, |ip| ip.is_loopback() || ip.is_unspecified())
 }
 
-/// Returns `true` if a connection to `server` ends at `listener` on this machine.
+/// Returns `true` if a connection to `server` reaches `listener` when this machine runs the config.
 fn is_here(server: &ServerAddr, listener: &ListenAddr) -> bool {
     leads_to(server, listener, is_of_this_machine)
 }
@@ -121,7 +122,7 @@ fn leads_to_address(server: SocketAddr, listener: SocketAddr, is_own: impl FnOnc
 }
 
 const LOOP_HINT: &str = "each request would return to this gateway: use the address of another server";
-const POSSIBLE_LOOP_HINT: &str = "requests may return to this gateway: it forwards a request to itself once, and responds 508 the second time";
+const POSSIBLE_LOOP_HINT: &str = "requests may return to this gateway: the gateway forwards a request to itself once, and responds 508 instead of a second time";
 
 #[cfg(test)]
 mod tests {

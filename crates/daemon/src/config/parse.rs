@@ -64,8 +64,8 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the message without the value, because a hidden value or a string in the wrong place may be a
-/// secret. The excerpt shows the line of the value.
+/// Returns the message without the wrong value. The value may be a secret if it is hidden, or if it is a
+/// string in the wrong place. The excerpt shows the line of the value.
 fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
     if is_hidden
         && let Some((found, expected)) = message.split_once(", expected ")
@@ -175,9 +175,8 @@ const RENAMED_KEYS: [(&str, &str); 19] = [
 ];
 
 /// Hint for an environment variable with a value of the wrong type.
-const FILLED_HINT: &str =
-    "the value comes from the environment: write a number without a unit, `true` or `false`";
+const FILLED_HINT: &str = "the value comes from an environment variable: set the variable to a number without a unit, `true` or `false`";
 
-/// Minimum similarity of a suggested name. It allows one missing, additional or wrong letter in a short
-/// name.
+/// Minimum similarity of a suggested name. The minimum allows one missing, additional or wrong letter in a
+/// short name.
 const LIKENESS_MIN: f64 = 0.8;

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::schema;
 
-/// Returns the text of `docs/guide/configuration.md`: one section per table of the config file, with the
-/// type, default, effect and security notes of each key.
+/// Returns the text of `docs/guide/configuration.md`: one section for each table of the config file. A
+/// section lists the type, default, effect and security notes of each key.
 ///
 /// The descriptions are the doc comments of the config structs. The last sentence of a description may be
-/// `Default: …`. Security notes begin with `Risk` and come before this sentence.
+/// `Default: …`. Security notes begin with `Risk` and come before `Default: …`.
 pub fn reference() -> String {
     let schema = schema();
     let mut reference = Reference { root: schema.as_value(), tables: Vec::new() };
@@ -24,7 +24,7 @@ struct Reference<'s> {
     tables: Vec<Table<'s>>,
 }
 
-/// A table of the config file, and all paths at which it may occur.
+/// A table of the config file, and all paths at which the table may occur.
 struct Table<'s> {
     schema: &'s Value,
     places: Vec<TablePath>,
@@ -37,7 +37,7 @@ struct TablePath {
 }
 
 impl<'s> Reference<'s> {
-    /// Collects the tables below `table`, which is at `path`.
+    /// Collects the tables below `table`. `path` is the path of `table`.
     fn collect(&mut self, table: &'s Value, path: &str) {
         for (key, schema) in properties(table) {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -68,7 +68,7 @@ impl<'s> Reference<'s> {
         }
     }
 
-    /// Returns the schema to which the `$ref` of `schema` refers, if any.
+    /// Returns the schema to which the `$ref` of `schema` refers, if `schema` has a `$ref`.
     fn target(&self, schema: &Value) -> Option<&'s Value> {
         self.root.pointer(schema["$ref"].as_str()?.strip_prefix('#')?)
     }

@@ -1,5 +1,5 @@
-//! Checks the names and addresses in a config that was built in code. A config file is checked when it is
-//! read.
+//! Checks the names and addresses in a config that was built in code. Another function checks the names in
+//! a config file.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::{Action, Config, Failure, ListenerConfig, is_listed};
 /// # Errors
 /// Returns all errors of the config: no listener or no route, a repeated address, an unknown name, an
 /// upstream without servers, an admin address that other machines can reach, or an upstream that leads back
-/// to its listener.
+/// to a listener of the config.
 pub(crate) fn check_references(config: &Config) -> Result<(), Failure> {
     let mut failures = Vec::new();
     if config.listeners.is_empty() {

@@ -12,8 +12,8 @@ use super::failure::Source;
 use super::values::{Period, Spanned};
 use super::{Failure, Span};
 
-/// Resolves the sections of a config file. Collects all errors: placeholders replace invalid values, so
-/// that the checks continue.
+/// Resolves the sections of a config file. Replaces invalid values by placeholders, so that the checks
+/// continue and find all errors.
 pub(super) struct Resolver<'s> {
     pub(super) source: &'s Source,
     pub(super) failures: Vec<Failure>,
@@ -69,8 +69,8 @@ impl Resolver<'_> {
     }
 }
 
-/// Upper bound of size limits for headers: 1 MiB. `Limits::header_section_bytes` explains the cost of
-/// larger limits.
+/// Upper bound of size limits for headers: 1 MiB. The documentation of `Limits::header_section_bytes`
+/// explains the cost of larger limits.
 pub(super) const HEAD_BYTES_MAX: u32 = 1 << 20;
 pub(super) const PERIOD_MAX: Period = Period(Duration::from_hours(24));
 pub(super) const ANY_PERIOD: RangeInclusive<Period> = Period(Duration::ZERO)..=PERIOD_MAX;
@@ -104,7 +104,8 @@ pub(super) fn resolve_all_relative_to_config(
     paths.get_ref().iter().map(|path| resolver.relative_to_config(path)).collect()
 }
 
-/// Refuses a key of a route that requires `split` or `upstream`.
+/// Refuses the key `raw` in a route without `split` and `upstream`, because the key applies only to
+/// forwarded requests.
 pub(super) fn refuse_without_upstream<T>(resolver: &mut Resolver<'_>, raw: Option<&Spanned<T>>) {
     if let Some(raw) = raw {
         resolver.refuse(raw, "this key requires `split` or `upstream`");

@@ -39,10 +39,11 @@ pub(in crate::config) struct RawRewrite {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFieldRewrite {
-    /// Headers to set, which replace all previous values: `{ NAME = "value" }`. Default: none.
+    /// Headers to set: `{ NAME = "value" }`. The new value replaces all previous values of the header.
+    /// Default: none.
     #[serde(default)]
     pub(in crate::config) set: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// Headers to add to previous values: `{ NAME = "value" }`. Default: none.
+    /// Headers to add: `{ NAME = "value" }`. Previous values of the header stay. Default: none.
     #[serde(default)]
     pub(in crate::config) add: BTreeMap<Spanned<String>, Spanned<String>>,
     /// Names of headers to remove. Default: none.
@@ -75,7 +76,7 @@ pub(in crate::config) struct RawFixedHost {
     pub(in crate::config) fixed: Spanned<String>,
 }
 
-/// Headers that tell servers about the client.
+/// Headers that describe the client to the servers.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::config) enum RawForwarded {
@@ -188,7 +189,7 @@ pub(in crate::config) fn refuse_rewrite(
     }
 }
 
-const PATH_PLACES: &str = "possible: `{path}`; on routes with `path` also `{rest}`, on routes with `path_pattern` its parameter names";
+const PATH_PLACES: &str = "possible: `{path}`; on routes with `path` also `{rest}`, on routes with `path_pattern` also the parameters of the pattern";
 const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, with `path` also `{rest}`, and with \
-                            `path_pattern` its parameter names; write a brace as `{{` or `}}`";
+                            `path_pattern` also the parameters of the pattern; write a brace as `{{` or `}}`";
 const OWN_FIELD_HINT: &str = "use the keys of the upstream for these headers: `host`, `forwarded`, `via`";

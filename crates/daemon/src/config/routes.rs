@@ -32,15 +32,15 @@ use crate::config::{Action, Failure, FilesConfig, Route, Upstreams};
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTION_KEYS])))]
 pub(in crate::config) struct RawRoute {
-    /// Host of the request, with any port: `example.com`, or `*.example.com` for all subdomains. Default:
-    /// any host.
+    /// Host of the request: `example.com`, or `*.example.com` for all subdomains. The port does not matter.
+    /// Default: any host.
     pub(in crate::config) host: Option<Spanned<String>>,
-    /// Matches this path and everything below it. A route has exactly one of `path`, `path_exact` and
+    /// Matches this path and all paths below it. A route has exactly one of `path`, `path_exact` and
     /// `path_pattern`.
     pub(in crate::config) path: Option<Spanned<String>>,
     /// Matches this path only.
     pub(in crate::config) path_exact: Option<Spanned<String>>,
-    /// Matches paths of this form: `/users/{id}`, `/static/{*rest}`.
+    /// Matches paths with this pattern, such as `/users/{id}` or `/static/{*rest}`.
     pub(in crate::config) path_pattern: Option<Spanned<String>>,
     /// Methods of the request. `GET` includes `HEAD`. Default: all.
     pub(in crate::config) methods: Option<Spanned<Vec<Spanned<String>>>>,
@@ -56,7 +56,7 @@ pub(in crate::config) struct RawRoute {
     #[serde(default)]
     pub(in crate::config) policies: Vec<Spanned<String>>,
     /// Compression of responses: `true`, `false`, or a table. Default: `compression` of the listener,
-    /// otherwise that of the server.
+    /// otherwise the top-level key `compression`.
     pub(in crate::config) compression: Option<RawCompression>,
     /// Action: sends a fixed response.
     pub(in crate::config) respond: Option<RawAnswer>,
@@ -74,21 +74,22 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) split: Option<Spanned<RawSplit>>,
     /// Action: forwards requests to the upstream with this name.
     pub(in crate::config) upstream: Option<Spanned<String>>,
-    /// Changes to forwarded requests and their responses. Needs `split` or `upstream`. Default: none.
+    /// Changes to forwarded requests and their responses. This key requires `split` or `upstream`. Default:
+    /// none.
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
-    /// Upstream that gets copies of the requests. Needs `split` or `upstream`. Default: none.
+    /// Upstream that gets copies of the requests. This key requires `split` or `upstream`. Default: none.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
-    /// Overrides `response_header_timeout` of the upstream. Needs `split` or `upstream`. Default: the value
-    /// of the upstream.
+    /// Overrides `response_header_timeout` of the upstream. This key requires `split` or `upstream`.
+    /// Default: the value of the upstream.
     pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
-    /// Overrides `body_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of
-    /// the upstream.
+    /// Overrides `body_idle_timeout` of the upstream. This key requires `split` or `upstream`. Default: the
+    /// value of the upstream.
     pub(in crate::config) body_idle_timeout: Option<Spanned<Period>>,
-    /// Overrides `event_stream_idle_timeout` of the upstream. Needs `split` or `upstream`. Default: the value
-    /// of the upstream.
+    /// Overrides `event_stream_idle_timeout` of the upstream. This key requires `split` or `upstream`.
+    /// Default: the value of the upstream.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// Overrides `total_timeout` of the upstream. Needs `split` or `upstream`. Default: the value of the
-    /// upstream.
+    /// Overrides `total_timeout` of the upstream. This key requires `split` or `upstream`. Default: the
+    /// value of the upstream.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
 }
 
@@ -104,8 +105,8 @@ pub(in crate::config) enum RawExpected {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRedirect {
-    /// Target URL, which begins with `https://`, `http://` or `/`. `{host}`, `{path}` and `{query}` are
-    /// parts of the request. `{rest}` is the part of the request's path after the `path` of the route.
+    /// Target URL. It begins with `https://`, `http://` or `/`. `{host}`, `{path}` and `{query}` are parts
+    /// of the request. `{rest}` is the part of the request's path after the `path` of the route.
     pub(in crate::config) to: Spanned<String>,
     /// Status of the redirect: 301, 302, 303, 307 or 308. Default: 308.
     pub(in crate::config) status: Option<Spanned<u16>>,
@@ -184,7 +185,7 @@ pub(in crate::config) struct Known<'k> {
     pub(in crate::config) compression: Option<&'k Compression>,
 }
 
-/// Resolves the routes. Refuses a config without routes if `needs_routes`.
+/// Resolves the routes. If `needs_routes` is `true`, refuses a config without routes.
 pub(in crate::config) fn resolve_routes(
     resolver: &mut Resolver<'_>,
     raw: Vec<Spanned<RawRoute>>,
@@ -230,7 +231,7 @@ fn resolve_route(
 }
 
 /// Refuses changes to a request header that a policy of the same route sets. Otherwise, the upstream would
-/// not get the value of the policy.
+/// not get the value that the policy sets.
 fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &ResolvedPolicies) {
     let Some(rewrite) = &raw.rewrite else { return };
     let fields = &rewrite.get_ref().request;
@@ -284,15 +285,16 @@ fn resolve_path(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     raw.into_inner()
 }
 
-/// Checks that `path` is normalized, so that the path of a request can match. `path` is `raw`, or a pattern
-/// with `_` in place of `{`, `}` and `*`.
+/// Checks that `path` is normalized. Otherwise, no path of a request could match. `path` is `raw`, or a
+/// pattern with `_` in place of `{`, `}` and `*`.
 fn check_spelling(resolver: &mut Resolver<'_>, raw: &Spanned<String>, path: &str) {
     match normalized_path(path) {
         Err(error) => resolver.refuse(raw, error),
         Ok(normal) if normal == path => {}
         Ok(normal) => {
-            let message = "no request has this path, because paths are normalized before the comparison";
-            // A hint with the path would show the value of an environment variable.
+            let message = "no request can match this path, because Thruway normalizes the paths of requests";
+            // If the path contains an environment variable, the hint must not show the path, because the
+            // value may be private.
             let hint = if raw.get_ref() == path && !resolver.source.has_variable(&raw.span()) {
                 format!("write `{normal}`")
             } else {
@@ -472,8 +474,8 @@ fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expecte
 
 const ACTIONS: &str = "a route needs exactly one of `connect`, `demo`, `files`, `mcp`, `redirect`, `respond`, `split` and `upstream`";
 
-/// Refuses conditions on path, query and methods for routes with `connect`, because CONNECT requests have
-/// neither path nor query.
+/// Refuses conditions on path, query and methods in a route with `connect`, because CONNECT requests have
+/// neither a path nor a query.
 pub(in crate::config) fn check_tunnel_route(
     resolver: &mut Resolver<'_>,
     raw: &RawRoute,
@@ -493,7 +495,7 @@ pub(in crate::config) fn check_tunnel_route(
     }
 }
 
-/// Returns the timeouts of a route that override the timeouts of its upstream. Refuses invalid timeouts.
+/// Returns the timeouts of a route, which override the timeouts of the upstream. Refuses invalid timeouts.
 pub(in crate::config) fn resolve_forward_timeouts(
     resolver: &mut Resolver<'_>,
     raw: &mut RawRoute,

@@ -13,7 +13,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::Span;
 
-/// Returns `text` with stars in place of values that are or may be secret. All bytes keep their positions.
+/// Returns `text` with stars in place of secrets and of values that may be secret. All bytes keep their
+/// positions.
 pub(super) fn hidden(text: &str) -> String {
     let root = SchemaNode { root: SCHEMA.as_value(), schema: SCHEMA.as_value() };
     let mut spans = Vec::new();
@@ -32,7 +33,7 @@ pub(super) fn hidden(text: &str) -> String {
     }
 }
 
-/// Returns as many stars as `c` has bytes. Returns quotes and line ends unchanged.
+/// Returns as many stars as `c` has bytes. If `c` is a quote or a line break, returns `c`.
 fn stars_for(c: char) -> impl Iterator<Item = char> {
     let (star, times) = if matches!(c, '"' | '\'' | '\n' | '\r') { (c, 1) } else { ('*', c.len_utf8()) };
     std::iter::repeat_n(star, times)
@@ -75,8 +76,8 @@ fn is_leaf(value: &Value<'_>) -> bool {
     !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_))
 }
 
-/// Finds the text to mask in a file that is not valid TOML: everything except section names, and lines that
-/// cannot hold a secret.
+/// Finds the text to mask in a file that is not valid TOML. Section names, and lines that cannot contain a
+/// secret, stay visible.
 fn hide_in_lines(text: &str, root: SchemaNode<'_>, spans: &mut Vec<Span>) {
     let (mut section, mut start) = (Some(root), 0);
     for line in text.split_inclusive('\n') {
@@ -99,8 +100,8 @@ fn hide_in_lines(text: &str, root: SchemaNode<'_>, spans: &mut Vec<Span>) {
     }
 }
 
-/// Returns `true` if `key`, a name that the author of the config chose, suggests that the value is a
-/// secret.
+/// Returns `true` if the name `key` suggests that the value is a secret. The author of the config chose
+/// this name.
 fn names_a_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["authorization", "cookie", "key", "password", "secret", "token"].iter().any(|name| key.contains(name))
@@ -145,7 +146,8 @@ impl<'s> SchemaNode<'s> {
         !self.is_secret() && !self.takes_tables() && self.of_items().is_none_or(Self::is_harmless)
     }
 
-    /// Returns `true` if this table has keys for secrets, so that an unknown key may hold a secret, too.
+    /// Returns `true` if this table has keys for secrets. An unknown key of such a table may also hold a
+    /// secret.
     fn holds_secrets(self) -> bool {
         let is_secret = |schema| Self { schema, ..self }.is_secret();
         let properties = |place: &Self| {
@@ -167,8 +169,8 @@ impl<'s> SchemaNode<'s> {
         self.find(|schema| schema.get("items"))
     }
 
-    /// Returns the node at the key path `path`, such as `a.b`. Looks up keys of a list in its items. Stops
-    /// at a secret, because everything below a secret is also secret.
+    /// Returns the node at the key path `path`, such as `a.b`. If a node is a list, looks up the key in the
+    /// items of the list. Stops at a secret, because everything below a secret is also secret.
     fn of_path(self, path: &str) -> Option<Self> {
         path.trim().split('.').try_fold(self, |place, key| {
             let key = key.trim().trim_matches(['"', '\'']);
@@ -178,7 +180,7 @@ impl<'s> SchemaNode<'s> {
     }
 }
 
-/// The JSON Schema of configs. Computed for the first excerpt.
+/// The JSON Schema of configs, computed for the first excerpt.
 static SCHEMA: LazyLock<schemars::Schema> = LazyLock::new(super::schema);
 
 #[cfg(test)]

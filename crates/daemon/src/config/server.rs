@@ -24,34 +24,35 @@ pub(in crate::config) struct RawLimits {
     pub(in crate::config) headers: Option<Spanned<u32>>,
     /// Maximum size of a request body in bytes. Larger bodies get 413. Default: 1073741824.
     pub(in crate::config) body_bytes: Option<u64>,
-    /// Maximum size of the chunk extensions in a request body, in bytes, up to 1048576. Requests with
-    /// larger extensions get 400. Default: 4096.
+    /// Maximum size of the chunk extensions in a request body, 0 to 1048576 bytes. Requests with larger
+    /// extensions get 400. Default: 4096.
     pub(in crate::config) chunk_extension_bytes: Option<Spanned<u32>>,
     /// Maximum size of the trailers in bytes, 2 to 1048576. Larger trailers get 431. Default: 8192.
     pub(in crate::config) trailer_bytes: Option<Spanned<u32>>,
     /// Maximum number of requests on one connection. 0 means no limit. Default: 0.
     pub(in crate::config) requests_per_connection: Option<u64>,
-    /// Maximum number of pipelined requests of one connection that are in progress at the same time, 1 to
-    /// 10000. Default: 64.
+    /// Maximum number of pipelined requests in progress on one connection, 1 to 10000. Default: 64.
     pub(in crate::config) pipelined_requests: Option<Spanned<usize>>,
     /// Maximum number of response bytes that wait in memory for a client, 1024 to 1073741824. Larger values
-    /// need more memory for slow clients, smaller values need more system calls. Default: 65536.
+    /// need more memory for slow clients. Smaller values need more system calls. Default: 65536.
     pub(in crate::config) output_bytes: Option<Spanned<usize>>,
     /// Maximum number of request body bytes that wait in memory for the handler, 1024 to 1073741824.
     /// Default: 65536.
     pub(in crate::config) body_buffer_bytes: Option<Spanned<usize>>,
-    /// Maximum number of unread request body bytes that the server reads and discards, so that it can reuse
-    /// the connection. Default: 262144.
+    /// Maximum size of the unread rest of a request body, in bytes. The server reads and discards such a
+    /// rest to reuse the connection. If the rest is larger, the server closes the connection. Default:
+    /// 262144.
     pub(in crate::config) discard_bytes: Option<u64>,
     /// Maximum number of concurrent streams of an HTTP/2 connection, 1 to 10000. The server refuses further
     /// streams, and clients may repeat their requests. Default: 100.
     pub(in crate::config) concurrent_streams: Option<Spanned<u32>>,
     /// Flow-control window of an HTTP/2 stream, 1024 to 1073741824 bytes: the amount of data that a client
-    /// may send before the handler reads any of it. Default: 65536.
+    /// may send before the handler reads. Default: 65536.
     pub(in crate::config) stream_window_bytes: Option<Spanned<u32>>,
 }
 
-/// Timeouts of client connections, up to 24h. Only `half_closed`, `linger` and `drain` may be `0s`.
+/// Timeouts of client connections. The maximum of each timeout is 24h. Only `half_closed`, `linger` and
+/// `drain` may be `0s`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawTimeouts {
@@ -59,8 +60,8 @@ pub(in crate::config) struct RawTimeouts {
     /// gets 408. Default: 10s.
     pub(in crate::config) header: Option<Spanned<Period>>,
     /// Maximum delay of a request body behind the rate `body_bytes_per_second_min`. With a longer delay,
-    /// the client gets 408. Raise the value for clients that pause for longer. Risk: for this time, a slow
-    /// client occupies memory with the part of the body that has arrived. Default: 20s.
+    /// the client gets 408. Raise the value if clients pause for longer. Risk: for this time, a slow client
+    /// occupies memory with the part of the body that has arrived. Default: 20s.
     pub(in crate::config) body: Option<Spanned<Period>>,
     /// Minimum rate of a request body, in bytes per second. A slower body accumulates a delay, and fails
     /// when the delay reaches `body`. Default: 500.

@@ -1,4 +1,4 @@
-//! The validated settings of a daemon. Other modules read them from a file.
+//! The validated settings of a daemon. Other modules read the settings from a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,8 +28,8 @@ pub struct Config {
     pub(crate) upstreams: Upstreams,
     /// Forwarding settings by upstream.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
-    /// Names of the upstreams with `required_for_ready`. `/ready` responds 503 while one of them has no
-    /// healthy server.
+    /// Names of the upstreams with `required_for_ready`. `/ready` responds 503 while one of these upstreams
+    /// has no healthy server.
     pub(crate) required_for_ready: BTreeSet<String>,
     /// Treatment of ambiguous paths.
     pub(crate) readings: PathReadings,
@@ -61,7 +61,7 @@ pub(crate) struct ListenerConfig {
     /// Forwarding of TCP connections. `None` for HTTP.
     pub(crate) tcp: Option<TcpListenerConfig>,
     pub(crate) tls: Option<ListenerTlsConfig>,
-    /// The HTTPS port to which the listener redirects all requests, if any.
+    /// The redirect of all requests to an HTTPS port. `None` if the listener does not redirect requests.
     pub(crate) redirect_to_https: Option<HttpsRedirect>,
     /// Compression of responses on routes that do not set `compression`.
     pub(crate) compression: ListenerCompression,
@@ -110,7 +110,7 @@ pub(crate) struct TcpListenerConfig {
 /// A route: the requests that it matches, its policies, and its action.
 pub struct Route {
     pub(crate) matching: RouteMatch,
-    /// Names of the policies, in the order in which they decide.
+    /// Names of the policies, in the order in which the route evaluates the policies.
     pub(crate) policies: Vec<String>,
     /// Compression of responses. `None` if responses are not compressed.
     pub(crate) compression: Option<Compression>,
@@ -126,7 +126,7 @@ pub(crate) enum Action {
     Demo,
     Files(FilesConfig),
     Forward(Box<ForwardAction>),
-    /// A handler of the program that embeds the daemon.
+    /// A handler that the embedding program provides.
     Handler(Arc<dyn Handler>),
     /// The MCP endpoint of the demo.
     Mcp,
@@ -139,8 +139,8 @@ pub(crate) type Upstreams = BTreeMap<String, UpstreamConfig>;
 /// Policies by their names.
 pub(crate) type Policies = BTreeMap<String, PolicyConfig>;
 
-/// A fixed response. Its memory is never freed, so that workers share the response without copies and
-/// reference counts.
+/// A fixed response. Thruway never frees its memory, so that workers can share the response without copies
+/// and reference counts.
 #[derive(Clone)]
 pub(crate) struct FixedAnswer {
     pub(crate) status: StatusCode,
@@ -161,7 +161,7 @@ pub(crate) struct FilesConfig {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct AdminConfig {
     pub(crate) address: ListenAddr,
-    /// `true` if other machines may reach the address, under any host name.
+    /// `true` if other machines may reach the address. The listener then accepts any host name in requests.
     pub(crate) allow_remote: bool,
 }
 
@@ -192,8 +192,8 @@ impl Config {
     ///
     /// # Errors
     /// Returns an error if an address is invalid, or if the config has several listeners and one of them
-    /// has settings. In this case it is unclear which address gets the settings. An address without them
-    /// could serve plain HTTP instead of HTTPS.
+    /// has settings. In this case, it is unclear which address gets the settings. An address without the
+    /// settings could serve plain HTTP instead of HTTPS.
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         let addresses = parse_listeners(addresses)?;
         let listener = match &self.listeners[..] {
@@ -212,8 +212,7 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the keys with different values in `self` and `other` that a reload cannot apply to a running
-    /// server.
+    /// Returns the keys that differ between `self` and `other`, and that take effect only after a restart.
     pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         [
             ("workers", self.workers != other.workers),
@@ -229,8 +228,8 @@ impl Config {
         self.source.as_ref().map_or_else(String::new, |source| source.place(span))
     }
 
-    /// Returns an error at `span` of the file. The error also marks the text at `other`, and shows `label`
-    /// there.
+    /// Returns an error about the text at `span` of the file. The error also marks the text at `other`, and
+    /// shows `label` there.
     pub(crate) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         match &self.source {
             Some(source) => source.failure_between(span, message, other, label),
@@ -238,7 +237,7 @@ impl Config {
         }
     }
 
-    /// Returns a warning at `span` of the file.
+    /// Returns a warning about the text at `span` of the file.
     pub(super) fn warning_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {
             Some(source) => source.warning(span.clone(), message),
@@ -270,7 +269,7 @@ impl Config {
         self.failure_at(&span, message)
     }
 
-    /// Returns an error at `span` of the file.
+    /// Returns an error about the text at `span` of the file.
     pub(crate) fn failure_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {
             Some(source) => source.failure(span.clone(), message),
@@ -329,7 +328,7 @@ impl ListenerConfig {
             && !answers_challenges
     }
 
-    /// Returns `true` if routes answer requests to this listener.
+    /// Returns `true` if the routes handle the requests of this listener.
     pub(super) const fn has_routes(&self) -> bool {
         self.tcp.is_none() && self.redirect_to_https.is_none()
     }
@@ -362,7 +361,8 @@ impl ListenerConfig {
 }
 
 impl ListenerTlsConfig {
-    /// Returns the TLS acceptors of the listeners in `all` that have other rules for client certificates.
+    /// Returns the TLS acceptors of `all` with rules for client certificates that differ from the rules of
+    /// this listener.
     fn others(&self, all: &[ListenerConfig]) -> Vec<Arc<TlsAcceptor>> {
         let demands = |acceptor: &TlsAcceptor| acceptor.config().client_authentication.clone();
         let own = demands(&self.acceptor);
@@ -391,14 +391,14 @@ impl FilesConfig {
 }
 
 impl AccessLogConfig {
-    /// Returns `true` if log lines contain data about forwarding. Only the JSON format does.
+    /// Returns `true` if log lines contain data about forwarding. Only JSON lines contain such data.
     pub(crate) fn has_forwarding_fields(&self) -> bool {
         self.lines.format == AccessLogFormat::Json
     }
 }
 
-pub(super) const LISTED_HINT: &str = "leave it out";
-const LISTEN_HINT: &str = "at least one listener has settings such as `tls`, which would be lost: change its `address` in the config, or keep one listener, so that its settings apply to each `--listen`";
+pub(super) const LISTED_HINT: &str = "remove the second listener, or give it another address";
+const LISTEN_HINT: &str = "`--listen` would discard settings of a listener, such as `tls`: change `address` of this listener in the config, or keep only one listener in the config";
 
 /// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
 ///
@@ -420,14 +420,14 @@ pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure>
     Ok(listeners)
 }
 
-/// Positions of upstreams, their servers and policies in the file, by name.
+/// Positions of upstreams, servers and policies in the file.
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) upstreams: BTreeMap<String, UpstreamPlaces>,
     pub(super) policies: BTreeMap<String, Span>,
 }
 
-/// Positions of an upstream and of its servers, in their order.
+/// Position of an upstream, and positions of its servers in the order of the config.
 pub(super) struct UpstreamPlaces {
     pub(super) span: Span,
     pub(super) servers: Vec<Span>,

@@ -21,25 +21,25 @@ pub(in crate::config) struct RawSplit {
     /// Relative share of each upstream, 0 to 1000000: `{ NAME = WEIGHT }`.
     pub(in crate::config) upstreams: BTreeMap<Spanned<String>, Spanned<u32>>,
     /// Key that selects the upstream: `client_address`, `path`, `header:NAME` or `cookie:NAME`. Requests
-    /// with the same value of the key go to the same upstream. Thruway distributes requests without the key
-    /// at random. Default: none, the selection is random.
+    /// with the same value of the key go to the same upstream. Requests without the key go to a random
+    /// upstream. Default: none, the selection is random.
     pub(in crate::config) by: Option<Spanned<String>>,
 }
 
-/// An upstream that gets copies of requests. Thruway discards its responses.
+/// An upstream that gets copies of requests. Thruway discards the responses of this upstream.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawMirror {
     /// Name of the upstream.
     pub(in crate::config) upstream: Spanned<String>,
-    /// Share of requests that are copied, 0 to 1. Default: 1.
+    /// Share of requests that Thruway copies, 0 to 1. Default: 1.
     pub(in crate::config) share: Option<Spanned<f64>>,
-    /// Maximum number of copies in flight. While this number is reached, Thruway copies no further
-    /// requests. Default: 100.
+    /// Maximum number of copies in flight. Thruway copies no further requests while this number of copies
+    /// is in flight. Default: 100.
     pub(in crate::config) requests_max: Option<usize>,
     /// Names of headers that Thruway removes from copies. Risk of the default: a copy has all headers of
-    /// the request, including `Authorization`, `Cookie` and API keys. If the mirror must not see
-    /// credentials, set `["Authorization", "Cookie"]`. Default: none.
+    /// the request, including `Authorization`, `Cookie` and API keys. Set `["Authorization", "Cookie"]` if
+    /// the mirror must not get credentials. Default: none.
     #[serde(default)]
     pub(in crate::config) remove: Vec<Spanned<String>>,
 }

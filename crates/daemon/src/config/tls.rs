@@ -28,22 +28,23 @@ use crate::config::{Http2, ListenerTlsConfig};
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerTls {
     /// Certificates, at least one. Thruway selects a certificate by the server name in the client's
-    /// handshake: the one with exactly this name, then one with a matching wildcard, otherwise the first.
+    /// handshake. First choice is a certificate with exactly this name, second choice is a certificate with
+    /// a matching wildcard. If no certificate matches, Thruway uses the first certificate in the list.
     pub(in crate::config) certificates: Spanned<Vec<Spanned<RawListenerCertificate>>>,
     /// Lowest accepted TLS version: `1.2` or `1.3`. Default: `1.2`.
     #[serde(default)]
     pub(in crate::config) min_version: RawTlsVersion,
-    /// `true` fetches OCSP responses from the servers that the certificates name, and sends the responses
-    /// to clients. Default: false.
+    /// `true` fetches an OCSP response for each certificate, and sends the response to clients. The
+    /// certificate contains the URL of its OCSP server. Default: false.
     #[serde(default)]
     pub(in crate::config) ocsp_stapling: bool,
     /// `true` lets clients resume TLS sessions with session tickets. The ticket keys change every six
     /// hours. Default: true.
     pub(in crate::config) tickets: Option<bool>,
-    /// Maximum number of sessions that the server stores for clients without tickets, 0 to 10000000. With
-    /// 0, the server stores no sessions. Default: 10000.
+    /// Maximum number of TLS sessions in the memory of the server, 0 to 10000000. The server stores
+    /// sessions only for clients without tickets. With 0, the server stores no sessions. Default: 10000.
     pub(in crate::config) sessions_max: Option<Spanned<usize>>,
-    /// Asks clients for a certificate. Default: none, Thruway asks for no certificate.
+    /// Rules for client certificates. Default: none, Thruway asks clients for no certificate.
     pub(in crate::config) client_certificates: Option<RawClientCertificates>,
     /// Value of the response header `Strict-Transport-Security`, such as `max-age=31536000`. This header
     /// makes browsers use only HTTPS. Risk: browsers refuse plain HTTP for the time in `max-age`, even
@@ -55,24 +56,24 @@ pub(in crate::config) struct RawListenerTls {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerCertificate {
-    /// PEM file with the certificate, followed by its intermediate certificates. Thruway reads all
-    /// certificate files again when one of them changes.
+    /// PEM file with the certificate and then its intermediate certificates. Thruway reads all certificate
+    /// files again when one of them changes.
     pub(in crate::config) chain: Option<PathBuf>,
     /// PEM file with the private key.
     pub(in crate::config) key: Option<PathBuf>,
-    /// File with an OCSP response in DER. Thruway sends the response to clients while it is valid. `chain`
-    /// must contain the certificate of the issuer. Default: none.
+    /// File with an OCSP response in DER. Thruway sends the response to clients while the response is
+    /// valid. `chain` must contain the certificate of the issuer. Default: none.
     pub(in crate::config) ocsp: Option<PathBuf>,
-    /// Host names for which the server in `[acme]` issues and renews a certificate. Use this key instead of
-    /// `chain` and `key`.
+    /// Host names of an ACME certificate. The server in `[acme]` issues and renews this certificate. Use
+    /// this key instead of `chain` and `key`.
     pub(in crate::config) acme: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
-/// A certificate and its key. Thruway reads the files again when they change.
+/// A certificate and its key. Thruway reads both files again when one of them changes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCertificate {
-    /// PEM file with the certificate, followed by its intermediate certificates.
+    /// PEM file with the certificate and then its intermediate certificates.
     pub(in crate::config) chain: PathBuf,
     /// PEM file with the private key.
     pub(in crate::config) key: PathBuf,
@@ -93,7 +94,7 @@ pub(in crate::config) enum RawTlsVersion {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawClientCertificates {
-    /// PEM files with the root certificates that verify client certificates.
+    /// PEM files with root certificates. Thruway verifies client certificates with these certificates.
     pub(in crate::config) roots: Spanned<Vec<PathBuf>>,
     /// `true` refuses clients without a certificate. Risk of `false`: only routes with a
     /// `client_certificate` policy require a client certificate. Default: true.
@@ -104,8 +105,8 @@ pub(in crate::config) struct RawClientCertificates {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawUpstreamTls {
-    /// PEM files with the root certificates that verify the servers' certificates. Default: the roots of
-    /// the system.
+    /// PEM files with root certificates. Thruway verifies the servers' certificates with these
+    /// certificates. Default: the roots of the system.
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
     /// Expected name in the servers' certificates. Default: the name of each server in `servers`.
     pub(in crate::config) server_name: Option<Spanned<String>>,
@@ -260,8 +261,8 @@ fn resolve_client_authentication(
     }
 }
 
-/// Returns the files of a listener's certificate. Adds the chain file of an ACME certificate to `awaited`,
-/// and its names to `awaited_names`.
+/// Returns the files of a listener's certificate. If this is an ACME certificate, adds the path of the
+/// chain file to `awaited`, and the host names to `awaited_names`.
 fn resolve_listener_certificate(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawListenerCertificate>,
@@ -302,8 +303,8 @@ const fn version(raw: RawTlsVersion) -> TlsVersion {
     }
 }
 
-/// Returns `true` if `text` is a valid value of `Strict-Transport-Security`, which requires `max-age` (RFC
-/// 6797 §6.1).
+/// Returns `true` if `text` is a valid value of `Strict-Transport-Security`. The value must contain
+/// `max-age` (RFC 6797 §6.1).
 fn is_strict(text: &str) -> bool {
     let age = text.split(';').find_map(|directive| directive.trim().strip_prefix("max-age="));
     let is_age = age.is_some_and(|age| !age.is_empty() && age.bytes().all(|byte| byte.is_ascii_digit()));

@@ -1,5 +1,5 @@
-//! Finds parts of a config that have no effect: unused upstreams and policies, HTTP keys of upstreams that
-//! get only TCP connections, and redirects to ports without TLS.
+//! Finds parts of a config that have no effect: unused upstreams and policies, HTTP keys in upstreams for
+//! TCP connections, and redirects to ports without TLS.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::config::values::{Span, Spanned};
 use crate::config::{Action, Config, Failure, ListenerConfig, Route};
 
 /// Returns warnings about unused upstreams and policies, redirects to ports without TLS, and shared sticky
-/// cookies. An unused upstream or policy is no error, because the operator may need it later. A misspelled
-/// name may also be the cause.
+/// cookies. An unused upstream or policy is not an error, because the operator may need the upstream or
+/// policy later. The operator gets a warning, because a misspelled name may be the cause.
 pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     let has_upstream = |name: &str| {
         config.listeners.iter().any(|listener| forwards_to(listener, name))
@@ -25,18 +25,18 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     let policies = config.places.policies.iter().filter(|(name, _)| !has_policy(name));
     let upstreams = upstreams.map(|(name, places)| {
         let warning = config.warning_at(&places.span, format!("nothing uses the upstream `{name}`"));
-        warning.with_hint("use this upstream in a route or a listener, or remove it")
+        warning.with_hint("use this upstream in a route or a listener, or remove this upstream")
     });
     let policies = policies.map(|(name, span)| {
         let warning = config.warning_at(span, format!("no route uses the policy `{name}`"));
-        warning.with_hint("add this policy to `policies` of a route, or remove it")
+        warning.with_hint("add this policy to `policies` of a route, or remove this policy")
     });
     let warnings = upstreams.chain(policies).chain(redirects_without_tls(config));
     warnings.chain(shared_sticky_cookies(config)).collect()
 }
 
-/// Returns warnings about upstreams for the same host that have sticky cookies with the same name. Each
-/// upstream would replace the cookie of the other upstream.
+/// Returns warnings about upstreams for the same host that have sticky cookies with the same name. Each of
+/// these upstreams would replace the cookie of the other upstream.
 fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
     let cookies = config.upstreams.iter().filter_map(|(name, upstream)| {
         let cookie = &upstream.sticky.as_ref()?.cookie;
@@ -53,7 +53,7 @@ fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
         if let (Some((other, ..)), Some(places)) = (earlier, config.places.upstreams.get(*name)) {
             let message =
                 format!("the upstreams `{other}` and `{name}` have the same sticky cookie `{cookie}`");
-            let hint = "choose another name: a client would lose its server when it uses the other upstream";
+            let hint = "choose another cookie name: each of the two upstreams would replace the cookie of the other upstream";
             warnings.push(config.warning_at(&places.span, message).with_hint(hint));
         }
     }
@@ -73,8 +73,8 @@ fn have_common_host(one: &HostMatch, other: &HostMatch) -> bool {
     }
 }
 
-/// Returns warnings about redirects to a port at which no listener of this config serves `https`. This is
-/// no error, because a load balancer or a port mapping may serve this port.
+/// Returns warnings about redirects to a port at which no listener of this config serves `https`. Such a
+/// redirect is not an error, because a load balancer or a port mapping may serve this port.
 fn redirects_without_tls(config: &Config) -> impl Iterator<Item = Failure> {
     let serves = |listener: &ListenerConfig, port: u16| {
         let is_at_port = match &listener.address {
@@ -129,7 +129,7 @@ pub(in crate::config) struct AboutRequests {
 }
 
 impl AboutRequests {
-    /// Collects the HTTP keys that are set, by upstream.
+    /// Collects the HTTP keys that each upstream sets.
     pub(in crate::config) fn of(upstreams: &BTreeMap<String, Spanned<RawUpstream>>) -> Vec<Self> {
         let said = upstreams.iter().map(|(name, raw)| {
             let (span, raw) = (raw.span(), raw.get_ref());

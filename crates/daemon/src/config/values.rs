@@ -16,8 +16,8 @@ use toml::de::{DeTable, DeValue};
 /// A range of bytes in the text of the config.
 pub(in crate::config) type Span = Range<usize>;
 
-/// A value and its position in the file. In contrast to [`toml::Spanned`], it has a JSON Schema: the schema
-/// of the value.
+/// A value and its position in the file. In contrast to [`toml::Spanned`], this type has a JSON Schema,
+/// which is the schema of the value.
 pub(in crate::config) struct Spanned<T>(toml::Spanned<T>);
 
 impl<T> Spanned<T> {
@@ -79,8 +79,7 @@ impl<T: Ord> PartialEq for Spanned<T> {
 
 impl<T: Ord> Eq for Spanned<T> {}
 
-/// A table that may also be written as a string, which is a short form. `#[serde(untagged)]` would give
-/// worse error messages.
+/// A table that has a string as a short form. `#[serde(untagged)]` would give worse error messages.
 pub(in crate::config) struct TextOrTable<T>(pub(in crate::config) T);
 
 /// Parses the two forms of a [`TextOrTable`].

@@ -46,23 +46,25 @@ pub(in crate::config) struct Raw {
     /// The ACME server that issues certificates for listeners. Default: none.
     pub(in crate::config) acme: Option<Spanned<RawAcme>>,
     /// Proxies in front of this server: networks (`10.0.0.0/8`), addresses, or `unix` for all connections
-    /// over Unix sockets. The server ignores forwarding headers from any other address. Risk: every machine
-    /// in these networks can pretend to be any client. Default: none.
+    /// over Unix sockets. The server ignores forwarding headers from all other addresses. Risk: every
+    /// machine in these networks can pretend to be any client. Default: none.
     #[serde(default)]
     pub(in crate::config) trusted_proxies: Vec<Spanned<String>>,
     /// Headers in which the trusted proxies send the client address: `x-forwarded` or `forwarded`. Risk: if
-    /// the proxies write other headers, clients can choose the client address. Default: `x-forwarded`.
+    /// the proxies do not write these headers, clients can write them and choose the client address.
+    /// Default: `x-forwarded`.
     #[serde(default)]
     pub(in crate::config) trusted_proxies_write: RawProxyFields,
-    /// Routes, at least one if a listener serves HTTP and does not redirect all requests.
+    /// Routes. At least one route is required, unless every listener has `tcp` or `redirect_to_https`.
     #[serde(default)]
     pub(in crate::config) routes: Vec<Spanned<RawRoute>>,
-    /// Treatment of `%2F` and `%5C` in paths, which some upstream servers decode to slashes: `guard`,
-    /// `reject` or `keep`. `guard` responds 400 if the decoded path would match a route with a policy that
-    /// the selected route does not have, or a route that Thruway answers itself. `reject` responds 400 to
-    /// all paths with these characters. `keep` forwards such paths, except paths with a hidden `..` segment
-    /// such as `..%2F`, which always get 400. Risk of `keep`: if an upstream server decodes these
-    /// characters, clients can bypass policies. Default: `guard`.
+    /// Treatment of `%2F` and `%5C` in paths: `guard`, `reject` or `keep`. Some upstream servers decode
+    /// these characters to slashes. `guard` responds 400 if the decoded path would match a route with a
+    /// policy that the selected route does not have. `guard` also responds 400 if the decoded path would
+    /// match a route without an upstream. `reject` responds 400 to all paths with these characters. `keep`
+    /// forwards such paths. Paths with a hidden `..` segment, such as `..%2F`, always get 400. Risk of
+    /// `keep`: if an upstream server decodes these characters, clients can bypass policies. Default:
+    /// `guard`.
     #[serde(default)]
     pub(in crate::config) encoded_slashes: RawAmbiguousPath,
     /// Treatment of `;` in paths: `guard`, `reject` or `keep`, as for `encoded_slashes`. Some upstream
@@ -80,8 +82,8 @@ pub(in crate::config) struct Raw {
     /// The admin listener. Default: none.
     pub(in crate::config) admin: Option<RawAdmin>,
     /// Compression of responses: `true`, `false`, or a table. Listeners and routes can override this key.
-    /// Risk: if a response contains a secret and also text that an attacker can choose, its compressed
-    /// length reveals the secret (BREACH). Default: false.
+    /// Risk: if a response contains a secret and also text that an attacker can choose, the compressed
+    /// length of the response reveals the secret (BREACH). Default: false.
     pub(in crate::config) compression: Option<RawCompression>,
     /// The access log, with one line for each request. Default: none.
     pub(in crate::config) access_log: Option<RawAccessLog>,
@@ -103,7 +105,7 @@ pub(in crate::config) enum RawAmbiguousPath {
     Reject,
 }
 
-/// Checks `raw`, which was parsed from `source`, and returns the settings.
+/// Checks `raw` and returns the settings. `source` is the text from which `raw` was parsed.
 ///
 /// # Errors
 /// Returns all errors, not only the first.

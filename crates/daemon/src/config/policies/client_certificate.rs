@@ -21,8 +21,8 @@ pub(in crate::config) enum RawClientCertificate {
     OneOf(Box<RawCertificates>),
 }
 
-/// Accepted client certificates. A certificate is accepted if it matches at least one value in one of these
-/// lists.
+/// Accepted client certificates. Thruway accepts a certificate if at least one value in one of these lists
+/// matches.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCertificates {
@@ -91,7 +91,7 @@ pub(in crate::config) fn resolve_client_certificate(
         refuse_with_hint(resolver, span, "the policy has no condition for certificates", ANY_HINT);
     }
     for list in lists.into_iter().flatten() {
-        resolver.refuse_empty(list, "the list is empty", "leave it out");
+        resolver.refuse_empty(list, "the list is empty", "remove the key");
     }
     let mut allow = Vec::new();
     resolve_each(resolver, subjects, &mut allow, SUBJECT_HINT, |text| {
@@ -129,7 +129,8 @@ fn resolve_each(
     }
 }
 
-/// Refuses policies that no client can pass, because no listener asks for client certificates.
+/// If no listener asks for client certificates, refuses policies that require a client certificate. No
+/// client could pass such a policy.
 pub(in crate::config) fn check_certificates(
     resolver: &mut Resolver<'_>,
     asking: Vec<(String, Span)>,
@@ -155,7 +156,8 @@ fn refuse_with_hint(resolver: &mut Resolver<'_>, span: &Span, message: &str, hin
     resolver.failures.push(resolver.source.failure(span.clone(), message).with_hint(hint));
 }
 
-/// Returns `true` if a certificate can contain the name: it has only visible ASCII characters.
+/// Returns `true` if a certificate can contain the name, that is, if the name has only visible ASCII
+/// characters.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -14,24 +14,25 @@ use crate::config::policies::headers::{resolve_realm, resolve_text_of_file, reso
 use crate::config::resolver::{PERIOD_MAX, Resolver};
 use crate::config::values::{Period, Span, Spanned};
 
-/// Rules for JSON Web Tokens. Exactly one of `keys_file`, `keys_url` and `secret` has the key that verifies
-/// signatures.
+/// Rules for JSON Web Tokens. Exactly one of `keys_file`, `keys_url` and `secret` is required. Thruway
+/// verifies signatures with its keys.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawJwt {
-    /// File with the issuer's public keys: a JSON Web Key Set, or PEM. A relative path starts at the
+    /// File with the issuer's public keys, as a JSON Web Key Set or in PEM. A relative path starts at the
     /// directory of the config. Default: none.
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
-    /// URL of the issuer's JSON Web Key Set: `https`, or `http` on this machine. Thruway fetches the set
-    /// again after `keys_refresh_interval`, and when a token names an unknown key. Default: none.
+    /// URL of the issuer's JSON Web Key Set: an `https` URL, or an `http` URL of this machine. Thruway
+    /// fetches the set again after `keys_refresh_interval`. Thruway also fetches the set again when a token
+    /// names an unknown key. Default: none.
     pub(in crate::config) keys_url: Option<Spanned<String>>,
-    /// Time after which Thruway fetches the keys at `keys_url` again. The server can shorten this time with
-    /// `Cache-Control`, but not extend it. Default: 10m.
+    /// Time after which Thruway fetches the keys at `keys_url` again. The server at `keys_url` can shorten
+    /// this time with `Cache-Control`, but cannot extend it. Default: 10m.
     pub(in crate::config) keys_refresh_interval: Option<Spanned<Period>>,
-    /// Maximum age of the fetched keys if `keys_url` cannot be fetched again, at least
-    /// `keys_refresh_interval` and at most 168h. With older keys, requests get 503. Set a lower value if
-    /// withdrawn keys must become invalid sooner. Risk: while `keys_url` cannot be fetched, withdrawn keys
-    /// stay valid for up to this time. Default: 24h.
+    /// Maximum age of fetched keys: at least `keys_refresh_interval`, at most 168h. Until this age, the
+    /// keys stay valid even if Thruway cannot fetch `keys_url` again. After this age, requests get 503. Set
+    /// a lower value if withdrawn keys must become invalid sooner. Risk: if Thruway cannot fetch
+    /// `keys_url`, withdrawn keys stay valid for up to this time. Default: 24h.
     pub(in crate::config) keys_age_max: Option<Spanned<Period>>,
     /// Secret of at least 32 bytes that the issuer also has. Thruway hides the secret in error messages.
     /// Default: none.
@@ -39,30 +40,31 @@ pub(in crate::config) struct RawJwt {
     pub(in crate::config) secret: Option<Spanned<String>>,
     /// Required issuer of the token (`iss`). Default: any.
     pub(in crate::config) issuer: Option<String>,
-    /// Accepted audiences (`aud`); a token must have at least one of them. Risk of the default: a token
-    /// that the issuer made for another service gives access. Default: any.
+    /// Accepted audiences (`aud`). A token must have at least one of these audiences. Risk of the default:
+    /// a token that the issuer made for another service gives access. Default: any.
     pub(in crate::config) audience: Option<Spanned<Vec<String>>>,
     /// Accepted signature algorithms, such as `RS256`, `ES256`, `EdDSA` or `HS256`. Default: all algorithms
     /// that the keys support.
     pub(in crate::config) algorithms: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Tolerated difference between the clocks of the issuer and this server, at most 1h. Default: 30s.
+    /// Tolerated difference between the clock of the issuer and the clock of this server. The maximum is
+    /// 1h. Default: 30s.
     pub(in crate::config) leeway: Option<Spanned<Period>>,
-    /// Claims that a token must have, besides `exp`. Default: none.
+    /// Claims that a token must have in addition to `exp`. Default: none.
     #[serde(default)]
     pub(in crate::config) required_claims: Vec<String>,
     /// Accepted token types (`typ` in the header of the token), with or without `application/`. Set
-    /// `["at+jwt"]` if the issuer writes this type into access tokens (RFC 9068). Risk: with other types,
-    /// tokens that the issuer makes for other purposes may give access. Default: `JWT`, `JOSE`, `at+jwt`,
-    /// and tokens without a type.
+    /// `["at+jwt"]` if the issuer writes this type into access tokens (RFC 9068). Risk of types other than
+    /// `at+jwt`: tokens that are not access tokens may give access. Default: `JWT`, `JOSE`, `at+jwt`, and
+    /// tokens without a type.
     pub(in crate::config) types: Option<Spanned<Vec<Spanned<String>>>>,
-    /// `true` accepts ID tokens (OpenID Connect). Set `false` if clients send access tokens. Risk: with
-    /// `true` and without `audience`, an ID token that the issuer made for any application gives access.
-    /// Default: true.
+    /// `true` accepts ID tokens (OpenID Connect). Set `false` if clients send access tokens. Risk of `true`
+    /// without `audience`: an ID token that the issuer made for any application gives access. Default:
+    /// true.
     pub(in crate::config) id_tokens: Option<bool>,
-    /// Headers that send a claim to the upstream: `{ X-User = "sub" }`. Thruway joins a list of strings
-    /// with commas. If one of these strings contains a comma, the request gets 401. Risk: Thruway sends a
-    /// claim that is a single string unchanged. If this string contains commas, an upstream that expects a
-    /// list reads several values. Default: none.
+    /// Headers in which Thruway sends claims to the upstream: `{ X-User = "sub" }`. If a claim is a list of
+    /// strings, Thruway joins the strings with commas. If one of these strings contains a comma, the
+    /// request gets 401. Risk: if a claim is a single string, Thruway does not check this string for
+    /// commas. An upstream that expects a list then reads several values. Default: none.
     #[serde(default)]
     pub(in crate::config) headers: BTreeMap<Spanned<String>, String>,
     /// Realm in the challenge of 401 responses. Default: the name of the policy.
@@ -107,7 +109,7 @@ pub(in crate::config) fn resolve_jwt(resolver: &mut Resolver<'_>, raw: Spanned<R
 fn resolve_jwt_keys(resolver: &mut Resolver<'_>, raw: &mut RawJwt, span: &Span) -> Option<JwtKeySource> {
     for period in [&raw.keys_refresh_interval, &raw.keys_age_max].into_iter().flatten() {
         if raw.keys_url.is_none() {
-            resolver.refuse_with(period, "this key requires `keys_url`", "leave it out");
+            resolver.refuse_with(period, "this key requires `keys_url`", "remove the key");
         }
     }
     match (&raw.keys_file, &raw.keys_url, &raw.secret) {

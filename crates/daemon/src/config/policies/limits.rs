@@ -17,20 +17,20 @@ use crate::config::values::{FromText, Period, Spanned, TextOrTable};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRateLimit {
-    /// Average number of requests that are allowed in each period of `per`.
+    /// Average number of allowed requests in each period. `per` sets the length of the period.
     pub(in crate::config) requests: Spanned<u32>,
     /// Period to which `requests` applies. Default: 1s.
     pub(in crate::config) per: Option<Spanned<Period>>,
     /// Maximum number of requests that may arrive at once. Default: the value of `requests`.
     pub(in crate::config) burst: Option<Spanned<u32>>,
-    /// Property by which requests are counted together: client `address`, `route`, or `{ header = "NAME"
-    /// }`. Risk of `header`: clients can choose the value, unless an earlier policy sets the header.
-    /// Default: `address`.
+    /// Property by which Thruway counts requests: `address` (of the client), `route`, or `{ header = "NAME"
+    /// }`. Requests with the same value count together. Risk of `header`: clients can choose the value,
+    /// unless an earlier policy of the route sets the header. Default: `address`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
     /// Status of refused requests, 400 to 599. Default: 429.
     pub(in crate::config) status: Option<Spanned<u16>>,
-    /// Maximum number of addresses or header values in memory, 8 to 100000000. Each needs 17 bytes.
-    /// Default: 65536.
+    /// Maximum number of addresses or header values in memory, 8 to 100000000. Each address or header value
+    /// needs 17 bytes. Default: 65536.
     pub(in crate::config) keys_max: Option<Spanned<usize>>,
 }
 
@@ -40,13 +40,13 @@ pub(in crate::config) struct RawRateLimit {
 pub(in crate::config) struct RawConcurrency {
     /// Maximum number of requests in flight.
     pub(in crate::config) requests_max: Spanned<u32>,
-    /// Property by which requests are counted together, as for `rate_limit`. Default: `route`.
+    /// Property by which Thruway counts requests, as in `rate_limit`. Default: `route`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
     /// Status of refused requests, 400 to 599. Default: 503.
     pub(in crate::config) status: Option<Spanned<u16>>,
 }
 
-/// Property by which requests are counted together: a name, or a table.
+/// Property by which requests are counted: a name, or a table.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(in crate::config) enum RawCountBy {

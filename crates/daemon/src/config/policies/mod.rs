@@ -1,4 +1,4 @@
-//! The section `policies`. Larger policies have modules of their own.
+//! The section `policies`. Larger policies are in separate modules.
 
 pub(in crate::config) mod client_certificate;
 mod headers;
@@ -31,20 +31,21 @@ pub(in crate::config) struct RawPolicy {
     /// Client addresses that may send requests: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, or `unix`.
     /// Requests from other addresses get 403.
     pub(in crate::config) allow: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Client addresses that get 403. `deny` overrides `allow`.
+    /// Client addresses that Thruway refuses with 403. `deny` overrides `allow`.
     pub(in crate::config) deny: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Users with a password (HTTP Basic). Other requests get 401.
+    /// Users with a password (HTTP Basic). Requests without a valid password get 401.
     pub(in crate::config) basic_auth: Option<RawBasicAuth>,
-    /// Clients with an API key. Other requests get 401.
+    /// API keys. Requests without a valid API key get 401.
     pub(in crate::config) api_keys: Option<Spanned<RawApiKeys>>,
-    /// Clients with a JSON Web Token in `Authorization: Bearer`. Other requests get 401.
+    /// JSON Web Tokens in `Authorization: Bearer`. Requests without a valid token get 401.
     pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
-    /// Clients with a certificate, on listeners with `client_certificates`: `true` for any certificate that
-    /// the listener trusts, or a table. Other requests get 403.
+    /// Client certificates, on listeners with `client_certificates`. `true` accepts any certificate that
+    /// the listener trusts. A table accepts only some certificates. Clients without an accepted certificate
+    /// get 403.
     pub(in crate::config) client_certificate: Option<RawClientCertificate>,
-    /// Limit for the rate of requests. Further requests get 429.
+    /// Limit for the rate of requests. Requests above the limit get 429.
     pub(in crate::config) rate_limit: Option<RawRateLimit>,
-    /// Limit for the number of requests in flight. Further requests get 503.
+    /// Limit for the number of requests in flight. Requests above the limit get 503.
     pub(in crate::config) concurrency: Option<RawConcurrency>,
     /// Maximum size of a request body in bytes. Larger requests get 413.
     pub(in crate::config) body_bytes_max: Option<u64>,
@@ -75,7 +76,7 @@ pub(in crate::config) fn resolve_route_policies(
         if !policies.contains_key(name.get_ref()) {
             refuse_unknown_policy(resolver, name, policies);
         } else if raw[..place].iter().any(|earlier| earlier.get_ref() == name.get_ref()) {
-            resolver.refuse_with(name, "the route lists this policy twice", "leave it out");
+            resolver.refuse_with(name, "the route lists this policy twice", "remove the second entry");
         }
     }
     raw.into_iter().map(Spanned::into_inner).collect()
@@ -91,7 +92,7 @@ fn refuse_unknown_policy(resolver: &mut Resolver<'_>, name: &Spanned<String>, po
     let hint = match (meant, &known[..]) {
         (Some((_, name)), _) => format!("did you mean `{name}`?"),
         (None, []) => "add one: `[policies.NAME]` and below it `allow = [\"127.0.0.1\"]`".to_owned(),
-        (None, known) => format!("there are {}", known.join(", ")),
+        (None, known) => format!("the config has {}", known.join(", ")),
     };
     resolver.refuse_with(name, message, &hint);
 }
@@ -143,15 +144,15 @@ fn resolve_addresses(
 
 fn resolve_some_networks(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<String>>>) -> Networks {
     if raw.get_ref().is_empty() {
-        resolver.refuse_with(raw, "the list is empty", "leave it out");
+        resolver.refuse_with(raw, "the list is empty", "remove the key");
     }
     resolve_networks(resolver, raw.get_ref())
 }
 
-const KINDS: &str = "a policy needs exactly one of `allow` or `deny` or both, `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
+const KINDS: &str = "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
                      `rate_limit`, `concurrency`, `body_bytes_max`";
 
-/// Returns the policies that need client certificates, with their positions.
+/// Returns each policy that needs client certificates, with its position.
 pub(in crate::config) fn asking_for_certificates(
     raw: &BTreeMap<String, Spanned<RawPolicy>>,
 ) -> Vec<(String, Span)> {

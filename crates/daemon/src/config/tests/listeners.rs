@@ -132,8 +132,8 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
         ("http2 = 2", "expected `true`, `false` or `\"only\"`"),
         ("tcp = true", "expected the name of an upstream or a table with an `upstream`"),
         ("tcp = \"bd\"", "there is no upstream `bd`"),
-        ("tcp = \"by_path\"", "hashes a part of HTTP requests, which TCP connections do not have"),
-        ("tcp = \"by_cookie\"", "uses sticky cookies, which TCP connections do not have"),
+        ("tcp = \"by_path\"", "needs HTTP requests for its hash, but this listener forwards TCP connections"),
+        ("tcp = \"by_cookie\"", "uses sticky cookies, but TCP connections have no cookies"),
         ("tcp = { upstream = \"db\", idle_timeout = \"0s\" }", "the value must be from 1ms to 24h"),
     ] {
         let failure = listener(keys).unwrap_err();
@@ -153,10 +153,10 @@ fn a_redirect_that_leaves_no_listener_for_the_routes_is_refused() {
     for (text, message) in [
         (
             format!("{redirect}{route}"),
-            "no request reaches a route: every listener for HTTP redirects to https",
+            "no request reaches a route, because every HTTP listener redirects to https",
         ),
         (format!("{redirect}{streams}{route}"), "no request reaches a route"),
-        (redirect.to_owned(), "no listener serves https: every listener redirects to it"),
+        (redirect.to_owned(), "no listener serves https, because every listener redirects to https"),
     ] {
         let failure = refused(text).unwrap();
         assert!(failure.contains(message) && failure.contains("serve.toml:3"), "{failure}");

@@ -45,7 +45,7 @@ fn keys_are_shown_in_one_place() {
 #[test]
 fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
     are_refused(&[
-        ("", "a policy needs exactly one of `allow` or `deny` or both, `basic_auth`"),
+        ("", "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`"),
         ("allow = [\"::1\"]\nbody_bytes_max = 1", "a policy needs exactly one of"),
         ("allow = []", "the list is empty"),
         ("allow = [\"10.0.0.0/33\"]", "the prefix length must be at most 32, or at most 128 for IPv6"),
@@ -285,8 +285,8 @@ fn routes_name_policies_that_there_are_once() {
     assert_eq!(route("\"small\", \"office\"").unwrap(), ["small", "office"]);
     for (names, message, hint) in [
         ("\"ofice\"", "there is no policy `ofice`", "did you mean `office`?"),
-        ("\"x\"", "there is no policy `x`", "there are `office`, `small`"),
-        ("\"small\", \"small\"", "the route lists this policy twice", "leave it out"),
+        ("\"x\"", "there is no policy `x`", "the config has `office`, `small`"),
+        ("\"small\", \"small\"", "the route lists this policy twice", "remove the second entry"),
     ] {
         let failure = route(names).unwrap_err();
         assert!(failure.contains(message) && failure.contains(&format!("hint: {hint}")), "{failure}");

@@ -212,7 +212,10 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("ejection = { time = \"2s\", time_max = \"1s\" }", "`time` (2s) is longer than `time_max` (1s)"),
         ("ejection.time_max = \"5s\"", "`time` (10s) is longer than `time_max` (5s)"),
         ("sticky = { cookie = \"a\", secret = \"\" }", "the secret is empty, so clients can forge cookies"),
-        ("check = { path = \"/\", body = \"\" }", "`body` is empty, and each response contains it"),
+        (
+            "check = { path = \"/\", body = \"\" }",
+            "`body` is empty, so the check would accept any response body",
+        ),
     ] {
         let failure = with_servers(keys).unwrap_err();
         assert!(failure.contains(message) && failure.contains("serve.toml:8"), "{failure}");

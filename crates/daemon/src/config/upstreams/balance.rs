@@ -33,8 +33,8 @@ pub(in crate::config) enum RawBalanceName {
 pub(in crate::config) struct RawHash {
     /// Key of the hash: `client_address`, `path`, `header:NAME` or `cookie:NAME`.
     pub(in crate::config) hash: Spanned<String>,
-    /// Maximum load of a server, in percent of the average load, 100 to 100000. If the load is higher, the
-    /// next server gets the request. Default: 125.
+    /// Maximum load of a server, in percent of the average load. The value must be from 100 to 100000. If a
+    /// server has reached this load, the next server gets the request. Default: 125.
     pub(in crate::config) load_max_percent: Option<Spanned<u32>>,
 }
 
@@ -45,8 +45,8 @@ pub(in crate::config) struct RawSticky {
     /// Name of the cookie.
     pub(in crate::config) cookie: Spanned<String>,
     /// Secret that protects the values of the cookie. Gateways with the same secret accept each other's
-    /// cookies. Thruway hides the secret in error messages. Default: a random secret, with which cookies
-    /// are valid until the process ends.
+    /// cookies. Thruway hides the secret in error messages. Default: a random secret, so cookies are valid
+    /// only until the process ends.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) secret: Option<Spanned<String>>,
 }
@@ -101,14 +101,14 @@ pub(in crate::config) fn resolve_sticky(
         resolver.refuse(&cookie, message);
     }
     if let Some(secret) = secret.as_ref().filter(|secret| secret.get_ref().is_empty()) {
-        let hint = "remove the key for a random secret";
+        let hint = "remove the key to use a random secret";
         resolver.refuse_with(secret, "the secret is empty, so clients can forge cookies", hint);
     }
     Sticky { cookie: cookie.into_inner(), secret: secret.map(Spanned::into_inner) }
 }
 
-/// Returns `true` if `name` is a token, as names of cookies and headers must be (RFC 6265 §4.1.1, RFC 9110
-/// §5.1).
+/// Returns `true` if `name` is a token. Names of cookies and headers must be tokens (RFC 6265 §4.1.1, RFC
+/// 9110 §5.1).
 fn is_token(name: &str) -> bool {
     FieldName::new(name.as_bytes()).is_ok()
 }

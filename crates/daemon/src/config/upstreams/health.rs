@@ -30,7 +30,7 @@ pub(in crate::config) struct RawCheck {
     pub(in crate::config) fall: Option<Spanned<u32>>,
 }
 
-/// Ejection: a server that fails gets no requests for a while.
+/// Ejection: a server that has failed gets no requests for some time.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawEjection {
@@ -38,12 +38,13 @@ pub(in crate::config) struct RawEjection {
     pub(in crate::config) failures: Option<u32>,
     /// Statuses that count as failures, such as `503` or `500-599`. Default: none.
     pub(in crate::config) statuses: Option<Vec<Spanned<String>>>,
-    /// Duration of the first ejection. Each further ejection is twice as long. Default: 10s.
+    /// Duration of the first ejection. Each further ejection lasts twice as long as the previous ejection.
+    /// Default: 10s.
     pub(in crate::config) time: Option<Spanned<Period>>,
     /// Maximum duration of an ejection. Default: 1m.
     pub(in crate::config) time_max: Option<Spanned<Period>>,
-    /// Maximum percentage of ejected servers, 0 to 100. With any value, Thruway may eject one server, but
-    /// never all servers. Default: 70.
+    /// Maximum share of ejected servers in percent, 0 to 100. Even with 0, Thruway may eject one server.
+    /// Even with 100, Thruway never ejects all servers. Default: 70.
     pub(in crate::config) percent_max: Option<Spanned<u32>>,
 }
 
@@ -62,7 +63,7 @@ pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned
         .statuses
         .map_or_else(|| vec![CheckKind::STATUSES], |statuses| resolve_statuses(resolver, statuses.get_ref()));
     if raw.body.as_deref() == Some("") {
-        resolver.refuse_at(&span, "`body` is empty, and each response contains it");
+        resolver.refuse_at(&span, "`body` is empty, so the check would accept any response body");
     }
     let host = raw.host.map(|host| check_host(resolver, host));
     let kind = raw.path.map_or(CheckKind::Tcp, |path| {
@@ -79,7 +80,7 @@ pub(in crate::config) fn resolve_check(resolver: &mut Resolver<'_>, raw: Spanned
     }
 }
 
-/// Checks the path of a health check, which may contain a query.
+/// Checks the path of a health check. The path may contain a query.
 fn resolve_target(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     let (path, query) = raw.get_ref().split_once('?').unwrap_or((raw.get_ref(), ""));
     let is_valid = path.starts_with('/') && path.chars().all(is_path_byte);
@@ -110,9 +111,7 @@ pub(in crate::config) fn resolve_ejection(resolver: &mut Resolver<'_>, raw: RawE
         let (time, time_max) = (Period(config.time), Period(config.time_max));
         let message = format!("`time` ({time}) is longer than `time_max` ({time_max})");
         let failure = resolver.source.failure(span, message);
-        resolver
-            .failures
-            .push(failure.with_hint("`time` grows up to `time_max`: make `time_max` the larger one"));
+        resolver.failures.push(failure.with_hint("set `time_max` to at least the value of `time`"));
     }
     config
 }

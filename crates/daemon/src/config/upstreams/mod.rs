@@ -37,8 +37,8 @@ pub(in crate::config) struct RawUpstream {
     /// Resolver for the names of servers: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default:
     /// `system`.
     pub(in crate::config) resolver: Option<TextOrTable<RawResolver>>,
-    /// Time after which Thruway resolves the names of servers again, if the resolver reports no time to
-    /// live (TTL). Default: 30s.
+    /// Time after which Thruway resolves the names of servers again. This key applies if the resolver
+    /// reports no time to live (TTL). Default: 30s.
     pub(in crate::config) resolve_interval: Option<Spanned<Period>>,
     /// Balancing method: `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…"
     /// }`. Default: `round_robin`.
@@ -49,10 +49,10 @@ pub(in crate::config) struct RawUpstream {
     pub(in crate::config) server_requests_max: Option<usize>,
     /// Maximum number of requests in flight for the upstream. 0 means no limit. Default: 0.
     pub(in crate::config) requests_max: Option<usize>,
-    /// Maximum number of connections to all servers, including idle connections. Each worker has a share of
-    /// this number, at least one connection. 0 means no limit. Default: 0.
+    /// Maximum number of connections to all servers, including idle connections. Each worker may open a
+    /// share of this number, but at least one connection. 0 means no limit. Default: 0.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
-    /// Queue for requests that wait because a limit is reached.
+    /// Queue for requests that wait because the upstream has reached a limit.
     #[serde(default)]
     pub(in crate::config) queue: RawQueue,
     /// Maximum number of retries in relation to the number of requests.
@@ -64,15 +64,15 @@ pub(in crate::config) struct RawUpstream {
     #[serde(default)]
     pub(in crate::config) ejection: RawEjection,
     /// `true` makes `/ready` of the admin listener respond 503 while no server of this upstream is healthy.
-    /// Risk: if all gateways share the upstream, the load balancer in front of them removes all gateways at
-    /// once. Default: false.
+    /// Risk: if several gateways use the upstream, a load balancer in front of the gateways stops using all
+    /// gateways at once. Default: false.
     pub(in crate::config) required_for_ready: Option<bool>,
-    /// Time in which the share of requests for a recovered server grows to its full size. `0s` disables
-    /// slow start. Default: 0s.
+    /// Time in which a recovered server gets a growing share of requests, until the share is normal again.
+    /// `0s` disables slow start. Default: 0s.
     pub(in crate::config) slow_start: Option<Spanned<Period>>,
-    /// Version of the PROXY protocol header: `v1` or `v2`. Thruway sends this header with the client
-    /// address at the start of each connection to a server. Thruway reuses such a connection only for
-    /// requests of the same client connection. Default: none.
+    /// Version of the PROXY protocol header: `v1` or `v2`. Thruway sends this header at the start of each
+    /// connection to a server. The header contains the client address. Thruway reuses such a connection
+    /// only for requests of the same client connection. Default: none.
     pub(in crate::config) proxy_protocol: Option<RawProxyVersion>,
     /// `true` uses only HTTP/2 with the servers. With `tls`, Thruway negotiates HTTP/2; without `tls`, the
     /// servers must accept HTTP/2 without negotiation. `"auto"` requires `tls`, and lets each server choose
@@ -81,10 +81,11 @@ pub(in crate::config) struct RawUpstream {
     /// TLS to the servers: `true`, or a table. Risk of the default: anyone on the network path can read and
     /// change all traffic. Default: false.
     pub(in crate::config) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
-    /// Maximum time to connect to a server, and maximum time for the TLS handshake after that. Default: 5s.
+    /// Maximum time to connect to a server. The TLS handshake after that may take the same time again.
+    /// Default: 5s.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
     /// Maximum time from the end of a request to the headers of its response. After this time, another
-    /// server gets the request if a retry is safe; otherwise the client gets 504. Default: 1m.
+    /// server gets the request if a retry is safe. Otherwise, the client gets 504. Default: 1m.
     pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
     /// Maximum pause within a response body. After a longer pause, Thruway cuts off the response, and
     /// counts a failure of the server. Default: 1m.
@@ -92,10 +93,11 @@ pub(in crate::config) struct RawUpstream {
     /// Maximum pause within a `text/event-stream` response. After a longer pause, Thruway cuts off the
     /// response, but counts no failure of the server. Default: 1h.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// Maximum time in which a server reads nothing of the request. Default: 30s.
+    /// Maximum time in which a server reads no data of a request. Default: 30s.
     pub(in crate::config) write_stall_timeout: Option<Spanned<Period>>,
     /// Maximum time of a whole request, including queue, connect, retries and response body. After this
-    /// time, the client gets 504, or Thruway cuts off the response if it has begun. Default: none.
+    /// time, Thruway cuts off a response that has begun. If no response has begun, the client gets 504.
+    /// Default: none.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
     /// Maximum size of the response headers in bytes, 64 to 1048576. If the headers are larger, the client
     /// gets 502. Default: 32768.
@@ -106,25 +108,27 @@ pub(in crate::config) struct RawUpstream {
     /// Idle connections that each worker keeps.
     #[serde(default)]
     pub(in crate::config) pool: RawPool,
-    /// Maximum time without a byte in either direction of a WebSocket or another tunnel. After this time,
+    /// Maximum time without a byte in either direction of a tunnel, such as a WebSocket. After this time,
     /// Thruway closes the tunnel. Default: 1h.
     pub(in crate::config) tunnel_idle_timeout: Option<Spanned<Period>>,
     /// `Host` of forwarded requests: `preserve` (the host of the client's request), `server` (the name in
     /// `servers`), or `{ fixed = "…" }`. Default: `preserve`.
     pub(in crate::config) host: Option<Spanned<TextOrTable<RawHost>>>,
-    /// Headers that tell servers about the client: `x-forwarded`, `forwarded`, `both` or `none`. Risk of
-    /// `none`: the servers get forwarding headers from clients unchanged. Default: `x-forwarded`.
+    /// Headers that describe the client to the servers: `x-forwarded`, `forwarded`, `both` or `none`. Risk
+    /// of `none`: Thruway does not remove such headers from client requests, so clients can send a false
+    /// address. Default: `x-forwarded`.
     pub(in crate::config) forwarded: Option<RawForwarded>,
-    /// `true` adds `X-Forwarded-Port`, the port that the client used. Default: false.
+    /// `true` adds the header `X-Forwarded-Port` with the port that the client used. Default: false.
     pub(in crate::config) forwarded_port: Option<Spanned<bool>>,
-    /// `true` adds the header `Via`, which tells servers that the request came through a gateway. Gateways
-    /// detect a loop over several gateways only if at least one of them adds `Via`. Default: true.
+    /// `true` adds the header `Via`, which tells servers that the request came through a gateway. Thruway
+    /// detects a loop over several gateways only if at least one of these gateways adds `Via`. Default:
+    /// true.
     pub(in crate::config) via: Option<bool>,
-    /// Maximum number of retries on other servers, for a failed request that may be sent again, 0 to 100.
-    /// Default: 2.
+    /// Maximum number of retries for a failed request, 0 to 100. Each of these retries goes to another
+    /// server. Thruway retries a request only if a retry is safe. Default: 2.
     pub(in crate::config) retries_max: Option<Spanned<u32>>,
-    /// Maximum number of bytes of each request body that Thruway keeps for a retry until the response
-    /// begins, 0 to 16777216. Default: 65536.
+    /// Maximum number of bytes that Thruway keeps of each request body, 0 to 16777216. Thruway keeps these
+    /// bytes for a retry until the response begins. Default: 65536.
     pub(in crate::config) replay_bytes_max: Option<Spanned<usize>>,
 }
 
@@ -151,7 +155,7 @@ pub(in crate::config) enum RawResolverName {
     System,
 }
 
-/// DNS servers. Thruway asks them in this order until one responds.
+/// DNS servers. Thruway asks the DNS servers in this order until one of them responds.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawNameservers {
@@ -170,13 +174,14 @@ pub(in crate::config) enum RawProxyVersion {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawServer {
-    /// Address of the server: `IP:PORT`, `NAME:PORT` or `unix:PATH`. A name means all addresses to which it
-    /// resolves.
+    /// Address of the server: `IP:PORT`, `NAME:PORT` or `unix:PATH`. If a name resolves to several
+    /// addresses, Thruway uses all of them.
     pub(in crate::config) address: String,
     /// Relative share of requests, 0 to 256. With 0, a server gets only requests with a sticky cookie for
     /// this server. Default: 1.
     pub(in crate::config) weight: Option<Spanned<u32>>,
-    /// `true` gives the server requests only if no other server can take them. Default: false.
+    /// `true` makes this server a backup server. It gets requests only if no other server can take
+    /// requests. Default: false.
     #[serde(default)]
     pub(in crate::config) backup: bool,
     /// Maximum number of requests in flight for this server. Default: `server_requests_max` of the upstream.
@@ -198,7 +203,7 @@ pub(in crate::config) struct RawQueue {
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPool {
     /// Maximum number of idle connections to each server, 0 to 1000000. With 0, each request opens a new
-    /// connection, also with HTTP/2. Default: 1024.
+    /// connection, even with HTTP/2. Default: 1024.
     pub(in crate::config) per_server_max: Option<Spanned<usize>>,
     /// Maximum number of idle connections to all servers, 0 to 1000000. Default: 4096.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
@@ -211,9 +216,11 @@ pub(in crate::config) struct RawPool {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRetryBudget {
-    /// Allowed retries, in percent of the requests of the last 10 s, 0 to 1000. Default: 20.
+    /// Maximum number of retries, in percent of the requests of the last 10 s. The value must be from 0 to
+    /// 1000. Default: 20.
     pub(in crate::config) percent: Option<Spanned<u32>>,
-    /// Retries per second that are allowed in addition to `percent`, 0 to 1000000. Default: 10.
+    /// Number of retries per second, 0 to 1000000, that Thruway allows in addition to `percent`. Default:
+    /// 10.
     pub(in crate::config) per_second_min: Option<Spanned<u32>>,
 }
 
@@ -392,7 +399,7 @@ fn resolve_upstream_servers(
         resolver
             .failures
             .push(failure.with_hint(
-                "only clients with a sticky cookie would get a server: give one a weight above 0",
+                "a server with weight 0 gets only requests with a sticky cookie: give at least one server a weight above 0",
             ));
     }
     for raw in raw {
@@ -482,7 +489,7 @@ pub(in crate::config) fn refuse_upstream(
     let known: Vec<_> = upstreams.keys().map(|name| format!("`{name}`")).collect();
     resolver.failures.push(match &known[..] {
         [] => failure.with_hint("add one: `[upstreams.NAME]` and below it `servers = [\"IP:PORT\"]`"),
-        known => failure.with_hint(format!("there are {}", known.join(", "))),
+        known => failure.with_hint(format!("the config has {}", known.join(", "))),
     });
 }
 
@@ -536,10 +543,10 @@ pub(in crate::config) fn resolve_pool(
     }
 }
 
-/// Allowed number of idle connections; 0 disables keep-alive.
+/// Allowed number of idle connections. 0 disables keep-alive.
 const POOLED: RangeInclusive<usize> = 0..=1_000_000;
 
-/// Returns the settings for `Host`, `Via` and forwarding headers, by upstream.
+/// Returns the settings of each upstream for `Host`, `Via` and forwarding headers.
 pub(in crate::config) fn resolve_forwards(
     resolver: &mut Resolver<'_>,
     upstreams: &BTreeMap<String, Spanned<RawUpstream>>,
@@ -556,7 +563,7 @@ fn resolve_forward_config(resolver: &mut Resolver<'_>, raw: &RawUpstream) -> For
     if let Some(port) = forwarded_port
         && matches!(raw.forwarded, Some(RawForwarded::Forwarded | RawForwarded::None))
     {
-        let hint = "write `forwarded = \"x-forwarded\"` or `\"both\"`, or leave it out";
+        let hint = "write `forwarded = \"x-forwarded\"` or `\"both\"`, or remove the key";
         resolver.refuse_with(port, "`X-Forwarded-Port` requires the other `X-Forwarded` headers", hint);
     }
     ForwardConfig {
