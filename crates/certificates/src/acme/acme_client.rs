@@ -1,5 +1,5 @@
-//! Client of one ACME server, which all renewers share. Contains the account, the certificate store, and a
-//! lock that allows one order at a time.
+//! Client of one ACME server. All renewers share this client. The client contains the account, the
+//! certificate store, and a lock that allows one order at a time.
 
 use std::time::Duration;
 
@@ -21,11 +21,12 @@ pub(super) struct AcmeClient {
     challenges: Challenges,
     last_retry_after: RetryAfter,
     opened: Mutex<Opened>,
-    /// Held during an order, so that only one order runs at a time.
+    /// Lock that is held during an order, so that only one order runs at a time.
     turn: Mutex<()>,
 }
 
-/// The store and the account, which are opened at their first use.
+/// The store and the account. The client opens the store when an order first needs the store, and the
+/// account when an order first needs the account.
 #[derive(Default)]
 struct Opened {
     store: Option<Store>,
@@ -84,8 +85,8 @@ impl AcmeClient {
         store.keep_certificate(&self.config.files(names), &pem, |issued| check(issued, names))
     }
 
-    /// Requests the renewal time that the ACME server suggests. Returns `None` if no account is stored or
-    /// the request fails.
+    /// Asks the ACME server when to renew the certificate `contents`. Returns `None` if no account is
+    /// stored or the request fails.
     pub(super) async fn suggested(&self, contents: &CertificateContents) -> Option<Suggested> {
         let asking = async {
             let kept = self.opened.lock().await.store(&self.config).ok()?.account().ok()?;

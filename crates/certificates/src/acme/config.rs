@@ -23,8 +23,8 @@ pub struct AcmeConfig {
     /// Contact URLs of the operator, such as `mailto:admin@example.com`. The client sends the URLs only
     /// when it creates the account.
     pub contacts: Vec<String>,
-    /// External account binding (RFC 8555 §7.3.4): an existing account at the certificate authority, to
-    /// which the ACME account is bound. Default: `None`.
+    /// An existing account at the certificate authority. The ACME account is bound to this existing account
+    /// (external account binding, RFC 8555 §7.3.4). Default: `None`.
     pub external_account: Option<ExternalAccount>,
     /// Directory for the account, keys and certificates. The directory contains a subdirectory for each
     /// ACME server.
@@ -44,7 +44,8 @@ pub enum ChallengeKind {
     TlsAlpn01,
 }
 
-/// External account binding: the key of an account that the certificate authority issued.
+/// Key for external account binding. The certificate authority issues this key to the owner of an existing
+/// account.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
     /// Id of the key.
@@ -90,8 +91,8 @@ impl AcmeConfig {
         self.store.join(name.trim_matches(['.', '-']))
     }
 
-    /// Returns the path of the file with the certificate for `names` and its key. One file contains the
-    /// certificate and the key, so that both change at the same time.
+    /// Returns the path of the certificate file for `names`. This file contains the certificate and its
+    /// key, so that both change at the same time.
     pub fn files(&self, names: &OrderedNames) -> CertificateFiles {
         let path = self.directory_of_server().join(format!("{}.pem", names.first()));
         CertificateFiles { chain: path.clone(), key: path, ocsp: None }

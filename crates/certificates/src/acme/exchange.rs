@@ -134,8 +134,8 @@ impl RetryAfter {
     }
 }
 
-/// Parses `Retry-After` (RFC 9110 §10.2.3), which is a number of seconds or a date. Returns the delay after
-/// `now`.
+/// Parses the value of `Retry-After` (RFC 9110 §10.2.3): a number of seconds, or a date. Returns the delay
+/// from `now`.
 fn waited_for(value: &str, now: SystemTime) -> Option<Duration> {
     let told = match value.trim() {
         text if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {

@@ -45,14 +45,14 @@ impl Renewer {
     pub(super) async fn run(mut self) {
         loop {
             // Reads the file again, because another process may have renewed the certificate or an operator
-            // may have removed it.
+            // may have removed the file.
             let present = self.acme_client.present(&self.names);
             let wait = self.wait(present.as_ref()).await;
             self.tell(present.as_ref(), wait);
             if wait.is_zero() {
                 self.order(present).await;
             } else {
-                // Sleeps for at most one hour, because the system clock may be set during the sleep.
+                // Sleeps for at most one hour, because the system clock may be changed during the sleep.
                 sleep(wait.min(LOOK_AGAIN)).await;
             }
         }
