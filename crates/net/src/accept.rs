@@ -29,7 +29,7 @@ impl Listener {
         }
     }
 
-    /// Accepts a connection that the kernel has completed, without waiting for the reactor to report the
+    /// Accepts a connection that the kernel has completed. Does not wait until the reactor reports the
     /// connection.
     fn accept_now(&self) -> io::Result<(Stream, ClientAddr)> {
         let listener = match self {
@@ -106,8 +106,8 @@ pub(crate) async fn accept(
     }
 }
 
-/// Returns `true` if only one connection has failed, so that the next call of `accept` can succeed. The man
-/// page accept(2) lists these errors.
+/// Returns `true` if `error` concerns a single connection. The next call of `accept` can then succeed. The
+/// man page accept(2) lists these errors.
 fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -128,8 +128,8 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Limits the log messages about pauses of `accept`. Without the limits, clients that open and close
-/// connections at the descriptor limit could fill the log.
+/// Limits the log messages about pauses of `accept`. Without the limits, clients that open and close many
+/// connections could fill the log while the process has no free descriptors.
 static AGAIN: LogLimit = LogLimit::new();
 static PAUSES: LogLimit = LogLimit::new();
 

@@ -81,8 +81,7 @@ impl Deadlines {
 }
 
 impl Deadline {
-    /// Sets the time at which the connection is woken, in place of the previous deadline. `None` disables
-    /// the deadline.
+    /// Replaces the deadline. The worker wakes the connection at this time. `None` disables the deadline.
     #[inline]
     pub fn set(&self, at: Option<Duration>) {
         // Rounds up, so that the woken connection never reads a time before its deadline.

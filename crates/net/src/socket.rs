@@ -19,7 +19,7 @@ use crate::sends::{Outbox, SendObstacle};
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     pub(crate) outbox: Outbox,
-    /// A value of the caller that is dropped together with the socket.
+    /// A value from the caller. The value is dropped together with the socket.
     held: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -116,8 +116,8 @@ impl Socket {
         }
     }
 
-    /// Marks the socket as failed, and ends reading as well. Callers use this function if they cannot know
-    /// which bytes of a batch were sent.
+    /// Marks the socket as failed, and shuts down its read side. Callers use this function if they cannot
+    /// know which bytes of a batch were sent.
     pub(crate) fn give_up(&self) {
         self.fail(Errno::CANCELED);
         // The call fails only if the connection has already failed.

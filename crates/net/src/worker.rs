@@ -1,4 +1,4 @@
-//! State of a worker thread that its connections use.
+//! State of a worker thread. The connections of the thread share this state.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -96,8 +96,8 @@ impl Worker {
     /// with the worker.
     ///
     /// Other crates use this method instead of a `thread_local!` for state that all connections of a worker
-    /// share, such as a connection pool. `T` must not contain an `Rc<Worker>`, because this cycle would
-    /// leak both values.
+    /// share, such as a connection pool. `T` must not contain an `Rc<Worker>`, because the cycle of
+    /// references would leak both values.
     #[inline]
     pub fn state<T: Any + Default>(&self) -> &T {
         let mut states = &self.states;
@@ -112,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Returns the table of deadlines at which this worker wakes its connections.
+    /// Returns the table with the deadlines of this worker's connections.
     pub const fn deadlines(&self) -> &Deadlines {
         &self.deadlines
     }
@@ -171,7 +171,7 @@ impl Worker {
     }
 
     /// Ready when the drain is complete: all accepting tasks and all connections have ended, and all data
-    /// is sent. `poll_all_sent` is ready when no data waits to be sent.
+    /// is sent. The function `poll_all_sent` must return `Ready` when no data waits to be sent.
     pub(crate) fn poll_drained(
         &self,
         cx: &mut Context<'_>,
@@ -210,7 +210,8 @@ impl Worker {
 }
 
 thread_local! {
-    /// The worker of this thread. In tests, the worker that was created last on this thread.
+    /// The worker of this thread. In tests, a thread can create several workers, and `CURRENT` is the
+    /// newest worker.
     static CURRENT: RefCell<Weak<Worker>> = const { RefCell::new(Weak::new()) };
 }
 

@@ -28,8 +28,8 @@ type ByName = HashMap<Box<str>, Arc<CertifiedKey>>;
 pub struct UnusableChallenge;
 
 impl TlsAlpnChallenges {
-    /// Presents `certificate` to ACME servers that validate `name`, in place of an earlier certificate for
-    /// this name. `certificate` is in DER. `key` is its private key in PKCS#8.
+    /// Presents `certificate` to ACME servers that validate `name`. Replaces an earlier certificate for
+    /// `name`. `certificate` is in DER. `key` is its private key in PKCS#8.
     ///
     /// # Errors
     /// The private key is invalid.

@@ -48,8 +48,8 @@ pub struct TlsConnectorConfig {
 /// Source of the trusted root certificates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Roots {
-    /// The trust store of the operating system, or the certificates in the locations that the environment
-    /// variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+    /// The trust store of the operating system. If the environment variable `SSL_CERT_FILE` or
+    /// `SSL_CERT_DIR` is set, the certificates at these paths replace the trust store.
     #[default]
     System,
     /// Only the certificates in these PEM files.
@@ -136,11 +136,11 @@ impl TlsConnector {
         Ok(Self { config, live: ArcSwap::from_pointee(live) })
     }
 
-    /// Returns the connector with the default settings, which all callers share. The first call creates the
-    /// connector.
+    /// Returns the connector with the default settings. All callers share this connector. The first call
+    /// creates the connector.
     ///
     /// # Errors
-    /// The TLS library rejects the default settings, which does not happen in practice.
+    /// The TLS library rejects the default settings. In practice, this error does not occur.
     pub fn system() -> Result<Arc<Self>, CertificateError> {
         static SYSTEM: OnceLock<Arc<TlsConnector>> = OnceLock::new();
         if let Some(system) = SYSTEM.get() {
@@ -244,8 +244,8 @@ fn roots(roots: &Roots) -> Result<Arc<RootCertStore>, CertificateError> {
     })
 }
 
-/// Returns the trust store of the operating system, which is read only once. If the trust store is empty,
-/// all server certificates are rejected.
+/// Returns the trust store of the operating system. Only the first call reads the trust store. If the trust
+/// store is empty, all server certificates are rejected.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let read = || {
@@ -274,7 +274,7 @@ impl fmt::Display for TlsServerName {
 }
 
 impl InvalidServerName {
-    /// Hint for the operator, which lists the valid forms of a server name.
+    /// Hint that shows the operator the valid forms of a server name.
     pub const HINT: &str = "write a host name as in the server's certificate, or an IP address";
 }
 
