@@ -50,8 +50,8 @@ impl JwtKeys {
     }
 
     /// Reads a key set like [`from_set`](Self::from_set), but returns an empty set instead of an error if
-    /// the text contains no usable key. An issuer withdraws all its keys by publishing a set without usable
-    /// keys.
+    /// the text contains no usable key. An issuer can withdraw all its keys by publishing a set without
+    /// usable keys.
     ///
     /// # Errors
     /// The text is not a key set.

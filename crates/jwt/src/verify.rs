@@ -19,12 +19,12 @@ use super::JwtKeys;
 /// Conditions that a token must meet, besides a valid signature.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JwtRules {
-    /// Required issuer (claim `iss`). `None`, the default, accepts every issuer.
+    /// Required issuer (claim `iss`). `None` (the default) accepts every issuer.
     pub issuer: Option<String>,
-    /// Accepted audiences (claim `aud`). The token must name at least one of these audiences. An empty
-    /// list, the default, accepts every audience.
+    /// Accepted audiences (claim `aud`). The token must name at least one of these audiences. An empty list
+    /// (the default) accepts every audience.
     pub audience: Vec<String>,
-    /// Accepted signature algorithms. An empty list, the default, accepts all algorithms that the keys
+    /// Accepted signature algorithms. An empty list (the default) accepts all algorithms that the keys
     /// support.
     pub algorithms: Vec<Algorithm>,
     /// Tolerated difference between the clocks of the issuer and this machine. Default: 30 s.
@@ -34,7 +34,7 @@ pub struct JwtRules {
     pub required_claims: Vec<String>,
     /// Accepted values of the header parameter `typ`. The comparison ignores case and the optional prefix
     /// `application/`. To accept only access tokens, set this list to `at+jwt` alone (RFC 9068 §4). An
-    /// empty list, the default, accepts `JWT`, `JOSE`, `at+jwt`, and tokens without `typ`. The default
+    /// empty list (the default) accepts `JWT`, `JOSE`, `at+jwt`, and tokens without `typ`. The default
     /// rejects types such as `logout+jwt` and `dpop+jwt`, because such tokens do not grant access.
     pub types: Vec<String>,
     /// `true` to accept ID tokens (OpenID Connect Core 1.0 §2). Default: `true`. Set this to `false` to

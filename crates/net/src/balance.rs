@@ -1,7 +1,7 @@
 //! Assigns each new connection to the worker with the fewest connections.
 //!
-//! With `SO_REUSEPORT` alone, some cores are idle if there are few long-lived connections, because the
-//! kernel distributes connections by a hash.
+//! `SO_REUSEPORT` alone is not enough: the kernel distributes connections by a hash, so a few long-lived
+//! connections may all reach the same core.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

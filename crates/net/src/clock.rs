@@ -1,4 +1,4 @@
-//! The clock that tells all code of the server the time.
+//! Clock from which all code of the server reads the time.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -89,7 +89,7 @@ impl LiveWorkers {
         let (sockets, place) = deal_out(listener, bound);
         self.places.keep(listener, place);
         for (commands, listening) in self.commands.iter().zip(sockets) {
-            // Sending fails only if the worker has ended and accepts no connections any more.
+            // Sending fails only if the worker has ended. An ended worker accepts no connections.
             let _ = commands.send(Command::Listen(listening));
         }
     }

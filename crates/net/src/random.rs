@@ -10,7 +10,7 @@
 /// panic.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
+    getrandom::fill(&mut bytes).expect("the operating system must provide random bytes");
     bytes
 }
 

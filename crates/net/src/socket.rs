@@ -40,7 +40,7 @@ impl Socket {
         debug_assert!(is_first, "the socket already holds a value");
     }
 
-    /// Removes the socket from the reactor of this thread, and returns its descriptor.
+    /// Removes the socket from the reactor of this thread, and returns the descriptor of the socket.
     pub(crate) fn into_owned_fd(self) -> io::Result<OwnedFd> {
         match self.kind {
             Kind::Tcp(stream) => stream.into_std().map(OwnedFd::from),

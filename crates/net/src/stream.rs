@@ -54,8 +54,8 @@ impl Stream {
         }
     }
 
-    /// Removes the socket from the reactor of this thread and returns its descriptor. Must be called before
-    /// the first write.
+    /// Removes the socket from the reactor of this thread, and returns the descriptor of the socket. Must
+    /// be called before the first write.
     pub(crate) fn into_socket(self) -> io::Result<OwnedFd> {
         let socket = Arc::try_unwrap(self.0).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
         socket.into_owned_fd()

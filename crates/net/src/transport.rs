@@ -63,7 +63,7 @@ pub trait Transport: 'static {
         length: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Returns `true` if the connection uses TLS, which protects the data on the network.
+    /// Returns `true` if TLS protects the data of the connection on the network.
     fn is_secured(&self) -> bool {
         false
     }

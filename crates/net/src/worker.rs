@@ -59,8 +59,8 @@ impl Worker {
         worker
     }
 
-    /// Returns the worker of this thread, or `None` if this is not a worker thread. Handlers need the
-    /// worker to open connections to other servers.
+    /// Returns the worker of this thread, or `None` if this is not a worker thread. Handlers use the worker
+    /// when they open connections to upstream servers.
     pub fn current() -> Option<Rc<Self>> {
         CURRENT.with_borrow(Weak::upgrade)
     }

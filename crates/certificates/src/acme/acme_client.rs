@@ -49,7 +49,8 @@ impl AcmeClient {
         self.last_retry_after.take()
     }
 
-    /// Orders a certificate for `names` and stores it. `replaced` is the existing certificate, if any.
+    /// Orders a certificate for `names`, and stores the certificate. `replaced` is the existing
+    /// certificate, if any.
     pub(super) async fn order(
         &self,
         names: &OrderedNames,

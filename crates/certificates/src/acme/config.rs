@@ -29,13 +29,13 @@ pub struct AcmeConfig {
     /// Directory for the account, keys and certificates. The directory contains a subdirectory for each
     /// ACME server.
     pub store: PathBuf,
-    /// Challenge that validates names.
+    /// Challenge with which the ACME server validates names.
     pub challenge: ChallengeKind,
     /// Timeouts and retry intervals.
     pub pace: Pace,
 }
 
-/// Challenge that validates names.
+/// Challenge with which the ACME server validates names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChallengeKind {
     /// A plain HTTP request to port 80 (RFC 8555 §8.3).

@@ -13,7 +13,7 @@ use x509_cert::ext::pkix::AuthorityKeyIdentifier;
 
 use super::due::{random_time_between, renewal_at};
 
-/// Renewal time of a certificate. The client asks the issuer again for a renewal time at `ask_again`.
+/// Renewal time of a certificate. At `ask_again`, the client asks the issuer again for a renewal time.
 pub(super) struct Renewal {
     pub(super) at: SystemTime,
     certificate: Vec<u8>,

@@ -26,7 +26,7 @@ impl Staple {
     ///
     /// # Errors
     /// The errors of [`read`](Self::read), or [`OcspError::IssuerMissing`] if the chain has fewer than two
-    /// certificates or a malformed certificate.
+    /// certificates, or contains a malformed certificate.
     pub fn of_chain(der: &[u8], chain: &[Vec<u8>], now: SystemTime) -> Result<Self, OcspError> {
         Self::read(der, &Named::of(chain).ok_or(OcspError::IssuerMissing)?, now)
     }

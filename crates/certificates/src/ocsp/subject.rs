@@ -29,8 +29,8 @@ pub struct Named {
 
 impl Named {
     /// Returns the OCSP identifier of the first certificate of `chain`. The second certificate of `chain`
-    /// must be the issuer of the first. Returns `None` if the chain has fewer than two certificates or a
-    /// malformed certificate.
+    /// must be the issuer of the first. Returns `None` if the chain has fewer than two certificates, or
+    /// contains a malformed certificate.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let [certificate, issuer, ..] = chain else { return None };
         let certificate = Certificate::from_der(certificate).ok()?;

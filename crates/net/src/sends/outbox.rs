@@ -37,7 +37,7 @@ struct UnsentState {
 pub(crate) enum SendObstacle {
     /// The socket can send bytes now.
     Nothing,
-    /// Earlier bytes are in the batch of the thread.
+    /// Earlier bytes of the socket are still in the batch of the thread.
     Queued,
     /// The socket did not accept some earlier bytes. A task sends these bytes.
     Unsent,

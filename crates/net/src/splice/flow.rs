@@ -16,8 +16,8 @@ use crate::transport::Transport;
 pub struct Flow {
     carrier: Storage,
     moved_bytes: u64,
-    /// `true` if the last read returned at least `BUFFER_BYTES`. More data is then likely, so the next read
-    /// uses a pipe. A pipe needs more system calls than a buffer, but avoids copies.
+    /// `true` if the last read returned `BUFFER_BYTES` bytes or more. More data is then likely, so the next
+    /// read uses a pipe. A pipe needs more system calls than a buffer, but avoids copies.
     is_bulk: bool,
     state: State,
 }

@@ -65,7 +65,8 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Returns `true` if `copied` contains unwritten bytes, which need an ordinary write.
+    /// Returns `true` if `copied` contains unwritten bytes. The caller must write these bytes without
+    /// `splice`.
     pub(crate) fn has_copied(&self) -> bool {
         !self.copied_left().is_empty()
     }

@@ -26,8 +26,7 @@ fn open() -> io::Result<Option<PipeEnds>> {
 pub(crate) struct PipePool {
     free: Vec<PipeEnds>,
     in_use: usize,
-    /// Number of calls of [`open`](Self::open) that return without a system call, after the kernel has
-    /// refused a pipe.
+    /// Number of attempts to skip before the pool tries again to open a pipe.
     pause: u32,
     is_refused: bool,
 }
@@ -88,7 +87,7 @@ pub(super) const PIPES_MAX: usize = 64;
 /// Maximum number of free pipes in the pool.
 pub(super) const PIPES_KEPT: usize = 32;
 
-/// Number of calls without an attempt to open a pipe, after the kernel has refused a pipe.
+/// After the kernel has refused to open a pipe, the pool skips about this number of attempts.
 const PAUSE: u32 = 1000;
 
 #[cfg(test)]

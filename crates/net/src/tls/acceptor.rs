@@ -101,14 +101,14 @@ pub struct TlsAcceptor {
     staples: Mutex<Staples>,
 }
 
-/// State that was loaded from the files.
+/// State that was loaded from the certificate files.
 #[derive(Clone)]
 pub(super) struct Live {
     server: Arc<ServerConfig>,
     names: Arc<CertificatesByName>,
     sessions: Sessions,
-    /// Attributes of the files, from before the files were read. The attributes show later if a file has
-    /// changed.
+    /// Attributes of the files, recorded before the files were read. A comparison with later attributes
+    /// shows if a file has changed.
     stamps: Stamps,
     pub(super) certificates: Vec<(PathBuf, Loaded)>,
     /// Errors of certificates that could not be reloaded. The previous versions of these certificates stay

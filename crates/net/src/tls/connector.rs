@@ -30,9 +30,9 @@ pub struct TlsConnectorConfig {
     pub client_certificate: Option<CertificateFiles>,
     /// The offered protocols (ALPN), in order of preference. The default is `http/1.1`.
     pub alpn: Vec<Vec<u8>>,
-    /// The lowest TLS version. The default is 1.2.
+    /// The lowest TLS version that the client offers. The default is 1.2.
     pub min_version: TlsVersion,
-    /// The highest TLS version. The default is 1.3.
+    /// The highest TLS version that the client offers. The default is 1.3.
     pub max_version: TlsVersion,
     /// `true` if the client prefers a post-quantum key exchange. If `false`, the client offers only
     /// classical key exchanges. The default is `true`.
@@ -101,7 +101,7 @@ pub struct TlsConnector {
     live: ArcSwap<Live>,
 }
 
-/// State that was loaded from the files.
+/// State that was loaded from the certificate files.
 struct Live {
     client: Arc<ClientConfig>,
     stamps: Stamps,
