@@ -44,7 +44,7 @@ impl JwtKeys {
     /// RSA keys with fewer than 2048 or more than 8192 bits.
     ///
     /// # Errors
-    /// The text is not a key set, or it contains no usable key.
+    /// The text is not a key set, or contains no usable key.
     pub fn from_set(text: &str) -> Result<Self, InvalidJwtKeys> {
         Self::from_issuer(text).and_then(Self::some)
     }
@@ -65,7 +65,7 @@ impl JwtKeys {
     /// PUBLIC KEY`). Skips other PEM blocks, such as private keys.
     ///
     /// # Errors
-    /// The text is neither a key set nor PEM, or it contains no usable key.
+    /// The text is neither a key set nor PEM, or contains no usable key.
     pub fn from_file(text: &str) -> Result<Self, InvalidJwtKeys> {
         if !text.contains(PEM_BEGIN) {
             return Self::from_set(text);
@@ -200,7 +200,7 @@ fn pem_key(text: &str) -> Option<Key> {
 
 /// Returns the modulus of an `RSAPublicKey` (RFC 8017 §A.1.1) in DER. The modulus is the first member of a
 /// SEQUENCE. Returns `None` if the modulus has fewer than 256 bytes, because DER encodes shorter lengths
-/// differently. A key with such a short modulus is not safe.
+/// differently. An RSA key with a modulus of fewer than 256 bytes is not safe.
 fn modulus(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x30, 0x82, _, _, 0x02, 0x82, high, low, rest @ ..] => {

@@ -191,7 +191,8 @@ fn is_id_token(claims: &Map<String, Value>) -> bool {
 }
 
 /// Returns `true` if the claims belong to a logout token. The header parameter `typ` does not reliably
-/// identify logout tokens, because it is optional (OpenID Connect Back-Channel Logout 1.0 §2.4).
+/// identify logout tokens, because this parameter is optional (OpenID Connect Back-Channel Logout 1.0
+/// §2.4).
 fn is_logout_token(claims: &Map<String, Value>) -> bool {
     claims.get("events").is_some_and(|events| events.get(LOGOUT_EVENT).is_some())
 }
@@ -212,7 +213,8 @@ fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {
     })
 }
 
-/// Returns `token_type` without the prefix `application/`, which issuers may omit (RFC 7515 §4.1.9).
+/// Returns `token_type` without the prefix `application/`, because issuers may omit this prefix (RFC 7515
+/// §4.1.9).
 fn without_application(token_type: &str) -> &str {
     const PREFIX: &str = "application/";
     match token_type.split_at_checked(PREFIX.len()) {

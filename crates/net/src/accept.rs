@@ -53,8 +53,9 @@ impl Listener {
     }
 }
 
-/// Accepts connections on `socket`, which listens on `address`, and passes each connection to `take`. After
-/// `stop`, accepts the connections that the kernel has already completed, and then closes the socket.
+/// Accepts connections on `socket`, and passes each connection to `take`. `address` is the address of
+/// `socket`. After `stop`, accepts the connections that the kernel has already completed, and then closes
+/// the socket.
 pub(crate) async fn accept(
     socket: OwnedFd,
     address: &ListenAddr,

@@ -29,7 +29,7 @@ pub enum ListenAddr {
 pub enum ClientAddr {
     /// A TCP client.
     Tcp(SocketAddr),
-    /// A client that has connected over a Unix domain socket, on this machine. Clients of Unix domain
+    /// A client on this machine that has connected over a Unix domain socket. Clients of Unix domain
     /// sockets have no useful address.
     Unix,
 }

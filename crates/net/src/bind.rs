@@ -94,8 +94,8 @@ fn file_id(path: &Path) -> io::Result<FileId> {
 
 /// Opens listening sockets for `address`: `sockets` sockets for a TCP address, or one Unix socket.
 ///
-/// `backlog` applies to each socket: the maximum number of connections that wait in the kernel until a
-/// worker accepts them.
+/// `backlog` is a maximum for each socket: the number of connections that wait in the kernel until a worker
+/// accepts them.
 ///
 /// # Errors
 /// The address cannot be used. The error contains the reason and a hint for the operator.

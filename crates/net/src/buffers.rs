@@ -1,7 +1,7 @@
 //! Pools of reusable buffers, one for each thread.
 //!
-//! An idle connection holds no buffer. A connection takes a buffer from the pool of its thread when it must
-//! store data, and returns the buffer as soon as the data is written or consumed.
+//! An idle connection holds no buffer. To store data, a connection takes a buffer from the pool of its
+//! thread. The connection returns the buffer as soon as the data is written or consumed.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,7 +1,7 @@
 //! Deadlines: times at which the worker wakes a connection even if no data has arrived.
 //!
-//! Deadlines are cheap: setting a deadline writes a number into a table. Each worker has one coarse timer,
-//! which scans the table and wakes the connections with overdue deadlines. Reads and writes register no
+//! Deadlines are cheap: setting a deadline writes a number into a table. Each worker has one coarse timer.
+//! The timer scans the table and wakes the connections with overdue deadlines. Reads and writes register no
 //! timers.
 
 use std::cell::RefCell;

@@ -76,8 +76,8 @@ pub trait LogTarget: Send {
     fn reopen(&mut self) {}
 }
 
-/// Unwritten lines of one thread. Only this thread and the writer thread lock the buffer. The writer thread
-/// holds the lock only while it removes the lines.
+/// Unwritten lines of one thread. Only the thread that logs and the writer thread lock the buffer. The
+/// writer thread holds the lock only while it removes the lines.
 pub struct LogBuffer<S>(Mutex<Waiting<S>>);
 
 struct Waiting<S> {
@@ -167,7 +167,7 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
 
     /// Makes the writer thread reopen the target. Returns before the target is reopened.
     pub fn reopen(&self) {
-        // Sending fails only after the thread has finished, and then it has no target to reopen.
+        // Sending fails only after the thread has finished. A finished thread has no target to reopen.
         let _ = self.commands.send(Command::Reopen);
     }
 

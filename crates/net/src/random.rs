@@ -1,7 +1,7 @@
 //! Random bytes from the operating system, for keys, ids and other secrets.
 //!
-//! Code for jitter and sampling uses the crate `fastrand` instead, because `fastrand` is faster. Its
-//! numbers are predictable.
+//! Code for jitter and sampling uses the crate `fastrand` instead, because `fastrand` is faster. The
+//! numbers from `fastrand` are predictable.
 
 /// Returns `N` unpredictable random bytes.
 ///

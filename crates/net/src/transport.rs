@@ -174,7 +174,7 @@ impl Gathered {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns `true` if so much data waits that the caller must write it before adding more.
+    /// Returns `true` if so much data waits that the caller must write the data before adding more.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= FULL_BYTES
     }

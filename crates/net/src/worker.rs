@@ -23,7 +23,7 @@ pub struct Worker {
     removed: RefCell<Vec<Rc<Cell<bool>>>>,
     /// Number of running tasks that accept connections.
     accepting: Cell<usize>,
-    /// Waker of the worker's main task, which waits for the last connection to end.
+    /// Waker of the worker's main task. The main task waits until the last connection has ended.
     waits_for_last: RefCell<Option<Waker>>,
     /// Values that other crates store, such as connection pools.
     states: States,
@@ -146,7 +146,8 @@ impl Worker {
         removed[listener].clone()
     }
 
-    /// Returns the guard of a connection that was already assigned to this worker and counted as open.
+    /// Returns the guard of a connection. The connection must already be assigned to this worker and
+    /// counted as open.
     pub(crate) fn guard(self: &Rc<Self>, listener: usize, is_over_limit: bool) -> ConnectionGuard {
         ConnectionGuard { worker: self.clone(), is_over_limit, is_removed: self.is_removed(listener) }
     }

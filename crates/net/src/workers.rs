@@ -251,8 +251,8 @@ async fn drive<T: Fn(Accepted) + 'static>(
     }
 }
 
-/// Raises the soft limit of open descriptors to the hard limit. Call this once at the start of a program,
-/// and not from a library.
+/// Raises the soft limit of open descriptors to the hard limit. Call this function once at the start of a
+/// program, and never from a library.
 ///
 /// If the operating system refuses, the limit does not change, and a warning is logged.
 pub fn raise_descriptor_limit() {

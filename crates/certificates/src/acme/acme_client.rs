@@ -73,8 +73,8 @@ impl AcmeClient {
         if !self.config.terms_of_service_agreed {
             return Err(AcmeError::TermsNotAgreed);
         }
-        // Reloads the trusted roots if their file has changed. If the file cannot be read, the loaded roots
-        // stay in use.
+        // Reloads the trusted root certificates if a file with root certificates has changed. If the file
+        // cannot be read, the loaded root certificates stay in use.
         let _ = self.config.connector.refresh();
         // Checks the store before the order, because even a certificate that cannot be stored counts
         // towards the weekly limit of the ACME server.

@@ -115,7 +115,7 @@ impl fmt::Display for ChallengeKind {
     }
 }
 
-/// Omits the key, which is secret.
+/// Omits the key, because the key is secret.
 impl fmt::Debug for ExternalAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExternalAccount").field("key_id", &self.key_id).finish_non_exhaustive()

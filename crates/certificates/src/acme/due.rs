@@ -8,7 +8,7 @@ use super::Pace;
 
 /// Returns the renewal time of a certificate if its issuer suggests no renewal time. At this time, a third
 /// of the certificate's lifetime is left. Subtracts a random time of up to a thirtieth of the lifetime, so
-/// that not all certificates are renewed at the same time. `chance` is a random number from 0 to 1.
+/// that certificates are renewed at different times. `chance` is a random number from 0 to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;

@@ -128,7 +128,7 @@ impl RetryAfter {
         }
     }
 
-    /// Returns the stored delay and clears it.
+    /// Returns the stored delay and clears the delay.
     pub(super) fn take(&self) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

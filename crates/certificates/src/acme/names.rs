@@ -23,8 +23,8 @@ pub enum InvalidNames {
     TooMany,
     /// A name occurs twice. Contains the name.
     Twice(String),
-    /// An entry is a wildcard. Wildcards need the DNS challenge, which is not supported. Contains the
-    /// entry.
+    /// An entry is a wildcard. Wildcards need the DNS challenge, but this crate does not support the DNS
+    /// challenge. Contains the entry.
     Wildcard(String),
 }
 

@@ -22,8 +22,8 @@ pub(super) struct Renewer {
     statuses: Statuses,
     renewal: Option<Renewal>,
     failures: Failures,
-    /// Random number from 0 to 1 that varies the renewal time, so that not all certificates are renewed at
-    /// the same time.
+    /// Random number from 0 to 1 that varies the renewal time, so that certificates are renewed at
+    /// different times.
     chance: f64,
 }
 

@@ -13,7 +13,8 @@ use super::renewer::Renewer;
 use super::status::Statuses;
 use super::{AcmeConfig, CertificateStatus, Challenges, OrderedNames};
 
-/// Orders certificates and renews them before they expire, on a separate thread. Clones share the thread.
+/// Orders certificates on a separate thread, and renews the certificates before they expire. Clones share
+/// the thread.
 #[derive(Clone)]
 pub struct Acme {
     challenges: Challenges,
@@ -102,7 +103,7 @@ impl CurrentRenewers {
         for (_, renewer) in over {
             renewer.abort();
             // The next renewer may start only after the aborted renewer has released the store and has
-            // removed its challenge responses.
+            // removed the challenge responses.
             let _ = renewer.await;
         }
         statuses.keep_only(&certificates);

@@ -102,11 +102,11 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     put_in_place(&write_beside(path, content)?, path)
 }
 
-/// Writes a file next to `path` and flushes it to disk.
+/// Writes a file next to `path`, and flushes the file to disk.
 fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let beside = path.with_added_extension("new");
-    // Removes a leftover file of an earlier process, because the mode of that file may let other users read
-    // the key.
+    // Removes a leftover file of an earlier process, because other users may have permission to read that
+    // file.
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -9,7 +9,7 @@ use super::signature::verify;
 use super::subject::SHA1;
 use super::{Named, OcspError};
 
-/// A verified OCSP response, which states that a certificate is not revoked.
+/// A verified OCSP response. The response states that a certificate is not revoked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staple {
     /// The response, in DER. TLS servers send these bytes to clients.

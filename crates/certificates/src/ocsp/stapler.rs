@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep};
 use super::fetch::{client, fetch, refresh_after, retry_after};
 use super::{OcspError, Staple, Subject};
 
-/// Fetches OCSP responses and passes them to TLS acceptors, on a separate thread. Clones share the thread.
+/// Fetches OCSP responses on a separate thread, and passes the responses to TLS acceptors. Clones share the
+/// thread.
 #[derive(Clone, Default)]
 pub struct Stapler {
     pace: StaplerPace,

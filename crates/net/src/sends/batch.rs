@@ -150,7 +150,8 @@ impl Batch {
     /// Adds a send to the batch. Returns the number of sends in the batch.
     fn queue(&mut self, socket: &Arc<Socket>, slices: &[IoSlice<'_>]) -> usize {
         if let Some(flusher) = self.flusher.take() {
-            // The woken task sends the batch. It runs after all tasks that are ready now.
+            // The flusher is the task that sends the batch. The flusher runs after all tasks that are ready
+            // now.
             flusher.wake();
         }
         let bytes = self.ring.keep(slices.iter().map(|slice| &**slice));

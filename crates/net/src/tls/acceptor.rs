@@ -46,10 +46,10 @@ pub struct TlsAcceptorConfig {
     /// The supported protocols (ALPN), in order of preference. The default is `http/1.1`. The server
     /// rejects clients that offer only other protocols, and accepts clients without ALPN.
     pub alpn: Vec<Vec<u8>>,
-    /// `true` if clients get tickets with which they can resume sessions. The server replaces the ticket
-    /// keys every six hours, and accepts tickets with the previous key for six more hours. If `false`, the
-    /// server stores up to [`sessions_max`](Self::sessions_max) sessions in memory instead. The default is
-    /// `true`.
+    /// `true` if clients get tickets, with which the clients can resume sessions. The server replaces the
+    /// ticket keys every six hours, and accepts tickets with the previous key for six more hours. If
+    /// `false`, the server stores up to [`sessions_max`](Self::sessions_max) sessions in memory instead.
+    /// The default is `true`.
     pub tickets: bool,
     /// Maximum number of sessions in memory, for clients without tickets. A full cache evicts the oldest
     /// session. With 0, the server stores no sessions. The default is 10 000.
@@ -275,8 +275,9 @@ impl TlsAcceptor {
     }
 
     /// Stops sending the OCSP responses in `responses`. These responses were [read from files](FileStaple),
-    /// and the caller has found that they are invalid. Each entry is a certificate and its response, both
-    /// in DER. If a response from a file is not in `responses`, the acceptor sends that response again.
+    /// and the caller has found that these responses are invalid. Each entry is a certificate and its
+    /// response, both in DER. If a response from a file is not in `responses`, the acceptor sends that
+    /// response again.
     pub fn withhold(&self, responses: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
         let mut staples = self.staples();
         if staples.set_withheld(responses.into_iter().collect()) {

@@ -24,7 +24,8 @@ pub struct CertificateFiles {
     /// The private key, in PEM.
     pub key: PathBuf,
     /// The OCSP response for clients, in DER. [`TlsAcceptor`](super::TlsAcceptor) does not check the
-    /// response. The caller must check it: see [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
+    /// response. The caller must check the response: see
+    /// [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
     pub ocsp: Option<PathBuf>,
 }
 
@@ -125,7 +126,7 @@ impl CertificateFiles {
 }
 
 impl Loaded {
-    /// Returns `true` if this certificate is equal to `certificate`, which is in DER.
+    /// Returns `true` if this certificate is equal to `certificate`. `certificate` is in DER.
     pub(super) fn is_of(&self, certificate: &[u8]) -> bool {
         self.certified.cert.first().is_some_and(|own| own.as_ref() == certificate)
     }

@@ -37,8 +37,8 @@ pub struct TlsConnectorConfig {
     /// `true` if the client prefers a post-quantum key exchange. If `false`, the client offers only
     /// classical key exchanges. The default is `true`.
     pub post_quantum: bool,
-    /// `true` if connections resume earlier sessions, which makes handshakes cheaper for the client and the
-    /// server. The default is `true`.
+    /// `true` if connections resume earlier sessions. Resumption makes handshakes cheaper for the client
+    /// and the server. The default is `true`.
     pub resume: bool,
     /// Maximum number of stored tickets for each server. Each ticket resumes one TLS 1.3 connection. The
     /// default is 8. Increase this number if many connections to one server open at the same time.
@@ -52,9 +52,9 @@ pub enum Roots {
     /// `SSL_CERT_DIR` is set, the certificates at these paths replace the trust store.
     #[default]
     System,
-    /// Only the certificates in these PEM files.
+    /// Only the certificates in the PEM files with these paths.
     Files(Vec<PathBuf>),
-    /// The trust store of the operating system, and the certificates in these PEM files.
+    /// The trust store of the operating system, and the certificates in the PEM files with these paths.
     SystemAnd(Vec<PathBuf>),
 }
 

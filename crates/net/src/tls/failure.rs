@@ -32,7 +32,7 @@ pub enum TlsFailure {
     CertificateExpired,
     /// The certificate does not contain the requested host name.
     CertificateForOtherName,
-    /// The certificate cannot be read, or cannot be used for this purpose.
+    /// The certificate is malformed or has a problem that the other kinds do not describe.
     CertificateInvalid,
     /// The certificate is not valid yet.
     CertificateNotYetValid,
@@ -100,8 +100,8 @@ impl TlsFailure {
         }
     }
 
-    /// Returns `true` if the peer rejected the handshake because it supports none of the offered protocols
-    /// (ALPN).
+    /// Returns `true` if the peer rejected the handshake because the peer supports none of the offered
+    /// protocols (ALPN).
     pub fn is_no_protocol(self) -> bool {
         self == Self::Refused(AlertName(name_of(AlertDescription::NoApplicationProtocol)))
     }

@@ -58,7 +58,7 @@ pub enum CertificateName {
 pub fn normal_subject(text: &str) -> Option<String> {
     let subject = RdnSequence::from_str(text).ok()?.to_string();
     // Rejects a value that is not valid text. The parser would convert the value to hexadecimal digits
-    // (`=#…`), which would match no certificate.
+    // (`=#…`). Such a value would match no certificate.
     let is_read = text.contains("=#") || !subject.contains("=#");
     Some(subject).filter(|subject| !subject.is_empty() && is_read)
 }

@@ -36,9 +36,9 @@ pub enum NameMatch {
 }
 
 impl CertificatesByName {
-    /// Creates the table from `certificates`, each with its names. If several certificates have the same
-    /// name, the table uses the first of these certificates. The first certificate in the list is the
-    /// default.
+    /// Creates the table. `certificates` contains each certificate with its host names. If several
+    /// certificates have the same name, the table uses the first of these certificates. The first
+    /// certificate in the list is the default.
     pub(super) fn new(
         certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>,
         challenges: Option<TlsAlpnChallenges>,

@@ -57,7 +57,8 @@ impl Staples {
         is_news
     }
 
-    /// Returns the fetched response for the certificate for which `is_of` returns `true`.
+    /// Calls `is_of` with each certificate. Returns the fetched response for the first certificate for
+    /// which the result is `true`.
     pub(super) fn fetched_for(&self, is_of: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         let mut fetched = self.fetched.iter();
         fetched.find(|(certificate, _)| is_of(certificate)).map(|(_, response)| response.clone())

@@ -417,7 +417,7 @@ fn length_of(slices: &[IoSlice<'_>]) -> usize {
     slices.iter().map(|slice| slice.len()).sum()
 }
 
-/// Number of bytes read from a file at a time, which is also the number of bytes encrypted at a time.
+/// Number of bytes read from a file at a time. TLS encrypts the same number of bytes at a time.
 const FILE_BYTES: usize = 48 << 10;
 
 /// Maximum length of the unsent records that one write can combine with new data, in bytes. Session

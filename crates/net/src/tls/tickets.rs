@@ -1,4 +1,4 @@
-//! Stores TLS sessions with servers, so that clients can resume them.
+//! Stores TLS sessions with servers, so that clients can resume these sessions.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
