@@ -79,8 +79,8 @@ impl Pipe {
         }
     }
 
-    /// Removes some bytes from the pipe, and returns these bytes. For callers that must read the bytes. The
-    /// result is empty if the pipe is empty.
+    /// Removes some bytes from the pipe, and returns these bytes. Callers use this function if they must
+    /// read the bytes. The result is empty if the pipe is empty.
     ///
     /// # Errors
     /// Reading from the pipe failed.
