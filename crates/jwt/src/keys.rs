@@ -44,13 +44,14 @@ impl JwtKeys {
     /// RSA keys with fewer than 2048 or more than 8192 bits.
     ///
     /// # Errors
-    /// The text is not a key set, or it contains no usable key.
+    /// The text is not a key set, or contains no usable key.
     pub fn from_set(text: &str) -> Result<Self, InvalidJwtKeys> {
         Self::from_issuer(text).and_then(Self::some)
     }
 
-    /// Reads a key set like [`from_set`](Self::from_set), but returns no keys instead of an error if the
-    /// text contains no usable key. An issuer that publishes such a set has withdrawn its keys.
+    /// Reads a key set like [`from_set`](Self::from_set), but returns an empty set instead of an error if
+    /// the text contains no usable key. An issuer can withdraw all its keys by publishing a set without
+    /// usable keys.
     ///
     /// # Errors
     /// The text is not a key set.
@@ -64,7 +65,7 @@ impl JwtKeys {
     /// PUBLIC KEY`). Skips other PEM blocks, such as private keys.
     ///
     /// # Errors
-    /// The text is neither a key set nor PEM, or it contains no usable key.
+    /// The text is neither a key set nor PEM, or contains no usable key.
     pub fn from_file(text: &str) -> Result<Self, InvalidJwtKeys> {
         if !text.contains(PEM_BEGIN) {
             return Self::from_set(text);
@@ -104,8 +105,8 @@ impl JwtKeys {
         self.keys.iter().any(|key| key.algorithms.contains(&algorithm))
     }
 
-    /// Returns `true` if the key of a token with the key id `id` is missing. A newer key set may contain
-    /// this key. The key is missing if there are no keys, or if every key has an id other than `id`.
+    /// Returns `true` if there are no keys, or if every key has an id other than `id`. `id` is the key id
+    /// in a token. A newer key set may then contain the key of the token.
     pub(super) fn lack(&self, id: Option<&str>) -> bool {
         let is_other = |id| self.keys.iter().all(|key| key.id.as_deref().is_some_and(|own| own != id));
         self.is_empty() || id.is_some_and(is_other)
@@ -199,7 +200,7 @@ fn pem_key(text: &str) -> Option<Key> {
 
 /// Returns the modulus of an `RSAPublicKey` (RFC 8017 §A.1.1) in DER. The modulus is the first member of a
 /// SEQUENCE. Returns `None` if the modulus has fewer than 256 bytes, because DER encodes shorter lengths
-/// differently and such keys are too short in any case.
+/// differently. An RSA key with a modulus of fewer than 256 bytes is not safe.
 fn modulus(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x30, 0x82, _, _, 0x02, 0x82, high, low, rest @ ..] => {

@@ -19,27 +19,28 @@ use super::JwtKeys;
 /// Conditions that a token must meet, besides a valid signature.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JwtRules {
-    /// Required issuer (claim `iss`). `None`, the default, accepts every issuer.
+    /// Required issuer (claim `iss`). `None` (the default) accepts every issuer.
     pub issuer: Option<String>,
-    /// Accepted audiences (claim `aud`). The token must name at least one of them. An empty list, the
-    /// default, accepts every audience.
+    /// Accepted audiences (claim `aud`). The token must name at least one of these audiences. An empty list
+    /// (the default) accepts every audience.
     pub audience: Vec<String>,
-    /// Accepted signature algorithms. An empty list, the default, accepts all algorithms that the keys
+    /// Accepted signature algorithms. An empty list (the default) accepts all algorithms that the keys
     /// support.
     pub algorithms: Vec<Algorithm>,
     /// Tolerated difference between the clocks of the issuer and this machine. Default: 30 s.
     pub leeway: Duration,
-    /// Names of further claims that the token must contain. The claim `exp` is always required. Default: no
-    /// further claims.
+    /// Names of the claims that the token must contain in addition to `exp`. The claim `exp` is always
+    /// required. Default: an empty list.
     pub required_claims: Vec<String>,
     /// Accepted values of the header parameter `typ`. The comparison ignores case and the optional prefix
-    /// `application/`. A list with the only value `at+jwt` accepts only access tokens (RFC 9068 §4). An
-    /// empty list, the default, accepts `JWT`, `JOSE`, `at+jwt`, and tokens without `typ`. The default
+    /// `application/`. To accept only access tokens, set this list to `at+jwt` alone (RFC 9068 §4). An
+    /// empty list (the default) accepts `JWT`, `JOSE`, `at+jwt`, and tokens without `typ`. The default
     /// rejects types such as `logout+jwt` and `dpop+jwt`, because such tokens do not grant access.
     pub types: Vec<String>,
     /// `true` to accept ID tokens (OpenID Connect Core 1.0 §2). Default: `true`. Set this to `false` to
     /// accept only access tokens: an ID token describes a user to a client, and grants no access. Some ID
-    /// tokens look exactly like access tokens and are accepted in any case, so check the audience too.
+    /// tokens look exactly like access tokens, so `false` cannot reject these ID tokens: check the audience
+    /// too.
     pub allow_id_tokens: bool,
 }
 
@@ -76,12 +77,12 @@ impl Default for JwtRules {
 impl JwtRules {
     /// Verifies that one of `keys` signed `token` and that `token` meets these rules. Returns the claims of
     /// `token`. `now` is the current time since the Unix epoch. Rejects tokens of more than 16 KiB. Also
-    /// rejects tokens with the claim `cnf`, which only the holder of a certain key may use: the signature
-    /// does not prove that the sender holds that key.
+    /// rejects tokens with the claim `cnf`. Only the holder of a certain key may use such a token, and the
+    /// signature of the token does not prove that the sender holds this key.
     ///
     /// # Errors
-    /// The reason for the rejection. The reason does not name the failed check, because this would help an
-    /// attacker.
+    /// The reason for the rejection. The reason does not name the failed check, because the name of the
+    /// check would help an attacker.
     pub fn verify(
         &self,
         token: &[u8],
@@ -92,7 +93,7 @@ impl JwtRules {
     }
 
     /// Verifies `token` like [`verify`](Self::verify), but also accepts a token that is bound to the TLS
-    /// client certificate of its sender. `certificate` is the SHA-256 digest of the client certificate, in
+    /// client certificate of the sender. `certificate` is the SHA-256 digest of the client certificate, in
     /// lowercase hexadecimal digits.
     ///
     /// # Errors
@@ -177,10 +178,10 @@ impl JwtRules {
     }
 }
 
-/// Returns `true` if the claims belong to an ID token. An ID token contains a hash of an authorization code
-/// or access token (OpenID Connect Core 1.0 §3.3.2.11), a hash of `state` (FAPI 1.0 part 2 §5.1), or a
-/// claim with which its issuer marks ID tokens. The claim `nonce` does not identify ID tokens, because some
-/// issuers copy `nonce` into access tokens.
+/// Returns `true` if the claims belong to an ID token. The function recognizes an ID token by a hash of an
+/// authorization code or access token (OpenID Connect Core 1.0 §3.3.2.11), by a hash of `state` (FAPI 1.0
+/// part 2 §5.1), or by a claim with which the issuer marks ID tokens. The claim `nonce` does not identify
+/// ID tokens, because some issuers copy `nonce` into access tokens.
 fn is_id_token(claims: &Map<String, Value>) -> bool {
     let says = |name: &str, value: &str| claims.get(name).is_some_and(|claim| claim == value);
     // Amazon Cognito marks ID tokens with the claim `token_use`, and Keycloak with the claim `typ`.
@@ -190,15 +191,17 @@ fn is_id_token(claims: &Map<String, Value>) -> bool {
 }
 
 /// Returns `true` if the claims belong to a logout token. The header parameter `typ` does not reliably
-/// identify logout tokens, because it is optional (OpenID Connect Back-Channel Logout 1.0 §2.4).
+/// identify logout tokens, because this parameter is optional (OpenID Connect Back-Channel Logout 1.0
+/// §2.4).
 fn is_logout_token(claims: &Map<String, Value>) -> bool {
     claims.get("events").is_some_and(|events| events.get(LOGOUT_EVENT).is_some())
 }
 
-/// Returns `true` if the sender of a token has proved possession of the key in `confirmation`, the claim
-/// `cnf` (RFC 7800 §3.1). The only supported key is the key of a TLS client certificate (RFC 8705 §3.1).
-/// Rejects tokens for DPoP (RFC 9449 §6), because requests with a bearer token contain no DPoP proof.
-/// Rejects `cnf` with other members, because each member may be a further condition.
+/// Returns `true` if the sender of a token has proved possession of the key in `confirmation`.
+/// `confirmation` is the value of the claim `cnf` (RFC 7800 §3.1). The only supported key is the key of a
+/// TLS client certificate (RFC 8705 §3.1). Rejects tokens for DPoP (RFC 9449 §6), because requests with a
+/// bearer token contain no DPoP proof. Rejects a `cnf` with several members, because each member may be a
+/// further condition.
 fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {
     let members = confirmation.as_object().filter(|members| members.len() == 1);
     let digest = members.and_then(|members| members.get("x5t#S256")?.as_str());
@@ -210,7 +213,8 @@ fn confirms(confirmation: &Value, certificate: Option<&str>) -> bool {
     })
 }
 
-/// Returns `token_type` without the prefix `application/`, which issuers may omit (RFC 7515 §4.1.9).
+/// Returns `token_type` without the prefix `application/`, because issuers may omit this prefix (RFC 7515
+/// §4.1.9).
 fn without_application(token_type: &str) -> &str {
     const PREFIX: &str = "application/";
     match token_type.split_at_checked(PREFIX.len()) {
@@ -221,7 +225,7 @@ fn without_application(token_type: &str) -> &str {
 
 impl Header {
     /// Parses a JOSE header (RFC 7515 §4). Rejects headers with the parameter `crit` (§4.1.11), because
-    /// this crate supports no extension.
+    /// this crate supports no extensions of JOSE.
     fn parse(encoded: &[u8]) -> Option<Self> {
         let header = object(encoded)?;
         let text = |name: &str| match header.get(name) {

@@ -24,8 +24,9 @@ fn accept_now(listener: &OwnedFd) -> io::Result<(Stream, ClientAddr)> {
     Ok((Stream::accepted(socket, client), client))
 }
 
-/// Accepts connections on `socket`, which listens on `address`, and passes each connection to `take`. After
-/// `stop`, accepts the connections that the kernel has already completed, and then closes the socket.
+/// Accepts connections on `socket`, and passes each connection to `take`. `address` is the address of
+/// `socket`. After `stop`, accepts the connections that the kernel has already completed, and then closes
+/// the socket.
 pub(crate) async fn accept(
     socket: OwnedFd,
     address: &ListenAddr,
@@ -77,8 +78,8 @@ pub(crate) async fn accept(
     }
 }
 
-/// Returns `true` if only one connection has failed, so that the next call of `accept` can succeed. The man
-/// page accept(2) lists these errors.
+/// Returns `true` if `error` concerns a single connection. The next call of `accept` can then succeed. The
+/// man page accept(2) lists these errors.
 fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -99,8 +100,8 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Limits the log messages about pauses of `accept`. Without the limits, clients that open and close
-/// connections at the descriptor limit could fill the log.
+/// Limits the log messages about pauses of `accept`. Without the limits, clients that open and close many
+/// connections could fill the log while the process has no free descriptors.
 static AGAIN: LogLimit = LogLimit::new();
 static PAUSES: LogLimit = LogLimit::new();
 

@@ -29,8 +29,8 @@ pub enum ListenAddr {
 pub enum ClientAddr {
     /// A TCP client.
     Tcp(SocketAddr),
-    /// A process on this machine that uses a Unix domain socket. Clients of Unix domain sockets have no
-    /// useful address.
+    /// A client on this machine that has connected over a Unix domain socket. Clients of Unix domain
+    /// sockets have no useful address.
     Unix,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for ClientAddr {
 pub struct InvalidListenAddr(String);
 
 impl InvalidListenAddr {
-    /// Hint for the operator, which lists the valid forms of an address.
+    /// Hint that shows the operator the valid forms of an address.
     pub const HINT: &str =
         "write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`";
 }

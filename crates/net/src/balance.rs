@@ -1,7 +1,7 @@
 //! Assigns each new connection to the worker with the fewest connections.
 //!
-//! With `SO_REUSEPORT` alone, some cores are idle if there are few long-lived connections, because the
-//! kernel distributes connections by a hash.
+//! `SO_REUSEPORT` alone is not enough: the kernel distributes connections by a hash, so a few long-lived
+//! connections may all reach the same core.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Balance {
     workers: Arc<Mutex<Vec<WorkerCounts>>>,
     connections_max: Arc<AtomicUsize>,
-    /// Number of client errors at each worker. The counters are atomic, so that counting needs no lock even
-    /// if clients cause many errors.
+    /// Number of client errors at each worker. The counters are atomic, so that counting an error needs no
+    /// lock.
     client_faults: Arc<[AtomicU64]>,
 }
 
@@ -28,10 +28,10 @@ struct WorkerCounts {
 pub struct WorkerLoad {
     /// Number of open connections.
     pub connections: usize,
-    /// Number of connections since the start.
+    /// Number of connections since the start of the worker, including closed connections.
     pub connections_total: u64,
-    /// Number of client errors since the start, as counted by
-    /// [`Worker::count_client_fault`](crate::Worker::count_client_fault).
+    /// Number of client errors since the start of the worker.
+    /// [`Worker::count_client_fault`](crate::Worker::count_client_fault) counts these errors.
     pub client_faults_total: u64,
 }
 
@@ -65,9 +65,10 @@ impl Balance {
     }
 
     /// Chooses a worker for a connection that the worker `acceptor` has accepted, and counts the connection
-    /// at the chosen worker. If several workers have the fewest connections, prefers `acceptor`, because
-    /// passing a connection to another worker must wake that worker. Returns `None` if there are so many
-    /// connections beyond the maximum that the server cannot even send an error to this client.
+    /// at the chosen worker. If several workers have the fewest connections, prefers `acceptor`. Passing
+    /// the connection to a different worker costs more, because that worker must be woken. Returns `None`
+    /// if too many connections beyond the maximum are open. The server then cannot even send an error to
+    /// this client.
     pub(crate) fn assign(&self, acceptor: usize) -> Option<Assigned> {
         let mut places = self.lock();
         let open: usize = places.iter().map(|place| place.connections).sum();
@@ -133,8 +134,8 @@ impl Balance {
     }
 }
 
-/// Returns the number of connections beyond the maximum that the server accepts to answer them with an
-/// error. The number is small, so that enough descriptors remain for files.
+/// Returns how many connections the server accepts beyond the maximum. The server answers each of these
+/// connections with an error. The number is small, so that enough descriptors remain for files.
 const fn over_limit_max(connections_max: usize) -> usize {
     connections_max / 20 + 4
 }

@@ -38,7 +38,7 @@ pub(crate) enum Registration {
     Unix(#[expect(dead_code, reason = "dropping the value has an effect")] SocketPath),
 }
 
-/// A value of the caller that is dropped together with its listener.
+/// A value that a caller has passed to [`Bound::keeping`].
 pub(crate) type ListenerValue = Arc<dyn Any + Send + Sync>;
 
 impl Bound {
@@ -48,8 +48,8 @@ impl Bound {
         &self.address
     }
 
-    /// Stores `kept`, and drops it only after the listener has stopped and its last connection has reached
-    /// the serving function.
+    /// Stores `kept` in the listener. The listener drops `kept` after the listener has stopped and the last
+    /// accepted connection has reached the serving function.
     #[must_use]
     pub fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
         Self { kept: Some(kept), ..self }
@@ -94,7 +94,8 @@ fn file_id(path: &Path) -> io::Result<FileId> {
 
 /// Opens listening sockets for `address`: `sockets` sockets for a TCP address, or one Unix socket.
 ///
-/// `backlog` is the maximum number of connections that wait in the kernel to be accepted, for each socket.
+/// `backlog` is a maximum for each socket: the number of connections that wait in the kernel until a worker
+/// accepts them.
 ///
 /// # Errors
 /// The address cannot be used. The error contains the reason and a hint for the operator.
@@ -141,7 +142,8 @@ fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     // Allows a restarted server to bind the port immediately, while the kernel still remembers connections
     // of the previous server.
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    // Accepted sockets inherit these two options, which saves two system calls for each connection.
+    // Sets these two options here, because accepted sockets inherit the options. Setting the options on
+    // each accepted socket would cost two system calls for each connection.
     sockopt::set_tcp_nodelay(&socket, true)?;
     SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     Ok(socket)
@@ -161,8 +163,8 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     Ok(Bound { address, sockets: vec![socket], place, kept: None })
 }
 
-/// Removes the socket file that a crashed server has left. Fails if the file is not a socket, or if a
-/// server still listens on it.
+/// Removes the socket file of a crashed server. Fails if the file is not a socket, or if a server still
+/// listens on the socket.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
@@ -191,7 +193,7 @@ pub struct BindError {
     error: io::Error,
 }
 
-/// Kind of a failure to listen. Each kind has its own hint for the operator.
+/// Kind of a failure to listen. [`BindError::hint`] returns a separate hint for each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BindReason {

@@ -1,7 +1,7 @@
 //! Pools of reusable buffers, one for each thread.
 //!
-//! An idle connection holds no buffer. A connection takes a buffer from the pool of its thread when it must
-//! store data, and returns the buffer as soon as the data is written or consumed.
+//! An idle connection holds no buffer. To store data, a connection takes a buffer from the pool of its
+//! thread. The connection returns the buffer as soon as the data is written or consumed.
 
 use std::ops::{Deref, DerefMut};
 
@@ -67,7 +67,7 @@ impl Drop for PooledBuffer {
         }
         let mut buffer = std::mem::take(&mut self.0);
         buffer.clear();
-        // While the thread ends, the pool no longer exists and the buffer is freed.
+        // While the thread ends, the pool no longer exists, so the buffer is freed.
         ThreadState::try_with(|thread| {
             let mut free = thread.buffers.borrow_mut();
             if free.len() < BUFFERS_MAX {
@@ -105,7 +105,7 @@ impl LargeBuffer {
         &mut self.bytes
     }
 
-    /// Limits the part that `as_ref` returns to the first `length` bytes.
+    /// Keeps only the first `length` bytes of the slice from `as_ref`.
     pub fn truncate(&mut self, length: usize) {
         self.length = length.min(self.length);
     }
@@ -120,7 +120,7 @@ impl AsRef<[u8]> for LargeBuffer {
 impl Drop for LargeBuffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        // While the thread ends, the pool no longer exists and the buffer is freed.
+        // While the thread ends, the pool no longer exists, so the buffer is freed.
         ThreadState::try_with(|thread| {
             thread.large_buffers_in_use.update(|in_use| in_use.saturating_sub(1));
             let mut free = thread.large_buffers.borrow_mut();

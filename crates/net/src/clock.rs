@@ -1,4 +1,4 @@
-//! The clock, from which all code of the server reads the time.
+//! Clock from which all code of the server reads the time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ enum Source {
     Manual(ManualTime),
 }
 
-/// Time that advances only when the owner calls [`advance`](Self::advance), for tests.
+/// Time for tests. The time advances only when the test calls [`advance`](Self::advance).
 ///
 /// ```
 /// use std::time::Duration;
@@ -79,7 +79,7 @@ impl ManualTime {
     }
 }
 
-/// Converts the time of a clock of the operating system, which is never negative.
+/// Converts a time from a clock of the operating system. The time is never negative.
 fn since_zero(time: Timespec) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

@@ -1,7 +1,7 @@
 //! Deadlines: times at which the worker wakes a connection even if no data has arrived.
 //!
-//! Deadlines are cheap: setting a deadline writes a number into a table. Each worker has one coarse timer,
-//! which scans the table and wakes the connections with overdue deadlines. Reads and writes register no
+//! Deadlines are cheap: setting a deadline writes a number into a table. Each worker has one coarse timer.
+//! The timer scans the table and wakes the connections with overdue deadlines. Reads and writes register no
 //! timers.
 
 use std::cell::RefCell;
@@ -81,8 +81,7 @@ impl Deadlines {
 }
 
 impl Deadline {
-    /// Sets the time at which the connection is woken, in place of the previous deadline. `None` disables
-    /// the deadline.
+    /// Replaces the deadline. The worker wakes the connection at this time. `None` disables the deadline.
     #[inline]
     pub fn set(&self, at: Option<Duration>) {
         // Rounds up, so that the woken connection never reads a time before its deadline.

@@ -84,7 +84,8 @@ impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
     }
 }
 
-/// Serves a connection that this worker accepted, or passes it to a worker with fewer connections.
+/// Serves a connection that this worker accepted, or passes the connection to a worker with fewer
+/// connections.
 fn dispatch(
     stream: Stream,
     client: ClientAddr,

@@ -16,7 +16,7 @@ pub struct Http2Stream<H = ()> {
     from: RecvStream,
     /// Received bytes that the caller has not read yet.
     piece: Bytes,
-    /// A value of the caller that is dropped together with the stream.
+    /// A value from the caller. The value is dropped together with the stream.
     _held: H,
 }
 
@@ -52,7 +52,8 @@ impl<H: 'static> Transport for Http2Stream<H> {
         }
         let read = self.piece.len().min(buffer.len());
         self.piece.copy_to_slice(&mut buffer[..read]);
-        // The call fails only if more bytes are released than have arrived, which cannot happen here.
+        // The call fails only if more bytes are released than have arrived. This code never releases so
+        // many bytes.
         let _ = self.from.flow_control().release_capacity(read);
         Poll::Ready(Ok(read))
     }

@@ -1,10 +1,11 @@
-//! Converts IP addresses to text fast, for code that does this for every request.
+//! Converts IP addresses to text. The conversion is fast, because some code converts an address for every
+//! request.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The text of an IP address, in the same form as in the standard library. IPv4 addresses do not use the
-/// formatter of the standard library, which needs about a thousand instructions.
+/// formatter of the standard library, because that formatter needs about a thousand instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct IpText {
     bytes: [u8; LENGTH_MAX],
@@ -38,7 +39,7 @@ impl From<Ipv4Addr> for IpText {
     }
 }
 
-/// For each number from 0 to 255: the digits with a dot after them, and the length of both.
+/// The text of each number from 0 to 255, with a dot at the end, and the length of this text.
 static DECIMALS: [([u8; 4], u8); 256] = {
     let mut decimals = [([0; 4], 0); 256];
     let mut number = 0_u8;

@@ -1,5 +1,5 @@
-//! Records the addresses on which this process listens. Code that connects to addresses that clients choose
-//! must not connect to these addresses.
+//! Records the addresses on which this process listens. By default, a client that can choose the target of
+//! a connection must not reach these addresses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -37,7 +37,7 @@ pub fn is_listened_on(address: SocketAddr) -> bool {
     }
 }
 
-/// Result of a search for a listener of this process that a connection to an address may reach.
+/// Result of [`listened_on`]: the kind of listener that a connection may reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ListenedOn {
     /// This process has no listener for the address.
@@ -80,7 +80,7 @@ pub fn is_of_this_machine(address: IpAddr) -> bool {
 }
 
 /// Returns `true` if the kernel chooses `address` as the source address for packets to `address`. The
-/// kernel does this only for addresses of this machine.
+/// kernel chooses such a source address only if `address` belongs to this machine.
 fn speaks_to_itself(socket: io::Result<UdpSocket>, address: IpAddr) -> bool {
     let Ok(socket) = socket else {
         // Without a socket, the result is unknown. Callers use this check to block access, so `true` is the

@@ -83,19 +83,19 @@ impl LiveWorkers {
         self.commands.len()
     }
 
-    /// Starts to accept connections on `bound`. `listener` is the number of the new listener. Never use a
-    /// number for two listeners.
+    /// Starts to accept connections on `bound`. `listener` is the number of the new listener. Never use the
+    /// same number for two listeners.
     pub fn listen(&self, listener: usize, bound: Bound) {
         let (sockets, place) = deal_out(listener, bound);
         self.places.keep(listener, place);
         for (commands, listening) in self.commands.iter().zip(sockets) {
-            // Sending fails only if the worker has ended and accepts no connections any more.
+            // Sending fails only if the worker has ended. An ended worker accepts no connections.
             let _ = commands.send(Command::Listen(listening));
         }
     }
 
-    /// Stops accepting connections of `listener`, and drains its open connections: each connection closes
-    /// when its accepted requests are answered.
+    /// Stops accepting connections of `listener`, and drains the open connections of `listener`. Each
+    /// connection closes when its accepted requests are answered.
     pub fn stop_listening(&self, listener: usize) {
         self.places.remove(listener);
         for commands in &self.commands {

@@ -32,7 +32,7 @@ pub struct Admitted {
 
 #[derive(Debug)]
 struct Period {
-    /// `None` before the first message.
+    /// Start of the current period. `None` before the first message.
     since: Option<Duration>,
     lines: u32,
     suppressed: u64,
@@ -44,8 +44,8 @@ impl LogLimit {
         Self(Mutex::new(Period { since: None, lines: 0, suppressed: 0 }))
     }
 
-    /// Returns the permission to log the message now, or `None` if the message was logged too often. Takes
-    /// a lock, so use this for errors, not for events of every request.
+    /// Returns the permission to log the message now, or `None` if the message was logged too often. Call
+    /// this function only for errors, and not for every request, because each call takes a lock.
     pub fn admit(&self) -> Option<Admitted> {
         self.admit_at(Clock::system().now())
     }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 /// A thread that writes the lines of several buffers to one target. `S` is the type of a setting that each
-/// buffer stores, such as the format of its lines.
+/// buffer stores, such as the format of log lines.
 ///
 /// Each buffer has a maximum size. Lines that do not fit are dropped and counted, so that logging never
 /// waits.
@@ -76,8 +76,8 @@ pub trait LogTarget: Send {
     fn reopen(&mut self) {}
 }
 
-/// Unwritten lines of one thread. Only this thread and the writer thread take the lock. The writer holds
-/// the lock only while it removes the bytes.
+/// Unwritten lines of one thread. Only the thread that logs and the writer thread lock the buffer. The
+/// writer thread holds the lock only while it removes the lines.
 pub struct LogBuffer<S>(Mutex<Waiting<S>>);
 
 struct Waiting<S> {
@@ -117,7 +117,7 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         Ok(Self { buffers, buffer_bytes_max: config.buffer_bytes_max, commands })
     }
 
-    /// Adds a buffer for another thread that logs.
+    /// Adds a buffer for one more thread that logs.
     pub fn add_buffer(&self) -> Arc<LogBuffer<S>> {
         let mut buffers = lock(&self.buffers);
         let setting = buffers.setting.clone();
@@ -151,9 +151,9 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
     }
 
     /// Replaces the target and the setting of all buffers. The writer thread first writes the pending lines
-    /// to the previous target, so the replacement completes after this function returns. Before this
-    /// function returns, it calls `at_once` with the setting of each buffer, for changes that must apply
-    /// immediately.
+    /// to the previous target, so the replacement completes after this function returns. Some changes of
+    /// the setting must apply immediately. For such changes, this function calls `at_once` with the current
+    /// setting of each buffer before it returns.
     pub fn replace(&self, setting: S, target: impl LogTarget + 'static, at_once: impl Fn(&mut S)) {
         {
             let mut buffers = lock(&self.buffers);
@@ -167,7 +167,7 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
 
     /// Makes the writer thread reopen the target. Returns before the target is reopened.
     pub fn reopen(&self) {
-        // Sending fails only after the thread has finished, and then it has no target to reopen.
+        // Sending fails only after the thread has finished. A finished thread has no target to reopen.
         let _ = self.commands.send(Command::Reopen);
     }
 

@@ -42,10 +42,10 @@ pub struct Networks {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidNetwork {
-    /// The text is neither an IP address, with or without a prefix length, nor `unix`.
+    /// The text is neither `unix` nor an IP address with an optional prefix length.
     Address,
-    /// Bits after the prefix are not zero. Contains the network that the operator probably meant, where
-    /// these bits are zero.
+    /// Bits after the prefix are not zero. Contains the same network with zeros in these bits, because the
+    /// operator probably meant that network.
     HostBits(Network),
     /// The text is an IPv4-mapped IPv6 address. Such a network would never match, because IPv4 clients are
     /// always compared by their IPv4 addresses.
@@ -78,7 +78,7 @@ impl FromIterator<Network> for Networks {
         let has_unix = listed.iter().any(|network| network.addresses.is_none());
         let mut ranges: Vec<_> = listed.iter().filter_map(Network::ends).collect();
         // If several ranges have the same start, the longest range comes first, so that `retain` removes
-        // the other ranges.
+        // the shorter ranges.
         ranges.sort_by(|(first, last), (other_first, other_last)| {
             (first, other_last).cmp(&(other_first, last))
         });
@@ -127,7 +127,7 @@ impl FromStr for Network {
 }
 
 impl InvalidNetwork {
-    /// Hint for the operator, which lists the valid forms of a network.
+    /// Hint that shows the operator the valid forms of a network.
     pub const HINT: &str = "write a network as `10.0.0.0/8` or `2001:db8::/32`, a single address, or `unix` for all Unix sockets";
 }
 

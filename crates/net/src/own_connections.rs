@@ -15,16 +15,16 @@ use crate::address::{ClientAddr, ListenAddr};
 use crate::listened::{ListenedOn, listened_on};
 use crate::stream::Stream;
 
-/// Number of TCP connections in [`OPEN`]. A process without such connections never needs to lock `OPEN`.
+/// Number of TCP connections in [`OPEN`]. While the number is 0, no search needs to lock `OPEN`.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The open TCP connections of this process to its own listeners, with the number of connections for each
-/// pair of ends.
+/// The open TCP connections of this process to its own listeners: the number of connections for each pair
+/// of endpoints.
 static OPEN: Mutex<Option<HashMap<ConnectionEnds, usize>>> = Mutex::new(None);
 
-/// The two ends of a TCP connection. The port of the listener is included, because connections to two
-/// listeners can have the same client address. The IP address of the listener is not included, because an
-/// IPv6 listener may report an IPv4 address in a different form.
+/// The addresses of the two endpoints of a TCP connection. The port of the listener is included, because
+/// connections to two listeners can have the same client address. The IP address of the listener is not
+/// included, because an IPv6 listener may report an IPv4 address in a different form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct ConnectionEnds {
     client: SocketAddr,
@@ -35,12 +35,12 @@ struct ConnectionEnds {
 /// connection is open.
 #[derive(Debug)]
 pub struct OwnConnection {
-    /// The ends of a TCP connection, or `None` for a Unix socket.
+    /// The endpoints of the connection. `None` for a connection over a Unix socket.
     ends: Option<ConnectionEnds>,
 }
 
-/// The other end of an accepted connection, as the operating system reports it. A PROXY header does not
-/// change this value.
+/// The client of an accepted connection, according to the operating system. A PROXY header does not change
+/// this value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
     /// A TCP client.
@@ -52,16 +52,16 @@ pub enum Peer {
     },
     /// The client of a Unix socket.
     Unix {
-        /// `true` if this process is the client. Always `false` on systems other than Linux, which do not
-        /// report the client.
+        /// `true` if this process is the client. Always `false` on systems other than Linux, because only
+        /// Linux reports the process of the client.
         is_own_process: bool,
     },
 }
 
 impl OwnConnection {
-    /// Records the connection `stream`, which this process has opened, if it leads to a listener of this
-    /// process. Returns `None` if the connection leads elsewhere. Call this before writing the first byte
-    /// of a request, so that the accepting worker finds the record.
+    /// Records a connection that this process has opened, if the connection leads to a listener of this
+    /// process. Returns `None` if the connection leads to a different process or machine. Call this before
+    /// writing the first byte of a request, so that the accepting worker finds the record.
     pub fn of(stream: &Stream) -> Option<Self> {
         let socket = stream.as_fd();
         let Some(peer) = getpeername(socket).ok()?.and_then(|any| SocketAddr::try_from(any).ok()) else {
@@ -72,7 +72,8 @@ impl OwnConnection {
             return None;
         }
         let local = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
-        // If a machine connects to its own address, the kernel uses that address as the source address too.
+        // If a machine connects to an address of its own, the kernel uses the same address as the source
+        // address.
         let is_here = peer.ip().is_loopback() || local.ip() == peer.ip();
         let ends = ConnectionEnds { client: local, listener_port: peer.port() };
         (listened == ListenedOn::ThisAddress || is_here).then(|| Self::new(ends))
@@ -134,7 +135,7 @@ fn is_open(ends: ConnectionEnds) -> bool {
     open().as_ref().is_some_and(|open| open.contains_key(&ends))
 }
 
-/// Returns `true` if this process also owns the other end of the Unix socket `socket`.
+/// Returns `true` if both endpoints of the Unix socket `socket` belong to this process.
 #[cfg(target_os = "linux")]
 fn is_of_own_process(socket: BorrowedFd<'_>) -> bool {
     let credentials = rustix::net::sockopt::socket_peercred(socket);

@@ -16,8 +16,9 @@ pub const fn carried_by(address: IpAddr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(a, b, c, d))
 }
 
-/// Returns `true` if `address` is globally reachable. For IPv4-mapped addresses (RFC 4291 §2.5.5.2), checks
-/// the IPv4 address. Returns `false` for all other IPv6 addresses that contain an IPv4 address.
+/// Returns `true` if `address` is globally reachable. For an IPv4-mapped address (RFC 4291 §2.5.5.2),
+/// checks the IPv4 address. Returns `false` for an IPv6 address that contains an IPv4 address in a
+/// different form.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -44,8 +45,8 @@ const fn is_public_v4(address: Ipv4Addr) -> bool {
     }
 }
 
-/// Returns `true` for global unicast addresses (`2000::/3`), except addresses for protocols (`2001::/23`,
-/// such as Teredo), for documentation and for 6to4.
+/// Returns `true` for global unicast addresses (`2000::/3`). Returns `false` for addresses of protocols
+/// (`2001::/23`, such as Teredo), documentation addresses and 6to4 addresses.
 const fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
     let is_special =

@@ -1,6 +1,7 @@
 //! Random bytes from the operating system, for keys, ids and other secrets.
 //!
-//! Code for jitter and sampling uses `fastrand` instead, which is faster but predictable.
+//! Code for jitter and sampling uses the crate `fastrand` instead, because `fastrand` is faster. The
+//! numbers from `fastrand` are predictable.
 
 /// Returns `N` unpredictable random bytes.
 ///
@@ -9,7 +10,7 @@
 /// panic.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
+    getrandom::fill(&mut bytes).expect("the operating system must provide random bytes");
     bytes
 }
 

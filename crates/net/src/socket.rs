@@ -25,7 +25,7 @@ use crate::sends::{Outbox, SendObstacle};
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     pub(crate) outbox: Outbox,
-    /// A value of the caller that is dropped together with the socket.
+    /// A value from the caller. The value is dropped together with the socket.
     held: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -59,7 +59,7 @@ impl Socket {
         debug_assert!(is_first, "the socket already holds a value");
     }
 
-    /// Removes the socket from the reactor of this thread, and returns its descriptor.
+    /// Removes the socket from the reactor of this thread, and returns the descriptor of the socket.
     pub(crate) fn into_owned_fd(self) -> io::Result<OwnedFd> {
         match self.kind {
             Kind::Tcp(stream) => stream.into_std().map(OwnedFd::from),
@@ -144,8 +144,8 @@ impl Socket {
         }
     }
 
-    /// Marks the socket as failed, and ends reading as well. Callers use this function if they cannot know
-    /// which bytes of a batch were sent.
+    /// Marks the socket as failed, and shuts down its read side. Callers use this function if they cannot
+    /// know which bytes of a batch were sent.
     pub(crate) fn give_up(&self) {
         self.fail(Errno::CANCELED);
         // The call fails only if the connection has already failed.

@@ -51,14 +51,14 @@ impl Stream {
         self.0.is_tcp().then(|| getsockname(&*self.0).ok()?.try_into().ok()).flatten()
     }
 
-    /// Removes the socket from the reactor of this thread and returns its descriptor. Must be called before
-    /// the first write.
+    /// Removes the socket from the reactor of this thread, and returns the descriptor of the socket. Must
+    /// be called before the first write.
     pub(crate) fn into_socket(self) -> io::Result<OwnedFd> {
         let socket = Arc::try_unwrap(self.0).map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
         socket.into_owned_fd()
     }
 
-    /// Calls `read` each time bytes have arrived, until `read` returns another result than `WouldBlock`.
+    /// Calls `read` each time bytes have arrived, until `read` returns a result other than `WouldBlock`.
     pub(crate) fn poll_try_read(
         &self,
         cx: &mut Context<'_>,
@@ -67,7 +67,7 @@ impl Stream {
         self.0.poll_io(cx, Interest::READABLE, 0, read)
     }
 
-    /// Calls `write` each time the socket can accept bytes, until `write` returns another result than
+    /// Calls `write` each time the socket can accept bytes, until `write` returns a result other than
     /// `WouldBlock`.
     pub(crate) fn poll_try_write(
         &self,
@@ -204,8 +204,8 @@ impl Transport for Stream {
     }
 }
 
-/// Returns `true` if the kernel or a system call filter does not allow `splice`, at all or with this
-/// descriptor.
+/// Returns `true` if `error` means that `splice` is not allowed. The kernel or a system call filter may
+/// refuse every call, or only calls with a certain kind of descriptor.
 fn is_refusal(error: &io::Error) -> bool {
     let refusals = [Errno::INVAL, Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP];
     Errno::from_io_error(error).is_some_and(|error| refusals.contains(&error))

@@ -18,8 +18,7 @@ pub(crate) struct ThreadState {
     pub(crate) large_buffers_in_use: Cell<usize>,
     /// Free pipes for `splice`.
     pub(crate) pipes: RefCell<PipePool>,
-    /// Buffers that a TLS connection borrows while it is polled. `None` while a connection uses the
-    /// buffers.
+    /// Buffers that a TLS connection borrows during each poll. `None` while a connection uses the buffers.
     pub(crate) tls_scratch: Cell<Option<Scratch>>,
     /// Server name (SNI) that a client sent in the most recent handshake step on this thread. rustls passes
     /// this name only to the certificate resolver.

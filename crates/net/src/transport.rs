@@ -1,4 +1,4 @@
-//! Common interface of connections, which carry bytes in both directions over sockets, TLS or memory.
+//! Common interface of all kinds of connections, such as sockets, TLS connections and in-memory pipes.
 
 use std::fs::File;
 use std::future::{Future, poll_fn};
@@ -63,7 +63,7 @@ pub trait Transport: 'static {
         length: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Returns `true` if the connection uses TLS, which protects the data on the network.
+    /// Returns `true` if TLS protects the data of the connection on the network.
     fn is_secured(&self) -> bool {
         false
     }
@@ -74,7 +74,8 @@ pub trait Transport: 'static {
         false
     }
 
-    /// Writes some bytes of `pipe`, which must not be empty. Returns the number of bytes.
+    /// Writes some bytes of `pipe` to the connection. The pipe must not be empty. Returns the number of
+    /// written bytes.
     ///
     /// # Errors
     /// The connection or the pipe failed.
@@ -82,8 +83,8 @@ pub trait Transport: 'static {
         pipe.poll_copy_to(cx, self)
     }
 
-    /// Reads at most `length` bytes into `pipe`, which must be empty. Reads no more bytes than the pipe can
-    /// hold. Returns the number of bytes, or 0 at the end of the stream.
+    /// Reads at most `length` bytes into `pipe`. The pipe must be empty. Reads no more bytes than the pipe
+    /// can hold. Returns the number of bytes, or 0 at the end of the stream.
     ///
     /// # Errors
     /// The connection failed.
@@ -100,7 +101,7 @@ pub trait Transport: 'static {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when all written data, and a close message such as TLS `close_notify`, was passed to the
+    /// Ready when all written data and the close message, such as TLS `close_notify`, are passed to the
     /// operating system. Call this before dropping a connection that ends regularly. After this call,
     /// writing is impossible.
     ///
@@ -121,8 +122,8 @@ pub trait Transport: 'static {
 }
 
 impl Pipe {
-    /// Reads at most `length` bytes from `transport` into this pipe, which must be empty, by copying
-    /// instead of splicing. Returns the number of bytes.
+    /// Reads at most `length` bytes from `transport`, and copies the bytes into this pipe without `splice`.
+    /// The pipe must be empty. Returns the number of bytes.
     ///
     /// # Errors
     /// The connection failed.
@@ -140,9 +141,9 @@ impl Pipe {
         Poll::Ready(Ok(read))
     }
 
-    /// Writes some bytes of this pipe to `transport` by copying instead of splicing. Callers use this
-    /// function for transports other than sockets, and after the kernel has refused to splice. Returns the
-    /// number of bytes.
+    /// Copies some bytes of this pipe to `transport` without `splice`. Callers use this function for
+    /// transports other than sockets, and after the kernel has refused to splice. Returns the number of
+    /// bytes.
     pub(crate) fn poll_copy_to<T: Transport + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
@@ -173,7 +174,7 @@ impl Gathered {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns `true` if so much data waits that the caller must write it before adding more.
+    /// Returns `true` if so much data waits that the caller must write the data before adding more.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= FULL_BYTES
     }

@@ -1,4 +1,4 @@
-//! State of a worker thread that its connections use.
+//! State of a worker thread. The connections of the thread share this state.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -23,7 +23,7 @@ pub struct Worker {
     removed: RefCell<Vec<Rc<Cell<bool>>>>,
     /// Number of running tasks that accept connections.
     accepting: Cell<usize>,
-    /// Waker of the worker's main task, which waits for the last connection to end.
+    /// Waker of the worker's main task. The main task waits until the last connection has ended.
     waits_for_last: RefCell<Option<Waker>>,
     /// Values that other crates store, such as connection pools.
     states: States,
@@ -59,8 +59,8 @@ impl Worker {
         worker
     }
 
-    /// Returns the worker of this thread, or `None` if this is not a worker thread. Handlers need the
-    /// worker to open connections to other servers.
+    /// Returns the worker of this thread, or `None` if this is not a worker thread. Handlers use the worker
+    /// when they open connections to upstream servers.
     pub fn current() -> Option<Rc<Self>> {
         CURRENT.with_borrow(Weak::upgrade)
     }
@@ -96,8 +96,8 @@ impl Worker {
     /// with the worker.
     ///
     /// Other crates use this method instead of a `thread_local!` for state that all connections of a worker
-    /// share, such as a connection pool. `T` must not contain an `Rc<Worker>`, because this cycle would
-    /// leak both values.
+    /// share, such as a connection pool. `T` must not contain an `Rc<Worker>`, because the cycle of
+    /// references would leak both values.
     #[inline]
     pub fn state<T: Any + Default>(&self) -> &T {
         let mut states = &self.states;
@@ -112,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Returns the table of deadlines at which this worker wakes its connections.
+    /// Returns the table with the deadlines of this worker's connections.
     pub const fn deadlines(&self) -> &Deadlines {
         &self.deadlines
     }
@@ -146,7 +146,8 @@ impl Worker {
         removed[listener].clone()
     }
 
-    /// Returns the guard of a connection that was already assigned to this worker and counted as open.
+    /// Returns the guard of a connection. The connection must already be assigned to this worker and
+    /// counted as open.
     pub(crate) fn guard(self: &Rc<Self>, listener: usize, is_over_limit: bool) -> ConnectionGuard {
         ConnectionGuard { worker: self.clone(), is_over_limit, is_removed: self.is_removed(listener) }
     }
@@ -171,7 +172,7 @@ impl Worker {
     }
 
     /// Ready when the drain is complete: all accepting tasks and all connections have ended, and all data
-    /// is sent. `poll_all_sent` is ready when no data waits to be sent.
+    /// is sent. The function `poll_all_sent` must return `Ready` when no data waits to be sent.
     pub(crate) fn poll_drained(
         &self,
         cx: &mut Context<'_>,
@@ -210,7 +211,8 @@ impl Worker {
 }
 
 thread_local! {
-    /// The worker of this thread. In tests, the worker that was created last on this thread.
+    /// The worker of this thread. In tests, a thread can create several workers, and `CURRENT` is the
+    /// newest worker.
     static CURRENT: RefCell<Weak<Worker>> = const { RefCell::new(Weak::new()) };
 }
 

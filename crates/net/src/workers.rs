@@ -30,14 +30,14 @@ pub struct WorkersConfig {
     /// Number of worker threads. The default is the number of cores that this process may use.
     pub workers: usize,
     /// Maximum number of open connections in all workers. Workers accept a few connections beyond the
-    /// maximum, so that the server can send them an error: see
+    /// maximum, so that the server can send an error on each of these connections: see
     /// [`is_over_limit`](crate::ConnectionGuard::is_over_limit). The default is the descriptor limit of the
     /// process, minus a reserve for files.
     pub connections_max: usize,
-    /// `true` if a worker collects the data that its connections send, and sends all of it with one system
-    /// call (`io_uring`) after all ready tasks have run. The default is `true`. Batching helps most if
-    /// workers share their cores with clients or upstream servers. If the kernel has no `io_uring`, each
-    /// connection sends its data separately.
+    /// `true` if a worker collects the data that its connections send. After all ready tasks have run, the
+    /// worker sends all collected data with one system call (`io_uring`). The default is `true`. Batching
+    /// helps most if workers share their cores with clients or upstream servers. If the kernel has no
+    /// `io_uring`, each connection sends its data separately.
     pub batches_sends: bool,
 }
 
@@ -64,8 +64,8 @@ pub struct Workers {
 /// The result of a drain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drained {
-    /// Load of each worker. The connections that are still counted as open were closed at the deadline of
-    /// the drain.
+    /// Load of each worker. If a connection is still counted as open, the worker has closed the connection
+    /// at the deadline of the drain.
     pub loads: Vec<WorkerLoad>,
 }
 
@@ -251,8 +251,8 @@ async fn drive<T: Fn(Accepted) + 'static>(
     }
 }
 
-/// Raises the soft limit of open descriptors to the hard limit. Call this once at the start of a program,
-/// and not from a library.
+/// Raises the soft limit of open descriptors to the hard limit. Call this function once at the start of a
+/// program, and never from a library.
 ///
 /// If the operating system refuses, the limit does not change, and a warning is logged.
 pub fn raise_descriptor_limit() {

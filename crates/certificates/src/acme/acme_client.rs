@@ -1,5 +1,5 @@
-//! Client of one ACME server, which all renewers share. Contains the account, the certificate store, and a
-//! lock that allows one order at a time.
+//! Client of one ACME server. All renewers share this client. The client contains the account, the
+//! certificate store, and a lock that allows one order at a time.
 
 use std::time::Duration;
 
@@ -21,11 +21,12 @@ pub(super) struct AcmeClient {
     challenges: Challenges,
     last_retry_after: RetryAfter,
     opened: Mutex<Opened>,
-    /// Held during an order, so that only one order runs at a time.
+    /// Lock that is held during an order, so that only one order runs at a time.
     turn: Mutex<()>,
 }
 
-/// The store and the account, which are opened at their first use.
+/// The store and the account. The client opens the store when an order first needs the store, and the
+/// account when an order first needs the account.
 #[derive(Default)]
 struct Opened {
     store: Option<Store>,
@@ -48,7 +49,8 @@ impl AcmeClient {
         self.last_retry_after.take()
     }
 
-    /// Orders a certificate for `names` and stores it. `replaced` is the existing certificate, if any.
+    /// Orders a certificate for `names`, and stores the certificate. `replaced` is the existing
+    /// certificate, if any.
     pub(super) async fn order(
         &self,
         names: &OrderedNames,
@@ -71,8 +73,8 @@ impl AcmeClient {
         if !self.config.terms_of_service_agreed {
             return Err(AcmeError::TermsNotAgreed);
         }
-        // Reloads the trusted roots if their file has changed. If the file cannot be read, the loaded roots
-        // stay in use.
+        // Reloads the trusted root certificates if a file with root certificates has changed. If the file
+        // cannot be read, the loaded root certificates stay in use.
         let _ = self.config.connector.refresh();
         // Checks the store before the order, because even a certificate that cannot be stored counts
         // towards the weekly limit of the ACME server.
@@ -84,8 +86,8 @@ impl AcmeClient {
         store.keep_certificate(&self.config.files(names), &pem, |issued| check(issued, names))
     }
 
-    /// Requests the renewal time that the ACME server suggests. Returns `None` if no account is stored or
-    /// the request fails.
+    /// Asks the ACME server when to renew the certificate `contents`. Returns `None` if no account is
+    /// stored or the request fails.
     pub(super) async fn suggested(&self, contents: &CertificateContents) -> Option<Suggested> {
         let asking = async {
             let kept = self.opened.lock().await.store(&self.config).ok()?.account().ok()?;

@@ -34,7 +34,8 @@ impl Challenges {
 
     /// Publishes `key_authorization` as the HTTP response for `token` (RFC 8555 §8.3).
     pub(super) fn publish_path(&self, token: &str, key_authorization: &str) -> Result<Published, AcmeError> {
-        // Other characters could change the path, or let the ACME server choose the text of the response.
+        // Tokens consist of base64url characters. A token with a different character could change the path,
+        // or let the ACME server choose the text of the response.
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(is_token) {
             return Err(AcmeError::ChallengeUnusable);

@@ -23,19 +23,19 @@ pub struct AcmeConfig {
     /// Contact URLs of the operator, such as `mailto:admin@example.com`. The client sends the URLs only
     /// when it creates the account.
     pub contacts: Vec<String>,
-    /// External account binding (RFC 8555 §7.3.4): an existing account at the certificate authority, to
-    /// which the ACME account is bound. Default: `None`.
+    /// An existing account at the certificate authority. The ACME account is bound to this existing account
+    /// (external account binding, RFC 8555 §7.3.4). Default: `None`.
     pub external_account: Option<ExternalAccount>,
     /// Directory for the account, keys and certificates. The directory contains a subdirectory for each
     /// ACME server.
     pub store: PathBuf,
-    /// Challenge that validates names.
+    /// Challenge with which the ACME server validates names.
     pub challenge: ChallengeKind,
     /// Timeouts and retry intervals.
     pub pace: Pace,
 }
 
-/// Challenge that validates names.
+/// Challenge with which the ACME server validates names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChallengeKind {
     /// A plain HTTP request to port 80 (RFC 8555 §8.3).
@@ -44,7 +44,8 @@ pub enum ChallengeKind {
     TlsAlpn01,
 }
 
-/// External account binding: the key of an account that the certificate authority issued.
+/// Key for external account binding. The certificate authority issues this key to the owner of an existing
+/// account.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
     /// Id of the key.
@@ -90,8 +91,8 @@ impl AcmeConfig {
         self.store.join(name.trim_matches(['.', '-']))
     }
 
-    /// Returns the path of the file with the certificate for `names` and its key. One file contains the
-    /// certificate and the key, so that both change at the same time.
+    /// Returns the path of the certificate file for `names`. This file contains the certificate and its
+    /// key, so that both change at the same time.
     pub fn files(&self, names: &OrderedNames) -> CertificateFiles {
         let path = self.directory_of_server().join(format!("{}.pem", names.first()));
         CertificateFiles { chain: path.clone(), key: path, ocsp: None }
@@ -114,7 +115,7 @@ impl fmt::Display for ChallengeKind {
     }
 }
 
-/// Omits the key, which is secret.
+/// Omits the key, because the key is secret.
 impl fmt::Debug for ExternalAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExternalAccount").field("key_id", &self.key_id).finish_non_exhaustive()

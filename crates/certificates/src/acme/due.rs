@@ -6,9 +6,9 @@ use thruway_net::tls::Validity;
 
 use super::Pace;
 
-/// Returns the renewal time of a certificate whose issuer suggests no renewal time: when a third of its
-/// lifetime is left. Subtracts a random time of up to a thirtieth of the lifetime, so that not all
-/// certificates are renewed at the same time. `chance` is a random number from 0 to 1.
+/// Returns the renewal time of a certificate if its issuer suggests no renewal time. At this time, a third
+/// of the certificate's lifetime is left. Subtracts a random time of up to a thirtieth of the lifetime, so
+/// that certificates are renewed at different times. `chance` is a random number from 0 to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;
@@ -25,7 +25,7 @@ pub(super) fn random_time_between(start: SystemTime, end: SystemTime, chance: f6
 
 /// Returns the delay after `failures` consecutive failures. The delay doubles with each failure, up to
 /// `pace.retry_max`. A random time of up to a quarter of the delay is added. The delay is at least `told`,
-/// the `Retry-After` of the ACME server. If `told` is longer than one day, it counts as one day.
+/// the `Retry-After` of the ACME server. If `told` is longer than one day, the delay is at least one day.
 pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, chance: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
     let backoff = pace.retry_first.saturating_mul(1 << doublings).min(pace.retry_max);
@@ -33,7 +33,8 @@ pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, ch
     backoff.max(told.unwrap_or_default().min(TOLD_MAX))
 }
 
-/// Maximum delay that an ACME server can request with `Retry-After`. A longer delay may be a mistake.
+/// Maximum delay that an ACME server can request with `Retry-After`. A longer delay may be a mistake of the
+/// server.
 pub(super) const TOLD_MAX: Duration = Duration::from_hours(24);
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub enum AcmeError {
     ChallengeNotOffered(String),
     /// The challenge of the ACME server is malformed.
     ChallengeUnusable,
-    /// The key, or a certificate or signing request with the key, could not be created.
+    /// A key, a certificate or a signing request could not be created.
     KeyNotMade,
     /// The task of the order panicked because of a bug.
     Panicked,
@@ -100,7 +100,7 @@ impl fmt::Display for AcmeError {
                 write!(f, "the ACME server could not validate `{name}`: {detail}")
             }
             Self::CertificateUnusable(error) => write!(f, "cannot use the issued certificate: {error}"),
-            Self::CertificateForOtherNames => f.write_str("the issued certificate has other names"),
+            Self::CertificateForOtherNames => f.write_str("the issued certificate lacks some ordered names"),
             Self::CertificateTooOld => f.write_str("the issued certificate has expired or expires too soon"),
             Self::ChallengeNotOffered(kind) => {
                 write!(f, "the ACME server does not offer the challenge `{kind}`")

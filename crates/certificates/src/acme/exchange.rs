@@ -128,14 +128,14 @@ impl RetryAfter {
         }
     }
 
-    /// Returns the stored delay and clears it.
+    /// Returns the stored delay and clears the delay.
     pub(super) fn take(&self) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Parses `Retry-After` (RFC 9110 §10.2.3), which is a number of seconds or a date. Returns the delay after
-/// `now`.
+/// Parses the value of `Retry-After` (RFC 9110 §10.2.3): a number of seconds, or a date. Returns the delay
+/// from `now`.
 fn waited_for(value: &str, now: SystemTime) -> Option<Duration> {
     let told = match value.trim() {
         text if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {

@@ -23,8 +23,8 @@ impl SigningRequest {
         Ok(Self { der: request.der().to_vec(), key })
     }
 
-    /// Returns a PEM text with `chain`, the certificate chain that was issued for this request, followed by
-    /// the private key.
+    /// Returns a PEM text with `chain` and then the private key. `chain` is the certificate chain that was
+    /// issued for this request.
     pub(super) fn with_key(&self, chain: &str) -> String {
         let key = STANDARD.encode(self.key.serialize_der());
         let mut pem = String::from(chain.trim_end());

@@ -23,8 +23,8 @@ pub enum InvalidNames {
     TooMany,
     /// A name occurs twice. Contains the name.
     Twice(String),
-    /// An entry is a wildcard. Wildcards need the DNS challenge, which is not supported. Contains the
-    /// entry.
+    /// An entry is a wildcard. Wildcards need the DNS challenge, but this crate does not support the DNS
+    /// challenge. Contains the entry.
     Wildcard(String),
 }
 
@@ -32,7 +32,7 @@ impl OrderedNames {
     /// Checks `names` and converts them to lower case.
     ///
     /// # Errors
-    /// A name is invalid or occurs twice, or there are no names or more than 100.
+    /// A name is invalid or occurs twice, or the list is empty or has more than 100 names.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, InvalidNames> {
         let mut ordered = Vec::new();
         for name in names {

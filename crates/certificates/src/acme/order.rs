@@ -15,7 +15,7 @@ use super::renewal::identifier_of;
 use super::{AcmeConfig, AcmeError, ChallengeKind, Challenges, OrderedNames};
 
 /// Orders a certificate for `names`. Returns the certificate chain and its key, in PEM. If `replaced` is
-/// set, the order tells the ACME server that it replaces this certificate.
+/// set, the order tells the ACME server that the new certificate replaces `replaced`.
 pub(super) async fn order(
     account: &Account,
     config: &AcmeConfig,
@@ -26,8 +26,8 @@ pub(super) async fn order(
     let identifiers: Vec<_> = names.iter().map(|name| Identifier::Dns(name.to_owned())).collect();
     let replaced = replaced.and_then(|contents| identifier_of(contents.chain.first()?));
     let mut order = begin(account, &identifiers, replaced).await?;
-    // Each authorization costs a request, so the ACME server must not list more authorizations than ordered
-    // names.
+    // Each authorization costs a request, so this function rejects an order with more authorizations than
+    // ordered names.
     if order.state().authorizations.len() > identifiers.len() {
         return Err(AcmeError::UnknownName);
     }

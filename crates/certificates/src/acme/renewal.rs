@@ -1,5 +1,5 @@
 //! Computes renewal times. With the ACME extension "renewal information" (RFC 9773), the issuer suggests
-//! the time.
+//! the renewal time.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,18 +13,18 @@ use x509_cert::ext::pkix::AuthorityKeyIdentifier;
 
 use super::due::{random_time_between, renewal_at};
 
-/// Renewal time of a certificate, and the time of the next request for a suggestion.
+/// Renewal time of a certificate. At `ask_again`, the client asks the issuer again for a renewal time.
 pub(super) struct Renewal {
     pub(super) at: SystemTime,
     certificate: Vec<u8>,
     ask_again: Instant,
 }
 
-/// Time window in which the issuer suggests renewing a certificate.
+/// Time window that the issuer suggests for the renewal of a certificate.
 pub(super) struct Suggested {
     start: SystemTime,
     end: SystemTime,
-    /// Delay until the next request for a suggestion.
+    /// Delay until the client asks the issuer for a new time window.
     ask_again: Duration,
 }
 
@@ -43,7 +43,8 @@ impl Renewal {
         Self { at, certificate: leaf_of(contents).to_vec(), ask_again: Instant::now() + ask_again }
     }
 
-    /// Returns `true` if this renewal time is for the certificate `contents`, and no new suggestion is due.
+    /// Returns `true` if this renewal time is for the certificate `contents` and the client need not ask
+    /// the issuer again yet.
     pub(super) fn holds_for(&self, contents: &CertificateContents) -> bool {
         self.certificate == leaf_of(contents) && Instant::now() < self.ask_again
     }

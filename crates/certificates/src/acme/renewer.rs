@@ -22,8 +22,8 @@ pub(super) struct Renewer {
     statuses: Statuses,
     renewal: Option<Renewal>,
     failures: Failures,
-    /// Random number from 0 to 1 that varies the renewal time, so that not all certificates are renewed at
-    /// the same time.
+    /// Random number from 0 to 1 that varies the renewal time, so that certificates are renewed at
+    /// different times.
     chance: f64,
 }
 
@@ -45,14 +45,14 @@ impl Renewer {
     pub(super) async fn run(mut self) {
         loop {
             // Reads the file again, because another process may have renewed the certificate or an operator
-            // may have removed it.
+            // may have removed the file.
             let present = self.acme_client.present(&self.names);
             let wait = self.wait(present.as_ref()).await;
             self.tell(present.as_ref(), wait);
             if wait.is_zero() {
                 self.order(present).await;
             } else {
-                // Sleeps for at most one hour, because the system clock may be set during the sleep.
+                // Sleeps for at most one hour, because the system clock may be changed during the sleep.
                 sleep(wait.min(LOOK_AGAIN)).await;
             }
         }

@@ -13,7 +13,8 @@ use super::renewer::Renewer;
 use super::status::Statuses;
 use super::{AcmeConfig, CertificateStatus, Challenges, OrderedNames};
 
-/// Orders certificates and renews them before they expire, on a separate thread. Clones share the thread.
+/// Orders certificates on a separate thread, and renews the certificates before they expire. Clones share
+/// the thread.
 #[derive(Clone)]
 pub struct Acme {
     challenges: Challenges,
@@ -46,8 +47,8 @@ impl Acme {
     }
 
     /// Orders and renews the certificates in `wanted` from now on, and stops the renewal of all other
-    /// certificates. An order in progress continues if `wanted` has an equal config and still contains the
-    /// certificate.
+    /// certificates. An order in progress continues if `wanted` has the same config as before and still
+    /// contains the certificate.
     pub fn follow(&self, wanted: Option<Wanted>) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && wanted.is_none() {
@@ -101,8 +102,8 @@ impl CurrentRenewers {
         let over: Vec<_> = self.keepers.extract_if(.., |names, _| !is_wanted(names)).collect();
         for (_, renewer) in over {
             renewer.abort();
-            // The next renewer may start only after the aborted renewer has released the store and its
-            // challenges.
+            // The next renewer may start only after the aborted renewer has released the store and has
+            // removed the challenge responses.
             let _ = renewer.await;
         }
         statuses.keep_only(&certificates);

@@ -1,8 +1,8 @@
 //! Stores the ACME account, and the certificates with their keys, in files.
 //!
-//! The account is in one file. Each certificate and its key are in one further file. All files have
-//! mode 0600. To replace a file atomically, the store writes a temporary file, flushes the file to disk and
-//! renames it. Only one process at a time can open the store.
+//! The account is in one file. For each certificate, one further file contains the certificate and its key.
+//! All files have mode 0600. To replace a file atomically, the store writes a temporary file, flushes the
+//! file to disk and renames it. Only one process at a time can open the store.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ use thruway_net::tls::{CertificateContents, CertificateFiles};
 
 use super::AcmeError;
 
-/// The directory of one ACME server. A lock file prevents other processes from writing until this value is
-/// dropped.
+/// The directory of one ACME server. A lock file prevents other processes from writing to the directory
+/// until this value is dropped.
 pub(super) struct Store {
     directory: PathBuf,
     _lock: File,
@@ -58,7 +58,8 @@ impl Store {
         let _ = fs::remove_file(self.account_path());
     }
 
-    /// Replaces `files` with `pem`, a certificate and its key, if `check` accepts the certificate.
+    /// Replaces `files` with `pem` if `check` accepts the certificate in `pem`. `pem` contains a
+    /// certificate and its key.
     pub(super) fn keep_certificate(
         &self,
         files: &CertificateFiles,
@@ -101,10 +102,11 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     put_in_place(&write_beside(path, content)?, path)
 }
 
-/// Writes a file next to `path` and flushes it to disk.
+/// Writes a file next to `path`, and flushes the file to disk.
 fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let beside = path.with_added_extension("new");
-    // Removes a leftover file of an earlier process, because its mode may let other users read the key.
+    // Removes a leftover file of an earlier process, because other users may have permission to read that
+    // file.
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

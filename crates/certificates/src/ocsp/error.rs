@@ -8,7 +8,7 @@ use thruway_client::ClientError;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OcspError {
-    /// The response is for another certificate.
+    /// The response is for a different certificate than the request.
     ForOther,
     /// The chain contains no issuer certificate, so the response cannot be verified.
     IssuerMissing,

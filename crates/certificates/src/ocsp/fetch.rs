@@ -33,8 +33,8 @@ pub(super) async fn fetch(client: &Client, subject: &Subject) -> Result<Staple, 
     Staple::read(&der, &subject.named, Clock::system().time_of_day())
 }
 
-/// Returns the delay from `now` to the next request for a response. The next request is due after half of
-/// the validity of `staple`, plus a random time of up to a twentieth of the validity. `chance` is a random
+/// Returns the delay from `now` to the next OCSP request. The next request is due after half of the
+/// validity of `staple`, plus a random time of up to a twentieth of the validity. `chance` is a random
 /// number from 0 to 1.
 pub(super) fn refresh_after(staple: &Staple, now: SystemTime, chance: f64) -> Duration {
     let half = staple.next_update.duration_since(staple.this_update).unwrap_or_default() / 2;

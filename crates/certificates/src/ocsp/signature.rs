@@ -71,8 +71,8 @@ fn is_signed(
     })
 }
 
-/// Returns the encoded `algorithm` without the header of its SEQUENCE, because rustls stores algorithm
-/// identifiers in this form.
+/// Returns the DER encoding of `algorithm` without the header of the outer SEQUENCE. rustls stores
+/// algorithm identifiers without this header.
 fn contents_of(algorithm: &AlgorithmIdentifierOwned) -> Option<Vec<u8>> {
     let der = algorithm.to_der().ok()?;
     Some(AnyRef::from_der(&der).ok()?.value().to_vec())

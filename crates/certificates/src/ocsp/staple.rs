@@ -9,7 +9,7 @@ use super::signature::verify;
 use super::subject::SHA1;
 use super::{Named, OcspError};
 
-/// A verified OCSP response, which states that a certificate is not revoked.
+/// A verified OCSP response. The response states that a certificate is not revoked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staple {
     /// The response, in DER. TLS servers send these bytes to clients.
@@ -26,7 +26,7 @@ impl Staple {
     ///
     /// # Errors
     /// The errors of [`read`](Self::read), or [`OcspError::IssuerMissing`] if the chain has fewer than two
-    /// certificates or a malformed certificate.
+    /// certificates, or contains a malformed certificate.
     pub fn of_chain(der: &[u8], chain: &[Vec<u8>], now: SystemTime) -> Result<Self, OcspError> {
         Self::read(der, &Named::of(chain).ok_or(OcspError::IssuerMissing)?, now)
     }
@@ -34,8 +34,8 @@ impl Staple {
     /// Reads and verifies the OCSP response for the certificate `named`.
     ///
     /// # Errors
-    /// The response is malformed, is for another certificate, has an invalid signature, or is not valid at
-    /// `now`. Also fails if the response states that the certificate is revoked or unknown.
+    /// The response is malformed, is not for the certificate `named`, has an invalid signature, or is not
+    /// valid at `now`. Also fails if the response states that the certificate is revoked or unknown.
     pub fn read(der: &[u8], named: &Named, now: SystemTime) -> Result<Self, OcspError> {
         let whole = OcspResponse::from_der(der).map_err(|_| OcspError::Malformed)?;
         if whole.response_status != OcspResponseStatus::Successful {
@@ -59,10 +59,11 @@ impl Staple {
     }
 }
 
-/// Returns `true` if `said`, from a response, identifies the same certificate as `own`. The parameters of
-/// the digest algorithm are not compared, because some responders omit the NULL parameters. If `said`
-/// contains digests other than SHA-1, as in some response files, only the serial number is compared. The
-/// serial number is enough, because the issuer of the certificate or its delegate signed the response.
+/// Returns `true` if `said` and `own` identify the same certificate. `said` is from an OCSP response. The
+/// parameters of the digest algorithm are not compared, because some responders omit the NULL parameters.
+/// If `said` contains digests other than SHA-1, as in some response files, only the serial number is
+/// compared. The serial number is enough, because the signer of the response is the issuer of the
+/// certificate or a delegate of the issuer.
 fn is_same(said: &x509_ocsp::CertId, own: &x509_ocsp::CertId) -> bool {
     let is_of_issuer =
         said.issuer_name_hash == own.issuer_name_hash && said.issuer_key_hash == own.issuer_key_hash;

@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep};
 use super::fetch::{client, fetch, refresh_after, retry_after};
 use super::{OcspError, Staple, Subject};
 
-/// Fetches OCSP responses and passes them to TLS acceptors, on a separate thread. Clones share the thread.
+/// Fetches OCSP responses on a separate thread, and passes the responses to TLS acceptors. Clones share the
+/// thread.
 #[derive(Clone, Default)]
 pub struct Stapler {
     pace: StaplerPace,
@@ -69,8 +70,7 @@ struct StapledCertificate {
     last_error: Option<OcspError>,
 }
 
-/// The certificates of the observed acceptors, and the OCSP requests in progress. The key of each map entry
-/// is the certificate in DER.
+/// The TLS acceptors that get OCSP responses, their certificates, and the OCSP requests in progress.
 struct StapledCertificates {
     acceptors: Acceptors,
     looked: HashMap<Vec<u8>, StapledCertificate>,
@@ -80,7 +80,7 @@ struct StapledCertificates {
 }
 
 impl Stapler {
-    /// Returns a stapler with different intervals, for tests. `answer` is the timeout of an OCSP request.
+    /// Returns a stapler with custom intervals, for tests. `answer` is the timeout of an OCSP request.
     /// `retry` is the delay after the first failure, and the interval at which the stapler looks for
     /// changed certificates.
     pub fn with_pace(answer: Duration, retry: Duration) -> Self {
@@ -88,8 +88,8 @@ impl Stapler {
         Self { pace, ..Self::default() }
     }
 
-    /// Staples OCSP responses to the certificates of `acceptors` from now on. Acceptors that are not in
-    /// `acceptors` stop stapling.
+    /// Staples OCSP responses to the certificates of `acceptors` from now on. All other acceptors stop
+    /// stapling.
     pub fn follow(&self, acceptors: Vec<Arc<TlsAcceptor>>) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && acceptors.is_empty() {
@@ -166,8 +166,8 @@ async fn run(
 }
 
 impl StapledCertificates {
-    /// Replaces the observed acceptors. Removed acceptors stop stapling, because their responses would not
-    /// be renewed.
+    /// Sets the TLS acceptors that get OCSP responses. Acceptors that are not in `acceptors` stop stapling,
+    /// because the stapler no longer renews their responses.
     fn follow(&mut self, acceptors: Acceptors) {
         for before in &self.acceptors {
             if !acceptors.iter().any(|now| Arc::ptr_eq(now, before)) {
@@ -209,7 +209,7 @@ impl StapledCertificates {
             if looked.next > now {
                 continue;
             }
-            // Schedules the next request, in case the request that starts now never ends.
+            // Schedules the next request now, because the request that starts here may never end.
             looked.next = now + 2 * self.pace.answer + self.pace.retry;
             let (client, certificate) = (self.client.clone(), certificate.clone());
             self.fetches.spawn(async move { (certificate, fetch(&client, &subject).await) });
@@ -233,7 +233,8 @@ impl StapledCertificates {
                 let file = looked.path.display();
                 tracing::warn!(%file, failures = looked.failures, "cannot fetch an OCSP response: {error}");
                 if error == OcspError::Revoked {
-                    // The previous response states that the certificate is not revoked, which is wrong now.
+                    // Removes the previous response, because that response states that the certificate is
+                    // not revoked.
                     looked.staple = None;
                 }
                 looked.last_error = Some(error);

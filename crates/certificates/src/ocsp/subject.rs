@@ -20,7 +20,7 @@ pub struct Subject {
     pub(super) named: Named,
 }
 
-/// Identity of a certificate in OCSP, with the certificate of its issuer.
+/// OCSP identifier of a certificate, and the certificate of the issuer.
 #[derive(Clone)]
 pub struct Named {
     pub(super) id: CertId,
@@ -28,9 +28,9 @@ pub struct Named {
 }
 
 impl Named {
-    /// Returns the identity of the first certificate of `chain`. The second certificate of `chain` must be
-    /// the issuer of the first. Returns `None` if the chain has fewer than two certificates or a malformed
-    /// certificate.
+    /// Returns the OCSP identifier of the first certificate of `chain`. The second certificate of `chain`
+    /// must be the issuer of the first. Returns `None` if the chain has fewer than two certificates, or
+    /// contains a malformed certificate.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let [certificate, issuer, ..] = chain else { return None };
         let certificate = Certificate::from_der(certificate).ok()?;
@@ -41,8 +41,8 @@ impl Named {
 }
 
 impl Subject {
-    /// Returns the OCSP request for the first certificate of `chain`. Returns `None` in the cases of
-    /// [`Named::of`], and if the certificate contains no `http` URL of a responder.
+    /// Returns the OCSP request for the first certificate of `chain`. Returns `None` if [`Named::of`]
+    /// returns `None`, or if the certificate contains no `http` URL of a responder.
     pub fn of(chain: &[Vec<u8>]) -> Option<Self> {
         let named = Named::of(chain)?;
         let responder = responder_of(&Certificate::from_der(chain.first()?).ok()?)?;

@@ -32,7 +32,7 @@ fn whatever_goes_wrong_the_certificate_of_before_stays_and_another_comes_later()
         (Misbehaviour::Hangs, "the ACME server failed:"),
         (Misbehaviour::IssuesExpired, "the issued certificate has expired or expires too soon"),
         (Misbehaviour::IssuesForOtherKey, "belongs to another certificate"),
-        (Misbehaviour::IssuesForOtherName, "the issued certificate has other names"),
+        (Misbehaviour::IssuesForOtherName, "the issued certificate lacks some ordered names"),
         (Misbehaviour::IssuesGarbage, "cannot use the issued certificate"),
         (Misbehaviour::MalformedJson, "JSON"),
         (Misbehaviour::PlainUrls, "does not begin with `https://`"),

@@ -18,14 +18,14 @@ use std::net::{IpAddr, SocketAddr};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProxyHeader {
-    /// The header names no client (`LOCAL`, `UNKNOWN`). Either the proxy has opened the connection for
-    /// itself, such as for a health check, or the proxy does not know its client.
+    /// The header names no client (`LOCAL`, `UNKNOWN`). Either the proxy has opened the connection for its
+    /// own purposes, such as a health check, or the proxy does not know its client.
     Local,
     /// A TCP client.
     Tcp {
         /// The address of the client.
         source: SocketAddr,
-        /// The address of the proxy to which the client has connected.
+        /// The address to which the client has connected. This is an address of the proxy.
         destination: SocketAddr,
     },
     /// A client that is connected to the proxy over a Unix domain socket. Clients of Unix domain sockets
@@ -42,8 +42,8 @@ pub enum ProxyVersion {
     V2,
 }
 
-/// Reason why bytes are not a valid PROXY header. The sections refer to the specification of the PROXY
-/// protocol.
+/// Reason why bytes are not a valid PROXY header. The section numbers refer to the specification of the
+/// PROXY protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidProxyHeader {
     /// An address or port does not match the address family in the header (§2.1, §2.2).
@@ -56,7 +56,7 @@ pub enum InvalidProxyHeader {
     LineTooLong,
     /// The bytes do not start with a header (§2).
     Missing,
-    /// A header of version 2 has addresses and additional fields of more than 4 KiB.
+    /// In a header of version 2, the addresses and the additional fields together exceed 4 KiB.
     TooLong,
     /// The version is unknown (§2.2).
     Version,

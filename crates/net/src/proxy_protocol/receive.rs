@@ -26,8 +26,8 @@ pub enum ReceiveError {
 }
 
 /// Reads the PROXY header at the start of `transport`. `within` is the timeout. Also returns the bytes that
-/// arrived after the header. If the connection drains, this function waits only for data that has already
-/// arrived.
+/// arrived after the header. If the connection drains, the timeout is at most 150 ms, so that this function
+/// reads only data that has already arrived.
 ///
 /// # Errors
 /// The header is missing, invalid or late, or the connection has ended or failed.

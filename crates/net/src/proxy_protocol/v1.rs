@@ -44,8 +44,8 @@ fn parse_port(word: &str) -> Option<u16> {
     if is_plain { word.parse().ok() } else { None }
 }
 
-/// Appends the header line to `output`. Writes `UNKNOWN` for clients of Unix sockets, which version 1
-/// cannot describe.
+/// Appends the header line to `output`. Writes `UNKNOWN` for clients of Unix sockets, because version 1
+/// cannot describe such clients.
 pub(super) fn write(header: ProxyHeader, output: &mut Vec<u8>) {
     let ProxyHeader::Tcp { source, destination } = header else {
         return output.extend_from_slice(b"PROXY UNKNOWN\r\n");

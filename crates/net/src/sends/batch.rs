@@ -28,10 +28,10 @@ pub(super) struct Batch {
     flusher: Option<Waker>,
 }
 
-/// Counts the sockets of one thread that did not accept all bytes of a batch.
+/// Count of the sockets that did not accept all bytes of a batch. Each thread has a separate count.
 struct Unsent {
     sockets: Cell<usize>,
-    /// Waker of a drain, which waits until the count is zero.
+    /// Waker of a drain. The drain waits until the count is zero.
     waiting: Cell<Option<Waker>>,
 }
 
@@ -110,7 +110,7 @@ fn unsent(sending: impl Future<Output = ()>) -> impl Future<Output = ()> {
     struct Counted;
     impl Drop for Counted {
         fn drop(&mut self) {
-            // The access fails only while the thread ends. No drain waits at that time.
+            // The access fails only while the thread ends, when no drain waits any more.
             let _ = UNSENT.try_with(|unsent| {
                 unsent.sockets.set(unsent.sockets.get() - 1);
                 if let Some(waker) = unsent.waiting.take() {
@@ -127,7 +127,8 @@ fn unsent(sending: impl Future<Output = ()>) -> impl Future<Output = ()> {
     }
 }
 
-/// Ready when all bytes of this thread are sent, or lost because their connections have failed.
+/// Sends the batch of this thread. Ready when the thread has no unsent bytes. The bytes of a failed
+/// connection do not count as unsent.
 pub(crate) fn poll_all_sent(cx: &Context<'_>) -> Poll<()> {
     flush();
     UNSENT.with(|unsent| {
@@ -139,7 +140,7 @@ pub(crate) fn poll_all_sent(cx: &Context<'_>) -> Poll<()> {
     })
 }
 
-/// Returns the number of sockets of this thread that did not accept all bytes of a batch.
+/// Returns the number of sockets of this thread with unsent bytes.
 #[cfg(test)]
 pub(super) fn unsent_sockets() -> usize {
     UNSENT.with(|unsent| unsent.sockets.get())
@@ -149,7 +150,8 @@ impl Batch {
     /// Adds a send to the batch. Returns the number of sends in the batch.
     fn queue(&mut self, socket: &Arc<Socket>, slices: &[IoSlice<'_>]) -> usize {
         if let Some(flusher) = self.flusher.take() {
-            // The task of the flusher runs after all tasks that are ready now.
+            // The flusher is the task that sends the batch. The flusher runs after all tasks that are ready
+            // now.
             flusher.wake();
         }
         let bytes = self.ring.keep(slices.iter().map(|slice| &**slice));
@@ -216,7 +218,8 @@ impl Socket {
         }
     }
 
-    /// Works like `poll_clear`, but waits until the batch is sent instead of sending it.
+    /// Works like `poll_clear`, but does not send the batch. Instead, waits until a different task has sent
+    /// the batch.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.outbox.obstacle() == SendObstacle::Queued {
             // The task that sends the batch was woken before this task, so it runs first.
@@ -226,7 +229,7 @@ impl Socket {
         self.poll_clear(cx)
     }
 
-    /// Handles `outcome`, the result of sending `bytes` from the batch.
+    /// Handles the result of a send from the batch. `bytes` are the bytes of this send.
     #[inline]
     fn handle_sent(socket: &Arc<Self>, bytes: &[u8], outcome: Result<usize, Errno>) {
         match outcome {
@@ -270,7 +273,7 @@ impl Socket {
     }
 }
 
-/// Flags of direct sends, which are the same as the flags of sends with `io_uring`.
+/// Flags of sends without `io_uring`. Sends with `io_uring` use the same flags.
 const DONTWAIT: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 /// Maximum number of sends in one batch. A larger batch would not be faster, and would delay its first

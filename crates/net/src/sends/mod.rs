@@ -1,4 +1,5 @@
-//! Collects the data that connections of one worker send, and passes it to the kernel in batches.
+//! Collects the data that the connections of one worker send. Passes the collected data to the kernel in
+//! batches.
 //!
 //! ```text
 //! Stream::poll_write ──▶ batch ──(all ready tasks have run, or the batch is full)──▶ one system call
@@ -7,8 +8,8 @@
 //! ```
 //! If clients or upstream servers run on the same core as a worker, each send can wake a client or server,
 //! and the kernel may then preempt the worker. Batches reduce the number of such interruptions, because a
-//! batch needs only one system call. Bytes are copied into the batch, so the kernel never uses the memory
-//! of a stream after a call. Without `io_uring`, streams write directly to their sockets.
+//! batch needs only one system call. A stream copies its bytes into the batch, so the kernel reads only the
+//! memory of the batch. Without `io_uring`, streams write directly to their sockets.
 
 mod batch;
 mod outbox;

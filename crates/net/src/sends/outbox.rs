@@ -1,4 +1,4 @@
-//! Stores the bytes that a stream has reported as written but that are not sent yet.
+//! Stores unsent bytes. The stream has already reported these bytes as written.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -35,11 +35,11 @@ struct UnsentState {
 /// Reason why a socket cannot send the next bytes yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendObstacle {
-    /// There is no obstacle: the socket can send bytes.
+    /// The socket can send bytes now.
     Nothing,
-    /// Earlier bytes are in the batch of the thread.
+    /// Earlier bytes of the socket are still in the batch of the thread.
     Queued,
-    /// The socket did not accept some earlier bytes, and a task sends them.
+    /// The socket did not accept some earlier bytes. A task sends these bytes.
     Unsent,
     /// The socket has failed and sends no more bytes.
     Failed,
@@ -70,7 +70,8 @@ impl Outbox {
         wake(before);
     }
 
-    /// Returns the obstacle to sending the next bytes.
+    /// Returns the reason why the socket cannot send the next bytes yet. Returns [`SendObstacle::Nothing`]
+    /// if the socket can send bytes now.
     #[inline]
     pub(crate) fn obstacle(&self) -> SendObstacle {
         match self.state.load(Ordering::Acquire) {
@@ -98,8 +99,8 @@ impl Outbox {
         }
     }
 
-    /// Passes the unsent bytes to `poll_send`, which returns the number of accepted bytes. Returns `true`
-    /// if no unsent bytes are left, after waking the waiting task.
+    /// Passes the unsent bytes to `poll_send`, which returns the number of accepted bytes. If no unsent
+    /// bytes are left, wakes the waiting task and returns `true`.
     pub(crate) fn send_rest(
         &self,
         cx: &mut Context<'_>,

@@ -54,9 +54,9 @@ impl Ring {
         self.bytes.clear();
     }
 
-    /// Executes `sends`, as far as the sockets accept the bytes without waiting. The number of sends must
-    /// not exceed `sends_max`. Stores the result of each send in `outcomes`: the number of accepted bytes,
-    /// or the error.
+    /// Executes `sends`. Sends only the bytes that the sockets accept without waiting. The number of sends
+    /// must not exceed `sends_max`. Stores the result of each send in `outcomes`: the number of accepted
+    /// bytes, or the error.
     ///
     /// # Errors
     /// The ring no longer works, and the stored bytes are lost. Sends with an unknown result get the error
@@ -86,7 +86,7 @@ impl Ring {
         })
     }
 
-    /// Replaces the descriptor of the ring, so that the kernel refuses all further submissions.
+    /// Replaces the descriptor of the ring, so that the kernel refuses all later submissions.
     #[cfg(test)]
     pub(super) fn break_down(&self) {
         use std::mem::ManuallyDrop;

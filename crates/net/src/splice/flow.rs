@@ -16,8 +16,8 @@ use crate::transport::Transport;
 pub struct Flow {
     carrier: Storage,
     moved_bytes: u64,
-    /// `true` if the last read returned at least `BUFFER_BYTES`. More data is then likely, so the next read
-    /// uses a pipe, which needs more system calls but avoids copies.
+    /// `true` if the last read returned `BUFFER_BYTES` bytes or more. More data is then likely, so the next
+    /// read uses a pipe. A pipe needs more system calls than a buffer, but avoids copies.
     is_bulk: bool,
     state: State,
 }
@@ -63,7 +63,7 @@ impl Flow {
         &self.carrier
     }
 
-    /// Moves the available bytes: about 1 MiB at most in one poll. Ready when `from` has ended, `to` has
+    /// Moves the available bytes, but only about 1 MiB in one poll. Ready when `from` has ended, `to` has
     /// accepted all bytes, and the write side of `to` is shut down.
     ///
     /// # Errors
@@ -150,8 +150,8 @@ impl Flow {
 /// Number of bytes after which one poll stops, so that other connections of the thread are served too.
 const FAIR_BYTES: u64 = 1 << 20;
 
-/// Number of bytes read at a time into a buffer. Writes of at most this size can be sent in one batch with
-/// writes of other connections.
+/// Number of bytes read at a time into a buffer. A batch accepts a write only if the write has at most this
+/// size.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
 /// Number of bytes read at a time if much data is likely but no pipe is available.

@@ -18,10 +18,10 @@ use crate::thread_state::ThreadState;
 pub struct Pipe {
     /// The descriptors of the pipe. `None` only while the pipe is dropped.
     ends: Option<PipeEnds>,
-    /// Number of bytes in the pipe of the kernel.
+    /// Number of bytes in the kernel's pipe.
     piped: usize,
-    /// Buffer for bytes that cannot be spliced. The bytes in this buffer precede the bytes in the pipe of
-    /// the kernel.
+    /// Buffer for bytes that cannot be spliced. The bytes in this buffer precede the bytes in the kernel's
+    /// pipe.
     copied: PooledBuffer,
     /// Number of bytes in `copied` that are already written.
     copied_written: usize,
@@ -45,8 +45,8 @@ impl Pipe {
         self.len() == 0
     }
 
-    /// Moves at most `length` received bytes from `socket` into the pipe, which must be empty. Returns the
-    /// number of bytes.
+    /// Moves at most `length` received bytes from `socket` into the pipe. The pipe must be empty. Returns
+    /// the number of moved bytes.
     pub(crate) fn splice_from(&mut self, socket: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
         let Some(PipeEnds { writer, .. }) = &self.ends else { return Ok(0) };
         let length = length.min(PIPE_BYTES);
@@ -55,7 +55,8 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Moves as many bytes from the pipe to `socket` as the socket accepts. Returns the number of bytes.
+    /// Moves as many bytes from the pipe to `socket` as the socket accepts. Returns the number of moved
+    /// bytes.
     pub(crate) fn splice_to(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let Some(PipeEnds { reader, .. }) = &self.ends else { return Ok(0) };
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
@@ -64,12 +65,13 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Returns `true` if `copied` contains unwritten bytes, which need an ordinary write.
+    /// Returns `true` if `copied` contains unwritten bytes. The caller must write these bytes without
+    /// `splice`.
     pub(crate) fn has_copied(&self) -> bool {
         !self.copied_left().is_empty()
     }
 
-    /// Counts `written` of the copied bytes as written.
+    /// Records that `written` more bytes of `copied` are written.
     pub(crate) fn advance_copied(&mut self, written: usize) {
         self.copied_written += written;
         if !self.has_copied() {
@@ -77,8 +79,8 @@ impl Pipe {
         }
     }
 
-    /// Removes some bytes from the pipe and returns them, for callers that must read the bytes. The result
-    /// is empty if the pipe is empty.
+    /// Removes some bytes from the pipe, and returns these bytes. Callers use this function if they must
+    /// read the bytes. The result is empty if the pipe is empty.
     ///
     /// # Errors
     /// Reading from the pipe failed.
@@ -91,7 +93,7 @@ impl Pipe {
         Ok(bytes)
     }
 
-    /// Copies some bytes from the pipe of the kernel into `copied`.
+    /// Copies some bytes from the kernel's pipe into `copied`.
     pub(crate) fn copy_out(&mut self) -> io::Result<()> {
         let Some(PipeEnds { reader, .. }) = &self.ends else { return Ok(()) };
         let mut copied = PooledBuffer::take();

@@ -1,4 +1,4 @@
-//! Pool of pipes of a thread.
+//! Pool of the pipes of one thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ pub(super) struct PipeEnds {
 }
 
 /// Opens a pipe of `PIPE_BYTES` or half that size. Returns `None` if the kernel allows only a smaller pipe.
-/// The kernel limits the pipe memory of each user (`pipe-user-pages-soft`), and beyond that limit new pipes
+/// The kernel limits the pipe memory of each user (`pipe-user-pages-soft`). Beyond this limit, new pipes
 /// are small. A pipe of 64 KiB is slower than a buffer.
 fn open() -> io::Result<Option<PipeEnds>> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -26,7 +26,7 @@ fn open() -> io::Result<Option<PipeEnds>> {
 pub(crate) struct PipePool {
     free: Vec<PipeEnds>,
     in_use: usize,
-    /// Number of calls of `open` until the next attempt to open a pipe.
+    /// Number of attempts to skip before the pool tries again to open a pipe.
     pause: u32,
     is_refused: bool,
 }
@@ -76,18 +76,18 @@ impl PipePool {
     }
 }
 
-/// Size of a pipe in bytes, which is also the maximum number of bytes moved at a time. A smaller pipe is
-/// slower. With larger pipes, slow clients would hold more memory.
+/// Size of a pipe, in bytes. One call moves at most this number of bytes. A smaller pipe is slower. With
+/// larger pipes, slow clients would hold more memory.
 pub(super) const PIPE_BYTES: usize = 512 << 10;
 
-/// Maximum number of pipes in use by a thread. Clients that stop reading can hold at most 128 descriptors
-/// and 32 MiB of each thread.
+/// Maximum number of pipes in use by a thread. In each thread, the pipes for clients that stop reading use
+/// at most 128 descriptors and 32 MiB of memory.
 pub(super) const PIPES_MAX: usize = 64;
 
 /// Maximum number of free pipes in the pool.
 pub(super) const PIPES_KEPT: usize = 32;
 
-/// After the kernel has refused a pipe, the pool tries to open a pipe again after this number of calls.
+/// After the kernel has refused to open a pipe, the pool skips about this number of attempts.
 const PAUSE: u32 = 1000;
 
 #[cfg(test)]

@@ -31,24 +31,25 @@ pub struct TlsAcceptorConfig {
     /// One or more certificates. A client gets the certificate with the requested host name, else a
     /// matching wildcard certificate, else the first certificate.
     pub certificates: Vec<CertificateFiles>,
-    /// Paths of chain files that may be missing at first, because an ACME server will issue these
-    /// certificates. While all certificates are missing, handshakes fail with the alert `access_denied`.
-    /// The default is an empty list.
+    /// Paths of chain files that may be missing at first, because an ACME server issues the certificates
+    /// later. While all certificates are missing, handshakes fail with the alert `access_denied`. The
+    /// default is an empty list.
     pub awaited: Vec<PathBuf>,
     /// Host names of the certificates in `awaited`, in lower case. [`match_of`](TlsAcceptor::match_of)
     /// finds these names even before the certificates exist. The default is an empty list.
     pub awaited_names: Vec<String>,
-    /// The certificates for ACME servers that validate host names. The default is `None`.
+    /// Challenge certificates. The listener presents these certificates when an ACME server validates a
+    /// host name. The default is `None`.
     pub challenges: Option<TlsAlpnChallenges>,
     /// The lowest accepted TLS version. The default is 1.2.
     pub min_version: TlsVersion,
     /// The supported protocols (ALPN), in order of preference. The default is `http/1.1`. The server
     /// rejects clients that offer only other protocols, and accepts clients without ALPN.
     pub alpn: Vec<Vec<u8>>,
-    /// `true` if clients get tickets with which they can resume sessions. The server replaces the ticket
-    /// keys every six hours, and accepts tickets with the previous key for six more hours. If `false`, the
-    /// server stores up to [`sessions_max`](Self::sessions_max) sessions in memory instead. The default is
-    /// `true`.
+    /// `true` if clients get tickets, with which the clients can resume sessions. The server replaces the
+    /// ticket keys every six hours, and accepts tickets with the previous key for six more hours. If
+    /// `false`, the server stores up to [`sessions_max`](Self::sessions_max) sessions in memory instead.
+    /// The default is `true`.
     pub tickets: bool,
     /// Maximum number of sessions in memory, for clients without tickets. A full cache evicts the oldest
     /// session. With 0, the server stores no sessions. The default is 10 000.
@@ -100,16 +101,18 @@ pub struct TlsAcceptor {
     staples: Mutex<Staples>,
 }
 
-/// State that was loaded from the files.
+/// State that was loaded from the certificate files.
 #[derive(Clone)]
 pub(super) struct Live {
     server: Arc<ServerConfig>,
     names: Arc<CertificatesByName>,
     sessions: Sessions,
-    /// Attributes of the files before they were read, for the detection of changes.
+    /// Attributes of the files, recorded before the files were read. A comparison with later attributes
+    /// shows if a file has changed.
     stamps: Stamps,
     pub(super) certificates: Vec<(PathBuf, Loaded)>,
-    /// Errors of the certificates for which the previous version stays in use.
+    /// Errors of certificates that could not be reloaded. The previous versions of these certificates stay
+    /// in use.
     problems: Vec<CertificateError>,
 }
 
@@ -217,7 +220,8 @@ impl TlsAcceptor {
         Ok(true)
     }
 
-    /// Returns the errors of the certificates for which the previous version stays in use.
+    /// Returns the errors of certificates that could not be reloaded. The previous versions of these
+    /// certificates stay in use.
     pub fn problems(&self) -> Vec<CertificateError> {
         self.live.load().problems.clone()
     }
@@ -250,14 +254,14 @@ impl TlsAcceptor {
         live.certificates.iter().map(served).collect()
     }
 
-    /// Returns the kind of match between the host name `name` and the certificates, including certificates
-    /// that are still to be issued. `name` must be in lower case.
+    /// Returns the kind of match between the host name `name` and the certificates. Also considers
+    /// certificates that an ACME server has not issued yet. `name` must be in lower case.
     pub fn match_of(&self, name: &str) -> Option<NameMatch> {
         let is_awaited = self.config.awaited_names.iter().any(|awaited| awaited == name);
         self.live.load().names.match_of(name).max(is_awaited.then_some(NameMatch::Exact))
     }
 
-    /// Sends `response`, an OCSP response, to clients together with `certificate`. A response from a file
+    /// Sends the OCSP response `response` to clients together with `certificate`. A response from a file
     /// has priority. `certificate` and `response` are in DER. `None` removes the response.
     pub fn staple(&self, certificate: &[u8], response: Option<&[u8]>) {
         let mut staples = self.staples();
@@ -270,9 +274,10 @@ impl TlsAcceptor {
         self.give(&staples);
     }
 
-    /// Stops sending the OCSP responses in `responses`, which were [read from files](FileStaple) and which
-    /// the caller has found to be invalid. Each entry is a certificate and its response, both in DER.
-    /// Responses from files that are not in `responses` are sent again.
+    /// Stops sending the OCSP responses in `responses`. These responses were [read from files](FileStaple),
+    /// and the caller has found that these responses are invalid. Each entry is a certificate and its
+    /// response, both in DER. If a response from a file is not in `responses`, the acceptor sends that
+    /// response again.
     pub fn withhold(&self, responses: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
         let mut staples = self.staples();
         if staples.set_withheld(responses.into_iter().collect()) {
@@ -310,8 +315,8 @@ impl TlsAcceptor {
 }
 
 impl Live {
-    /// Reads the files. Keeps the stored sessions of the previous state, `before`, if the server does not
-    /// request client certificates.
+    /// Reads the files. `before` is the previous state. Keeps the stored sessions of `before` if the server
+    /// does not request client certificates.
     fn load(
         config: &TlsAcceptorConfig,
         before: Option<&Self>,
@@ -376,8 +381,8 @@ fn by_name(
 }
 
 /// Returns the previous version of a certificate whose files cannot be used, and adds `error` to
-/// `problems`. Without a previous version, returns `None` if the certificate is still to be issued, and
-/// `error` otherwise.
+/// `problems`. If there is no previous version, returns `None` for a certificate that an ACME server will
+/// issue later, and `error` for all other certificates.
 fn kept_of(
     before: Option<&Live>,
     config: &TlsAcceptorConfig,

@@ -24,7 +24,8 @@ pub struct CertificateFiles {
     /// The private key, in PEM.
     pub key: PathBuf,
     /// The OCSP response for clients, in DER. [`TlsAcceptor`](super::TlsAcceptor) does not check the
-    /// response. The caller must check it: see [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
+    /// response. The caller must check the response: see
+    /// [`TlsAcceptor::withhold`](super::TlsAcceptor::withhold).
     pub ocsp: Option<PathBuf>,
 }
 
@@ -49,7 +50,7 @@ pub enum CertificateProblem {
     InvalidKey,
     /// The file is not valid PEM.
     InvalidPem,
-    /// The key belongs to another certificate.
+    /// The key does not belong to the certificate.
     KeyOfAnother,
     /// The file contains no certificate.
     NoCertificate,
@@ -62,14 +63,15 @@ pub enum CertificateProblem {
     /// The file cannot be read. Contains the reason.
     Unreadable(String),
     /// The certificate has an X.509 version other than 3. Contains the version. Only version 3 has
-    /// extensions, which contain the host names.
+    /// extensions, and the host names are in an extension.
     UnsupportedVersion(u8),
 }
 
 /// Contents of a certificate file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateContents {
-    /// The subject alternative names of the certificate, as text: host names and other names.
+    /// The subject alternative names of the certificate, as text: host names, IP addresses, mail addresses
+    /// and URIs.
     pub names: Vec<String>,
     /// The period in which the certificate is valid.
     pub validity: Validity,
@@ -124,7 +126,7 @@ impl CertificateFiles {
 }
 
 impl Loaded {
-    /// Returns `true` if this certificate is equal to `certificate`, which is in DER.
+    /// Returns `true` if this certificate is equal to `certificate`. `certificate` is in DER.
     pub(super) fn is_of(&self, certificate: &[u8]) -> bool {
         self.certified.cert.first().is_some_and(|own| own.as_ref() == certificate)
     }
@@ -261,7 +263,7 @@ impl std::error::Error for CertificateError {}
 /// The supported version of X.509 (RFC 5280 §4.1.2.1).
 const X509_VERSION: u8 = 3;
 
-/// Attributes of several files, for the detection of changes.
+/// Attributes of several files. A comparison with later attributes shows if a file has changed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
 

@@ -28,16 +28,16 @@ type ByName = HashMap<Box<str>, Arc<CertifiedKey>>;
 pub struct UnusableChallenge;
 
 impl TlsAlpnChallenges {
-    /// Presents `certificate` to ACME servers that validate `name`, in place of an earlier certificate for
-    /// this name. `certificate` is in DER. `key` is its private key in PKCS#8.
+    /// Presents `certificate` to ACME servers that validate `name`. Replaces an earlier certificate for
+    /// `name`. `certificate` is in DER. `key` is the private key of the certificate, in PKCS#8.
     ///
     /// # Errors
     /// The private key is invalid.
     pub fn show(&self, name: &str, certificate: Vec<u8>, key: Vec<u8>) -> Result<(), UnusableChallenge> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         let key = provider().key_provider.load_private_key(key).map_err(|_| UnusableChallenge)?;
-        // Does not use `from_der`, which parses the certificate with webpki. webpki rejects the
-        // certificate, because it does not know the required critical extension.
+        // Does not use `from_der`, because `from_der` parses the certificate with webpki. webpki rejects
+        // challenge certificates, because webpki does not know their critical extension.
         let certified = CertifiedKey::new(vec![CertificateDer::from(certificate)], key);
         let mut by_name = self.0.write().unwrap_or_else(PoisonError::into_inner);
         by_name.insert(name.to_ascii_lowercase().into(), Arc::new(certified));

@@ -30,15 +30,15 @@ pub struct TlsConnectorConfig {
     pub client_certificate: Option<CertificateFiles>,
     /// The offered protocols (ALPN), in order of preference. The default is `http/1.1`.
     pub alpn: Vec<Vec<u8>>,
-    /// The lowest TLS version. The default is 1.2.
+    /// The lowest TLS version that the client offers. The default is 1.2.
     pub min_version: TlsVersion,
-    /// The highest TLS version. The default is 1.3.
+    /// The highest TLS version that the client offers. The default is 1.3.
     pub max_version: TlsVersion,
     /// `true` if the client prefers a post-quantum key exchange. If `false`, the client offers only
     /// classical key exchanges. The default is `true`.
     pub post_quantum: bool,
-    /// `true` if connections resume earlier sessions, which makes handshakes cheaper for the client and the
-    /// server. The default is `true`.
+    /// `true` if connections resume earlier sessions. Resumption makes handshakes cheaper for the client
+    /// and the server. The default is `true`.
     pub resume: bool,
     /// Maximum number of stored tickets for each server. Each ticket resumes one TLS 1.3 connection. The
     /// default is 8. Increase this number if many connections to one server open at the same time.
@@ -48,13 +48,13 @@ pub struct TlsConnectorConfig {
 /// Source of the trusted root certificates.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Roots {
-    /// The trust store of the operating system, or the certificates in the locations that the environment
-    /// variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+    /// The trust store of the operating system. If the environment variable `SSL_CERT_FILE` or
+    /// `SSL_CERT_DIR` is set, the certificates at these paths replace the trust store.
     #[default]
     System,
-    /// Only the certificates in these PEM files.
+    /// Only the certificates in the PEM files with these paths.
     Files(Vec<PathBuf>),
-    /// The trust store of the operating system, and the certificates in these PEM files.
+    /// The trust store of the operating system, and the certificates in the PEM files with these paths.
     SystemAnd(Vec<PathBuf>),
 }
 
@@ -101,7 +101,7 @@ pub struct TlsConnector {
     live: ArcSwap<Live>,
 }
 
-/// State that was loaded from the files.
+/// State that was loaded from the certificate files.
 struct Live {
     client: Arc<ClientConfig>,
     stamps: Stamps,
@@ -136,11 +136,11 @@ impl TlsConnector {
         Ok(Self { config, live: ArcSwap::from_pointee(live) })
     }
 
-    /// Returns the connector with the default settings, which all callers share. The first call creates the
-    /// connector.
+    /// Returns the connector with the default settings. All callers share this connector. The first call
+    /// creates the connector.
     ///
     /// # Errors
-    /// The TLS library rejects the default settings, which does not happen in practice.
+    /// The TLS library rejects the default settings. In practice, this error does not occur.
     pub fn system() -> Result<Arc<Self>, CertificateError> {
         static SYSTEM: OnceLock<Arc<TlsConnector>> = OnceLock::new();
         if let Some(system) = SYSTEM.get() {
@@ -244,8 +244,8 @@ fn roots(roots: &Roots) -> Result<Arc<RootCertStore>, CertificateError> {
     })
 }
 
-/// Returns the trust store of the operating system, which is read only once. If the trust store is empty,
-/// all server certificates are rejected.
+/// Returns the trust store of the operating system. Only the first call reads the trust store. If the trust
+/// store is empty, all server certificates are rejected.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let read = || {
@@ -274,7 +274,7 @@ impl fmt::Display for TlsServerName {
 }
 
 impl InvalidServerName {
-    /// Hint for the operator, which lists the valid forms of a server name.
+    /// Hint that shows the operator the valid forms of a server name.
     pub const HINT: &str = "write a host name as in the server's certificate, or an IP address";
 }
 

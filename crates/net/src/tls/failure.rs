@@ -16,8 +16,8 @@ pub enum HandshakeError {
     Io(io::Error),
     /// The client sent HTTP without TLS. Contains the received bytes.
     PlainHttp(PooledBuffer),
-    /// The TLS library reported an error. Either the peer sent an alert or an invalid certificate, or broke
-    /// a rule of TLS, or the settings of the two peers are incompatible.
+    /// The TLS library reported an error. Possible causes are an alert or an invalid certificate from the
+    /// peer, a protocol violation by the peer, or incompatible settings of the two peers.
     Refused(Error),
     /// The handshake did not end within the timeout, or the server started to drain before the handshake
     /// ended.
@@ -30,9 +30,9 @@ pub enum HandshakeError {
 pub enum TlsFailure {
     /// The certificate has expired.
     CertificateExpired,
-    /// The certificate is for other host names.
+    /// The certificate does not contain the requested host name.
     CertificateForOtherName,
-    /// The certificate cannot be read, or cannot be used for this purpose.
+    /// The certificate is malformed or has a problem that the other kinds do not describe.
     CertificateInvalid,
     /// The certificate is not valid yet.
     CertificateNotYetValid,
@@ -92,7 +92,7 @@ impl TlsFailure {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 Self::CertificateForOtherName
             }
-            // `BadSignature` means that the issuer has the name of a trusted issuer, but another key.
+            // `BadSignature` means that the issuer has the name of a trusted issuer, but a different key.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 Self::CertificateUnknownIssuer
             }
@@ -100,8 +100,8 @@ impl TlsFailure {
         }
     }
 
-    /// Returns `true` if the peer rejected the handshake because it supports none of the offered protocols
-    /// (ALPN).
+    /// Returns `true` if the peer rejected the handshake because the peer supports none of the offered
+    /// protocols (ALPN).
     pub fn is_no_protocol(self) -> bool {
         self == Self::Refused(AlertName(name_of(AlertDescription::NoApplicationProtocol)))
     }
@@ -109,7 +109,7 @@ impl TlsFailure {
     const fn message(self) -> &'static str {
         match self {
             Self::CertificateExpired => "the certificate has expired",
-            Self::CertificateForOtherName => "the certificate is for other names",
+            Self::CertificateForOtherName => "the certificate does not contain the requested name",
             Self::CertificateInvalid => "the certificate is invalid",
             Self::CertificateNotYetValid => "the certificate is not valid yet",
             Self::CertificateUnknownIssuer => "the certificate issuer is not trusted",

@@ -53,12 +53,12 @@ pub enum CertificateName {
     Uri(String),
 }
 
-/// Converts the subject `text` to the form of [`PeerCertificate::subject`] (RFC 4514), so that equal
-/// subjects have equal text. Returns `None` if `text` is invalid or empty.
+/// Converts the subject in `text` to the form that [`PeerCertificate::subject`] has (RFC 4514). Equal
+/// subjects then have equal text. Returns `None` if `text` is invalid or empty.
 pub fn normal_subject(text: &str) -> Option<String> {
     let subject = RdnSequence::from_str(text).ok()?.to_string();
     // Rejects a value that is not valid text. The parser would convert the value to hexadecimal digits
-    // (`=#…`), which would match no certificate.
+    // (`=#…`). Such a value would match no certificate.
     let is_read = text.contains("=#") || !subject.contains("=#");
     Some(subject).filter(|subject| !subject.is_empty() && is_read)
 }

@@ -32,7 +32,8 @@ pub struct TlsInfo {
     pub alpn: Option<Box<[u8]>>,
     /// `true` if the session of an earlier connection was resumed.
     pub is_resumed: bool,
-    /// The certificate of the peer, if it sent one. A client certificate has been verified.
+    /// The certificate of the peer, if the peer sent a certificate. The server has verified each client
+    /// certificate.
     pub peer_certificate: Option<PeerCertificate>,
 }
 

@@ -21,7 +21,8 @@ pub(super) struct CertificatesByName {
     wildcard: HashMap<Box<str>, Arc<CertifiedKey>>,
     /// The certificate for clients that request no host name or an unknown host name.
     default: Option<Arc<CertifiedKey>>,
-    /// The certificates for ACME servers that validate host names.
+    /// Challenge certificates. The listener presents these certificates when an ACME server validates a
+    /// host name.
     challenges: Option<TlsAlpnChallenges>,
 }
 
@@ -35,8 +36,9 @@ pub enum NameMatch {
 }
 
 impl CertificatesByName {
-    /// Creates the table from `certificates`, each with its names. If several certificates have the same
-    /// name, the first of them is used. The first certificate in the list is the default.
+    /// Creates the table. `certificates` contains each certificate with its host names. If several
+    /// certificates have the same name, the table uses the first of these certificates. The first
+    /// certificate in the list is the default.
     pub(super) fn new(
         certificates: impl IntoIterator<Item = (Vec<String>, Arc<CertifiedKey>)>,
         challenges: Option<TlsAlpnChallenges>,

@@ -7,7 +7,7 @@ pub(crate) struct Scratch {
     pub(super) input: Box<[u8]>,
     /// Records to send.
     pub(super) output: Box<[u8]>,
-    /// The data of one record, copied together from several slices.
+    /// The data of one record, copied from several slices.
     pub(super) joined: Box<[u8]>,
 }
 
@@ -27,14 +27,14 @@ pub(super) const RECORD_BYTES_MAX: usize = RECORD_CONTENT_BYTES + 2048 + 5;
 /// Maximum overhead of a sent record, in bytes, in both TLS versions.
 const RECORD_EXTRA_BYTES: usize = 64;
 
-/// Number of records that are encrypted and sent at a time. Records that the socket does not accept must
-/// fit into a pooled buffer, so more records are not possible.
+/// Number of records that are encrypted and sent at a time. A larger number is not possible, because all
+/// records must fit into a pooled buffer if the socket does not accept them.
 pub(super) const RECORDS_AT_A_TIME: usize = 3;
 
-/// Size of the input buffer, in bytes: a handshake message of the maximum size, 64 KiB, and the headers of
-/// its records.
+/// Size of the input buffer, in bytes. The buffer holds the largest handshake message (64 KiB), and the
+/// headers of the records of this message.
 const INPUT_BYTES: usize = (64 << 10) + (2 << 10);
 
-/// Size of the output buffer, in bytes: all records that are sent at a time, and a key change before the
-/// records.
+/// Size of the output buffer, in bytes. The buffer holds all records that are sent at a time, and a key
+/// change message before these records.
 const OUTPUT_BYTES: usize = RECORDS_AT_A_TIME * (RECORD_CONTENT_BYTES + RECORD_EXTRA_BYTES) + 1024;

@@ -176,7 +176,7 @@ fn step<P: Process>(
     (discard, state.and_then(|state| handle(state, take, unsent)))
 }
 
-/// Handles a state that rustls returned, but does not encrypt data.
+/// Handles a state that rustls returned. Does not encrypt data.
 fn handle<D>(
     state: ConnectionState<'_, '_, D>,
     mut take: impl FnMut(&[u8]),
@@ -203,7 +203,7 @@ fn handle<D>(
         ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) | ConnectionState::Closed => {
             Ok(Progress::Waits)
         }
-        // The remaining states occur only with early data, which is never accepted.
+        // The remaining states occur only with early data (0-RTT), which this code never enables.
         _ => Err(Error::General("unexpected state of the TLS library".to_owned())),
     }
 }
@@ -255,8 +255,8 @@ fn seal<P: Process>(
     }
 }
 
-/// Fills one record after the other with bytes of `slices`. This way, a message head and the start of its
-/// body share one record.
+/// Encrypts the bytes of `slices` into records, and fills each record before the next. A message head and
+/// the start of the body then share one record.
 fn seal_records<D>(
     traffic: &mut WriteTraffic<'_, D>,
     slices: &[IoSlice<'_>],

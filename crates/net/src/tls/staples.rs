@@ -1,5 +1,6 @@
-//! Stores the OCSP responses that the server sends with its certificates (RFC 6066 §8). The responses are
-//! read from files, or fetched by other code. This module does not check the responses.
+//! Stores the OCSP responses that the server sends with its certificates (RFC 6066 §8). Callers read the
+//! responses from files, or fetch the responses from OCSP responders. This module does not check the
+//! responses.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,13 +10,13 @@ use rustls::sign::CertifiedKey;
 
 use super::certificates::Loaded;
 
-/// The fetched OCSP responses, and the responses from files that must not be sent. The keys of both maps
-/// are certificates in DER.
+/// The fetched OCSP responses, and the withheld OCSP responses. The keys of both maps are certificates in
+/// DER.
 #[derive(Default)]
 pub(super) struct Staples {
-    /// OCSP responses that other code has fetched.
+    /// OCSP responses that the caller has fetched from OCSP responders.
     fetched: HashMap<Vec<u8>, Vec<u8>>,
-    /// Responses from files that the server must not send to clients, because they are invalid.
+    /// Invalid OCSP responses from files. The server must not send these responses to clients.
     withheld: HashMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -42,19 +43,22 @@ impl Staples {
         true
     }
 
-    /// Removes the fetched responses for certificates for which `is_kept` returns `false`.
+    /// Calls `is_kept` with each certificate. If the result is `false`, removes the fetched response for
+    /// the certificate.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
         self.fetched.retain(|certificate, _| is_kept(certificate));
     }
 
-    /// Sets the responses from files that the server must not send. Returns `false` if nothing changed.
+    /// Sets the withheld responses. The server must not send these responses. Returns `false` if nothing
+    /// changed.
     pub(super) fn set_withheld(&mut self, withheld: HashMap<Vec<u8>, Vec<u8>>) -> bool {
         let is_news = self.withheld != withheld;
         self.withheld = withheld;
         is_news
     }
 
-    /// Returns the fetched response for the certificate for which `is_of` returns `true`.
+    /// Calls `is_of` with each certificate. Returns the fetched response for the first certificate for
+    /// which the result is `true`.
     pub(super) fn fetched_for(&self, is_of: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         let mut fetched = self.fetched.iter();
         fetched.find(|(certificate, _)| is_of(certificate)).map(|(_, response)| response.clone())

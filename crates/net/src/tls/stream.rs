@@ -248,8 +248,8 @@ impl<T: Transport> TlsStream<T> {
         }
     }
 
-    /// Removes processed records from `sealed`. Records that the peer has closed the connection if
-    /// `is_peer_closed` is `true`.
+    /// Removes processed records from `sealed`. If `is_peer_closed` is `true`, sets the state of the
+    /// connection to [`End::PeerClosed`].
     fn drop_sealed(&mut self, bytes: usize, is_peer_closed: bool) {
         if is_peer_closed {
             self.end = End::PeerClosed;
@@ -406,7 +406,8 @@ impl Unsent {
         self.written > 0 || self.bytes.is_empty()
     }
 
-    /// Returns `true` if the unsent records are too long to be sent together with new records.
+    /// Returns `true` if the unsent records are longer than `TOGETHER_BYTES`. Long unsent records must be
+    /// sent before new data is encrypted.
     fn is_long(&self) -> bool {
         self.left().len() > TOGETHER_BYTES
     }
@@ -416,9 +417,9 @@ fn length_of(slices: &[IoSlice<'_>]) -> usize {
     slices.iter().map(|slice| slice.len()).sum()
 }
 
-/// Number of bytes read from a file at a time, which is also the number of bytes encrypted at a time.
+/// Number of bytes read from a file at a time. TLS encrypts the same number of bytes at a time.
 const FILE_BYTES: usize = 48 << 10;
 
-/// Maximum length of unsent records that are sent together with new data. Session tickets, alerts and key
-/// changes are shorter, but handshake messages may be longer.
+/// Maximum length of the unsent records that one write can combine with new data, in bytes. Session
+/// tickets, alerts and key changes are shorter, but handshake messages may be longer.
 const TOGETHER_BYTES: usize = 4 << 10;

@@ -1,4 +1,4 @@
-//! Stores TLS sessions with servers, so that clients can resume them.
+//! Stores TLS sessions with servers, so that clients can resume these sessions.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -10,8 +10,8 @@ use rustls::client::{
 };
 use rustls::pki_types::ServerName;
 
-/// Session store with a configurable number of tickets for each server. The store in rustls keeps eight
-/// tickets, which is too few for clients that open more connections at the same time.
+/// Session store with a configurable number of tickets for each server. The store in rustls keeps only
+/// eight tickets. A client that opens more connections at the same time needs more tickets.
 pub(super) struct Sessions {
     /// Stores everything except TLS 1.3 tickets.
     others: ClientSessionMemoryCache,

@@ -20,8 +20,8 @@ pub(super) fn classical_provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Verifier that accepts every server that has the private key of its certificate. Does not check the name
-/// or the issuer in the certificate.
+/// Verifier that accepts every server if the server has the private key of its certificate. Does not check
+/// the name or the issuer in the certificate.
 #[derive(Debug)]
 pub(super) struct Unverified;
 
