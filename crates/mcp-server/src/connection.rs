@@ -30,7 +30,7 @@ pub(crate) struct Connection {
 /// A session that ends when its connection ends.
 struct LocalSession {
     session: Arc<Session>,
-    /// The background task that sends change notifications and messages of the backend.
+    /// The background tokio task that sends change notifications and messages of the backend.
     telling: AbortHandle,
 }
 
@@ -171,7 +171,8 @@ impl Connection {
         self.session = Some(LocalSession { session, telling });
     }
 
-    /// Spawns a task that completes a request, so that the connection can handle other requests meanwhile.
+    /// Spawns a tokio task that completes a request, so that the connection can handle other requests
+    /// meanwhile.
     fn spawn(
         &self,
         mut exchange: Exchange,

@@ -150,8 +150,8 @@ impl LocalClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Sends any message. Waits while the server does not read. The server stops reading if it has sent
-    /// many messages that the client has not [received](Self::receive).
+    /// Sends any message. Waits while the pipe to the server is full. The server stops reading if it has
+    /// sent many messages that the client has not [received](Self::receive).
     pub async fn send(&mut self, message: &Value) {
         self.send_bytes(format!("{message}\n").as_bytes()).await;
     }

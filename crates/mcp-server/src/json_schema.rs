@@ -53,8 +53,8 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
 /// second value is `true` if the schema has constraints that serde does not check when serde reads a `T`.
 pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     let mut schema = generated::<T>();
-    // This check needs the formats of numbers. These formats distinguish a range that a developer wrote
-    // from the range of an integer type.
+    // This check needs the formats of numbers. The format of a number shows if its range comes from the
+    // developer or from the integer type.
     let says_more = says_more_than_its_type(&schema);
     forget_formats_of_numbers(&mut schema);
     schema.entry("type").or_insert_with(|| "object".into());

@@ -47,8 +47,8 @@ pub enum LimitReached {
 ///
 /// A caller may hold at most half of the amount that no other caller holds. So a single caller may hold
 /// half of the limit. If two callers take as much as they can, each of them gets a third. So a part of the
-/// limit usually stays free for the next caller. There are two exceptions. A caller that holds nothing may
-/// take everything that is free. Programs on this machine may always take everything that is free.
+/// limit usually stays free for the next caller. But a caller that holds nothing may take everything that
+/// is free. Programs on this machine may always take everything that is free.
 ///
 /// # Errors
 /// Returns an error if the caller must not take the amount.

@@ -24,8 +24,8 @@ struct Inner {
     /// The questions that the handler has asked in the current round.
     asked: BTreeMap<String, Question>,
     round: u32,
-    /// Waker of the task that polls the handler. `poll_answer` wakes this task, because the question may
-    /// come from another task that the handler spawned.
+    /// Waker of the tokio task that polls the handler. `poll_answer` wakes this tokio task, because the
+    /// question may come from a different tokio task, which the handler spawned.
     driver: Option<Waker>,
 }
 

@@ -25,7 +25,8 @@ use super::{Identity, InvalidToken, VerifyToken};
 /// ```
 /// use thruway_mcp_server::{InvalidKeys, JwtVerifier};
 ///
-/// // The key set of the issuer. The verifier ignores symmetric keys, because anyone could sign with them.
+/// // The issuer publishes this key set. So anyone could sign with a symmetric key (`oct`) in the set, and
+/// // the verifier ignores such keys.
 /// let keys = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#;
 /// let verifier = JwtVerifier::new("https://login.example", "https://mcp.example/mcp", keys);
 /// assert!(matches!(verifier, Err(InvalidKeys)));

@@ -121,7 +121,7 @@ fn subscription_stream(
     SubscriptionStream::new(acknowledgement, SubscriptionSources { subscription, tasks, logs, id }, kept)
 }
 
-/// Returns the first message of a subscription, which lists the accepted notifications.
+/// Returns the first message of a subscription. This message lists the accepted notifications.
 fn acknowledgement(wanted: &WantedNotifications, id: &Id<'_>) -> Vec<u8> {
     let acknowledged = json!({
         "notifications": wanted,

@@ -229,7 +229,7 @@ impl Context {
         self.0.identity.as_deref()
     }
 
-    /// Returns the member `name` of the request's `_meta`, such as `traceparent`. Returns `None` for
+    /// Returns the member `name` (for example `traceparent`) of the request's `_meta`. Returns `None` for
     /// members that the protocol defines.
     pub fn meta(&self, name: &str) -> Option<Value> {
         let (_, value) = self.0.meta.iter().find(|(member, _)| member == name)?;

@@ -21,7 +21,8 @@ use super::{Call, HandlerError, Later, Outcome};
 /// and the layer runs again too.
 ///
 /// Code before [`Next::run`] must not block. A layer that has to wait must wait in the future of
-/// [`Outcome::Later`]. An `async` handler begins when this future polls the outcome of [`Next::run`].
+/// [`Outcome::Later`]. An `async` handler begins when the layer's future polls the outcome of
+/// [`Next::run`].
 ///
 /// If a tool fails or gets invalid arguments, the layer gets `Ok` with a result that has `is_error`.
 ///

@@ -25,7 +25,7 @@ struct Stream {
     sender: Sender,
 }
 
-/// Sends messages of the client to the task that handles the stream.
+/// Sends messages of the client to the tokio task that handles the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     messages: mpsc::Sender<Received>,

@@ -12,7 +12,7 @@ use thruway_mcp::json_rpc::Error;
 
 /// An entry of a list, with a unique name.
 pub(crate) trait Named {
-    /// Name of the result member that contains the list, such as `tools`.
+    /// Name of the JSON member that contains the list in a result, such as `tools`.
     const MEMBER: &'static str;
     type Definition: Serialize + Clone;
 

@@ -82,7 +82,7 @@ impl ToolEntry {
         self.task_support
     }
 
-    /// Returns the headers that must repeat arguments of the tool.
+    /// Returns the HTTP headers in which clients must repeat arguments of the tool.
     pub(crate) fn param_headers(&self) -> &[ParamHeader] {
         &self.param_headers
     }

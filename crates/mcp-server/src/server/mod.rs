@@ -163,8 +163,8 @@ impl McpServer {
     ///
     /// Over HTTP, this requirement needs an endpoint with [authorization](crate::McpEndpoint::authorize).
     /// Without authorization, callers over HTTP have no scopes. Callers over stdio or in this process have
-    /// all scopes. The application may add the tool before or after this call. The name of a nonexistent
-    /// tool has no effect.
+    /// all scopes. The application may add the tool before or after this call. Required scopes for a
+    /// nonexistent tool have no effect.
     #[must_use]
     pub fn require_scopes<T: Into<String>>(
         self,

@@ -25,7 +25,7 @@ use crate::tasks::TaskOptions;
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct McpServerOptions {
-    /// Instructions for the model on how to use the server. Default: none.
+    /// Instructions for the model on how to use the server. Default: no instructions.
     pub instructions: Option<String>,
     /// Maximum number of entries in one page of a list, at least 1. Default: 1000. Smaller pages need more
     /// requests, and larger pages need more memory.
@@ -41,7 +41,7 @@ pub struct McpServerOptions {
     /// Key that authenticates the state that clients store between the rounds of a request. Default: a
     /// random key. Servers behind one load balancer need the same key.
     pub state_key: Option<[u8; 32]>,
-    /// Use of sessions for clients of the legacy era over HTTP. Default: one session per client.
+    /// Use of sessions over HTTP, for clients of the legacy era. Default: one session per client.
     pub legacy_sessions: LegacySessions,
     /// Time until an unused session over HTTP ends. Default: 30 minutes. A session with an open stream or a
     /// running call is in use.
@@ -131,7 +131,7 @@ pub struct McpServerOptions {
     pub may_add_prompts: bool,
 }
 
-/// Use of sessions for clients of the legacy era over HTTP.
+/// Use of sessions over HTTP, for clients of the legacy era.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LegacySessions {
     /// The server keeps a session for each client. Handlers can ask the client questions, and the client

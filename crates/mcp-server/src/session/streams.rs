@@ -448,8 +448,8 @@ const UNREAD_MAX: usize = 64;
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum number of bytes that all streams of a session store, without the last event of each stream. The
-/// number includes the bytes of streams without a reader while their handlers continue. There can be a
-/// thousand such streams. The limit of all sessions counts every event, including the last events.
+/// number includes up to a thousand streams that have no reader, but to which handlers still write. The
+/// limit of all sessions counts every event, including the last events.
 const SESSION_BYTES_MAX: usize = 4 << 20;
 
 /// Step size for counting the bytes of a stream against the limit of all sessions. Answers that are

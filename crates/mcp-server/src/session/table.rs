@@ -187,9 +187,9 @@ impl Table {
         if self.slots.len() < limits.max || self.evict(None, Evictable::Unconfirmed, now) {
             return true;
         }
-        // If the holder has at least its share of all sessions, the new session first tries to evict a
-        // session of this holder. Otherwise, many new sessions of one holder would evict the idle sessions
-        // of all other holders.
+        // If the holder has at least its share of all sessions, this method first tries to evict a session
+        // of this holder. Otherwise, many new sessions of one holder would evict the idle sessions of all
+        // other holders.
         let has_its_share = held * self.holders.len() >= limits.max;
         has_its_share && self.evict(Some(holder), Evictable::Idle, now)
             || self.evict(None, Evictable::Idle, now)
@@ -310,8 +310,8 @@ impl Slot {
 const SWEEP_PERIOD: u64 = 1_000_000_000;
 
 /// Minimum time between a search that found all sessions in use and the next search, in nanoseconds.
-/// Evictions fail during this time. Searches are limited because each search visits every session while it
-/// locks the table.
+/// Evictions fail during this time. Searches are limited, because each search locks the table and visits
+/// every session.
 const EXHAUSTED_PERIOD: u64 = 100_000_000;
 
 #[cfg(test)]

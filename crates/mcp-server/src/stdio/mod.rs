@@ -39,7 +39,7 @@ impl McpServer {
     /// Returns an error if reading from the client or writing to the client fails.
     ///
     /// # Panics
-    /// Panics if the caller is not in a tokio runtime.
+    /// Panics outside of a tokio runtime.
     ///
     /// # Cancel safety
     /// Dropping the future cancels all requests of the client.
@@ -54,7 +54,7 @@ impl McpServer {
     /// Returns an error if reading from the client or writing to the client fails.
     ///
     /// # Panics
-    /// Panics if the caller is not in a tokio runtime.
+    /// Panics outside of a tokio runtime.
     ///
     /// # Cancel safety
     /// Dropping the future cancels all requests of the client.
@@ -66,7 +66,7 @@ impl McpServer {
     /// Returns a client in this process. The client calls this server without a network port.
     ///
     /// # Panics
-    /// Panics if the caller is not in a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn connect(&self) -> LocalClient {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
         self.serve_pipe(far);

@@ -80,9 +80,9 @@ pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlight
     session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
 }
 
-/// Spawns a task that runs a handler and keeps the session in use. The task writes the handler's messages
-/// to `stream`. If the session ends first, the task writes an error as the answer, so that the client does
-/// not wait forever.
+/// Spawns a tokio task that runs a handler and keeps the session in use. The tokio task writes the
+/// handler's messages to `stream`. If the session ends first, the tokio task writes an error as the
+/// answer, so that the client does not wait forever.
 pub(super) fn spawn(
     mut exchange: Exchange,
     in_flight: InFlightGuard,

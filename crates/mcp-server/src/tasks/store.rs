@@ -48,7 +48,7 @@ impl Tasks {
     /// Returns an error if the server or this caller has too many tasks.
     ///
     /// # Panics
-    /// Panics if the caller is not in a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub(crate) fn begin(
         &self,
         task: Arc<Task>,

@@ -34,7 +34,7 @@ pub(crate) struct Task {
     pub(super) created: SystemTime,
     /// The current state. Futures wait for changes of this value.
     pub(super) details: watch::Sender<TaskDetails>,
-    /// Subscriptions of clients to changes of tasks.
+    /// The clients' subscriptions to changes of tasks.
     changes: Changes<Arc<str>>,
 }
 
