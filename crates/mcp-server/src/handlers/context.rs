@@ -317,8 +317,8 @@ impl Context {
 
     /// Turns the call into a task. This method has no effect unless the tool [lets its handler
     /// decide](crate::TaskSupport::begun_by_handler) and the client supports tasks. If the handler asks
-    /// questions before this method call, the client answers them in rounds, as for a call that does not
-    /// become a task.
+    /// questions before this method call, the client answers these questions in rounds, as for a call that
+    /// does not become a task.
     ///
     /// # Cancel safety
     /// The call may become a task even if this future is dropped.

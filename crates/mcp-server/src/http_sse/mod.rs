@@ -112,7 +112,10 @@ impl StreamEndpoint {
             return Err(method_not_allowed("GET", "method not allowed: open a stream with GET"));
         }
         let stream = shared.streams.open(&caller).map_err(|NoCapacity| {
-            no_capacity(None, "the server cannot open a stream, because too many are open: try again later")
+            no_capacity(
+                None,
+                "the server cannot open a stream, because too many streams are open: try again later",
+            )
         })?;
         let server = shared.endpoint.server().clone();
         let uri = format!("{}?{STREAM_ID}={}", shared.message_path, stream.id());

@@ -59,7 +59,8 @@ fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: Pooled
     };
     let session = session.of(&incoming.caller).with_event_limit(&core.event_bytes);
     let Ok(id) = core.sessions.insert(session) else {
-        let reason = "the server cannot begin a session, because too many are in use: try again later";
+        let reason =
+            "the server cannot begin a session, because too many sessions are in use: try again later";
         return no_capacity(Some(&request.id), reason);
     };
     json(Status::Ok, output).with_field(SESSION_ID, &*id)

@@ -52,7 +52,7 @@ pub(super) struct TaskDetails {
 pub(super) enum State {
     /// The call is still a request, and may become a task.
     Called,
-    /// The handler wants the call to become a task.
+    /// The handler has asked the server to turn the call into a task.
     Beginning,
     Working,
     /// The handler waits for the answers to these questions. The map is never empty.
