@@ -191,7 +191,7 @@ fn query<'a, T: Deserialize<'a>>(request: &Request<'a>, usage: &str) -> Result<T
         .map_err(|rejection| Rejection::new(rejection.status(), format!("{rejection}\n\nhint: {usage}\n")))
 }
 
-/// Boolean query parameter, which `?flag`, `?flag=1` and `?flag=true` set to `true`.
+/// Boolean query parameter. The forms `?flag`, `?flag=1` and `?flag=true` all mean `true`.
 #[derive(Clone, Copy, Default)]
 struct Flag(bool);
 

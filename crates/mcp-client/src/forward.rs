@@ -76,13 +76,14 @@ pub fn reporting(on_progress: OnProgress) -> Arc<Progress> {
 
 impl McpClient {
     /// Checks that the headers `Mcp-Param-*` of a request match its arguments, as the specification
-    /// requires (2026-07-28, server validation of headers). A missing header is an error too. Therefore the
-    /// client lists the tools even if the request has no such headers, unless no argument of the request
-    /// could have a header. Does nothing for a request that did not arrive over HTTP in the modern era.
+    /// requires (2026-07-28, server validation of headers). A missing header is an error too. Therefore,
+    /// the client lists the tools even if the request has no such headers. The list is not necessary if no
+    /// argument of the request could have a header. Does nothing for a request that did not arrive over
+    /// HTTP in the modern era.
     ///
     /// # Errors
-    /// Fails if a header is missing or does not match its argument. Also fails if the request has such
-    /// headers, but the client cannot list the tools.
+    /// Fails if a header is missing or does not match its argument. Also fails if the request has headers
+    /// `Mcp-Param-*` and the client cannot list the tools.
     pub async fn check_param_headers(&self, forwarded_call: &ForwardedCall) -> Result<(), McpClientError> {
         let (Some(received), Some(tool)) = (&forwarded_call.param_headers, &forwarded_call.name) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The interface between the core of a server and the backend that answers its requests.
+//! The interface between the core of a server and the server's backend.
 //!
 //! The core reads messages, checks headers, keeps sessions and subscriptions, counts the bytes of requests
 //! and sends answers. The [`Backend`] produces the answers. The default backend calls the handlers of this
@@ -45,7 +45,7 @@ pub use crate::shares::{Holder, LimitReached, Share, Shares, check_share};
 /// use thruway_mcp_server::{McpServer, McpServerOptions};
 /// use thruway_message::FieldLines;
 ///
-/// /// A backend that offers nothing.
+/// /// A backend without tools, resources and prompts.
 /// #[derive(Debug)]
 /// struct Nothing;
 ///
@@ -87,25 +87,25 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Compares the headers `Mcp-Param-*` of a tool call of the legacy era with the arguments of the call.
     ///
     /// # Errors
-    /// Returns an error if a header differs from the argument that it repeats.
+    /// Returns an error if a header differs from the argument that the header repeats.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, params: &Params<'_>) -> Result<(), Error>;
 
     /// Answers a request of the legacy era.
     ///
-    /// If this method returns `None`, the core handles the request. The core answers `ping` and
-    /// `logging/setLevel`, and rejects all other methods with an error.
+    /// If this method returns `None`, the core handles the request. In this case, the core answers `ping`
+    /// and `logging/setLevel`, and rejects any other method with an error.
     ///
-    /// The core counts the bytes of a request until the request is answered. If the limit on these bytes is
-    /// reached, the core answers with an error. It drops the [`Exchange`] of [`Reply::Later`] without
-    /// polling the exchange. So the backend must start its work in the future of the exchange, not in this
-    /// method.
+    /// The core counts the bytes of a request until the request is answered. If the limit on these bytes
+    /// is reached, the core answers with an error. The core then drops the [`Exchange`] of
+    /// [`Reply::Later`] without polling the exchange. So the backend must start its work in the future of
+    /// the exchange, not in this method.
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Answers a request of the modern era. Returns `None` if the backend does not know the method.
     ///
     /// The backend must check the headers `Mcp-Param-*`. The backend must also count the bytes of the
-    /// request with [`ServerCore::hold_bytes_of`]. The core does not count these bytes, because work for a
-    /// request may continue after its answer.
+    /// request with [`ServerCore::hold_bytes_of`]. The core does not count these bytes, because a backend
+    /// may continue to work on a request after the answer.
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Starts a subscription to the notifications in `wanted`.
@@ -160,8 +160,8 @@ pub struct ModernRequest<'a> {
 pub struct NewSession {
     /// The capabilities in the answer to `initialize`.
     pub capabilities: ServerCapabilities,
-    /// State of the backend that the session stores. With such a state, the session can send messages of
-    /// the backend that do not belong to a request of the client.
+    /// State that the backend stores in the session, if any. A backend with such a state can send messages
+    /// that do not belong to a request of the client.
     pub state: Option<Box<dyn BackendSession>>,
 }
 
@@ -180,23 +180,23 @@ pub struct WantedNotifications {
 pub enum Listening {
     /// The backend has started the subscription.
     Now(Accepted),
-    /// The backend starts the subscription when the future completes. If the future returns an error, the
-    /// server sends the error as the answer to the request.
+    /// The future starts the subscription. If the future returns an error, the server sends the error as
+    /// the answer to the request.
     Later(Pin<Box<dyn Future<Output = Result<Accepted, Error>> + Send>>),
 }
 
 /// The part of a subscription that the backend accepts.
 #[derive(Default)]
 pub struct Accepted {
-    /// The notifications that the client will get. The first message of the subscription lists them for the
-    /// client.
+    /// The notifications that the client will get. The first message of the subscription lists these
+    /// notifications for the client.
     pub wanted: WantedNotifications,
-    /// URIs of resources that the client wants to subscribe to, but that the backend does not watch.
+    /// URIs of the requested resources that the backend does not watch.
     pub refused_uris: Vec<String>,
     /// The queue of log messages that do not belong to a request.
     pub logs: Option<Arc<LogInbox>>,
     /// Any value that the core must keep until the subscription ends.
     pub kept: Option<Box<dyn Any + Send + Sync>>,
-    /// A subscription to changes of tasks of this server.
+    /// A subscription to changes of this server's tasks.
     pub tasks: Option<Subscription<Arc<str>>>,
 }

@@ -20,7 +20,7 @@ use crate::session::{InFlight, Session};
 /// The state of one connection.
 pub(crate) struct Connection {
     server: McpServer,
-    /// The session of the legacy era, which `initialize` begins.
+    /// The session that `initialize` begins (legacy era).
     session: Option<LocalSession>,
     in_flight: InFlight,
     /// Queue of the messages to the client that are not immediate answers.
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
 /// A session that ends when its connection ends.
 struct LocalSession {
     session: Arc<Session>,
-    /// The background task that sends the messages of the session that do not belong to a request.
+    /// The background tokio task that sends change notifications and messages of the backend.
     telling: AbortHandle,
 }
 
@@ -51,7 +51,7 @@ impl Connection {
         CancelAtEnd(self.in_flight.clone())
     }
 
-    /// Handles the end of the client's input. Cancels the subscriptions, because they never end otherwise.
+    /// Handles the end of the client's input. Cancels the subscriptions, which would otherwise never end.
     /// Also ends the session, so that all questions to the client fail.
     pub(crate) fn finish(self) {
         self.in_flight.cancel_subscriptions();
@@ -93,8 +93,7 @@ impl Connection {
                 at_once.push(answer);
             }
         }
-        // A handler may have finished already. Its answer is then in the channel, although the handler has
-        // dropped its sender.
+        // If a handler has finished already, its sender is dropped, but its answer is in the channel.
         let is_waiting = sender.strong_count() > 1 || !later_answers.is_empty();
         drop(sender);
         if is_waiting {
@@ -104,8 +103,8 @@ impl Connection {
         }
     }
 
-    /// Handles one message. Appends the answer to `answers` if it is available immediately. If the message
-    /// is part of a batch, sends a later answer to `batch`.
+    /// Handles one message. Appends the answer to `answers` if the answer is available immediately. If the
+    /// message is part of a batch, sends a later answer to `batch`.
     fn handle_one(
         &mut self,
         caller: &Caller,
@@ -172,7 +171,8 @@ impl Connection {
         self.session = Some(LocalSession { session, telling });
     }
 
-    /// Spawns a task that completes a request, so that the connection can handle other requests meanwhile.
+    /// Spawns a tokio task that completes a request, so that the connection can handle other requests
+    /// meanwhile.
     fn spawn(
         &self,
         mut exchange: Exchange,
@@ -189,7 +189,8 @@ impl Connection {
         }
         let is_subscription = request.method == methods::SUBSCRIPTIONS_LISTEN;
         if is_subscription && batch.is_some() {
-            // A subscription never ends, so the answer to its batch would never be complete.
+            // A subscription never ends. So the answer to a batch with a subscription would never be
+            // complete.
             let error = Error::new(ErrorCode::INVALID_REQUEST, "a subscription cannot be part of a batch");
             return write_error(answers, Some(&request.id), &error);
         }
@@ -245,7 +246,7 @@ async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     }
 }
 
-/// Sends the answers to the requests of one batch to [`complete_batch`].
+/// Sends answers to [`complete_batch`], which collects all answers of one batch.
 type BatchSender = mpsc::UnboundedSender<Vec<u8>>;
 
 /// Waits until all requests of a batch have ended, and sends their answers as one array (JSON-RPC 2.0 §6,
@@ -289,6 +290,6 @@ impl Drop for CancelAtEnd {
 const MESSAGES_MAX: usize = 64;
 
 /// Maximum number of requests in progress on one connection, including subscriptions. The server rejects
-/// further requests. The server must not stop reading, because handlers may wait for answers of the client,
-/// which arrive on the same connection.
+/// further requests, but continues to read messages. Otherwise, a handler that waits for an answer of the
+/// client would wait forever, because the answer arrives on this connection.
 const IN_FLIGHT_MAX: usize = 20_000;

@@ -1,4 +1,5 @@
-//! A client in the same process as the server. Tests use it to call a server without a network port.
+//! A client in the same process as the server. Tests use this client to call a server without a network
+//! port.
 //!
 //! Messages pass through the server exactly as over standard input and output, except that the pipe is in
 //! memory.
@@ -101,9 +102,9 @@ impl LocalClient {
         Ok(result)
     }
 
-    /// Sends a request and returns its result. Other messages that arrive before the answer wait for
-    /// [`receive`](Self::receive). These messages include requests of the server, unless
-    /// [`with_answers`](Self::with_answers) was called.
+    /// Sends a request and returns its result. Messages that arrive before the answer wait in a queue
+    /// until [`receive`](Self::receive) returns them. Requests of the server wait in this queue too,
+    /// unless [`with_answers`](Self::with_answers) was called.
     ///
     /// In the modern era, the client adds the required members of `_meta`. If the server asks a question
     /// and [`with_answers`](Self::with_answers) was not called, this method returns the result with the
@@ -149,15 +150,15 @@ impl LocalClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Sends any message. Waits while the server does not read. The server stops reading if it has sent
-    /// many messages that the client has not [received](Self::receive).
+    /// Sends any message. Waits while the pipe to the server is full. The server stops reading if it has
+    /// sent many messages that the client has not [received](Self::receive).
     pub async fn send(&mut self, message: &Value) {
         self.send_bytes(format!("{message}\n").as_bytes()).await;
     }
 
     /// Sends any bytes.
     pub async fn send_bytes(&mut self, bytes: &[u8]) {
-        // If the server has closed the connection, the next call of `receive` reports this.
+        // If the server has closed the connection, the next call of `receive` returns `None`.
         let _ = self.input.write_all(bytes).await;
     }
 
@@ -212,7 +213,8 @@ impl LocalClient {
     }
 }
 
-/// Adds the answers to the server's questions to the parameters of the repeated request.
+/// Asks `answer` for the answers to `questions`. Adds these answers to `params`, the parameters of the
+/// repeated request.
 fn bring(params: &mut Value, questions: &Value, answer: &mut Answer) {
     let mut responses = Map::new();
     for (key, question) in questions["inputRequests"].as_object().into_iter().flatten() {

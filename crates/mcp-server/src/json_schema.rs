@@ -13,8 +13,8 @@ pub(crate) fn of<T: JsonSchema + ?Sized>() -> JsonObject {
     schema
 }
 
-/// Removes number formats such as `uint32` from a schema. Only Rust types define these formats, and some
-/// clients reject them.
+/// Removes number formats such as `uint32` from a schema. These formats describe Rust types, and some
+/// clients reject schemas with these formats.
 fn forget_formats_of_numbers(schema: &mut JsonObject) {
     let is_of_number =
         |format: &Value| format.as_str().is_some_and(|format| NUMBER_FORMATS.contains(&format));
@@ -50,11 +50,11 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
 }
 
 /// Returns a schema for arguments of type `T`. If the schema has no type, adds the type `object`. The
-/// second value is `true` if the schema has constraints that serde does not check when it reads `T`.
+/// second value is `true` if the schema has constraints that serde does not check when serde reads a `T`.
 pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     let mut schema = generated::<T>();
-    // This check needs the formats of numbers. These formats distinguish a range that a developer wrote
-    // from the range of an integer type.
+    // This check needs the formats of numbers. The format of a number shows if its range comes from the
+    // developer or from the integer type.
     let says_more = says_more_than_its_type(&schema);
     forget_formats_of_numbers(&mut schema);
     schema.entry("type").or_insert_with(|| "object".into());
@@ -62,9 +62,9 @@ pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     (schema, says_more)
 }
 
-/// Gives a single primitive type to each argument that a header mirrors, because the annotation of the
-/// header requires such a type. An argument of type `Option` stays optional, because it is not in
-/// `required`.
+/// Gives a single primitive type to each argument that a header mirrors, because the annotation
+/// `x-mcp-header` requires such a type. An argument of type `Option` stays optional, because the list
+/// `required` does not contain this argument.
 fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {

@@ -24,7 +24,7 @@ struct Held {
     by_holder: HashMap<Holder, usize>,
 }
 
-/// A part of a limit that is in use. Dropping the share returns its amount to the limit.
+/// An amount that was taken from a limit. Dropping the share gives the amount back.
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Shares>,
@@ -33,7 +33,7 @@ pub struct Share {
     amount: usize,
 }
 
-/// The reason why a caller cannot take an amount of a limit.
+/// The reason why a caller cannot take more of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitReached {
     /// All callers together have reached the limit.
@@ -47,8 +47,8 @@ pub enum LimitReached {
 ///
 /// A caller may hold at most half of the amount that no other caller holds. So a single caller may hold
 /// half of the limit. If two callers take as much as they can, each of them gets a third. So a part of the
-/// limit is always left for the next caller. A caller that holds nothing may take everything that is free.
-/// Programs on this machine may always take everything that is free.
+/// limit usually stays free for the next caller. But a caller that holds nothing may take everything that
+/// is free. Programs on this machine may always take everything that is free.
 ///
 /// # Errors
 /// Returns an error if the caller must not take the amount.
@@ -69,7 +69,7 @@ pub fn check_share(
 }
 
 impl Shares {
-    /// Returns a limit of `max`, of which no caller has taken anything.
+    /// Returns an unused limit of `max`.
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max, held: Mutex::default(), released: Notify::new() })
     }

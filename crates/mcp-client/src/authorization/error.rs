@@ -55,8 +55,8 @@ pub enum OAuthError {
     ScopeInsufficient,
     /// The server names no authorization server.
     ServerUnknown,
-    /// A request to this URL of an authorization server or a metadata document failed with this HTTP
-    /// status.
+    /// A request to this URL failed with this HTTP status. The request went to an authorization server, or
+    /// requested a metadata document.
     Status(Box<str>, StatusCode),
     /// The authorization server issued an unusable token.
     TokenInvalid,

@@ -132,8 +132,8 @@ pub(super) enum HostScope {
 }
 
 impl HostScope {
-    /// Returns the distance of an address. If the address contains an IPv4 address that is nearer, returns
-    /// the distance of the IPv4 address.
+    /// Returns the distance between `address` and this machine. If an IPv6 address contains an IPv4
+    /// address, returns the shorter of the two distances.
     fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
         let own = match address {

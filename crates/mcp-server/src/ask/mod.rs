@@ -1,11 +1,11 @@
-//! Questions of a handler to the client. Handlers use the same API in both eras of the protocol.
+//! Questions that a handler asks the client. Handlers use the same API in both eras of the protocol.
 //!
 //! In the legacy era, the server sends each question to the client as a request, and waits for the
 //! response.
 //!
 //! In the modern era, the server ends the call with a result that contains the questions. The client
 //! repeats the call with its answers, and the server runs the handler again from the start. In this run,
-//! the handler gets the answers immediately. The code before the questions therefore runs again in each
+//! the handler gets the answers immediately. So the handler's code before a question runs again in each
 //! round.
 
 mod pending_requests;
@@ -19,12 +19,12 @@ pub(crate) use rounds::{Rounds, input_required};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A request of the server to the client. The server sends the request as a separate message in the legacy
-/// era, and as part of a result in the modern era.
+/// A request that the server sends to the client. In the legacy era, the request is a separate message. In
+/// the modern era, the request is a part of a result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Question {
     /// The method, such as `elicitation/create`.
     pub method: &'static str,
-    /// The parameters of the request, which are a JSON object.
+    /// The parameters of the request, as a JSON object.
     pub params: Value,
 }

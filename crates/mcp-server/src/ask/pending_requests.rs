@@ -1,4 +1,4 @@
-//! Requests of the server to the client that wait for a response (legacy era).
+//! Requests that the server has sent to the client, and that have no response yet (legacy era).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Question;
 use crate::dispatch::InterimMessage;
 
-/// The requests of the server that the client of one session has not answered yet.
+/// The requests that the server has sent in one session, and that the client has not answered yet.
 #[derive(Debug, Default)]
 pub struct PendingRequests(Mutex<Inner>);
 
@@ -24,8 +24,8 @@ struct Inner {
 }
 
 impl PendingRequests {
-    /// Delivers a response of the client to the handler that waits for it. Ignores the response if the
-    /// request was canceled or is unknown.
+    /// Delivers a response of the client to the handler that waits for this response. Ignores the response
+    /// if the request was canceled or is unknown.
     pub(crate) fn handle_response(&self, response: &Response<'_>) {
         let Some(Id::Integer(id)) = response.id else { return };
         let Some(waiting) = self.lock().waiting.remove(&id) else { return };
@@ -34,12 +34,12 @@ impl PendingRequests {
                 .map_err(|_| Error::internal("the client's result is nested too deeply")),
             Err(error) => Err(error.clone()),
         };
-        // Sending fails if the handler that asked was dropped.
+        // Sending fails if the server has dropped the handler that asked the question.
         let _ = waiting.send(outcome);
     }
 
-    /// Returns `false` if `message` is a request of the server and no handler waits for the response.
-    /// Returns `true` for all other messages.
+    /// Returns `false` if `message` is a request of the server, and no handler waits for the response to
+    /// this request. Returns `true` for all other messages.
     pub(crate) fn is_waiting_for(&self, message: &[u8]) -> bool {
         match json_rpc::parse(message) {
             Ok(Message::Request(Request { id: Id::Integer(id), .. })) => {
@@ -50,7 +50,7 @@ impl PendingRequests {
     }
 
     /// Fails all questions that wait for an answer, and all later questions. The session calls this method
-    /// when it ends.
+    /// at the end of the session.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.is_closed = true;
@@ -64,7 +64,7 @@ impl PendingRequests {
     /// Returns an error if the client answers with an error or has disconnected.
     ///
     /// # Cancel safety
-    /// If the future is dropped after it has sent the question, the server notifies the client of the
+    /// If the future is dropped after the question was sent, the server notifies the client of the
     /// cancellation. The server then ignores a later answer to the question.
     pub async fn ask<'a>(
         &'a self,
@@ -106,8 +106,8 @@ struct RemoveOnDrop<'a> {
     outbox: Option<&'a mpsc::Sender<InterimMessage>>,
 }
 
-/// Notifies the client if the request has no answer yet, as the specification requires for canceled
-/// requests. `Drop` sends the notification because no other code observes the cancellation.
+/// If the request has no answer yet, notifies the client that the request is canceled. The specification
+/// requires this notification. No other code observes the cancellation, so `Drop` sends the notification.
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         let is_unanswered = self.pending.lock().waiting.remove(&self.id).is_some();

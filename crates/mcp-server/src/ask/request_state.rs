@@ -1,6 +1,7 @@
-//! State of a request that the client stores for the server between two rounds. A client could forge a
-//! state or use it for another request. So the server authenticates each state, binds it to one request of
-//! one caller, and lets it expire after one hour.
+//! Request states. Between two rounds of a request, the client stores the state of the request for the
+//! server. A client could forge a state, or send the state with a different request. So the server
+//! authenticates each state, and binds the state to one request of one caller. A state expires after one
+//! hour.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -18,7 +19,7 @@ use thruway_net::{Clock, random_bytes};
 
 use crate::authorization::Caller;
 
-/// The answers to the questions of a request in earlier rounds, and the number of these rounds.
+/// The client's answers in the earlier rounds of a request, and the number of these rounds.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub struct State {
     pub(crate) answers: BTreeMap<String, Box<RawValue>>,
@@ -80,8 +81,8 @@ impl BoundRequest {
 
     /// Returns the binding with which the server seals and opens the `requestState` of this request.
     pub fn binding(&self) -> RequestBinding {
-        // The parser rejects deeply nested arguments, although they are valid JSON. The digest then uses
-        // the text of the arguments.
+        // The parser rejects arguments with deep nesting, although such arguments are valid JSON. In this
+        // case, the digest uses the text of the arguments.
         let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
         RequestBinding::new(self.caller.as_deref(), [&self.method, &self.name, &self.uri], &arguments)
     }
@@ -89,8 +90,8 @@ impl BoundRequest {
 
 impl RequestBinding {
     /// Returns the binding of a request. `request` contains the method, the name and the URI. The order of
-    /// object members in `arguments` does not matter, because a client may change the order when it repeats
-    /// the call.
+    /// object members in `arguments` does not matter, because a client that repeats a call may change this
+    /// order.
     pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
         let mut digest = Sha256::new();
         for part in [caller.unwrap_or_default()].into_iter().chain(request) {
@@ -164,7 +165,8 @@ impl StateKey {
     /// Verifies and decodes a sealed state that a client returned.
     ///
     /// # Errors
-    /// Returns an error if the state was not sealed with this key for `binding`, or if it has expired.
+    /// Returns an error if the state was not sealed with this key for `binding`, or if the state has
+    /// expired.
     pub fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");
         let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
@@ -179,15 +181,14 @@ impl StateKey {
     }
 
     /// Seals a text that does not expire. Returns `base64(text).base64(mac)`. The method in `binding` must
-    /// differ from the methods of all requests. Otherwise, a client could present the sealed text as a
-    /// [`State`].
+    /// not be the method of any request. Otherwise, a client could present the sealed text as a [`State`].
     pub fn seal_text(&self, text: &str, binding: &RequestBinding) -> String {
         let mac = self.mac(text.as_bytes(), binding).finalize().into_bytes();
         format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(mac))
     }
 
-    /// Returns the text if [`seal_text`](Self::seal_text) sealed it with this key for `binding`. Otherwise
-    /// returns `None`.
+    /// Returns the text if [`seal_text`](Self::seal_text) sealed the text with this key for `binding`.
+    /// Otherwise returns `None`.
     pub fn open_text(&self, sealed: &str, binding: &RequestBinding) -> Option<String> {
         let (text, mac) = sealed.split_once('.')?;
         let text = URL_SAFE_NO_PAD.decode(text).ok()?;

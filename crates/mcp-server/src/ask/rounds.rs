@@ -24,8 +24,8 @@ struct Inner {
     /// The questions that the handler has asked in the current round.
     asked: BTreeMap<String, Question>,
     round: u32,
-    /// Waker of the task that polls the handler. `poll_answer` wakes this task, because the question may
-    /// come from another task that the handler spawned.
+    /// Waker of the tokio task that polls the handler. `poll_answer` wakes this tokio task, because the
+    /// question may come from a different tokio task, which the handler spawned.
     driver: Option<Waker>,
 }
 
@@ -84,8 +84,7 @@ impl Rounds {
         Poll::Pending
     }
 
-    /// Returns `true` if the request continues earlier rounds: it contains answers, or the state of a
-    /// round.
+    /// Returns `true` if the request contains answers, or the state of an earlier round.
     pub(crate) fn is_resumed(&self) -> bool {
         let inner = self.lock();
         inner.round > 0 || !inner.answers.is_empty()
@@ -96,11 +95,11 @@ impl Rounds {
     }
 }
 
-/// Returns the result that contains the handler's questions, and the state that the client must return with
-/// its answers.
+/// Returns a result with the handler's questions and a state. The client must return this state together
+/// with the answers.
 ///
 /// # Errors
-/// Returns an error if the handler has asked the client in too many rounds.
+/// Returns an error if the handler has asked questions in too many rounds.
 pub(crate) fn input_required(
     rounds: &Rounds,
     key: &StateKey,

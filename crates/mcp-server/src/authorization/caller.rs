@@ -1,4 +1,4 @@
-//! The caller of a request: its identity and its permissions.
+//! The caller of a request: the caller's identity and permissions.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use crate::shares::Holder;
 /// The sender of a message.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// The process that started this server, or a client of its Unix socket. Such a caller has all
-    /// permissions.
+    /// The process that started this server, or a client of the server's Unix socket. Such a caller has
+    /// all permissions.
     Local,
-    /// A client of an endpoint that requires no tokens, with the client's address if it is known.
+    /// A client of an endpoint that requires no tokens. Contains the client's address, if the address is
+    /// known.
     Anonymous(Option<IpAddr>),
     /// The holder of a token that the endpoint has verified.
     Identified(Arc<Identity>, Authorization),
@@ -52,8 +53,8 @@ impl Caller {
         }
     }
 
-    /// Turns `response` into a 403 response for a caller that lacks some of `scopes`. Adds a challenge if
-    /// the caller has a token.
+    /// Turns `response` into a 403 response for a caller that lacks some of `scopes`. Adds a
+    /// `WWW-Authenticate` challenge if the caller has a token.
     pub(crate) fn forbid(&self, response: WholeResponse, scopes: &[String]) -> WholeResponse {
         match self {
             Self::Local | Self::Anonymous(_) => response.with_status(StatusCode::FORBIDDEN),

@@ -6,7 +6,7 @@ use thruway_server::StatusCode;
 
 use crate::http_response::WholeResponse;
 
-/// A challenge for a rejected client, which describes the required credentials.
+/// A challenge that describes the required credentials to a rejected client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Challenge {
     error: Option<&'static str>,

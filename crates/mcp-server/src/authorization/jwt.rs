@@ -25,7 +25,8 @@ use super::{Identity, InvalidToken, VerifyToken};
 /// ```
 /// use thruway_mcp_server::{InvalidKeys, JwtVerifier};
 ///
-/// // The key set of the issuer. The verifier ignores symmetric keys, because anyone could sign with them.
+/// // The issuer publishes this key set. So anyone could sign with a symmetric key (`oct`) in the set, and
+/// // the verifier ignores such keys.
 /// let keys = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#;
 /// let verifier = JwtVerifier::new("https://login.example", "https://mcp.example/mcp", keys);
 /// assert!(matches!(verifier, Err(InvalidKeys)));
@@ -36,13 +37,12 @@ pub struct JwtVerifier {
     keys: Arc<ArcSwap<JwtKeys>>,
 }
 
-/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4). [`JwtVerifier`] applies these rules. Use
-/// the rules directly in a verifier that gets its keys from another source.
+/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4). [`JwtVerifier`] applies these rules. A
+/// verifier that manages the issuer's keys differently can use the rules directly.
 #[derive(Clone, Debug)]
 pub struct AccessTokenRules(JwtRules);
 
-/// The error for a text that is not a JSON Web Key Set, or that has no key for the verification of
-/// signatures.
+/// The error for a text that is not a JSON Web Key Set, or that contains no key for verifying signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidKeys;
 
@@ -62,10 +62,10 @@ impl JwtVerifier {
         Ok(Self { rules: AccessTokenRules::new(issuer, audience), keys })
     }
 
-    /// Accepts only tokens with the type `at+jwt` (RFC 9068 §4). By default, the verifier also accepts the
-    /// types `JWT` and `JOSE` and tokens without a type, because many issuers do not mark access tokens.
-    /// Call this method if your issuer gives access tokens the type `at+jwt`. The verifier then rejects all
-    /// tokens that the issuer makes for other purposes.
+    /// Accepts only tokens with the type `at+jwt` (RFC 9068 §4). By default, the verifier also accepts
+    /// tokens with the type `JWT` or `JOSE`, and tokens without a type. The reason is that many issuers do
+    /// not give access tokens the type `at+jwt`. Call this method if your issuer gives access tokens the
+    /// type `at+jwt`. The verifier then rejects all tokens of the issuer that are not access tokens.
     #[must_use]
     pub fn at_jwt_only(self) -> Self {
         Self { rules: self.rules.at_jwt_only(), ..self }
@@ -95,10 +95,10 @@ impl AccessTokenRules {
         Self(JwtRules { types: vec!["at+jwt".to_owned()], ..self.0 })
     }
 
-    /// Verifies `token` with `keys`, and returns the caller that its claims describe.
+    /// Verifies `token` with `keys`, and returns the caller that the claims of the token describe.
     ///
     /// # Errors
-    /// Returns an error if the token is invalid, or if it names a key that is not in `keys`
+    /// Returns an error if the token is invalid, or if the token names a key that is not in `keys`
     /// ([`JwtError::UnknownKey`]).
     pub fn verify(&self, token: &str, keys: &JwtKeys) -> Result<Identity, JwtError> {
         let now = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
@@ -114,14 +114,14 @@ impl VerifyToken for JwtVerifier {
 }
 
 /// Returns the caller that the claims describe. Returns `None` if the issuer or the subject is missing,
-/// because they identify the caller.
+/// because the server needs both to identify the caller.
 fn identity(claims: JsonObject) -> Option<Identity> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
     Some(Identity { issuer: text("iss")?, subject: text("sub")?, scopes: scopes(&claims), claims })
 }
 
-/// Returns the scopes in the claim `scope`, which are separated by spaces (RFC 9068 §2.2.3). Some issuers
-/// use an array or the claim `scp` instead.
+/// Returns the scopes of a token. The claim `scope` contains the scopes, separated by spaces (RFC 9068
+/// §2.2.3). Some issuers use an array instead of a text, or the claim `scp` instead of `scope`.
 fn scopes(claims: &JsonObject) -> Vec<String> {
     match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),

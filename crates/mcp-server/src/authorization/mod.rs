@@ -1,5 +1,5 @@
-//! Authorization over HTTP. The server is a resource server of OAuth 2.1: it verifies access tokens, but
-//! does not issue or forward them.
+//! Authorization over HTTP. The MCP server is a resource server of OAuth 2.1. A resource server verifies
+//! access tokens, but does not issue or forward tokens.
 
 mod jwt;
 mod caller;
@@ -73,7 +73,7 @@ pub trait VerifyToken: Send + Sync + 'static {
 pub struct Identity {
     /// The issuer of the token.
     pub issuer: String,
-    /// Identifier of the caller, which is unique within the issuer.
+    /// Identifier of the caller. Each issuer gives each of its callers a unique identifier.
     pub subject: String,
     /// The scopes (permissions) that the token grants.
     pub scopes: Vec<String>,
@@ -87,8 +87,8 @@ impl Identity {
         self.scopes.iter().any(|given| given == scope)
     }
 
-    /// Returns a unique name of the caller: the issuer and the subject. Two issuers may use the same
-    /// subject.
+    /// Returns a unique name of the caller: the issuer and the subject. The subject alone is not unique,
+    /// because two issuers may use the same subject.
     pub(crate) fn principal(&self) -> String {
         format!("{} {}", self.issuer, self.subject)
     }
@@ -99,8 +99,8 @@ impl Identity {
 pub struct InvalidToken;
 
 impl Authorization {
-    /// Returns access rules for the endpoint with the URL `resource`. This must be the complete URL as
-    /// clients use it. `verifier` checks the tokens. `authorization_servers` must contain at least one
+    /// Returns access rules for the endpoint with the URL `resource`. `resource` must be the complete URL
+    /// that clients use. `verifier` checks the tokens. `authorization_servers` must contain at least one
     /// issuer of tokens.
     ///
     /// # Panics
@@ -120,7 +120,8 @@ impl Authorization {
 
     /// Returns access rules for tokens that the operator distributes, for example in a file. No
     /// authorization server issues these tokens, so the endpoint has no metadata. The response to a
-    /// rejected client says that a token is required (RFC 6750 §3), but not where to get one.
+    /// rejected client says that a token is required (RFC 6750 §3), but not where the client can get a
+    /// token.
     pub fn given_tokens(verifier: impl VerifyToken) -> Self {
         Self::build(None, Vec::new(), verifier)
     }
@@ -171,8 +172,8 @@ impl Authorization {
     /// Returns the caller of a request with these header field lines.
     ///
     /// # Errors
-    /// Returns a challenge if the request has no valid token, or several `Authorization` headers. Also
-    /// returns a challenge if the token lacks a required scope.
+    /// Returns a challenge if the request has no valid token, or if the request has several
+    /// `Authorization` headers. Also returns a challenge if the token lacks a required scope.
     pub(crate) fn identify(&self, fields: FieldLines<'_>) -> Result<Arc<Identity>, Challenge> {
         let mut values = fields.all("authorization");
         let (value, None) = (values.next(), values.next()) else {
@@ -190,7 +191,7 @@ impl Authorization {
         Ok(Arc::new(identity))
     }
 
-    /// Returns the challenge for a caller with a token that lacks some of `scopes`.
+    /// Returns the challenge for a caller whose token lacks some of `scopes`.
     pub(crate) fn insufficient(&self, scopes: &[String]) -> Challenge {
         self.challenge(Some("insufficient_scope")).with_scopes(scopes)
     }

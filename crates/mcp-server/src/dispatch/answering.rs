@@ -22,7 +22,7 @@ pub(crate) trait HandlerResult: Serialize + Layered {
     /// `true` if clients may cache results of this type.
     const IS_CACHEABLE: bool = false;
 
-    /// Removes `_meta` from the result and returns it.
+    /// Removes and returns the member `_meta` of the result.
     fn take_meta(&mut self) -> Option<MetaObject>;
 
     /// Replaces the parts of the result that `revision` does not define.
@@ -50,8 +50,8 @@ impl Answering {
         }
     }
 
-    /// Calls a handler through `layers`. Answers immediately if the handler has finished, and later
-    /// otherwise.
+    /// Calls a handler through `layers`. Returns [`Reply::Now`] if the handler finishes immediately, and
+    /// [`Reply::Later`] otherwise.
     pub(crate) fn answer<O: HandlerResult>(
         self,
         layers: &[Arc<dyn Layer>],
@@ -64,8 +64,8 @@ impl Answering {
             Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
             Outcome::Later(later) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
-                // Only the modern era binds questions to the request, so only the modern era keeps a copy
-                // of the request.
+                // In the modern era, the state of a round is bound to its request, so this code keeps a
+                // copy of the request.
                 let request = (self.era() == Era::Modern).then(|| call.bound());
                 Reply::Later(Exchange::new(self.drive(id.to_owned(), request, later), messages))
             }
@@ -176,13 +176,14 @@ pub(super) enum Progress<O> {
 }
 
 impl<O> Progress<O> {
-    /// Returns the outcome of a handler that exceeded its timeout: an error.
+    /// Returns the error outcome of a handler that exceeded its timeout.
     pub(super) fn late() -> Self {
         Self::Done(Err(too_late()))
     }
 }
 
-/// Returns the cache hint for a result. Clients must not cache a result that depends on their answers.
+/// Returns the cache hint for a result. If a result depends on a client's answers to questions, clients
+/// must not cache the result.
 fn cache_of(core: &ServerCore, rounds: &Rounds) -> CacheHint {
     if rounds.is_resumed() { CacheHint::default() } else { core.options.cache }
 }

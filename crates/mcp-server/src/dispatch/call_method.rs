@@ -15,7 +15,7 @@ use crate::handlers::{Call, HandlerError, Outcome};
 use crate::registry::{CompletionInput, List, Named, Registry};
 
 impl Answering {
-    /// Answers a request with the items in `registry`. Returns `None` if the method does not exist in both
+    /// Answers a request with the items in `registry`. Returns `None` unless the method exists in both
     /// eras.
     pub(crate) fn handle(
         self,

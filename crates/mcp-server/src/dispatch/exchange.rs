@@ -119,7 +119,7 @@ impl Handling {
         if let Some(answer) = &mut self.answer
             && let Poll::Ready(answered) = answer.as_mut().poll(cx)
         {
-            // This drops the handler with its senders, so the message channel closes.
+            // Dropping the handler also drops the handler's senders, so the message channel closes.
             self.answer = None;
             self.answered = Some(answered);
         }
@@ -128,8 +128,8 @@ impl Handling {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         self.poll_answer(cx);
         if let Some(messages) = &mut self.messages {
-            // When the answer is ready, all earlier messages are in the channel. `try_recv` takes these
-            // messages even if the task has used up its tokio budget, while `poll_recv` would return
+            // When the answer is ready, all earlier messages are in the channel. If the tokio task has
+            // used up its budget, `try_recv` still takes these messages, but `poll_recv` would return
             // `Pending`. A clone of the handler's context may keep the channel open, so the code does not
             // wait for the end of the channel.
             let said = match &self.answered {

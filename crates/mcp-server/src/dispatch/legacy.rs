@@ -56,8 +56,8 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     })
 }
 
-/// Checks that the headers of a POST match its request, if the POST has headers that repeat parts of the
-/// request.
+/// Some headers of a POST repeat parts of the JSON-RPC request in the body. This function checks that
+/// these headers match the request. Returns `Ok` if the POST has no such headers.
 ///
 /// # Errors
 /// Returns the errors of [`check_present_headers`](modern::check_present_headers). Also returns an error if
@@ -78,9 +78,9 @@ pub(crate) fn check_headers(
     server.backend.check_legacy_param_headers(headers, params)
 }
 
-/// Checks that the headers of a POST match its body, if the POST has headers that repeat parts of the body.
-/// The body may be any message or a batch. The check ignores errors in the body itself, because the server
-/// reports them when it handles the body.
+/// Some headers of a POST repeat parts of the body. This function checks that these headers match the
+/// body. The body may be any message or a batch. This check ignores an invalid body, because the server
+/// reports the error when it handles the body.
 ///
 /// # Errors
 /// Returns the error of [`check_headers`] as a JSON-RPC message.

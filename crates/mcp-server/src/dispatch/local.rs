@@ -148,7 +148,7 @@ impl Backend for LocalBackend {
         }
     }
 
-    /// Accepts the subscription, but removes the tasks of other callers from it.
+    /// Accepts the subscription, but removes the tasks of other callers from the subscription.
     fn listen(
         &self,
         incoming: &ModernRequest<'_>,
@@ -197,8 +197,8 @@ fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
 }
 
 /// Returns the arguments as a JSON value, to compare them with headers. Rejects arguments with too deep
-/// nesting or too large numbers. A handler's input type might ignore these parts of the arguments, but the
-/// server could not compare them with headers.
+/// nesting or too large numbers. The server could not compare such arguments with headers, even if the
+/// input type of the handler ignores the invalid parts.
 fn arguments(params: &Params<'_>) -> Result<Value, Error> {
     let Some(raw) = params.arguments else { return Ok(Value::Null) };
     let unreadable = |_| {

@@ -1,7 +1,7 @@
-//! The path from a received message to its answer. The transports only read and write messages, and this
-//! module interprets them.
+//! The path from a received message to its answer. The transports only read and write messages. This
+//! module interprets the messages.
 
-// answers, and the messages that precede them
+// answers, and the messages before an answer
 mod subscription_stream;
 mod exchange;
 mod outgoing;

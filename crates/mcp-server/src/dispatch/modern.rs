@@ -74,7 +74,8 @@ struct ListenParams {
 }
 
 /// Opens a subscription. The first message of the subscription lists the accepted notifications. The
-/// subscription lasts until the client cancels it or disconnects, or until the server drains.
+/// subscription lasts until the client cancels the subscription or disconnects, or until the server
+/// drains.
 fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Reply {
     let ModernRequest { core, request, params, .. } = *incoming;
     let wanted = match read_wanted(request, params) {
@@ -120,7 +121,7 @@ fn subscription_stream(
     SubscriptionStream::new(acknowledgement, SubscriptionSources { subscription, tasks, logs, id }, kept)
 }
 
-/// Returns the first message of a subscription, which lists the accepted notifications.
+/// Returns the first message of a subscription. This message lists the accepted notifications.
 fn acknowledgement(wanted: &WantedNotifications, id: &Id<'_>) -> Vec<u8> {
     let acknowledged = json!({
         "notifications": wanted,

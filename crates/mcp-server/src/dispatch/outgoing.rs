@@ -5,21 +5,22 @@ use std::time::Duration;
 use thruway_mcp::json_rpc::{Error, ErrorCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A message to the client that precedes the answer to its request.
+/// A message that the server sends to the client before the answer to a request.
 #[derive(Debug)]
 pub enum InterimMessage {
     /// A notification or a request of the server.
     Message(Vec<u8>),
-    /// A notification that another server sent and that a bridge forwards.
+    /// A notification that a bridge forwards from its upstream server.
     Forwarded {
         /// The notification in the form that the client gets.
         message: Vec<u8>,
-        /// Permit for the bytes of the notification in the message queue of its request.
+        /// Semaphore permits for the notification's bytes. These permits limit the bytes in the message
+        /// queue of a request.
         _capacity: OwnedSemaphorePermit,
     },
-    /// Ends the client's event stream, so that no connection stays open while the handler works. The client
-    /// reconnects after this time for the remaining messages. Transports without reconnection ignore this
-    /// variant.
+    /// Ends the client's event stream, so that no connection stays open while the handler works. After
+    /// this duration, the client reconnects to get the remaining messages. Transports without reconnection
+    /// ignore this variant.
     Disconnect(Duration),
 }
 

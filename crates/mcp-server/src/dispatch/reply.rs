@@ -25,8 +25,8 @@ impl Reply {
         Self::Now(Status::of(error))
     }
 
-    /// Counts the bytes of a request until it is answered. If the limit is reached, appends an error to
-    /// `output` instead.
+    /// Counts the bytes of a request until the request is answered. If the limit on these bytes is
+    /// reached, appends an error to `output` instead.
     pub(super) fn counted(
         self,
         core: &ServerCore,
@@ -42,15 +42,15 @@ impl Reply {
         }
     }
 
-    /// Appends an error to `output` for a request that may succeed later. The status is
-    /// [`Status::Unavailable`].
+    /// Appends `error` to `output`. The status is [`Status::Unavailable`], because a retry of the request
+    /// may succeed later.
     pub fn unavailable(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
         write_error(output, Some(id), error);
         Self::Now(Status::Unavailable)
     }
 
-    /// Appends an error to `output` for a message with invalid metadata. The status is 400, independent of
-    /// the error code.
+    /// Appends `error` to `output`, because a message has invalid metadata. The status is 400, independent
+    /// of the error code.
     pub(crate) fn bad_request(output: &mut Vec<u8>, id: Option<&Id<'_>>, error: &Error) -> Self {
         write_error(output, id, error);
         Self::Now(Status::BadRequest)

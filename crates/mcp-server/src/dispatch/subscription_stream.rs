@@ -1,5 +1,5 @@
-//! The messages of subscriptions. A server may have ten thousand idle subscriptions, so each of them stores
-//! only the data for its next message.
+//! The messages of subscriptions. A server may have ten thousand idle subscriptions, so each subscription
+//! stores only the data for its next message.
 
 use std::any::Any;
 use std::future::Future;
@@ -21,7 +21,7 @@ pub(crate) struct SubscriptionStream {
     /// The first message.
     acknowledgement: Option<Vec<u8>>,
     next: Next,
-    /// A value of the backend that is dropped when the subscription ends.
+    /// A value that the backend provided. The stream keeps this value until the subscription ends.
     _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -44,7 +44,8 @@ pub(super) struct TaskSubscription {
     pub(super) subscription: Subscription<Arc<str>>,
 }
 
-/// The last message of a subscription that the server ends. This message is the result of the request.
+/// The message that the server sends when it ends a subscription. This message is the result of
+/// `subscriptions/listen`.
 pub(crate) struct CloseMessage {
     core: Arc<ServerCore>,
     id: RequestId,

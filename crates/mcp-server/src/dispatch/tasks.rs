@@ -79,8 +79,8 @@ impl Answering {
         Reply::Now(self.status(error))
     }
 
-    /// Polls a handler until it turns the call into a task. If the handler finishes or asks a question
-    /// before that, returns the same answer as for any other call.
+    /// Polls a handler until the handler turns its call into a task. If the handler finishes or asks a
+    /// question first, returns the same answer as for a call that cannot become a task.
     async fn drive_to_task(
         self,
         id: RequestId,

@@ -25,7 +25,7 @@ pub trait IntoAnswer<O> {
     /// Converts the value to the answer.
     ///
     /// # Errors
-    /// Returns an error if the value is an error, or if it cannot be written as JSON.
+    /// Returns an error if the value is an error, or if the value cannot be written as JSON.
     fn into_answer(self) -> Result<O, HandlerError>;
 }
 

@@ -1,4 +1,5 @@
-//! Information about a request for its handler, and messages that the handler sends before its answer.
+//! Information about a request that the handler can read, and messages that the handler sends before the
+//! answer.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -37,12 +38,12 @@ pub struct Call<'a> {
     caller: &'a Caller,
     /// The task that the call may become. `None` if the call cannot become a task.
     task: Option<&'a Arc<Task>>,
-    /// The context of the handler and the receiver of its messages. `None` until the first request for a
-    /// context.
+    /// The context of the handler, and the receiver of the handler's messages. `None` until the first call
+    /// of the method `context`.
     pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<InterimMessage>)>>,
 }
 
-/// The source of information about the client, which depends on the era.
+/// The source of the information about the client. The source depends on the era.
 #[derive(Clone, Copy)]
 pub(crate) enum ClientSide<'a> {
     /// Modern era: each request contains all information about the client.
@@ -79,7 +80,7 @@ impl<'a> Call<'a> {
         self.caller.identity().map(|identity| &**identity)
     }
 
-    /// Returns the data of the request to which the server binds the answers of the client.
+    /// Returns the data of the request. The server binds the client's answers to this data.
     pub(crate) fn bound(&self) -> BoundRequest {
         BoundRequest::new(self.caller, self.method, self.params)
     }
@@ -103,19 +104,20 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the arguments as JSON text, exactly as the client sent them. The server has not checked the
-    /// arguments against a schema.
+    /// Returns the JSON text of the arguments, exactly as in the message of the client. The server has not
+    /// checked the arguments against a schema.
     pub fn arguments(&self) -> Option<&str> {
         self.params.arguments.map(RawValue::get)
     }
 
-    /// Returns the member `name` of the request's `_meta`, unless the protocol defines this member.
+    /// Returns the member `name` of the request's `_meta`. Returns `None` for members that the protocol
+    /// defines.
     pub fn meta(&self, name: &str) -> Option<Value> {
         serde_json::from_str(self.params.meta.other(name)?.get()).ok()
     }
 
-    /// Returns the client's name and version. A client can send any name and version, so do not use them
-    /// for security decisions.
+    /// Returns the client's name and version. A client can send any name and version, so do not use these
+    /// values for security decisions.
     pub fn client_info(&self) -> Option<Implementation> {
         match self.client {
             ClientSide::Modern(_) => serde_json::from_str(self.params.meta.client_info?.get()).ok(),
@@ -170,8 +172,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Information about the request for an asynchronous handler, and operations that the handler can use before
-/// its answer. Clones refer to the same request.
+/// Gives an asynchronous handler information about its request. Before the answer, the handler can also
+/// report progress, log, and ask the client questions. Clones refer to the same request.
 ///
 /// ```
 /// use thruway_mcp_server::schema::{
@@ -227,15 +229,15 @@ impl Context {
         self.0.identity.as_deref()
     }
 
-    /// Returns the member `name` of the request's `_meta`, such as `traceparent`, unless the protocol
-    /// defines this member.
+    /// Returns the member `name` (for example `traceparent`) of the request's `_meta`. Returns `None` for
+    /// members that the protocol defines.
     pub fn meta(&self, name: &str) -> Option<Value> {
         let (_, value) = self.0.meta.iter().find(|(member, _)| member == name)?;
         serde_json::from_str(value).ok()
     }
 
-    /// Returns the client's name and version. A client can send any name and version, so do not use them
-    /// for security decisions.
+    /// Returns the client's name and version. A client can send any name and version, so do not use these
+    /// values for security decisions.
     pub fn client_info(&self) -> Option<&Implementation> {
         self.0.client_info.as_ref()
     }
@@ -249,11 +251,11 @@ impl Context {
     }
 
     /// Reports the progress of the handler to the client, if the client requested progress reports. Waits
-    /// while the client reads slowly.
+    /// if the message queue of the request is full because the client reads slowly.
     ///
-    /// In a task, the report becomes the message of the task. The server ignores the report if `progress`
-    /// is not finite, or not greater than the previous progress. In a notification, the server omits a
-    /// `total` that is not finite.
+    /// In a task, the report becomes the message of the task. The server ignores a report if `progress` is
+    /// not finite, or if `progress` is not greater than in the previous report. In a notification, the
+    /// server omits a `total` that is not finite.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(task) = self.task() {
             if self.is_further(progress) {
@@ -300,9 +302,10 @@ impl Context {
         self.notify(methods::NOTIFICATIONS_MESSAGE, &params).await;
     }
 
-    /// Ends the client's event stream, so that a handler that takes minutes does not keep a connection
-    /// open. The client reconnects after `retry` for the remaining messages. `retry` is a hint in whole
-    /// milliseconds. The server stores all messages and the answer until the client reconnects.
+    /// Ends the client's event stream. A handler that takes minutes can call this method, so that no
+    /// connection stays open meanwhile. After the time `retry`, the client reconnects to get the remaining
+    /// messages. `retry` is a hint for the client, in whole milliseconds. The server stores all messages
+    /// and the answer until the client reconnects.
     ///
     /// This method affects only clients of revision 2025-11-25 over Streamable HTTP (SEP-1699).
     pub async fn disconnect(&self, retry: Duration) {
@@ -313,8 +316,9 @@ impl Context {
     }
 
     /// Turns the call into a task. This method has no effect unless the tool [lets its handler
-    /// decide](crate::TaskSupport::begun_by_handler) and the client supports tasks. Before this call, the
-    /// handler asks its questions in rounds, because there is no task yet.
+    /// decide](crate::TaskSupport::begun_by_handler) and the client supports tasks. If the handler asks
+    /// questions before this method call, the client answers these questions in rounds, as for a call that
+    /// does not become a task.
     ///
     /// # Cancel safety
     /// The call may become a task even if this future is dropped.
@@ -336,7 +340,7 @@ impl Context {
     }
 
     /// Waits until no client waits for the answer anymore. At that time, the server drops the handler. So
-    /// this method is only useful in other tokio tasks that the handler has spawned.
+    /// this method is only useful in tokio tasks that the handler has spawned.
     pub async fn cancelled(&self) {
         match &self.0.task {
             None => self.0.outbox.closed().await,
@@ -352,11 +356,11 @@ impl Context {
         }
     }
 
-    /// Asks the user to fill in a form. `key` identifies the question within the request. The handler must
-    /// use the same key each time it runs.
+    /// Asks the user to fill in a form. `key` identifies the question within the request. Each time the
+    /// handler runs, it must use the same key for this question.
     ///
     /// # Errors
-    /// Returns an error if the client does not support forms, or if it answers with an error.
+    /// Returns an error if the client does not support forms, or if the client answers with an error.
     pub async fn elicit(
         &self,
         key: &str,
@@ -367,11 +371,11 @@ impl Context {
         self.ask(key, methods::ELICITATION_CREATE, &form).await
     }
 
-    /// Asks the user to visit a web page, for data that must not pass through the client. `key` has the
-    /// same meaning as for [`elicit`](Self::elicit).
+    /// Asks the user to visit a web page. Use this method for data that must not pass through the client.
+    /// `key` has the same meaning as for [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// Returns an error if the client cannot open web pages, or if it answers with an error.
+    /// Returns an error if the client cannot open web pages, or if the client answers with an error.
     pub async fn elicit_url(
         &self,
         key: &str,
@@ -386,7 +390,7 @@ impl Context {
     /// [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// Returns an error if the client does not support sampling, or if it answers with an error.
+    /// Returns an error if the client does not support sampling, or if the client answers with an error.
     pub async fn sample(
         &self,
         key: &str,
@@ -401,7 +405,7 @@ impl Context {
     /// [`elicit`](Self::elicit).
     ///
     /// # Errors
-    /// Returns an error if the client does not support roots, or if it answers with an error.
+    /// Returns an error if the client does not support roots, or if the client answers with an error.
     pub async fn list_roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
         let required = || ClientCapabilities::default().with_roots();
         self.require(|capabilities| capabilities.roots.is_some(), required)?;

@@ -11,7 +11,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The error that a handler returns instead of an answer.
 #[derive(Debug)]
 pub enum HandlerError {
-    /// The operation failed. The text describes the reason for the caller. For a tool, the text becomes a
+    /// The operation failed. The text explains the failure to the caller. For a tool, the text becomes a
     /// result with `isError`, so that a model can correct its next call. For other requests, the text
     /// becomes an internal error of the protocol.
     Failed(String),
@@ -52,7 +52,8 @@ impl From<Error> for HandlerError {
     }
 }
 
-/// Unpacks a boxed `HandlerError` or protocol [`Error`]. All other errors become [`HandlerError::Failed`].
+/// Unpacks a boxed `HandlerError` or protocol [`Error`]. An error of any other type becomes
+/// [`HandlerError::Failed`].
 impl From<BoxError> for HandlerError {
     fn from(error: BoxError) -> Self {
         let error = match error.downcast::<Self>() {

@@ -18,11 +18,11 @@ use super::{Call, Context, HandlerError, IntoAnswer};
 /// | `Fn(I) -> impl IntoAnswer<O>` | answers at once |
 /// | `Fn(I, &Call) -> impl IntoAnswer<O>` | answers at once, with access to the request |
 /// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | answers when the future is ready; may report progress, log, and ask the client |
-/// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | the same, with the input |
+/// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | like `Fn(Context)`, with the input |
 ///
 /// A closure must name the types of its arguments. A function that answers at once costs the least. A
-/// function that waits must be `async`. Otherwise, the function blocks all other requests of its worker.
-/// The type parameter `Marker` only distinguishes the five forms of functions.
+/// function that waits must be `async`. Otherwise, the function blocks all other requests of the worker
+/// thread. The type parameter `Marker` only distinguishes the five forms of functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler with input `{I}` and answer `{O}`",
     note = "a handler takes no parameters, its input, or its input and `&Call`; an \
@@ -144,7 +144,7 @@ where
 }
 
 impl<O: 'static> Outcome<O> {
-    /// Applies `change` to the answer when it is ready.
+    /// Applies `change` to the answer when the answer is ready.
     pub fn map<P>(
         self,
         change: impl FnOnce(Result<O, HandlerError>) -> Result<P, HandlerError> + Send + 'static,

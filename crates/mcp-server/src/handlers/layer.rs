@@ -21,10 +21,10 @@ use super::{Call, HandlerError, Later, Outcome};
 /// and the layer runs again too.
 ///
 /// Code before [`Next::run`] must not block. A layer that has to wait must wait in the future of
-/// [`Outcome::Later`]. An `async` handler begins when this future polls the outcome of [`Next::run`].
+/// [`Outcome::Later`]. An `async` handler begins when the layer's future polls the outcome of
+/// [`Next::run`].
 ///
-/// If a tool fails or gets invalid arguments, its result has `is_error`. A layer sees the result of a
-/// failed tool as `Ok`.
+/// If a tool fails or gets invalid arguments, the layer gets `Ok` with a result that has `is_error`.
 ///
 /// ```
 /// use thruway_mcp_server::{Call, McpServer, Next, ServerResult, schema::Tool};
@@ -46,7 +46,7 @@ use super::{Call, HandlerError, Later, Outcome};
 ///     });
 /// ```
 pub trait Layer: Send + Sync + 'static {
-    /// Answers a call. A layer may run the handler with `next`, or answer without it.
+    /// Answers a call. A layer may run the handler with `next`, or answer without the handler.
     fn call(&self, call: &Call<'_>, next: Next<'_>) -> Outcome<ServerResult>;
 }
 
@@ -59,7 +59,7 @@ where
     }
 }
 
-/// The rest of the chain: the next layer, or the handler after the last layer.
+/// The rest of the chain of layers: the next layer, or the handler if no layer is left.
 pub struct Next<'a> {
     layers: &'a [Arc<dyn Layer>],
     call: &'a Call<'a>,
@@ -175,8 +175,8 @@ impl Layered for CallToolResult {
         if let ServerResult::CallTool(result) = result { Some(result) } else { None }
     }
 
-    /// Converts the error of a layer to a tool result, as for an error of the handler. So the model sees
-    /// the error.
+    /// Converts the error of a layer to a tool result, so that the model sees the error. The errors of
+    /// handlers are converted in the same way.
     fn refused(error: HandlerError) -> Result<Self, HandlerError> {
         error.into_tool_result()
     }

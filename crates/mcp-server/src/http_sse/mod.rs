@@ -1,8 +1,8 @@
 //! HTTP with SSE, the transport of revision 2024-11-05. A client opens an event stream with GET, and the
-//! server sends all its messages as events. The first event contains the path of a second endpoint, to
-//! which the client sends its messages with POST.
+//! server sends all messages as events of this stream. The first event contains the path of a second
+//! endpoint. The client sends its messages to this path with POST.
 //!
-//! The module `connection` handles these messages like the messages of any other connection.
+//! The module `connection` handles the client's messages, as it does for the stdio transport.
 
 mod streams;
 
@@ -30,8 +30,8 @@ use streams::{OpenStream, Received, Refused, Sender, Streams};
 /// The two HTTP endpoints for clients that support only the transport of revision 2024-11-05. One endpoint
 /// opens event streams, and the other endpoint accepts messages. Clones refer to the same endpoints.
 ///
-/// A stream is also a session, so the session ends when the stream ends. Other callers cannot use the
-/// stream.
+/// A stream is also a session, so the session ends when the stream ends. A stream accepts messages only
+/// from the caller that opened the stream.
 ///
 /// While a client does not read its stream, the messages from this client wait in a queue. The queue holds
 /// at most 256 messages with 1 MiB of data in total, or one larger message. If the queue is full, the
@@ -58,8 +58,8 @@ struct MessageEndpoint(SseEndpoints);
 
 impl McpEndpoint {
     /// Returns the endpoints for clients of revision 2024-11-05, with the access rules of this endpoint.
-    /// `message_path` is the path of the handler [`messages`](SseEndpoints::messages) as clients see it.
-    /// The first event of each stream contains this path, so that clients can send their messages to the
+    /// `message_path` is the path at which clients reach the handler [`messages`](SseEndpoints::messages).
+    /// The first event of each stream contains this path, because clients must send their messages to this
     /// path.
     ///
     /// ```
@@ -86,12 +86,13 @@ impl McpEndpoint {
 }
 
 impl SseEndpoints {
-    /// Returns the handler that answers GET with an event stream. Mount it at a path such as `/sse`.
+    /// Returns the handler that answers GET with an event stream. Mount this handler at a path such as
+    /// `/sse`.
     pub fn stream(&self) -> impl Handler + use<> {
         StreamEndpoint(self.clone())
     }
 
-    /// Returns the handler that accepts messages by POST. Mount it at `message_path`.
+    /// Returns the handler that accepts messages by POST. Mount this handler at `message_path`.
     pub fn messages(&self) -> impl Handler + use<> {
         MessageEndpoint(self.clone())
     }
@@ -111,7 +112,10 @@ impl StreamEndpoint {
             return Err(method_not_allowed("GET", "method not allowed: open a stream with GET"));
         }
         let stream = shared.streams.open(&caller).map_err(|NoCapacity| {
-            no_capacity(None, "the server cannot open a stream, because too many are open: try again later")
+            no_capacity(
+                None,
+                "the server cannot open a stream, because too many streams are open: try again later",
+            )
         })?;
         let server = shared.endpoint.server().clone();
         let uri = format!("{}?{STREAM_ID}={}", shared.message_path, stream.id());
@@ -190,7 +194,7 @@ impl MessageEndpoint {
     }
 }
 
-/// Passes a message to its stream. Rejects a message that contradicts its headers.
+/// Passes a message to its stream. Rejects a message that contradicts the headers of its POST.
 fn take(
     server: &McpServer,
     fields: FieldLines<'_>,

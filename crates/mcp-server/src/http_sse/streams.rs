@@ -1,4 +1,4 @@
-//! Open event streams, and the messages of clients that wait in them.
+//! Open event streams, and the client messages that wait in each stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::authorization::Caller;
 use crate::session::{NoCapacity, SessionLimits};
 use crate::shares::{Holder, Share};
 
-/// The open streams of a server, by their ids, and the limits on their number.
+/// The open streams of a server, by their ids, and the limits on the number of streams.
 #[derive(Debug)]
 pub(super) struct Streams {
     open: Mutex<HashMap<Box<str>, Stream>>,
@@ -25,11 +25,11 @@ struct Stream {
     sender: Sender,
 }
 
-/// Sends messages of the client to the task that handles the stream.
+/// Sends messages of the client to the tokio task that handles the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     messages: mpsc::Sender<Received>,
-    /// A semaphore with one permit for each byte that may wait.
+    /// A semaphore with one permit for each byte that may wait in the queue.
     capacity: Arc<Semaphore>,
 }
 
@@ -99,8 +99,9 @@ impl Streams {
 }
 
 impl Sender {
-    /// Adds a message to the queue. A message larger than [`WAITING_BYTES_MAX`] takes all permits, so it
-    /// waits alone. `bytes` counts the message against the limit on all requests in progress.
+    /// Adds a message to the queue. A message larger than [`WAITING_BYTES_MAX`] takes all permits, so no
+    /// other message can wait at the same time. `bytes` counts the message against the limit on all
+    /// requests in progress.
     ///
     /// # Errors
     /// Returns an error if the queue is full or the stream has ended.
@@ -117,8 +118,8 @@ impl Sender {
 
 impl Received {
     /// Returns the message and its caller, and frees the capacity of the queue. Also stops counting the
-    /// bytes of the message, because the server counts the requests of the message again when it handles
-    /// these requests.
+    /// bytes of the message. When the server handles a request of the message, it counts the bytes of this
+    /// request again.
     pub(super) fn into_message(self) -> (Caller, Bytes) {
         (self.caller, self.message)
     }

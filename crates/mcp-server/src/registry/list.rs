@@ -12,7 +12,7 @@ use thruway_mcp::json_rpc::Error;
 
 /// An entry of a list, with a unique name.
 pub(crate) trait Named {
-    /// Name of the member that contains the list in a result, as in the schema.
+    /// Name of the JSON member that contains the list in a result, such as `tools`.
     const MEMBER: &'static str;
     type Definition: Serialize + Clone;
 
@@ -117,8 +117,8 @@ impl<T: Named> List<T> {
         bytes
     }
 
-    /// Returns the members of the result for the page at `cursor`. `page_entries` is the maximum number of
-    /// entries in a page, and must be the same in all calls.
+    /// Returns the encoded page at `cursor`. `page_entries` is the maximum number of entries in a page,
+    /// and must be the same in all calls.
     ///
     /// # Errors
     /// Returns an error if the cursor does not belong to a page of this list.
@@ -147,7 +147,8 @@ fn invalid_cursor() -> Error {
     Error::invalid_params("`cursor` is invalid for this list")
 }
 
-/// Returns the start of an error reason, because the reason may contain long input of the client.
+/// Returns the start of the text `reason`. The whole text could be too long, because it may contain input
+/// of the client.
 pub(super) fn start_of(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
 }

@@ -25,13 +25,13 @@ pub use uri_template::{InvalidUriTemplate, UriParameters};
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) tools: List<ToolEntry>,
-    /// The scopes that callers need, by the name of the tool. A tool without required scopes is not in the
-    /// map.
+    /// The scopes that callers of a tool need, by the name of the tool. A tool without required scopes is
+    /// not in the map.
     pub(crate) tool_scopes: HashMap<String, Vec<String>>,
     pub(crate) resources: List<ResourceEntry>,
     pub(crate) templates: List<TemplateEntry>,
     pub(crate) prompts: List<PromptEntry>,
     pub(crate) completions: Vec<Arc<CompletionHandler>>,
-    /// The layers around all handlers. Each call goes to the last layer first.
+    /// The layers around all handlers. The last layer gets each call first.
     pub(crate) layers: Vec<Arc<dyn Layer>>,
 }

@@ -114,7 +114,7 @@ impl Named for TemplateEntry {
     }
 }
 
-/// Drops the parameters for handlers that take no input.
+/// Discards the URI parameters, because a handler with `NoInput` takes no input.
 impl From<UriParameters> for NoInput {
     fn from(_: UriParameters) -> Self {
         Self {}

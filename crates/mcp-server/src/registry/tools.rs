@@ -27,8 +27,8 @@ pub(crate) type ToolHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<CallToolRes
 pub(crate) struct ToolEntry {
     definition: Tool,
     handler: ToolHandler,
-    /// The schema against which the server checks the arguments. `None` if no separate check is necessary,
-    /// because serde checks everything when it reads the arguments.
+    /// The schema against which the server checks the arguments. `None` if serde already checks everything
+    /// when serde reads the arguments.
     input: Option<CompiledSchema>,
     /// The schema against which the server checks structured content. `None` if the schema comes from the
     /// type of the content.
@@ -82,14 +82,14 @@ impl ToolEntry {
         self.task_support
     }
 
-    /// Returns the headers that must repeat arguments of the tool.
+    /// Returns the HTTP headers in which clients must repeat arguments of the tool.
     pub(crate) fn param_headers(&self) -> &[ParamHeader] {
         &self.param_headers
     }
 
-    /// Checks the arguments before the server reads them as the handler's input type. Returns the first
-    /// violations, or `None` if the arguments are valid. The check for an object is necessary because serde
-    /// can also read a struct from an array.
+    /// Checks the arguments before the server converts the arguments to the handler's input type. Returns
+    /// a text with the first violations, or `None` if the arguments are valid. Rejects arguments that are
+    /// not a JSON object. Otherwise, serde would accept an array in place of a struct.
     fn violations(&self, arguments: &str) -> Option<String> {
         if !arguments.starts_with('{') {
             return Some("`arguments` must be an object".to_owned());
@@ -123,8 +123,8 @@ fn invalid_arguments(reason: &str) -> HandlerError {
     HandlerError::Failed(format!("invalid arguments: {}", start_of(reason)))
 }
 
-/// Converts [`HandlerError::Failed`] to a tool result. Structured content that violates the output schema
-/// is a bug of the server, so it becomes an internal error.
+/// Converts [`HandlerError::Failed`] to a tool result. If structured content violates the output schema,
+/// returns an internal error, because the tool has a bug.
 fn settle(
     outcome: Result<CallToolResult, HandlerError>,
     output: Option<&CompiledSchema>,

@@ -19,15 +19,15 @@ enum Part {
     Rest(String),
 }
 
-/// The parameters of a URI that matched a template. Their values are percent-decoded.
+/// The parameters of a URI that matched a template. The values of the parameters are percent-decoded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UriParameters {
     uri: String,
     parameters: Vec<(String, String)>,
 }
 
-/// The error for an invalid URI template: it has an unsupported form, unbalanced braces, or two adjacent
-/// expressions.
+/// The error for an invalid URI template. Such a template has an unsupported form, unbalanced braces, or
+/// two adjacent expressions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidUriTemplate;
 
@@ -43,8 +43,8 @@ impl UriParameters {
 
     /// Returns the parameter `name`, or an empty string if the template has no such parameter.
     ///
-    /// The value can be any text, because it is percent-decoded. Even the value of `{name}` can be `../x`.
-    /// A handler must check the value before it builds a file path from the value.
+    /// The value can be any text, because the server percent-decodes the value. Even the value of `{name}`
+    /// can be `../x`. A handler must check the value before it builds a file path from the value.
     pub fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(parameter, _)| parameter == name).map_or("", |(_, value)| value)
     }

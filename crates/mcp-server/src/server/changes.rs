@@ -1,15 +1,15 @@
 //! Subscriptions of clients to changes of the server.
 //!
 //! Each subscription has a set of pending changes. A change that is already pending is not added again. So
-//! the subscription of a client that does not read needs no more memory than other subscriptions.
+//! the set stays small, even if the client does not read its notifications.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A change of the server. A subscription reports its changes in the order of this type: changes of lists
-/// before changes of resources.
+/// A change of the server. A subscription reports its changes in the order of these variants: changes of
+/// lists before changes of resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
     /// The list of tools has changed.

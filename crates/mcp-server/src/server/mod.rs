@@ -30,9 +30,9 @@ pub use server_core::ServerCore;
 
 /// An MCP server. Clones refer to the same server.
 ///
-/// Some methods have the name of the item that they add, such as [`tool`](Self::tool) and
-/// [`resource`](Self::resource). These methods are for building a server, and panic if the item is invalid.
-/// Methods that begin with `add_` or `remove_` are for running servers, and notify the subscribed clients.
+/// Methods such as [`tool`](Self::tool) and [`resource`](Self::resource) are for building a server, and
+/// panic if the new item is invalid. Methods with names that begin with `add_` or `remove_` are for
+/// running servers, and notify the subscribed clients.
 ///
 /// ```
 /// use thruway_mcp_server::McpServer;
@@ -128,7 +128,8 @@ impl McpServer {
     /// - If the handler is not `async`, the server answers at once, without a task.
     ///
     /// Tasks are an extension of revision 2026-07-28 (SEP-2663). If a client does not support this
-    /// extension, `support` decides if the tool runs without a task or the call gets an error.
+    /// extension, `support` selects one of two outcomes: the tool runs without a task, or the call gets an
+    /// error.
     ///
     /// ```
     /// use thruway_mcp_server::{Context, McpServer, TaskSupport, schema::Tool};
@@ -162,8 +163,8 @@ impl McpServer {
     ///
     /// Over HTTP, this requirement needs an endpoint with [authorization](crate::McpEndpoint::authorize).
     /// Without authorization, callers over HTTP have no scopes. Callers over stdio or in this process have
-    /// all scopes. The application may add the tool before or after this call. The name of a nonexistent
-    /// tool has no effect.
+    /// all scopes. The application may add the tool before or after this call. Required scopes for a
+    /// nonexistent tool have no effect.
     #[must_use]
     pub fn require_scopes<T: Into<String>>(
         self,
@@ -242,8 +243,8 @@ impl McpServer {
         self
     }
 
-    /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`]. Replaces items with the same
-    /// names.
+    /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`]. Replaces existing items that
+    /// have the same names as the new items.
     ///
     /// # Errors
     /// Returns an error if the offer is invalid, for example because of an invalid schema.
@@ -306,8 +307,9 @@ impl McpServer {
         self.take_out(&Change::Resources, |registry| registry.resources.remove(uri))
     }
 
-    /// Adds a resource template, or replaces the identical template. The handler reads all resources with
-    /// URIs that match the template.
+    /// Adds a resource template and its handler. If the server already has a template with the same URI
+    /// template text, replaces the definition and the handler of the existing template. The handler reads
+    /// all resources with URIs that match the template.
     ///
     /// # Errors
     /// Returns an error if the template is invalid, or has expressions other than `{name}` and `{+name}`.
@@ -335,7 +337,8 @@ impl McpServer {
         self.take_out(&Change::Prompts, |registry| registry.prompts.remove(name))
     }
 
-    /// Notifies all clients with a subscription to the resource at `uri` about a change of its content.
+    /// Notifies all clients that subscribed to the resource at `uri`. Call this method when the content of
+    /// the resource has changed.
     pub fn resource_updated(&self, uri: &str) {
         self.core.announce(&Change::Resource(uri.into()));
     }
@@ -364,7 +367,7 @@ impl McpServer {
 /// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
 /// use thruway_mcp_server::{McpServer, Offer, RegistrationError, schema::Tool, tool};
 ///
-/// /// Says what time zone the counter is in.
+/// /// Returns the time zone of the counter.
 /// #[tool]
 /// fn zone() -> &'static str {
 ///     "UTC"
@@ -387,7 +390,7 @@ impl McpServer {
     note = "`#[tool]` turns a function into a type with braces: write `.with(function_name {{}})`"
 )]
 pub trait Offer {
-    /// Adds the items to `server` with the methods of the server that begin with `add`.
+    /// Adds the items to `server`. An implementation calls methods such as [`McpServer::add_tool`].
     ///
     /// # Errors
     /// Returns an error if an item is invalid.

@@ -25,13 +25,13 @@ use crate::tasks::TaskOptions;
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct McpServerOptions {
-    /// Instructions for the model on how to use the server. Default: none.
+    /// Instructions for the model on how to use the server. Default: no instructions.
     pub instructions: Option<String>,
     /// Maximum number of entries in one page of a list, at least 1. Default: 1000. Smaller pages need more
     /// requests, and larger pages need more memory.
     pub page_entries: usize,
-    /// Time for which clients may cache lists and resources, and permission for shared caches to store
-    /// them. Default: no caching.
+    /// The caching of lists and resources: the time for which clients may cache them, and the permission
+    /// for shared caches. Default: no caching.
     pub cache: CacheHint,
     /// Maximum duration of a handler. Default: 5 minutes. A call that takes longer ends with an internal
     /// error.
@@ -41,7 +41,7 @@ pub struct McpServerOptions {
     /// Key that authenticates the state that clients store between the rounds of a request. Default: a
     /// random key. Servers behind one load balancer need the same key.
     pub state_key: Option<[u8; 32]>,
-    /// Use of sessions for clients of the legacy era over HTTP. Default: one session per client.
+    /// Use of sessions over HTTP, for clients of the legacy era. Default: one session per client.
     pub legacy_sessions: LegacySessions,
     /// Time until an unused session over HTTP ends. Default: 30 minutes. A session with an open stream or a
     /// running call is in use.
@@ -50,16 +50,16 @@ pub struct McpServerOptions {
     ///
     /// Each session needs up to 2 KiB of memory for its state, and up to 64 KiB for the client's
     /// description of itself. A session also stores events that its client may request again. The events
-    /// need up to 64 KiB, and may need more if [`in_flight_bytes_max`](Self::in_flight_bytes_max) allows
-    /// it.
+    /// of a session need up to 64 KiB. Beyond this size, the events count against a limit (see
+    /// [`in_flight_bytes_max`](Self::in_flight_bytes_max)).
     ///
     /// If the maximum is reached, a new session evicts another session. The server first evicts sessions
-    /// without any message after `initialize`, and then the idle session with the oldest last use. The
-    /// server never evicts a session in use. If all sessions are in use, `initialize` gets status 503 with
-    /// `Retry-After`.
+    /// in which the client has sent nothing after `initialize`. If there are no such sessions, the server
+    /// evicts the session that was idle for the longest time. The server never evicts a session in use. If
+    /// all sessions are in use, `initialize` gets status 503 with `Retry-After`.
     ///
-    /// Streams of [`SseEndpoints`](crate::SseEndpoints) have the same limits, but count separately. An open
-    /// stream is always in use.
+    /// The same limits apply to streams of [`SseEndpoints`](crate::SseEndpoints), but the server counts
+    /// sessions and streams separately. An open stream is always in use.
     pub sessions_max: usize,
     /// Maximum number of sessions of one caller with a token (see
     /// [`authorize`](crate::McpEndpoint::authorize)). Default: 1000. If the maximum is reached, a new
@@ -74,7 +74,7 @@ pub struct McpServerOptions {
     /// the NAT of an organization rarely reach the maximum.
     ///
     /// Behind a gateway, all clients appear to have the gateway's address, so this maximum applies to all
-    /// of them together. Configure the gateway as a trusted proxy
+    /// clients together. Configure the gateway as a trusted proxy
     /// ([`trusted_proxies`](thruway_server::Config::trusted_proxies)), or set this option to
     /// `sessions_max`. The maximum does not apply to Unix sockets. The maximum also does not apply to a
     /// [tower service](crate::McpEndpoint::tower_service) that does not know the addresses of its clients.
@@ -98,27 +98,28 @@ pub struct McpServerOptions {
     ///
     /// A caller may use at most half of the bytes that no other caller uses. So a single caller may use
     /// half of all bytes. A caller is a token, an address or a network, as for the limits on sessions (see
-    /// [`sessions_per_address_max`](Self::sessions_per_address_max)). Programs on the same machine may use
-    /// all bytes.
+    /// [`sessions_per_address_max`](Self::sessions_per_address_max)). Programs on the server's machine may
+    /// use all bytes.
     ///
-    /// A second limit of the same size applies to the events that sessions store for clients that reconnect
-    /// (`Last-Event-ID`). So requests and events together may need twice as many bytes. Callers have the
-    /// same shares of both limits.
+    /// A second limit of the same size applies to the events that sessions store for clients that
+    /// reconnect (`Last-Event-ID`). So requests and events together may need twice as many bytes. The rule
+    /// for the share of one caller applies to both limits.
     ///
     /// If the second limit is reached, a connected client still gets every event, but the server stops
-    /// storing the events of its stream. A client that reconnects to this stream gets status 400. The first
-    /// 4 KiB of each stream do not count.
+    /// storing the events of the client's stream. A client that reconnects to this stream gets status 400.
+    /// The first 4 KiB of each stream do not count.
     ///
     /// Increase the value for tools with large arguments that many clients call at the same time. The
-    /// server may need several times as much memory, because handlers and bridges copy and parse arguments.
-    /// For requests, a value below [`message_bytes_max`](Self::message_bytes_max) is raised to that value.
+    /// server may need several times as much memory, because handlers and bridges copy and parse
+    /// arguments. For requests, the limit is never smaller than
+    /// [`message_bytes_max`](Self::message_bytes_max).
     pub in_flight_bytes_max: usize,
     /// Answers every request over HTTP with an event stream, even if one JSON message is enough. Default:
     /// no. Enable this option for clients and intermediaries that support only event streams. An event
     /// stream costs about 50 more bytes per answer.
     ///
-    /// If a client accepts only one of the two formats, the server uses this format. But if the handler
-    /// sends messages before its answer, the answer is always an event stream.
+    /// A client that accepts only JSON, or only event streams, gets answers in this format. But if the
+    /// handler sends messages before its answer, the answer is always an event stream.
     pub prefers_event_streams: bool,
     /// Announces tools even if the server has no tools at the start. Default: no. Enable this option if the
     /// server adds its first tool later. Otherwise, clients that connected earlier conclude that the server
@@ -130,13 +131,14 @@ pub struct McpServerOptions {
     pub may_add_prompts: bool,
 }
 
-/// Use of sessions for clients of the legacy era over HTTP.
+/// Use of sessions over HTTP, for clients of the legacy era.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LegacySessions {
     /// The server keeps a session for each client. Handlers can ask the client questions, and the client
     /// can subscribe to changes.
     Stateful,
-    /// The server keeps no sessions. Each request is independent, so any of several servers may answer it.
+    /// The server keeps no sessions. Each request is independent, so several servers can share the
+    /// requests of one client.
     Stateless,
 }
 

@@ -24,8 +24,8 @@ impl RequestBytes {
         Self { shares: Shares::new(max), max }
     }
 
-    /// Counts the parameters of a request of `caller` until the returned share is dropped. Returns `None`
-    /// for a small request, which does not count against the limit.
+    /// Counts the parameters of a request until the returned share is dropped. The bytes count for
+    /// `caller`. Returns `None` for a small request, which does not count against the limit.
     ///
     /// # Errors
     /// Returns an error if the limit, or the caller's share of this limit, is reached.
@@ -70,6 +70,6 @@ impl RequestBytes {
     }
 }
 
-/// Minimum size of a request that counts, in bytes. Handling a smaller request needs about as much memory
-/// as its parameters. So the limits on the number of requests are enough for smaller requests.
+/// Minimum size of a request that counts, in bytes. Smaller requests need little memory, and limits on the
+/// number of requests already restrict this memory.
 const COUNTED_FROM: usize = 4 << 10;

@@ -1,4 +1,4 @@
-//! The state of a server that does not depend on its backend.
+//! The part of a server's state that does not depend on the backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::session::Sessions;
 use crate::shares::{Share, Shares};
 use crate::tasks::Tasks;
 
-/// The state of a server that all its clones share: options, sessions, subscriptions and limits.
+/// The state that all clones of a server share: options, sessions, subscriptions and limits.
 pub struct ServerCore {
     pub(crate) info: Implementation,
     pub(crate) options: McpServerOptions,
@@ -56,7 +56,7 @@ impl ServerCore {
     }
 
     /// Returns the key that authenticates values that clients store for the server between requests.
-    /// Clients can read these values.
+    /// Clients can read these values, but cannot change them unnoticed.
     pub const fn state_key(&self) -> &StateKey {
         &self.state_key
     }

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::dispatch::InterimMessage;
 
-/// State that a backend stores in one session of the legacy era. The session drops this state when it ends.
+/// State that a backend stores in one session of the legacy era. The server drops this state together with
+/// the session.
 pub trait BackendSession: Any + fmt::Debug + Send + Sync {
     /// Handles a notification of the client. This method must not block.
     fn handle_notification(&self, notification: &Notification<'_>);
@@ -34,8 +35,8 @@ impl DroppedMessages {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Adds `messages` to the count of dropped messages. Logs the count at most once per 10 seconds,
-    /// because a client decides how many messages are dropped.
+    /// Adds `messages` to the count of dropped messages. Logs the count at most once per 10 seconds.
+    /// Otherwise, a client that does not read its messages could fill the log.
     pub fn note(&self, messages: u64, reason: &'static str) {
         if messages == 0 {
             return;
@@ -57,9 +58,9 @@ impl DroppedMessages {
 /// Minimum time between two log lines about dropped messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A queue of messages that do not belong to a request of the client. Each message goes to one event stream
-/// only, the first stream that asks for a message. The session skips a question if no handler waits for its
-/// answer.
+/// A queue of messages that do not belong to a request of the client. Each message goes to only one event
+/// stream: the first stream that asks for a message. The session skips a question if no handler waits for
+/// the answer to this question.
 #[derive(Default, Debug)]
 pub struct OutOfBandMessages(OnceLock<Queue>);
 
@@ -83,7 +84,8 @@ impl OutOfBandMessages {
         let mut messages = self.queue().messages.lock().await;
         loop {
             match messages.recv().await {
-                // `Disconnect` is only for streams that clients can resume, so this queue ignores it.
+                // `Disconnect` is only for streams that clients can resume, so this queue ignores
+                // `Disconnect`.
                 Some(said) => {
                     if let Some(message) = said.into_message() {
                         return message;

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 /// A queue of log messages that do not belong to a request. The messages wait until an event stream of the
-/// client takes them. If the queue is full, the oldest message is dropped, because a client that does not
-/// read must not stop the server.
+/// client takes them. If the queue is full, the oldest message is dropped. So a client that does not read
+/// cannot block the server.
 #[derive(Default, Debug)]
 pub struct LogInbox {
     state: Mutex<State>,
@@ -20,8 +20,8 @@ pub struct LogInbox {
 
 #[derive(Default, Debug)]
 struct State {
-    /// The parameters of the log notifications, each on one line. All clients share the memory of these
-    /// texts.
+    /// The parameters of the log notifications, each on one line. If several clients get the same message,
+    /// their queues share one copy of the text.
     messages: VecDeque<Arc<RawValue>>,
     bytes: usize,
 }

@@ -33,7 +33,7 @@ pub use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
 pub(crate) use table::{NoCapacity, SessionLimits, Sessions};
 
-/// The state of one client of the legacy era between its requests.
+/// The state that the server keeps for one client of the legacy era between requests.
 #[derive(Debug)]
 pub struct Session {
     /// The protocol revision that the client and the server agreed on.
@@ -111,7 +111,7 @@ impl Session {
         Self { out_of_band: Some(OutOfBandMessages::default()), backend: Some(state), streams, ..self }
     }
 
-    /// Returns the state of the backend, if it has the type `T`.
+    /// Returns the state of the backend, if the state has the type `T`.
     pub fn backend<T: BackendSession>(&self) -> Option<&T> {
         let state: &dyn Any = self.backend.as_deref()?;
         state.downcast_ref()
@@ -163,8 +163,8 @@ impl Session {
         Self { owner: caller.principal(), holder: caller.holder(), ..self }
     }
 
-    /// Limits the events that the session stores for clients that reconnect. The events count against
-    /// `shares`.
+    /// Limits the events that the session stores for the case that its client reconnects. The events count
+    /// against `shares`.
     pub(crate) fn with_event_limit(mut self, shares: &Arc<Shares>) -> Self {
         self.streams.limit(shares.clone(), self.holder.clone());
         self
@@ -175,7 +175,7 @@ impl Session {
         &self.holder
     }
 
-    /// Returns the client's name and version, if they can be parsed.
+    /// Returns the client's name and version. Returns `None` if this information cannot be parsed.
     pub fn client_info(&self) -> Option<Implementation> {
         serde_json::from_str(&self.client_info).ok()
     }

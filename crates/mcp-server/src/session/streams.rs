@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::DroppedMessages;
 use crate::shares::{Holder, LimitReached, Share, Shares};
 
-/// The event streams that one session stores for a client that reconnects.
+/// The event streams that one session stores for the case that its client reconnects.
 #[derive(Default, Debug)]
 pub(crate) struct Streams {
     inner: Mutex<Inner>,
@@ -45,7 +45,7 @@ pub(crate) struct EventStream {
     number: u64,
     state: Mutex<State>,
     changed: Notify,
-    /// Notified when a reader takes an event, is dropped, or is replaced by a new reader.
+    /// Wakes senders when a reader takes an event, is dropped, or is replaced by a new reader.
     read: Notify,
     /// Bytes of all streams of the session.
     session_bytes: Arc<AtomicUsize>,
@@ -67,7 +67,7 @@ pub(crate) enum EventKind {
     Message(Arc<[u8]>),
     /// The answer to the request. It is the last event of the stream.
     Answer(Arc<[u8]>),
-    /// The end of the HTTP response. The client reconnects after this time for the events that follow.
+    /// The end of the HTTP response. After this duration, the client reconnects to get the next events.
     Disconnect(Duration),
 }
 
@@ -80,15 +80,15 @@ struct State {
     counted: usize,
     share: Option<Share>,
     /// `true` after the limit of all sessions was reached. The stream then stores only the events that its
-    /// current reader has not taken, and no client can resume it.
+    /// current reader has not taken, and no client can resume the stream.
     is_forgotten: bool,
     is_ended: bool,
     /// Number of the latest event that any reader has taken.
     taken: u64,
     /// Number of messages that were discarded before a reader took them.
     dropped: u64,
-    /// The reader of the client's latest connection. Senders do not wait for older readers, because a
-    /// client opens a new connection after the previous connection broke.
+    /// The reader of the client's latest connection. Senders wait only for this reader. A client opens a
+    /// new connection when its previous connection is broken, so the previous reader may never read again.
     reader: Option<Pace>,
     last_reader: u64,
 }
@@ -100,7 +100,8 @@ struct Pace {
     last: u64,
 }
 
-/// A reader of a stream, for one connection of the client. A full stream waits for its current reader.
+/// A reader of a stream, for one connection of the client. If the stream is full, senders wait for the
+/// current reader.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     stream: Arc<EventStream>,
@@ -121,7 +122,8 @@ impl Streams {
         Self { dropped: Some(dropped), ..Self::default() }
     }
 
-    /// Limits the events that the session stores. The events count against `shares`, on behalf of `holder`.
+    /// Limits the events that the session stores. The events count against the limit `shares`, as bytes of
+    /// `holder`.
     pub(super) fn limit(&mut self, shares: Arc<Shares>, holder: Holder) {
         self.limit = Some(Arc::new(EventBytes { shares, holder }));
     }
@@ -148,12 +150,14 @@ impl Streams {
         stream
     }
 
-    /// Discards a stream that no client can resume, because none of its events was sent.
+    /// Discards a stream. Call this method if the client has got no event of the stream, because such a
+    /// client cannot resume the stream.
     pub(crate) fn forget(&self, stream: &EventStream) {
         self.lock().streams.retain(|other| other.number != stream.number);
     }
 
-    /// Returns the stream `number`, if the session stores it and a client can resume it.
+    /// Returns the stream `number`. Returns `None` if the session does not store this stream, or if no
+    /// client can resume the stream.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<EventStream>> {
         let stream = self.lock().streams.iter().find(|stream| stream.number == number).cloned();
         stream.filter(|stream| !stream.lock().is_forgotten)
@@ -165,7 +169,7 @@ impl Streams {
 }
 
 impl EventBytes {
-    /// Takes `bytes` bytes from the limit of all sessions.
+    /// Takes `bytes` bytes of the limit that all sessions share.
     ///
     /// # Errors
     /// Returns an error if the limit, or the caller's share of this limit, is reached.
@@ -180,7 +184,7 @@ impl EventStream {
         EventId { stream: self.number, event }
     }
 
-    /// Returns a reader of the events after the event with the number `after`. The new reader replaces the
+    /// Returns a reader that begins after the event with the number `after`. The new reader replaces the
     /// current reader.
     pub(crate) fn read_after(self: &Arc<Self>, after: u64) -> StreamReader {
         let mut state = self.lock();
@@ -275,8 +279,8 @@ impl EventStream {
         self.forget_read(state);
     }
 
-    /// For a stream that no client can resume, discards the events that the current reader has read.
-    /// Discards all events if there is no reader.
+    /// For a stream that no client can resume, discards the events that the current reader has read. If
+    /// such a stream has no reader, discards all its events.
     fn forget_read(&self, state: &mut State) {
         let last = state.reader.as_ref().map_or(u64::MAX, |pace| pace.last);
         while state.is_forgotten && state.events.front().is_some_and(|event| event.number <= last) {
@@ -443,13 +447,13 @@ const UNREAD_MAX: usize = 64;
 /// Maximum number of bytes that a stream stores. A single event may be larger.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of bytes that all streams of a session store, without the last event of each stream. This
-/// includes up to a thousand streams that have no reader while their handlers continue. The limit of all
-/// sessions counts every event.
+/// Maximum number of bytes that all streams of a session store, without the last event of each stream. The
+/// number includes up to a thousand streams that have no reader, but to which handlers still write. The
+/// limit of all sessions counts every event, including the last events.
 const SESSION_BYTES_MAX: usize = 4 << 20;
 
-/// Step size for counting the bytes of a stream against the limit of all sessions. Answers that are shorter
-/// than one step do not count, so they need no lock.
+/// Step size for counting the bytes of a stream against the limit of all sessions. Answers that are
+/// shorter than one step do not count. So sending such an answer does not lock the shared limit.
 const COUNTED_STEP: usize = 4 << 10;
 
 #[cfg(test)]

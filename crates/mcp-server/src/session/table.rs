@@ -1,8 +1,9 @@
-//! The table of sessions of a server. It finds sessions by id, limits their number, and ends unused sessions.
+//! The table of all sessions of a server. The table finds sessions by id, limits the number of sessions,
+//! and ends unused sessions.
 //!
-//! A caller that opens many sessions must not end the sessions of other callers. So each session counts
-//! against the limit of its [`Holder`], and a session in use is never evicted. Sessions without any message
-//! after `initialize` are evicted first.
+//! A caller that opens many sessions must not cause the eviction of other callers' sessions. So each
+//! session counts against the limit of its caller ([`Holder`]), and a session in use is never evicted.
+//! Sessions without any message after `initialize` are evicted first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,8 +34,8 @@ pub(crate) struct SessionLimits {
     pub(crate) per_address_max: usize,
 }
 
-/// The error for a new session if a limit is reached and no session can be evicted, because all of them are
-/// in use.
+/// The error for a new session if the server has no capacity for it. A limit on sessions is reached, and
+/// all evictable sessions are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoCapacity;
 
@@ -43,8 +44,7 @@ struct Table {
     slots: HashMap<Arc<str>, Arc<Slot>>,
     /// The eviction order of all sessions.
     order: EvictionOrder,
-    /// The eviction orders of the sessions of each holder. Each order in the map contains at least one
-    /// session.
+    /// The eviction order of each holder's sessions. Each order in the map contains at least one session.
     holders: HashMap<Holder, EvictionOrder>,
     /// The number in the newest eviction key.
     last_number: u64,
@@ -57,12 +57,14 @@ struct Table {
 struct Slot {
     id: Arc<str>,
     session: Arc<Session>,
-    /// The position of the session in both eviction orders: of all sessions, and of its holder.
+    /// The position of the session in two eviction orders: the order of all sessions, and the order of the
+    /// holder's sessions.
     key: Mutex<EvictionKey>,
 }
 
 /// Sessions in the order of their eviction. A key describes its session at the time when the key was made.
-/// Requests do not update keys. An eviction renews the outdated keys that it finds.
+/// Requests do not update the keys, so a key can be outdated. When the server searches for a session to
+/// evict, it renews each outdated key that it finds.
 #[derive(Default, Debug)]
 struct EvictionOrder {
     slots: BTreeMap<EvictionKey, Arc<Slot>>,
@@ -71,8 +73,8 @@ struct EvictionOrder {
     exhausted_until: u64,
 }
 
-/// The session with the smallest key is evicted first. Unconfirmed sessions come before confirmed sessions.
-/// In both groups, the session with the oldest last use comes first.
+/// The session with the smallest key is evicted first. Unconfirmed sessions come before confirmed
+/// sessions. Within each of these groups, the session that was unused for the longest time comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct EvictionKey {
     is_confirmed: bool,
@@ -108,7 +110,8 @@ impl Sessions {
     /// session first.
     ///
     /// # Errors
-    /// Returns an error if a limit is reached and no session can be ended, because all of them are in use.
+    /// Returns an error if a limit is reached and no session can be ended. This happens if all sessions
+    /// under this limit are in use.
     ///
     /// # Panics
     /// Panics if the operating system provides no random bytes.
@@ -132,7 +135,8 @@ impl Sessions {
         self.lock().end_overdue(self.limits.idle, nanoseconds(now()));
     }
 
-    /// Returns the session `id` if it belongs to `owner` and has not ended. Marks the session as confirmed.
+    /// Returns the session `id` if this session belongs to `owner` and has not ended. Marks the session as
+    /// confirmed.
     pub(crate) fn find(&self, id: &str, owner: Option<&str>) -> Option<Arc<Session>> {
         self.find_at(nanoseconds(now()), id, owner)
     }
@@ -183,15 +187,16 @@ impl Table {
         if self.slots.len() < limits.max || self.evict(None, Evictable::Unconfirmed, now) {
             return true;
         }
-        // A holder with at least its share of all sessions evicts one of its own sessions first. Otherwise,
-        // many new sessions of one holder would evict the idle sessions of all other holders.
+        // If the holder has at least its share of all sessions, this method first tries to evict a session
+        // of this holder. Otherwise, many new sessions of one holder would evict the idle sessions of all
+        // other holders.
         let has_its_share = held * self.holders.len() >= limits.max;
         has_its_share && self.evict(Some(holder), Evictable::Idle, now)
             || self.evict(None, Evictable::Idle, now)
     }
 
-    /// Ends the first idle session of `holder`, or of any holder if `holder` is `None`. Returns `false` if
-    /// no session can be ended.
+    /// Ends the first idle session in the eviction order of `holder`. If `holder` is `None`, uses the
+    /// eviction order of all sessions. Returns `false` if no session can be ended.
     fn evict(&mut self, holder: Option<&Holder>, evictable: Evictable, now: u64) -> bool {
         let Some(order) = self.order_of(holder) else { return false };
         if order.exhausted_until > now {
@@ -282,8 +287,8 @@ impl Table {
 }
 
 impl Slot {
-    /// Returns `true` while a stream of the session is open or a request is in progress. Only then does
-    /// another reference to the session exist.
+    /// Returns `true` while a stream of the session is open or a request is in progress. Only open streams
+    /// and requests in progress hold further references to the session.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.session) > 1
     }
@@ -304,8 +309,9 @@ impl Slot {
 /// Time between two searches for expired sessions, in nanoseconds.
 const SWEEP_PERIOD: u64 = 1_000_000_000;
 
-/// Time without a new search after a search has found all sessions in use, in nanoseconds. Evictions fail
-/// during this time. A search visits every session, and locks the table meanwhile.
+/// Minimum time between a search that found all sessions in use and the next search, in nanoseconds.
+/// Evictions fail during this time. Searches are limited, because each search locks the table and visits
+/// every session.
 const EXHAUSTED_PERIOD: u64 = 100_000_000;
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ impl McpServer {
     /// the server has answered all requests. Blocks the current thread, and creates its own tokio runtime.
     ///
     /// # Errors
-    /// Returns an error if the runtime cannot be created, or if reading from the client or writing to it
-    /// fails.
+    /// Returns an error if the runtime cannot be created, or if reading from the client or writing to the
+    /// client fails.
     ///
     /// # Panics
     /// Panics if the current thread is already in a tokio runtime, for example in a `main` with
@@ -36,10 +36,10 @@ impl McpServer {
     /// thread.
     ///
     /// # Errors
-    /// Returns an error if reading from the client or writing to it fails.
+    /// Returns an error if reading from the client or writing to the client fails.
     ///
     /// # Panics
-    /// Panics if the caller is not in a tokio runtime.
+    /// Panics outside of a tokio runtime.
     ///
     /// # Cancel safety
     /// Dropping the future cancels all requests of the client.
@@ -51,10 +51,10 @@ impl McpServer {
     /// socket's path decide which clients can connect.
     ///
     /// # Errors
-    /// Returns an error if reading from the client or writing to it fails.
+    /// Returns an error if reading from the client or writing to the client fails.
     ///
     /// # Panics
-    /// Panics if the caller is not in a tokio runtime.
+    /// Panics outside of a tokio runtime.
     ///
     /// # Cancel safety
     /// Dropping the future cancels all requests of the client.
@@ -63,10 +63,10 @@ impl McpServer {
         serve(self.clone(), Input::Socket(input), Output::Socket(output)).await
     }
 
-    /// Returns a client of this server in the same process, without a network port.
+    /// Returns a client in this process. The client calls this server without a network port.
     ///
     /// # Panics
-    /// Panics if the caller is not in a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn connect(&self) -> LocalClient {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
         self.serve_pipe(far);

@@ -113,6 +113,6 @@ fn append_line(answers: &mut Vec<u8>, message: Vec<u8>) {
     answers.push(b'\n');
 }
 
-/// Size of the answers, in bytes, at which the server sends them before it handles the next message. After
-/// sending, the server shrinks larger buffers to this size.
+/// If the answers have at least this size in bytes, the server sends the answers before it handles the
+/// next message. After sending, the server shrinks larger buffers to this size.
 const IDLE_BYTES_MAX: usize = 256 << 10;

@@ -44,8 +44,8 @@ impl Input {
         Ok(Self::Thread(receiver))
     }
 
-    /// Appends the bytes that have arrived to `bytes`, and returns their number. Returns 0 at the end of
-    /// the input.
+    /// Appends the received bytes to `bytes`, and returns the number of received bytes. Returns 0 at the
+    /// end of the input.
     ///
     /// # Cancel safety
     /// Dropping the future loses no bytes.

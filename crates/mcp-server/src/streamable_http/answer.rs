@@ -79,7 +79,7 @@ impl WholeResponse {
     }
 }
 
-/// Converts the answer for Thruway's HTTP engine.
+/// Converts the answer to an answer of Thruway's HTTP engine.
 impl From<Answer> for thruway_server::Answer {
     fn from(answer: Answer) -> Self {
         match answer {
@@ -148,7 +148,7 @@ pub(super) fn json(status: Status, message: PooledBuffer) -> WholeResponse {
     json_response_of(status, BodyBytes::Pooled(message))
 }
 
-/// Returns a JSON response with `message`, which has its own buffer.
+/// Returns a JSON response with `message`, which is in a buffer outside of the pool.
 pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
     json_response_of(status, BodyBytes::Owned(message))
 }
@@ -169,7 +169,8 @@ pub(crate) fn json_error(status: StatusCode, reason: impl Into<Cow<'static, str>
     json_response(status, BodyBytes::Pooled(message))
 }
 
-/// Returns the 503 response to a request for a new session or stream if too many are in use.
+/// Returns the 503 response to a request for a new session or stream. The server rejects such a request if
+/// too many sessions or streams are in use.
 pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, id, &Error::internal(reason));

@@ -14,7 +14,7 @@ pub(super) enum Events {
         /// A message that is available already.
         first: Option<Outgoing>,
         exchange: Exchange,
-        /// The final result of a subscription, which the server sends when it drains.
+        /// The final result of a subscription. The server sends this result when the server drains.
         close_message: Option<CloseMessage>,
     },
     /// The remaining events of a stream that the client can resume.
@@ -28,10 +28,10 @@ pub(super) enum Events {
     },
 }
 
-/// A stream, and the client's position in it.
+/// A stream, and the client's position in this stream.
 pub(super) struct Replay {
     reader: StreamReader,
-    /// Keeps the session in use while its client reads.
+    /// Keeps the session in use while the client reads the stream.
     _session: InUse,
     is_to_be_primed: bool,
     is_over: bool,
@@ -46,7 +46,7 @@ impl Events {
     /// Returns the next event, or `None` at the end.
     ///
     /// # Cancel safety
-    /// Dropping the future may lose an event. Poll the same future until it completes.
+    /// Dropping the future may lose an event. Poll each future until it completes.
     pub(super) async fn next(&mut self) -> Option<Event> {
         match self {
             Self::Exchange { first, exchange, .. } => loop {
@@ -72,7 +72,7 @@ impl Events {
         }
     }
 
-    /// Takes the final result out of the events, if they belong to a subscription.
+    /// Takes the final result out of the events, if the events belong to a subscription.
     pub(super) const fn take_close_message(&mut self) -> Option<CloseMessage> {
         if let Self::Exchange { close_message, .. } = self { close_message.take() } else { None }
     }
@@ -115,7 +115,7 @@ fn only_id(id: EventId) -> Event {
     Event::data("").with_id(&id.to_string())
 }
 
-/// The first event id of the standalone stream, which carries the messages that do not belong to a request.
-/// The session keeps pending changes until they are sent. So a client that resumes with this id misses
-/// nothing.
+/// The first event id of the standalone stream, which carries the messages that do not belong to a
+/// request. The session keeps pending changes until they are sent. So a client that resumes the stream
+/// with this id still gets all pending changes.
 const STANDALONE_EVENT_ID: &str = "0-0";

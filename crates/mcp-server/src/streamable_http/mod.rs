@@ -27,7 +27,7 @@ pub use tower::{McpBody, McpService};
 
 pub(crate) use post::{is_json, unsupported_media_type};
 
-/// The MCP endpoint of a server. Mount it in a router at `/mcp` or any other path.
+/// The MCP endpoint of a server. Mount the endpoint in a router at `/mcp` or any other path.
 ///
 /// By default, the endpoint rejects requests if `Host` or `Origin` names a host other than this machine.
 /// Such a request may come from a web page in a browser (DNS rebinding). Use
@@ -109,7 +109,7 @@ impl Handler for McpEndpoint {
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server, method, fields, caller };
             let answer = handle(&incoming, &content);
-            // The handler has copied the data that it needs and may run for a long time, so the body is
+            // The handler may run for a long time, and has copied the data that it needs. So the body is
             // freed here.
             drop(content);
             match answer {
@@ -125,7 +125,8 @@ impl McpEndpoint {
         &self.endpoint.server
     }
 
-    /// Returns the caller of a request with these headers from `address`.
+    /// Returns the caller of a request. `fields` contains the headers of the request, and `address` is the
+    /// address of the client.
     ///
     /// # Errors
     /// Returns the response that rejects the request, if the request is not allowed.
@@ -139,8 +140,8 @@ impl McpEndpoint {
 }
 
 impl Endpoint {
-    /// Returns the caller of a request with these headers from `address`. The server must call this method
-    /// before it stores any part of the request.
+    /// Returns the caller of a request. `fields` contains the headers of the request, and `address` is the
+    /// address of the client. The server must call this method before it stores any part of the request.
     fn admit(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, WholeResponse> {
         if !self.guard.allows(fields) {
             return Err(json_error(

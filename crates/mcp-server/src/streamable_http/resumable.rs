@@ -22,7 +22,7 @@ use crate::session::{CancelCause, Event, EventId, EventKind, EventStream, InFlig
 pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_>) -> Answer {
     let Some(session) = session else {
         return Answer::later(async move {
-            // Without a session, no stream can carry messages other than the answer.
+            // Without a session, there is no event stream, so the response contains only the answer.
             json_of(Status::Ok, answers_of(vec![exchange]).await.pop().unwrap_or_default()).into()
         });
     };
@@ -80,9 +80,9 @@ pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlight
     session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
 }
 
-/// Spawns a task that runs a handler and keeps the session in use. The task writes the handler's messages
-/// to `stream`. If the session ends first, the task writes an error as the answer, so that the client does
-/// not wait forever.
+/// Spawns a tokio task that runs a handler and keeps the session in use. The tokio task writes the
+/// handler's messages to `stream`. If the session ends first, the tokio task writes an error as the
+/// answer, so that the client does not wait forever.
 pub(super) fn spawn(
     mut exchange: Exchange,
     in_flight: InFlightGuard,
@@ -116,8 +116,8 @@ pub(super) fn spawn(
     });
 }
 
-/// Ends a stream when it is dropped. All writers of a stream share one such value, so the last writer ends
-/// the stream.
+/// Ends a stream when this guard is dropped. All writers of a stream share one guard, so the stream ends
+/// with its last writer.
 pub(super) struct EndsStream(Arc<EventStream>);
 
 impl EndsStream {

@@ -59,14 +59,15 @@ fn initialize(incoming: &Incoming<'_>, request: &Request<'_>, mut output: Pooled
     };
     let session = session.of(&incoming.caller).with_event_limit(&core.event_bytes);
     let Ok(id) = core.sessions.insert(session) else {
-        let reason = "the server cannot begin a session, because too many are in use: try again later";
+        let reason =
+            "the server cannot begin a session, because too many sessions are in use: try again later";
         return no_capacity(Some(&request.id), reason);
     };
     json(Status::Ok, output).with_field(SESSION_ID, &*id)
 }
 
-/// Returns the session that a request names, and the revision of the session. A stateless server has no
-/// sessions.
+/// Returns the session that a request names, and the revision of the session. A stateless server returns
+/// no session.
 pub(super) fn session_of(
     incoming: &Incoming<'_>,
     version: Option<&str>,
@@ -102,7 +103,8 @@ fn session_id<'a>(incoming: &Incoming<'a>) -> Result<&'a str, WholeResponse> {
         ));
     };
     if ids.next().is_some() {
-        // An intermediary that routes requests by this header might use the other value.
+        // The server would use the first of two ids, but an intermediary might route the request by the
+        // second id.
         return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is present twice"));
     }
     Ok(id)
@@ -126,7 +128,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     };
     if let Some(last) = incoming.fields.field("last-event-id") {
         match last.as_str().and_then(|last| last.parse().ok()) {
-            // The standalone stream stores no events, so it continues with the next message.
+            // The standalone stream stores no events, so the stream continues with the next message.
             Some(EventId { stream: 0, .. }) => {}
             Some(id) => return take_up(session, id),
             None => return Answer::now(no_such_event()),

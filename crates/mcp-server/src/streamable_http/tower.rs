@@ -36,9 +36,9 @@ enum Source {
     Events(EventBody),
 }
 
-/// The body of an event stream. The body contains a keep-alive comment after a time without events.
+/// The body of an event stream. If no event arrives for some time, the body sends a keep-alive comment.
 struct EventBody {
-    /// The next event and the events after it. `None` at the end of the stream.
+    /// The next event, and all later events. `None` at the end of the stream.
     next: Option<NextEvent>,
     silence: Pin<Box<Sleep>>,
 }
@@ -118,7 +118,8 @@ where
     let content = collect(body, server.core.options.message_bytes_max).await?;
     let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
     let answer = handle(&incoming, &content);
-    // The handler has copied the data that it needs and may run for a long time, so the body is freed here.
+    // The handler may run for a long time, and has copied the data that it needs. So the body is freed
+    // here.
     drop(content);
     match answer {
         Answer::Now(answered) => Ok(answered),
@@ -134,8 +135,8 @@ struct Fields {
 }
 
 impl Fields {
-    /// Returns the field lines of a request. Adds the field `Host` if the HTTP version transmits the
-    /// authority elsewhere (RFC 9113 §8.3.1). Returns `None` if the field lines are too long.
+    /// Returns the field lines of a request. Adds the field `Host` if the request contains the host
+    /// elsewhere, as in HTTP/2 (RFC 9113 §8.3.1). Returns `None` if the field lines are too long.
     fn of(parts: &Parts) -> Option<Self> {
         let mut fields = Self::default();
         for (name, value) in &parts.headers {

@@ -2,10 +2,10 @@
 //! `io.modelcontextprotocol/tasks` of revision 2026-07-28 (SEP-2663).
 //!
 //! A task polls the future of a handler independently of the request that started the handler. This module
-//! does not answer requests. `dispatch/tasks.rs` answers them.
+//! does not answer requests. The module `dispatch::tasks` answers requests about tasks.
 //!
 //! ```text
-//!   Called ──▶ Beginning         the call is still a request, and may end as one
+//!   Called ──▶ Beginning         the call is still a request, and may end without a task
 //!     │            │
 //!     ▼            ▼             the task is in the store: clients can query it
 //!   Working ◀──▶ InputRequired   a question is open

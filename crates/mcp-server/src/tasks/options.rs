@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// // Calls of clients that support tasks become tasks at once. Other clients wait for the answer.
 /// let report = TaskSupport::OPTIONAL;
-/// // The server rejects other clients. The handler asks questions first, and then begins the task.
+/// // The server rejects clients that do not support tasks. The handler decides when the task begins.
 /// let purchase = TaskSupport::REQUIRED.begun_by_handler();
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,11 +38,12 @@ impl TaskSupport {
     pub const OPTIONAL: Self = Self { clients: Clients::All, start: Start::AtOnce };
 
     /// The server rejects calls of clients that do not support tasks. Use this value for tools that take
-    /// too long for an open request.
+    /// longer than a client waits for a response.
     pub const REQUIRED: Self = Self { clients: Clients::OnlyWithTasks, start: Start::AtOnce };
 
-    /// Lets the handler decide when the call becomes a task. For this, the handler calls
-    /// [`Context::begin_task`](crate::Context::begin_task). The handler may also answer without a task.
+    /// Lets the handler decide when the call becomes a task. The handler calls
+    /// [`Context::begin_task`](crate::Context::begin_task) to begin the task. The handler may also answer
+    /// without a task.
     #[must_use]
     pub const fn begun_by_handler(self) -> Self {
         Self { start: Start::WhenHandlerSays, ..self }
@@ -58,7 +59,7 @@ impl TaskSupport {
 }
 
 /// Limits on the duration, the retention time and the number of tasks. The server stores tasks in memory,
-/// so they end with the process.
+/// so all tasks end with the process.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
     /// Time for which the server keeps a task after its start. Default: 1 hour. With a longer time, clients
@@ -67,14 +68,15 @@ pub struct TaskOptions {
     /// Maximum duration of a task, including the time that the client takes to answer questions. Default:
     /// 30 minutes, and never longer than [`ttl`](Self::ttl). A task that takes longer fails.
     pub timeout: Duration,
-    /// Time between two polls of a client, which the server suggests to clients. Default: 1 second. A
-    /// shorter time causes more requests, and a longer time delays results.
+    /// The time between two polls that the server suggests to clients. Default: 1 second. A shorter time
+    /// causes more requests, and a longer time delays results.
     pub poll_interval: Duration,
     /// Maximum number of tasks, including tasks that have ended. Default: 1000. If the maximum is reached,
-    /// calls that would become tasks get an error. The server does not remove a task early.
+    /// calls that would become tasks get an error. The server never removes a task before the end of
+    /// [`ttl`](Self::ttl).
     ///
-    /// A caller on another machine may have at most half of the tasks that no other caller has. So a single
-    /// caller may have half of the maximum.
+    /// A caller on another machine may have at most half of the tasks that other callers leave free. So a
+    /// single caller may have half of the maximum.
     pub tasks_max: usize,
     /// Maximum number of tasks of one caller, if the endpoint [requires
     /// tokens](crate::McpEndpoint::authorize). Default: 100.

@@ -48,7 +48,7 @@ impl Tasks {
     /// Returns an error if the server or this caller has too many tasks.
     ///
     /// # Panics
-    /// Panics if the caller is not in a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub(crate) fn begin(
         &self,
         task: Arc<Task>,
@@ -81,7 +81,7 @@ impl Tasks {
     /// Returns the task `id` of `caller`.
     ///
     /// # Errors
-    /// Returns an error if there is no such task, or if it belongs to another caller.
+    /// Returns an error if there is no such task, or if the task belongs to another caller.
     pub(crate) fn find(&self, id: &str, caller: &Caller) -> Result<Arc<Task>, Error> {
         let owner = caller.principal();
         let task = self.lock().get(id).filter(|task| task.owner == owner).cloned();
@@ -94,8 +94,8 @@ impl Tasks {
         self.lock().get(id).cloned()
     }
 
-    /// Removes all ids from `ids` that do not belong to tasks of `caller`. Returns a subscription to the
-    /// remaining tasks. The first notifications report the current states of these tasks.
+    /// Keeps only the ids of the caller's tasks in `ids`. Returns a subscription to the remaining tasks.
+    /// The first notifications report the current states of these tasks.
     pub(crate) fn subscribe(&self, ids: &mut Vec<String>, caller: &Caller) -> Option<Subscription<Arc<str>>> {
         ids.retain(|id| self.find(id, caller).is_ok());
         let subscription = self.0.changes.subscribe(ids.iter().map(|id| id.as_str().into()))?;
@@ -112,7 +112,7 @@ impl Tasks {
     }
 }
 
-/// Runs a task to its end, and keeps it in the store until its time to live is over.
+/// Runs a task to its end, and keeps the task in the store until the time to live is over.
 async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: RemoveOnDrop, bytes: Option<Share>) {
     let rest = sleep(task.options.ttl);
     if let Some(outcome) = drive(&task, later).await {
@@ -123,8 +123,8 @@ async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: RemoveOnDrop, 
     drop(kept);
 }
 
-/// Polls the handler until it finishes, its timeout passes, or the task is canceled. Returns `None` if the
-/// task was canceled.
+/// Polls the handler until the handler finishes, the timeout of the task passes, or the task is canceled.
+/// Returns `None` if the task was canceled.
 async fn drive(
     task: &Task,
     mut later: Later<CallToolResult>,

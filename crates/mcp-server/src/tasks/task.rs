@@ -20,7 +20,7 @@ use crate::handlers::HandlerError;
 use crate::server::Changes;
 use crate::shares::Holder;
 
-/// A call that may become a task, or has become one.
+/// A call that may become a task, or has become a task.
 #[derive(Debug)]
 pub(crate) struct Task {
     /// The unguessable id with which clients refer to the task.
@@ -34,7 +34,7 @@ pub(crate) struct Task {
     pub(super) created: SystemTime,
     /// The current state. Futures wait for changes of this value.
     pub(super) details: watch::Sender<TaskDetails>,
-    /// Subscriptions of clients to changes of tasks.
+    /// The clients' subscriptions to changes of tasks.
     changes: Changes<Arc<str>>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct TaskDetails {
 pub(super) enum State {
     /// The call is still a request, and may become a task.
     Called,
-    /// The handler wants the call to become a task.
+    /// The handler has asked the server to turn the call into a task.
     Beginning,
     Working,
     /// The handler waits for the answers to these questions. The map is never empty.
@@ -94,7 +94,8 @@ impl Task {
         &self.holder
     }
 
-    /// Requests that the call becomes a task, and waits until it is a task. The handler calls this method.
+    /// Asks the server to turn the call into a task, and waits until the call is a task. The handler calls
+    /// this method.
     pub(crate) async fn wait_to_begin(&self) {
         self.change(|details| {
             let is_asked = matches!(details.state, State::Called);
@@ -106,8 +107,8 @@ impl Task {
         self.until(State::has_begun).await;
     }
 
-    /// Waits until the handler requests that the call becomes a task. The code that polls the handler calls
-    /// this method.
+    /// Waits until the handler asks the server to turn the call into a task. The server calls this method
+    /// while it polls the handler.
     pub(crate) async fn beginning(&self) {
         self.until(|state| matches!(state, State::Beginning)).await;
     }
@@ -154,18 +155,19 @@ impl Task {
         answered.await.map_err(|_| over())
     }
 
-    /// Delivers answers to the questions with these names. Ignores an answer if no question waits for it.
+    /// Delivers answers to the handler. The key of each answer is the name of its question. Ignores an
+    /// answer if no question with this name is open.
     pub(crate) fn answer(&self, answers: BTreeMap<String, Value>) {
         self.change(|details| {
             let taken = answers.into_iter().filter_map(|(name, answer)| {
-                // Sending fails if the code that asked was dropped.
+                // Sending fails if the future that asked the question was dropped.
                 details.state.take(&name).map(|pending| drop(pending.answer.send(answer)))
             });
             taken.count() > 0
         });
     }
 
-    /// Cancels the task unless it has ended. The code that polls the handler then drops the handler.
+    /// Cancels the task, unless the task has already ended. The server then drops the handler of the task.
     pub(crate) fn cancel(&self) {
         self.end(|| (State::Cancelled, None));
     }
@@ -251,7 +253,7 @@ impl TaskDetails {
         Ok(name)
     }
 
-    /// Returns a name that no other question of this task has used.
+    /// Returns a name for a new question. No earlier question of this task has this name.
     fn unused_name(&mut self, key: &str) -> String {
         let mut name = key.to_owned();
         let mut n = 2_u32;
@@ -271,7 +273,7 @@ impl State {
         }
     }
 
-    /// Removes the question `name` and returns it.
+    /// Removes and returns the question `name`.
     fn take(&mut self, name: &str) -> Option<Pending> {
         let Self::InputRequired(questions) = self else { return None };
         let pending = questions.remove(name);

@@ -14,8 +14,8 @@ use super::Task;
 use super::task::{State, TaskDetails};
 use crate::ask::Question;
 
-/// The type `DetailedTask` of the schema. It borrows from the task, so that polling clients do not cause
-/// copies of the result.
+/// The type `DetailedTask` of the schema. This value borrows from the task, so the server does not copy
+/// the result each time a client polls.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TaskView<'a> {
@@ -55,8 +55,8 @@ impl Task {
         show(&view)
     }
 
-    /// Calls `show` with the task without details of its state, for the answer to a call that has become a
-    /// task.
+    /// Calls `show` with the task, but without the details of its state. The answer to a call that has
+    /// become a task has this short form.
     pub(crate) fn show_short<R>(&self, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
         let details = self.details.borrow();
         show(&self.view(&details))
