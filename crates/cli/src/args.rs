@@ -413,8 +413,8 @@ pub(crate) struct CheckArgs {
     /// Config file
     #[arg(required_unless_present = "schema")]
     pub(crate) config: Option<PathBuf>,
-    /// Show the route that this request selects, and the reason: `METHOD URI`, such as `GET
-    /// http://example.com/path`
+    /// Show the route that a request selects, and the reason for the selection. The request has the form
+    /// `METHOD URI`, such as `GET http://example.com/path`
     #[arg(long, value_name = "REQUEST")]
     pub(crate) explain: Option<String>,
     /// Header of the request in `--explain`: `Name: value`; may be repeated

@@ -120,7 +120,7 @@ impl<'s> Reference<'s> {
         // is the type of the key.
         match schema["type"].as_str().or_else(|| schema["type"][0].as_str()) {
             Some("array") => format!("array of {}", self.kind(&schema["items"])),
-            Some("object") => format!("table of {} by name", self.kind(&schema["additionalProperties"])),
+            Some("object") => format!("table; each name has a value: {}", self.kind(&schema["additionalProperties"])),
             kind => kind.unwrap_or("any").to_owned(),
         }
     }

@@ -59,9 +59,9 @@ pub(in crate::config) struct RawTimeouts {
     /// Maximum time from the first byte of a request to the end of its headers. After this time, the client
     /// gets 408. Default: 10s.
     pub(in crate::config) header: Option<Spanned<Period>>,
-    /// Maximum delay of a request body behind the rate `body_bytes_per_second_min`. With a longer delay,
-    /// the client gets 408. Raise the value if clients pause for longer. Risk: for this time, a slow client
-    /// occupies memory with the part of the body that has arrived. Default: 20s.
+    /// Maximum delay of a request body. At the rate `body_bytes_per_second_min`, the delay is zero. A client
+    /// with a longer delay gets 408. Raise the value if clients pause for longer. Risk: for this time, a
+    /// slow client occupies memory with the part of the body that has arrived. Default: 20s.
     pub(in crate::config) body: Option<Spanned<Period>>,
     /// Minimum rate of a request body, in bytes per second. A slower body accumulates a delay, and fails
     /// when the delay reaches `body`. Default: 500.

@@ -64,8 +64,8 @@ pub(in crate::config) struct RawUpstream {
     #[serde(default)]
     pub(in crate::config) ejection: RawEjection,
     /// `true` makes `/ready` of the admin listener respond 503 while no server of this upstream is healthy.
-    /// Risk: if several gateways use the upstream, a load balancer in front of the gateways stops using all
-    /// gateways at once. Default: false.
+    /// Risk: all gateways may use the same upstream. If that upstream fails, a load balancer in front of the
+    /// gateways stops using all gateways at once. Default: false.
     pub(in crate::config) required_for_ready: Option<bool>,
     /// Time in which a recovered server gets a growing share of requests, until the share is normal again.
     /// `0s` disables slow start. Default: 0s.
