@@ -46,7 +46,7 @@ fn keys_are_shown_in_one_place() {
 fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
     are_refused(&[
         ("", "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`"),
-        ("allow = [\"::1\"]\nbody_bytes_max = 1", "a policy needs exactly one of"),
+        ("allow = [\"::1\"]\nbody_bytes_max = 1", "a policy needs exactly one kind"),
         ("allow = []", "the list is empty"),
         ("allow = [\"10.0.0.0/33\"]", "the prefix length must be at most 32, or at most 128 for IPv6"),
         ("deny = [\"10.0.0.1/8\"]", "the network of this address is `10.0.0.0/8`"),

@@ -119,7 +119,7 @@ async fn one_caller_leaves_others_calls_that_wait_for_answers() {
         if asked.len() == 2 {
             let refused = call(&site, "ada", &tool("ask")).await.message();
             let message = refused["error"]["message"].as_str().unwrap();
-            assert!(message.contains("calls of this caller are waiting for its answers"), "{refused}");
+            assert!(message.contains("calls of this caller are waiting for answers"), "{refused}");
         }
     }
     let mut again = tool("ask");
