@@ -254,9 +254,10 @@ impl Context {
     /// if the message queue of the request is full because the client reads slowly.
     ///
     /// In a task, the report becomes the message of the task. The server ignores a report if `progress` is
-    /// not finite, or if `progress` is not greater than in the previous report. In a notification, the
-    /// server omits a `total` that is not finite.
+    /// not finite, or if `progress` is not greater than in the previous report. The server omits a `total`
+    /// that is not finite.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        let total = total.filter(|total| total.is_finite());
         if let Some(task) = self.task() {
             if self.is_further(progress) {
                 task.report(progress, total, message);
@@ -267,7 +268,6 @@ impl Context {
         if !self.is_further(progress) {
             return;
         }
-        let total = total.filter(|total| total.is_finite());
         let params = ProgressNotificationParams {
             progress_token: token.clone(),
             progress,
