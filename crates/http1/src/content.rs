@@ -15,7 +15,7 @@ pub(crate) enum ContentDecoder {
 }
 
 impl ContentDecoder {
-    /// Returns a decoder for a body that ends as `length` specifies.
+    /// Returns a decoder for a body with the length `length`.
     pub(crate) fn new(length: BodyLength, limits: &Limits) -> Result<Self, Error> {
         match length {
             BodyLength::Bytes(bytes) if bytes > limits.content_bytes => Err(Error::ContentTooLarge),
