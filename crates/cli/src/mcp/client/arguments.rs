@@ -60,7 +60,7 @@ fn split(pair: &str) -> Result<(&str, &str), Failure> {
 
 /// Converts `text` to a type that the schema allows. If `text` is JSON of an allowed type, such as a number,
 /// returns the JSON value. If the schema allows strings, returns any other text as a string. If the schema
-/// names no types, parses `text` as JSON. If `text` is then not valid JSON, returns it as a string.
+/// names no types, returns valid JSON as a JSON value, and returns all other text as a string.
 fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure> {
     let types = types(schema);
     let parsed = serde_json::from_str::<Value>(text);
