@@ -186,7 +186,7 @@ pub(crate) enum McpOutput {
     Json,
 }
 
-/// Make another MCP server available over stdio, or over HTTP with `--listen`
+/// Make an MCP server available over stdio, or over HTTP with `--listen`
 ///
 /// Pass the URL of the MCP server, or pass a command after `--` that starts the MCP server. The client and
 /// the server may use different MCP revisions. By default, each session or call of a client that supports
@@ -203,8 +203,8 @@ pub(crate) struct McpBridgeArgs {
     /// Address to listen on, `IP:PORT` or `unix:PATH`, instead of the standard input and output; may be
     /// repeated
     ///
-    /// The bridge starts even if the server at the URL is unreachable, and repeats the attempt until it has
-    /// connected. Until then, the bridge responds to clients with status 503.
+    /// The bridge starts even if the server at the URL is unreachable, and tries to connect until an attempt
+    /// succeeds. Clients get status 503 until the bridge has connected.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Number of worker threads of the bridge; more threads do not make a single server process faster
@@ -238,8 +238,8 @@ pub(crate) struct McpBridgeArgs {
     /// get status 503. One caller on another machine gets at most half of the dedicated server processes
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
-    /// Maximum time without requests. After this time, the bridge ends a session, or a server process that is
-    /// not shared between clients
+    /// Maximum idle time of a session. Also the maximum idle time of a server process that clients do not
+    /// share
     #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     pub(crate) session_idle: Duration,
     #[command(flatten)]
@@ -368,8 +368,8 @@ fn parse_era(text: &str) -> Result<EraChoice, String> {
 ///
 /// The path of the endpoint is `/mcp`. The server accepts only clients on this machine, unless you pass
 /// `--allow-remote` and a credential. The headers `Host` and `Origin` must name `localhost`, `127.0.0.1`,
-/// `[::1]` or a host of `--allow-host`. This check protects against web pages in browsers (DNS rebinding),
-/// but not against other programs.
+/// `[::1]` or a host of `--allow-host`. The check of these headers protects against web pages in browsers
+/// (DNS rebinding), but not against other programs.
 #[derive(clap::Args)]
 pub(crate) struct McpServeArgs {
     /// Use the standard input and output instead of HTTP, for clients that start the server as a child

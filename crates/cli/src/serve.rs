@@ -10,7 +10,7 @@ use thruway_server::{ListenAddr, RunningServer};
 use crate::args::{CheckArgs, ServeArgs};
 use crate::config::Failure;
 
-/// Runs the service until a signal arrives, then drains it.
+/// Runs the service until a signal arrives, then drains the service.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let source = args.config.as_ref().map_or_else(ConfigSource::demo, ConfigSource::file);
     let source = source.listen_at(&args.listen);

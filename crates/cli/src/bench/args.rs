@@ -45,8 +45,8 @@ pub(crate) struct ReportArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_COMPARE)]
 pub(crate) struct CompareArgs {
-    /// Servers to compare: URLs, or `"URL -- COMMAND"`, where COMMAND starts the server; the command compares
-    /// every other server with the first server
+    /// Servers to compare: URLs, or `"URL -- COMMAND"`, where COMMAND starts the server; `bench compare`
+    /// compares every other server with the first server
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(crate) struct CompareArgs {
     pub(crate) rounds: u32,
     /// Compare with an earlier run instead of the first target. FILE contains the JSON output of `bench
     /// compare` or `bench http`. If the machine has changed since the earlier run, the change looks like a
-    /// difference between the servers. A comparison of both servers in one run avoids this error
+    /// difference between the servers. To exclude such changes, compare both servers in one run
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
     /// Percentage by which a measured figure may be worse than the baseline. A figure counts as worse only if
@@ -80,8 +80,9 @@ pub(crate) struct CompareArgs {
 /// In each attempt, the command sends requests at a fixed rate (open loop) for `--duration`. The first rate
 /// is `--rate`, or 1000 requests per second without `--rate`. An attempt fails if the server does not reach
 /// the rate, if a request fails, or if the 99th percentile of the response times exceeds `--p99`. A rate
-/// fails after two failed attempts. The command doubles the rate until a rate fails. Then it tries rates
-/// between the highest sustained rate and the lowest failed rate, until the two rates differ by at most 5 %.
+/// fails after two failed attempts. The command doubles the rate until a rate fails. After that, the command
+/// tries rates between the highest sustained rate and the lowest failed rate, until the two rates differ by
+/// at most 5 %.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
     /// URL to request, in the formats of `thruway bench http`
@@ -266,8 +267,8 @@ pub(crate) struct LoadArgs {
     /// With `https`: do a full TLS handshake for each connection, without session resumption
     #[arg(long = "full-handshakes")]
     pub(crate) is_without_resumption: bool,
-    /// Maximum time for a request. If each request has its own MCP session, the time includes the start and
-    /// the end of the session
+    /// Maximum time for a request. If each request has a separate MCP session, the time includes the start
+    /// and the end of the session
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) timeout: Duration,
     /// Request header `Name: value`; may be repeated

@@ -46,14 +46,14 @@ pub(super) fn write(path: Option<&Path>, page: impl FnOnce() -> String) -> Resul
         .map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Checks that the file `path` can be written, so that the error appears before the load starts.
+/// Checks before the load starts that the file `path` can be written.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Returns a failure with the text of `error`. Adds `hint` if it is not `None`.
+/// Returns a failure with the text of `error`. Adds `hint` if `hint` is not `None`.
 pub(super) fn failure(error: impl Display, hint: Option<impl Display>) -> Failure {
     hint.into_iter().fold(Failure::new(error), Failure::with_hint)
 }

@@ -22,8 +22,8 @@ pub(crate) fn start() -> Result<(), Failure> {
     let levels = levels.as_ref().map_or("info".into(), |levels| levels.to_string_lossy());
     let mut words = levels.split(',').filter(|word| !word.contains(['=', '[']));
     if let Some(word) = words.find(|word| word.trim().parse::<LevelFilter>().is_err()) {
-        // Without this check, `EnvFilter` would take the word for the name of a module, and disable the
-        // messages of all other modules.
+        // Without this check, `EnvFilter` would interpret an invalid level as the name of a module, and
+        // disable the messages of all other modules.
         return Err(
             Failure::new(format!("invalid `{VARIABLE}`: `{word}` is not a log level")).with_hint(HINT)
         );

@@ -99,7 +99,7 @@ impl Access {
         Ok(())
     }
 
-    /// If `--token-file` is set, makes `endpoint` require a token. Otherwise returns `endpoint` unchanged.
+    /// If `--token-file` is set, makes `endpoint` require a token.
     pub(super) fn protect(&self, endpoint: McpEndpoint) -> McpEndpoint {
         match &self.tokens {
             Some(tokens) => endpoint.authorize(Authorization::given_tokens(tokens.clone())),
@@ -176,8 +176,8 @@ impl TokenList {
 }
 
 /// Returns the digests of the tokens in `text`. `text` is the content of a token file. An error message
-/// contains the number of an invalid line. It does not contain the text of the line, because the text may be
-/// a secret.
+/// contains the number of the invalid line. The message does not contain the text of the line, because the
+/// text may be a secret.
 fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
     let mut digests = Vec::new();
     for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {

@@ -76,7 +76,7 @@ fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure
     }
 }
 
-/// Returns the types that a schema names, or an empty list if it names no types.
+/// Returns the types that a schema names, or an empty list if the schema names no types.
 fn types(schema: Option<&Value>) -> Vec<&str> {
     match schema.and_then(|schema| schema.get("type")) {
         Some(Value::String(name)) => vec![name],

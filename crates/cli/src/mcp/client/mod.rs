@@ -143,8 +143,8 @@ fn tell(progress: &ProgressNotificationParams) {
     print::to_stderr(&format!("{}{total} {message}", progress.progress));
 }
 
-/// Returns the message for a request that the server refused. Returns `None` for an error of another kind,
-/// such as a failed connection.
+/// Returns the message for a request that the server refused. Returns `None` if the request failed for
+/// another reason, such as a failed connection.
 fn refusal(error: &McpClientError) -> Option<String> {
     match error {
         McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => Some(
@@ -188,7 +188,7 @@ fn misunderstood(command: McpClientCommand) -> Failure {
         .with_hint("name the server by a URL as the first argument, or by a command after `--`")
 }
 
-/// Prints changes until it has printed `--count` changes, or until the server ends the subscription.
+/// Prints up to `--count` changes. Stops early if the server ends the subscription.
 async fn listen(
     client: &McpClient,
     uris: &[String],

@@ -216,7 +216,7 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|character| is_plain(*character)).collect()
 }
 
-/// Prints a line to the standard error, without control characters.
+/// Prints `line` to the standard error after removing all control characters.
 pub(super) fn to_stderr(line: &str) {
     // A write error is ignored, because the reader may have closed the pipe.
     let _ = writeln!(stderr(), "{}", shown(line));
@@ -262,8 +262,8 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
 /// to the right.
 const WIDTH_MAX: usize = 200;
 
-/// Directory for binary content. Also stores the paths of all saved files, and a flag that shows a failed
-/// save.
+/// Directory for binary content. Also records the paths of the saved files. A flag records that a file could
+/// not be saved.
 pub(super) struct SaveDirectory<'a> {
     directory: &'a Path,
     paths: RefCell<Vec<PathBuf>>,

@@ -163,8 +163,7 @@ fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Res
     Ok(Some(value))
 }
 
-/// Returns the values from which the user can choose, or an empty list if the field does not restrict its
-/// value to a list.
+/// Returns the values from which the user can choose, or an empty list if the field has no list of values.
 fn options(field: &PrimitiveSchemaDefinition) -> Vec<String> {
     let items = field.items.iter().flat_map(|items| {
         let titled = items.any_of.iter().map(|option| &option.value);

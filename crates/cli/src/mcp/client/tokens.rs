@@ -30,8 +30,8 @@ impl TokenFile {
         Some(Self(state.join("thruway/mcp_tokens.json")))
     }
 
-    /// Reads all tokens. Returns an error if the file cannot be read. Callers must not replace such a file,
-    /// because this would delete the tokens of all servers.
+    /// Reads all tokens. Returns an error if the file cannot be read. Callers must not replace an unreadable
+    /// file, because a new file would lack the tokens of all other servers.
     fn read(&self) -> io::Result<Tokens> {
         match fs::read(&self.0) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
@@ -67,8 +67,8 @@ impl TokenFile {
     }
 
     /// Opens the lock file whose file name contains `name`. The token file cannot be the lock file, because
-    /// each write replaces the token file. No process removes a lock file, because two processes could then
-    /// hold locks on different files.
+    /// each write replaces the token file. No process removes a lock file, because after a removal, two
+    /// processes could hold locks on different files.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
         let path = self.0.with_extension(format!("{name}lock"));
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(Path::new("/")))?;
