@@ -56,7 +56,7 @@ impl ChunkedDecoder {
         Self { state: State::ExpectSize, received: 0, excess: 0 }
     }
 
-    /// Returns the next piece of content. The piece is as large as `input` allows.
+    /// Returns the next piece of content. The function returns the longest piece that `input` contains.
     pub(crate) fn decode(
         &mut self,
         input: &[u8],
@@ -236,8 +236,8 @@ fn parse_trailers(
 /// content, so a trailer section must not contain such a field (RFC 9110 §6.5.1).
 ///
 /// # Errors
-/// Returns [`Error::TrailerFieldForbidden`] if `name` is the name of such a field. The comparison ignores
-/// case.
+/// Returns [`Error::TrailerFieldForbidden`] if `name` is the name of a field that affects framing or routing.
+/// The comparison ignores case.
 pub fn check_trailer_name(name: &[u8]) -> Result<(), Error> {
     let is_forbidden =
         FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));

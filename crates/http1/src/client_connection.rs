@@ -108,7 +108,7 @@ impl ClientConnection {
     /// bytes that follow.
     ///
     /// # Errors
-    /// Returns the rule that `input` breaks. The parser then cannot read further responses on this
+    /// Returns the rule that `input` breaks. After an error, the parser cannot read further responses on this
     /// connection.
     #[inline]
     pub fn handle_input<'i>(
@@ -162,7 +162,7 @@ impl ClientConnection {
         self.is_persistent
     }
 
-    /// Returns the number of expected responses, including a response that is being read.
+    /// Returns the number of expected responses, including the response that the parser currently reads.
     pub fn expected_count(&self) -> usize {
         self.expected.len()
     }
@@ -308,8 +308,8 @@ impl ClientConnection {
 struct ResponseFields {
     length: LengthFields,
     connection: ConnectionOptions,
-    /// `true` if this is a successful response to CONNECT. The parser ignores the length fields of such a
-    /// response (RFC 9110 §9.3.6).
+    /// `true` if this is a successful response to CONNECT. The parser ignores the length fields of a
+    /// successful response to CONNECT (RFC 9110 §9.3.6).
     opens_tunnel: bool,
 }
 

@@ -25,7 +25,7 @@ impl ContentDecoder {
         }
     }
 
-    /// Returns the next piece of content. The piece is as large as `input` allows.
+    /// Returns the next piece of content. The function returns the longest piece that `input` contains.
     pub(crate) fn decode(
         &mut self,
         input: &[u8],

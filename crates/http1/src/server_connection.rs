@@ -91,7 +91,7 @@ impl ServerConnection {
     /// bytes that follow.
     ///
     /// # Errors
-    /// Returns the rule that `input` breaks. The parser then cannot read further requests on this
+    /// Returns the rule that `input` breaks. After an error, the parser cannot read further requests on this
     /// connection.
     pub fn handle_input<'i>(
         &mut self,
@@ -124,7 +124,8 @@ impl ServerConnection {
     }
 
     /// Skips the rest of the content of the current request. Call this function only if the length of the
-    /// content is known and the whole rest has arrived. The caller must skip these bytes in its input.
+    /// content is known and the whole rest has arrived. The caller must also skip the rest of the content in
+    /// its input.
     #[inline]
     pub fn skip_content(&mut self) {
         if self.content_remaining().is_some_and(|remaining| remaining > 0) {

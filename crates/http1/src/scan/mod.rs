@@ -38,19 +38,19 @@ struct UnusualInToken;
 struct Control;
 
 /// Bytes that end the path of a request target: `?`, and all bytes that a path must not contain. A path must
-/// contain only visible ASCII characters, and must not contain `#`, `<`, `>`, `` ` `` or `\`.
+/// contain only visible ASCII characters, and must not contain `#`, `<`, `>`, `\` or the backquote.
 ///
 /// RFC 3986 §3.3 also forbids `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths. The parser accepts these bytes
-/// because clients send them. The parser rejects `\` because some servers treat it as a slash. The parser
-/// rejects `#`, `<`, `>` and `` ` `` because the HTTP/2 library rejects these bytes. Targets that are valid
-/// in one HTTP version must be valid in all HTTP versions.
+/// because clients send them. The parser rejects `\` because some servers treat a backslash as a slash. The
+/// parser rejects `#`, `<`, `>` and the backquote because the HTTP/2 library rejects these bytes. Targets
+/// that are valid in one HTTP version must be valid in all HTTP versions.
 struct NotInPath;
 
 /// Bytes that the query of a request target must not contain: `"`, `#`, `<`, `>`, and all bytes that are not
 /// visible ASCII.
 ///
-/// RFC 3986 §3.4 forbids more bytes. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the
-/// parser accepts these bytes.
+/// RFC 3986 §3.4 forbids more bytes. Browsers send `\`, `^`, `{`, `|`, `}` and the backquote in queries, so
+/// the parser accepts these bytes.
 struct NotInQuery;
 
 /// Parses a CRLF at `at`. Returns the start of the next line, or `None` if the CRLF is incomplete (RFC 9112
@@ -66,8 +66,8 @@ pub(crate) fn parse_line_end(view: &[u8], at: usize) -> Result<Option<usize>, Er
     }
 }
 
-/// Returns the position of the first byte at or after `from` that is not a token character, or
-/// `input.len()`.
+/// Returns the position of the first byte at or after `from` that is not a token character. Returns
+/// `input.len()` if all of these bytes are token characters.
 #[inline]
 pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     let at = find::<UnusualInToken>(input, from);
@@ -81,8 +81,8 @@ pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     }
 }
 
-/// Returns the position of the first byte at or after `from` that is not allowed in a field value, or
-/// `input.len()`.
+/// Returns the position of the first byte at or after `from` that is not allowed in a field value. Returns
+/// `input.len()` if all of these bytes are allowed.
 #[inline]
 pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
     let at = find::<Control>(input, from);
@@ -100,8 +100,8 @@ pub(crate) fn path_end(input: &[u8], from: usize) -> usize {
     find::<NotInPath>(input, from)
 }
 
-/// Returns the position of the first byte at or after `from` that is not allowed in a query, or
-/// `input.len()`.
+/// Returns the position of the first byte at or after `from` that is not allowed in a query. Returns
+/// `input.len()` if all of these bytes are allowed.
 #[inline]
 pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
     find::<NotInQuery>(input, from)
@@ -115,7 +115,8 @@ fn run_end(input: &[u8], from: usize, is_inside: fn(u8) -> bool) -> usize {
     from + length
 }
 
-/// Returns the position of the first byte at or after `from` that is in the class, or `input.len()`.
+/// Returns the position of the first byte at or after `from` that is in the class. Returns `input.len()` if
+/// no byte is in the class.
 #[inline]
 fn find<C: Class>(input: &[u8], from: usize) -> usize {
     let mut at = from;
