@@ -45,11 +45,11 @@ pub(crate) enum McpCommand {
     /// List the tools of a server
     #[command(after_help = TARGETS, override_usage = "thruway mcp tools [OPTIONS] URL\n       thruway mcp tools [OPTIONS] -- COMMAND [ARG]...")]
     Tools(McpClientArgs),
-    /// Call a tool: pass its name, and `key=value` for each argument; the schema of the tool sets the types
-    /// of the values
+    /// Call a tool: pass its name, and `key=value` for each argument; the schema of the tool determines the
+    /// type of each value
     #[command(after_help = TARGETS, override_usage = "thruway mcp call [OPTIONS] URL TOOL [KEY=VALUE]...\n       thruway mcp call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARG]...")]
     Call(McpClientArgs),
-    /// List the resources of a server and their templates
+    /// List the resources and the resource templates of a server
     #[command(after_help = TARGETS, override_usage = "thruway mcp resources [OPTIONS] URL\n       thruway mcp resources [OPTIONS] -- COMMAND [ARG]...")]
     Resources(McpClientArgs),
     /// Read a resource by its URI
@@ -61,18 +61,18 @@ pub(crate) enum McpCommand {
     /// Get a prompt: pass its name, and `key=value` for each argument
     #[command(after_help = TARGETS, override_usage = "thruway mcp get [OPTIONS] URL PROMPT [KEY=VALUE]...\n       thruway mcp get [OPTIONS] PROMPT [KEY=VALUE]... -- COMMAND [ARG]...")]
     Get(McpClientArgs),
-    /// Complete an argument of a prompt or resource template: pass the name or URI, and `key=value` with the
-    /// text to complete
+    /// Complete an argument of a prompt or a resource template: pass the name of the prompt or the URI of the
+    /// template, then `key=value` with the text to complete
     ///
-    /// Pass arguments that already have their final values as further `key=value` pairs.
+    /// To pass arguments that already have a final value, add more `key=value` pairs.
     #[command(after_help = TARGETS, override_usage = "thruway mcp complete [OPTIONS] URL PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]...\n       thruway mcp complete [OPTIONS] PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]... -- COMMAND [ARG]...")]
     Complete(McpClientArgs),
-    /// Print changes of the lists of tools, prompts and resources, and of the resources with these URIs,
-    /// until the server ends the subscription
+    /// Print a line when a list of tools, prompts or resources changes, until the server ends the
+    /// subscription; with URIs, also print a line when one of these resources changes
     #[command(after_help = TARGETS, override_usage = "thruway mcp listen [OPTIONS] URL [URI]...\n       thruway mcp listen [OPTIONS] [URI]... -- COMMAND [ARG]...")]
     Listen(McpClientArgs),
-    /// Show the state of the tasks with these ids, or of all tasks (only with revision 2025-11-25); `call
-    /// --no-wait` starts a task
+    /// Show the state of the tasks with these ids; without ids, show all tasks (only with MCP revision
+    /// 2025-11-25). `call --no-wait` starts a task
     #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
     Bridge(Box<McpBridgeArgs>),
@@ -96,20 +96,20 @@ pub(crate) enum McpClientCommand {
 
 #[derive(clap::Args)]
 pub(crate) struct McpClientArgs {
-    /// URL of the server (omit it if a COMMAND follows `--`), and the arguments of the operation
+    /// URL of the server, then the arguments of the operation; omit the URL if a COMMAND follows `--`
     #[arg(value_name = "URL|WORD")]
     pub(crate) words: Vec<String>,
-    /// Command that starts the server, and the arguments of the command
+    /// Program that starts the server, followed by the arguments of the program
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
-    /// Protocol era: `modern` (from 2026-07-28 on), `legacy` (up to 2025-11-25), `auto` to detect it, or a
-    /// revision such as `2025-11-25`
+    /// MCP revisions to use: `modern` (2026-07-28 and later), `legacy` (2025-11-25 and earlier), one revision
+    /// such as `2025-11-25`, or `auto` to detect the revision of the server
     #[arg(long, default_value = "auto", value_parser = parse_era)]
     pub(crate) era: EraChoice,
     /// Format of the output
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) output: McpOutput,
-    /// Maximum time to wait for a response; each progress report of the server restarts this time
+    /// Maximum time to wait for a response; each progress report of the server restarts the timeout
     #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
     /// Arguments of a tool as a JSON object, instead of `key=value`
@@ -134,16 +134,17 @@ pub(crate) struct McpClientArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Login")]
 pub(crate) struct McpLoginArgs {
-    /// Bearer token to send, instead of a login; `@FILE` reads the token from a file
+    /// Bearer token to send instead of logging in; `@FILE` reads the token from a file
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["login", "client_id"])]
     pub(crate) bearer: Option<String>,
-    /// Let the user log in with a browser if the server requires a login, even if the command has no terminal
+    /// If the server requires a login, open a browser for the login, even without a terminal
     #[arg(long)]
     pub(crate) login: bool,
     /// OAuth client id, or the `https` URL of a document that describes the client
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// OAuth client secret from the server of `--issuer`; `@FILE` reads the secret from a file
+    /// OAuth client secret that the authorization server of `--issuer` issued; `@FILE` reads the secret from
+    /// a file
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<String>,
     /// Get tokens for the client itself, without a user (OAuth client credentials)
@@ -180,46 +181,48 @@ pub(crate) struct McpTaskArgs {
 pub(crate) enum McpOutput {
     /// Tables and text for people
     Text,
-    /// JSON for programs: one document for all pages of a list, with only the members that the MCP schema
-    /// defines
+    /// JSON for programs. A list is one document, even if the server sent the list in several pages. The JSON
+    /// contains only members that the MCP schema defines
     Json,
 }
 
-/// Make another MCP server available over stdio, or over HTTP with `--listen`
+/// Make an MCP server available over stdio, or over HTTP with `--listen`
 ///
-/// Name the other server by its URL, or by a command after `--` that starts it. The client and the server may
-/// use different MCP revisions. A client that supports elicitation, sampling or roots gets a separate server
-/// process for its session or its call. All other clients share one server process.
+/// Pass the URL of the MCP server, or pass a command after `--` that starts the MCP server. The client and
+/// the server may use different MCP revisions. By default, each session or call of a client that supports
+/// elicitation, sampling or roots gets a separate server process. All other clients share one server process.
 #[derive(clap::Args)]
 #[command(after_help = BRIDGES)]
 pub(crate) struct McpBridgeArgs {
     /// URL of the server; omit it if a COMMAND follows `--`
     #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
     pub(crate) url: Option<String>,
-    /// Command that starts the server, and the arguments of the command
+    /// Program that starts the server, followed by the arguments of the program
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "McpLoginArgs")]
     pub(crate) command: Vec<String>,
     /// Address to listen on, `IP:PORT` or `unix:PATH`, instead of the standard input and output; may be
     /// repeated
     ///
-    /// The bridge starts even if the server at the URL is unreachable, and tries to connect until it
-    /// succeeds. Meanwhile, clients get 503.
+    /// The bridge starts even if the server at the URL is unreachable, and tries to connect until an attempt
+    /// succeeds. Clients get status 503 until the bridge has connected.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
-    /// Number of worker threads of the bridge; a second thread does not make a single server process faster
+    /// Number of worker threads of the bridge; more threads do not make a single server process faster
     #[arg(long, value_name = "N", default_value = "1", requires = "listen", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: u16,
-    /// Also accept this host in `Host` and `Origin`: a name or an address without a port; may be repeated
+    /// Also accept this host in the headers `Host` and `Origin`. HOST is a name or an address, without a
+    /// port; may be repeated
     #[arg(long, value_name = "HOST", requires = "listen", value_parser = parse_host)]
     pub(crate) allow_host: Vec<String>,
-    /// Header to add to each request to the server: `Name: value`; may be repeated
+    /// Header `Name: value` to add to each request that the bridge sends to the server; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER", requires = "url")]
     pub(crate) header: Vec<String>,
-    /// Protocol era between the bridge and the server: `auto` (the era of each client, if the server supports
-    /// that era), `modern`, `legacy`, or a revision such as `2025-11-25`
+    /// MCP revisions between the bridge and the server: `modern` (2026-07-28 and later), `legacy` (2025-11-25
+    /// and earlier), or one revision such as `2025-11-25`. With `auto`, the bridge uses the revisions of each
+    /// client if the server supports them
     #[arg(long, default_value = "auto", value_parser = parse_era)]
     pub(crate) era: EraChoice,
-    /// Maximum time to wait for the result of a call; each progress report restarts this time
+    /// Maximum time to wait for the result of a call; each progress report restarts the timeout
     #[arg(long, default_value = "5m", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
     /// Start a separate server process for each session. By default, only a client that supports elicitation,
@@ -230,12 +233,13 @@ pub(crate) struct McpBridgeArgs {
     /// elicitation, sampling or roots occupies a separate server process
     #[arg(long)]
     pub(crate) share_subscriptions: bool,
-    /// Maximum number of server processes that serve a single client each. If sessions and subscriptions
-    /// occupy all of these processes, further clients get 503. A single caller on another machine gets at
-    /// most half of these processes
+    /// Maximum number of dedicated server processes. A dedicated server process serves one session or one
+    /// call at a time. If sessions and subscriptions occupy all dedicated server processes, further clients
+    /// get status 503. One caller on another machine gets at most half of the dedicated server processes
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
-    /// Time after which the bridge ends an unused session, and an unused server process of a single client
+    /// Maximum idle time of a session. Also the maximum idle time of a server process that clients do not
+    /// share
     #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     pub(crate) session_idle: Duration,
     #[command(flatten)]
@@ -246,14 +250,14 @@ pub(crate) struct McpBridgeArgs {
     pub(crate) login: McpLoginArgs,
 }
 
-/// Options for access.
+/// Options that control which clients may connect.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access")]
 pub(crate) struct McpAccessArgs {
-    /// Accept clients on other machines; requires a credential: `--token-file` or `--client-ca`
+    /// Accept clients on other machines; requires `--token-file` or `--client-ca`
     ///
-    /// Without this option, the server listens only on loopback addresses and Unix sockets. Use
-    /// `--allow-host` to name the host in the URLs of the clients.
+    /// Without `--allow-remote`, the server listens only on loopback addresses and Unix sockets. If clients
+    /// use a URL such as `https://mcp.example/mcp`, also pass `--allow-host mcp.example`.
     #[arg(long)]
     pub(crate) allow_remote: bool,
     /// Require a bearer token from this file, which has one token per line
@@ -261,27 +265,28 @@ pub(crate) struct McpAccessArgs {
     /// A client sends its token as `Authorization: Bearer TOKEN`. Clients with different tokens cannot use
     /// each other's sessions and tasks. A token needs at least 16 characters; `openssl rand -base64 32`
     /// prints a suitable token. Only the user of this process should be able to read the file (mode 0600).
-    /// The server reads the file only at its start. Without TLS, tokens cross the network unencrypted.
+    /// The server reads the token file only once, at startup. Without TLS, tokens cross the network
+    /// unencrypted.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Serve HTTPS with this certificate chain (PEM); the server reloads the file after a change
+    /// Serve HTTPS with this certificate chain (PEM); the server reloads this file after a change
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Require a client certificate that was issued under a root certificate in this file (PEM)
+    /// Require client certificates that chain to a root certificate in this file (PEM)
     ///
-    /// The server does not tell clients with certificates apart, whatever their certificates contain. A
-    /// client that knows the id of a session or task can use it, even if another client created it. A bridge
-    /// may reuse a child process for another client, with all data that the process keeps in memory. Use
-    /// `--token-file` to separate clients from each other.
+    /// The server does not use certificates to distinguish clients. A client can use the session or the task
+    /// of another client if it knows the id. A bridge may use the same child process for several clients, and
+    /// this process may keep data of the earlier clients in memory. Use `--token-file` to separate clients
+    /// from each other.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
 }
 
 impl McpAccessArgs {
-    /// `true` if at least one option of this group is set.
+    /// Returns `true` if at least one access option is set.
     pub(crate) const fn is_given(&self) -> bool {
         self.allow_remote || self.token_file.is_some() || self.tls_cert.is_some() || self.client_ca.is_some()
     }
@@ -291,32 +296,35 @@ impl McpAccessArgs {
 #[derive(clap::Args)]
 #[expect(clippy::struct_field_names, reason = "each field has the name of its option")]
 pub(crate) struct McpServerLimits {
-    /// Maximum size of a message from a client, in bytes or with a unit such as `512KiB` or `16MiB`. A larger
-    /// message gets an error. Each connection can make the server buffer a message of this size
+    /// Maximum size of a message from a client, in bytes or with a unit such as `512KiB` or `16MiB`. The
+    /// server answers a larger message with an error. Each connection can make the server buffer a message of
+    /// the maximum size
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_message_size)]
     pub(crate) message_max: usize,
-    /// Maximum total size of all requests in progress, in the format of `--message-max`. Above the maximum, a
-    /// new request gets an error, over HTTP with status 503. A single caller on another machine gets at most
-    /// half of the maximum. Requests smaller than 4 KiB do not count. A second limit of the same size applies
-    /// to events that the server stores for clients that reconnect. Above this second limit, the server does
-    /// not store further events. A value below `--message-max` has the effect of `--message-max`
+    /// Maximum total size of all requests in progress, in the format of `--message-max`. Above the maximum,
+    /// the server answers a new request with an error (over HTTP: status 503). The requests of one caller on
+    /// another machine get at most half of the maximum. Requests smaller than 4 KiB do not count. A second
+    /// limit of the same size applies to stored events, which the server sends to clients after they
+    /// reconnect. Above the second limit, the server does not store further events. If the value is below
+    /// `--message-max`, the server uses the value of `--message-max`
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
     /// Maximum number of sessions over HTTP. Above the maximum, a new session ends an idle session. If all
-    /// sessions are in use, a request for a new session gets 503
+    /// sessions are in use, a request for a new session gets status 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_max: u32,
     /// Maximum number of sessions for each token. Above the maximum, a new session ends an idle session of
     /// the same token
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_principal_max: u32,
-    /// Maximum number of sessions of clients without a token at one IPv4 address or in one IPv6 /64 network.
-    /// Behind a proxy, all clients appear to have the address of the proxy
+    /// Maximum number of sessions for each IPv4 address, or for each IPv6 /64 network. Sessions of clients
+    /// with a token do not count. Behind a proxy, all clients appear to have the address of the proxy
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_address_max: u32,
 }
 
-/// Parses a message size between 1 KiB and 1 GiB. Every client needs messages of up to 1 KiB to start.
+/// Parses a message size between 1 KiB and 1 GiB. The minimum is 1 KiB, because the first messages of a
+/// client can have this size.
 fn parse_message_size(text: &str) -> Result<usize, String> {
     let bytes = parse_size(text).filter(|bytes| (1 << 10..=1 << 30).contains(bytes));
     bytes.ok_or_else(|| {
@@ -324,7 +332,7 @@ fn parse_message_size(text: &str) -> Result<usize, String> {
     })
 }
 
-/// Parses the total size of several messages, at least 1 MiB.
+/// Parses a size of at least 1 MiB.
 fn parse_in_flight_size(text: &str) -> Result<usize, String> {
     let bytes = parse_size(text).filter(|bytes| *bytes >= 1 << 20);
     bytes.ok_or_else(|| "the size must be at least 1MiB, such as `128MiB` or `1GiB`".to_owned())
@@ -360,8 +368,8 @@ fn parse_era(text: &str) -> Result<EraChoice, String> {
 ///
 /// The path of the endpoint is `/mcp`. The server accepts only clients on this machine, unless you pass
 /// `--allow-remote` and a credential. The headers `Host` and `Origin` must name `localhost`, `127.0.0.1`,
-/// `[::1]` or a host of `--allow-host`. This check protects against web pages in browsers (DNS rebinding),
-/// but not against other programs.
+/// `[::1]` or a host of `--allow-host`. The check of these headers protects against web pages in browsers
+/// (DNS rebinding), but not against other programs.
 #[derive(clap::Args)]
 pub(crate) struct McpServeArgs {
     /// Use the standard input and output instead of HTTP, for clients that start the server as a child
@@ -374,7 +382,8 @@ pub(crate) struct McpServeArgs {
     /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
-    /// Also accept this host in `Host` and `Origin`: a name or an address without a port; may be repeated
+    /// Also accept this host in the headers `Host` and `Origin`. HOST is a name or an address, without a
+    /// port; may be repeated
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     pub(crate) allow_host: Vec<String>,
     #[command(flatten)]
@@ -391,15 +400,15 @@ fn parse_host(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Run the service of a config file, or a test server without a config file
+/// Run the service that a config file describes. Without a config file, run a test server
 #[derive(Clone, clap::Args)]
 #[command(after_help = SIGNALS)]
 pub(crate) struct ServeArgs {
     /// Config file; without a config file, a test server runs on 127.0.0.1:8080
     pub(crate) config: Option<PathBuf>,
-    /// Address to listen on, instead of the addresses in the config: `IP:PORT` or `unix:PATH`; may be
-    /// repeated. If the config has one listener, its settings, such as `tls`, apply to each address. If the
-    /// config has several listeners, none of them may have settings
+    /// Address to listen on, `IP:PORT` or `unix:PATH`. This option replaces the addresses in the config, and
+    /// may be repeated. If the config has one listener, the settings of this listener, such as `tls`, apply
+    /// to each address. If the config has several listeners, no listener may have settings
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Number of worker threads [default: one per core]
@@ -413,17 +422,17 @@ pub(crate) struct CheckArgs {
     /// Config file
     #[arg(required_unless_present = "schema")]
     pub(crate) config: Option<PathBuf>,
-    /// Show the route that a request selects, and the reason for the selection. The request has the form
-    /// `METHOD URI`, such as `GET http://example.com/path`
+    /// Show which route handles a request, and why. REQUEST is a method and a URI, such as `GET
+    /// http://example.com/path`
     #[arg(long, value_name = "REQUEST")]
     pub(crate) explain: Option<String>,
-    /// Header of the request in `--explain`: `Name: value`; may be repeated
+    /// Header `Name: value` of the request in `--explain`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER", requires = "explain")]
     pub(crate) header: Vec<String>,
     /// Do not resolve the host names of upstream servers
     #[arg(long, conflicts_with = "schema")]
     pub(crate) offline: bool,
-    /// Print the JSON Schema of config files, for editors, instead of checking a config
+    /// Print the JSON Schema of config files instead of checking a config; editors can use this schema
     #[arg(long, conflicts_with_all = ["config", "explain"])]
     pub(crate) schema: bool,
 }
@@ -432,7 +441,7 @@ pub(crate) struct CheckArgs {
 #[derive(clap::Args)]
 #[command(after_help = COMPLETIONS)]
 pub(crate) struct CompletionsArgs {
-    /// Shell that uses the completions
+    /// Shell for which to print completions
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
@@ -468,14 +477,15 @@ Exit codes:
 const BRIDGES: &str = "\
 Bridges:
   thruway mcp bridge https://mcp.example/mcp
-      a stdio server for clients that start their servers, connected to the server at the URL
+      a stdio server that forwards messages to the server at the URL
   thruway mcp bridge https://mcp.example/mcp --login
-      a stdio server for a server that requires a login; the bridge stores the token
+      the same for a server that requires a login; the bridge stores the token
   thruway mcp bridge --listen 127.0.0.1:8080 -- npx some-server --stdio
-      an MCP endpoint at `/mcp`, and at `/sse` for clients of 2024-11-05, connected to a child process
+      an MCP endpoint that forwards messages to a child process; the path is `/mcp`, or `/sse` for clients of
+      revision 2024-11-05
   thruway mcp bridge --listen 0.0.0.0:8443 --allow-remote --allow-host mcp.example --token-file tokens \\
       --tls-cert chain.pem --tls-key key.pem -- npx some-server --stdio
-      an MCP endpoint with TLS for clients on other machines, which send a bearer token
+      an MCP endpoint with TLS; clients on other machines send a bearer token
 
 Exit codes:
   0  The client closed the input of the bridge, or all connections ended after a signal
@@ -485,7 +495,7 @@ Exit codes:
 const ENVIRONMENT: &str = "\
 Environment:
   THRUWAY_LOG  Log level, such as `debug` or `warn,thruway_server=trace` [default: info]. The HTTP/2 library
-               `h2` logs only errors, unless the value names it, as in `debug,h2=debug`";
+               `h2` logs only errors, unless the value names `h2`, as in `debug,h2=debug`";
 
 const SIGNALS: &str = "\
 Signals:

@@ -10,13 +10,13 @@ use thruway_server::{ListenAddr, RunningServer};
 use crate::args::{CheckArgs, ServeArgs};
 use crate::config::Failure;
 
-/// Runs the service until a signal arrives, then drains it.
+/// Runs the service until a signal arrives, then drains the service.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let source = args.config.as_ref().map_or_else(ConfigSource::demo, ConfigSource::file);
     let source = source.listen_at(&args.listen);
     let source = args.workers.map_or(source.clone(), |workers| source.workers(workers.into()));
-    // Without a config file there is nothing to reload, so SIGHUP is not handled: closing the terminal ends
-    // the demo.
+    // SIGHUP reloads the config file. Without a config file, SIGHUP keeps its default effect: closing the
+    // terminal ends the process.
     let signals = Signals::take_over(args.config.is_some())?;
     let daemon = Daemon::from_source(source)?;
     if args.config.is_none() {
@@ -34,8 +34,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Prints the addresses of `server` to the standard output. Scripts need the addresses if the system has
-/// chosen the port.
+/// Prints the addresses of `server` to the standard output. Scripts need the addresses if the operating
+/// system chose the port.
 pub(crate) fn print_addresses(server: &RunningServer, scheme: &str) {
     server.addresses().iter().for_each(|address| print("listening on", scheme, address));
 }
@@ -50,8 +50,8 @@ fn print(what: &str, scheme: &str, address: &ListenAddr) {
     let _ = out.flush();
 }
 
-/// Checks a config and prints its summary, or the route of the request in `--explain`. With `--schema`,
-/// prints the JSON Schema of config files.
+/// Checks a config and prints a summary of the config. With `--explain`, prints the route of a request
+/// instead. With `--schema`, prints the JSON Schema of config files.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let text = match &args.config {
         Some(path) => describe(path, args)?,

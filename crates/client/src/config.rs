@@ -12,7 +12,7 @@ pub struct Config {
     /// `trailer_section_bytes` (8 KiB), and `content_bytes`. By default, `content_bytes` sets no limit,
     /// because a connection does not store the body. Code that collects a body has a separate limit.
     pub limits: Limits,
-    /// The timeouts of an exchange. An exchange can [replace them](crate::Exchange::set_timeouts).
+    /// The timeouts of an exchange. An exchange can [replace these timeouts](crate::Exchange::set_timeouts).
     pub timeouts: Timeouts,
 }
 

@@ -29,13 +29,13 @@ pub enum Retry {
     /// The request may be sent again only if it is idempotent, because the server may have acted on the
     /// request (RFC 9110 §9.2.2).
     IfIdempotent,
-    /// The request may always be sent again, because no byte of it was sent.
+    /// The request may always be sent again, because no byte of the request was sent.
     Always,
 }
 
 impl Retry {
     /// Returns `true` if the request may be sent again. A request that is not idempotent must not be sent
-    /// again if the server may have read it (RFC 9112 §9.3.1).
+    /// again if the server may have read the request (RFC 9112 §9.3.1).
     pub const fn allows(self, is_idempotent: bool) -> bool {
         match self {
             Self::Never => false,

@@ -1,11 +1,9 @@
 //! HTTP clients: name resolution, connecting, connection pools, and exchanges. An exchange is one request
 //! with its response.
 //!
-//! The crate has two interfaces:
-//! - [`Connection`], [`Exchange`] and [`Pool`] are the low-level interface, for relays such as a reverse
-//!   proxy. The caller polls these types, and the events borrow the received data. This interface needs
-//!   no runtime.
-//! - [`Client`] is the high-level interface.
+//! The crate has two interfaces: - [`Connection`], [`Exchange`] and [`Pool`] are the low-level interface, for
+//! relays such as a reverse proxy. The caller polls these types, and the events borrow the received data. The
+//! low-level interface needs no runtime. - [`Client`] is the high-level interface.
 //!
 //! Both interfaces use HTTP/1.1. The module [`http2`] provides the low-level interface for HTTP/2. The
 //! [`Transport`](thruway_net::Transport) of a connection determines if the connection uses TLS.

@@ -34,8 +34,8 @@ pub struct PoolConfig {
     /// Maximum number of idle connections in the pool. The default is 1024. At this limit, the pool
     /// closes a released connection instead of keeping it.
     pub idle_max: usize,
-    /// Maximum idle time of a connection. The default is 30 s. Set this time below the idle timeout of
-    /// the upstream server. Otherwise, the server may close a connection at the moment when the client
+    /// Maximum idle time of a connection. The default is 30 s. Set this time below the idle timeout of the
+    /// upstream server. With a longer time, the server may close a connection at the moment when the client
     /// sends a request.
     pub idle: Duration,
 }
@@ -116,8 +116,8 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         }
     }
 
-    /// Closes unusable connections. Call this function regularly. Otherwise, idle connections to a server
-    /// that gets no more requests stay open.
+    /// Closes unusable connections. Call this function regularly. Without these calls, idle connections to a
+    /// server that gets no more requests stay open.
     pub fn sweep(&mut self, now: Duration) {
         let config = self.config;
         self.idle.retain(|_, idle| {

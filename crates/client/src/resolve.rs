@@ -65,8 +65,8 @@ impl Resolve for SystemResolver {
 /// address, with or without brackets.
 ///
 /// # Errors
-/// Returns [`NotFound`](io::ErrorKind::NotFound) if the name does not exist or has no address. Otherwise,
-/// returns the reason that the lookup failed.
+/// Returns [`NotFound`](io::ErrorKind::NotFound) if the name does not exist or has no address. For any other
+/// failure, returns the reason that the lookup failed.
 ///
 /// # Cancel safety
 /// Dropping the future discards the result of the lookup.

@@ -13,9 +13,9 @@ pub(crate) struct Timers {
     started: Duration,
     /// Time at which to send the body even without `100 (Continue)`.
     pub(crate) continue_until: Option<Duration>,
-    /// Time since which the upstream server has accepted no byte of the request.
+    /// Time at which the upstream server stopped accepting bytes of the request.
     pub(crate) stalled_since: Option<Duration>,
-    /// Time since which the client has waited for the response head, or for the next byte of the body.
+    /// Time at which the client began to wait for the response head, or for the next byte of the body.
     pub(crate) owed_since: Option<Duration>,
 }
 
@@ -88,9 +88,9 @@ impl Timers {
         Some(self.started.saturating_add(timeouts.total?))
     }
 
-    /// Returns the time at which the write timeout expires. The timeout applies only until the final
-    /// response starts. After that, the upstream server need not accept the rest of the request, and the
-    /// timeout of the response body applies.
+    /// Returns the time at which the write timeout expires. The timeout applies only until the final response
+    /// starts. After the start of the final response, the upstream server need not accept the rest of the
+    /// request, and the timeout of the response body applies.
     fn write_deadline(&self, awaited: Awaited, timeouts: &Timeouts) -> Option<Duration> {
         let stalled = self.stalled_since.filter(|_| awaited == Awaited::Head);
         Some(stalled?.saturating_add(timeouts.write_stall))

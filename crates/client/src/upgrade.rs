@@ -15,8 +15,8 @@ use thruway_message::{FieldLines, RequestHead, list};
 pub(crate) struct Upgrade {
     /// The protocol that the client prefers.
     protocol: String,
-    /// The value of `Sec-WebSocket-Accept`, which proves to a WebSocket client that the server understood
-    /// its request.
+    /// The value of `Sec-WebSocket-Accept`, which proves to a WebSocket client that the server understood the
+    /// request.
     accept: Option<HeaderValue>,
 }
 

@@ -115,7 +115,7 @@ impl Url {
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
     }
 
-    /// Returns the host if it is an IP address, or `None` if it is a name.
+    /// Returns the host if the host is an IP address, or `None` if the host is a name.
     pub fn address(&self) -> Option<IpAddr> {
         self.host_without_brackets().parse().ok()
     }

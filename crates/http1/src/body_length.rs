@@ -1,7 +1,7 @@
 //! Determines the length of a received message body from the fields of the message (RFC 9112 §6.3).
 //!
-//! No other code may inspect `Content-Length` or `Transfer-Encoding`. The sender of a message knows the
-//! length of the body without these fields.
+//! Only this module may read `Content-Length` and `Transfer-Encoding` of received messages. Code that sends a
+//! message knows the length of the body without these fields.
 
 use thruway_message::{Method, StatusCode, Version, list};
 
@@ -31,8 +31,8 @@ impl BodyLength {
     }
 }
 
-/// The kind of request that a response answers. Only differences that affect the framing matter here (RFC
-/// 9112 §6.3).
+/// The kind of request that a response answers. The kinds differ in the framing of their responses (RFC 9112
+/// §6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseTo {
     /// CONNECT. A successful response opens a tunnel.
@@ -141,7 +141,7 @@ impl LengthFields {
         }
     }
 
-    /// Checks `codings` with the rules that requests and responses have in common.
+    /// Checks the rules for transfer codings that apply to requests as well as responses.
     fn check_transfer_encoding(self, codings: TransferCodings, version: Version) -> Result<(), Error> {
         match codings {
             _ if version == Version::Http10 => Err(Error::TransferEncodingInHttp10),

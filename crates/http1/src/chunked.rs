@@ -56,7 +56,7 @@ impl ChunkedDecoder {
         Self { state: State::ExpectSize, received: 0, excess: 0 }
     }
 
-    /// Returns the next piece of content. The piece is as large as `input` allows.
+    /// Returns the next piece of content. The function returns the longest piece that `input` contains.
     pub(crate) fn decode(
         &mut self,
         input: &[u8],
@@ -181,8 +181,8 @@ fn are_extensions(mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Skips a `token` or a `quoted-string` at the start of `bytes`. Returns the bytes after it, or `None` if
-/// `bytes` begins with neither.
+/// Skips a `token` or a `quoted-string` at the start of `bytes`. Returns the remaining bytes, or `None` if
+/// `bytes` does not begin with a valid `token` or `quoted-string`.
 fn skip_extension_value(bytes: &[u8]) -> Option<&[u8]> {
     let Some(mut quoted) = bytes.strip_prefix(b"\"") else {
         let rest = skip_token(bytes);
@@ -207,7 +207,7 @@ fn skip_token(bytes: &[u8]) -> &[u8] {
     &bytes[length..]
 }
 
-/// Parses the CRLF after the data of a chunk. Returns the length of the CRLF, or `None` if it is
+/// Parses the CRLF after the data of a chunk. Returns the length of the CRLF, or `None` if the CRLF is
 /// incomplete.
 fn parse_data_end(input: &[u8]) -> Result<Option<usize>, Error> {
     parse_line_end(input, 0).map_err(|error| match error {
@@ -233,10 +233,11 @@ fn parse_trailers(
 }
 
 /// Rejects the name of a field that affects framing or routing. Recipients need such a field before the
-/// content, so trailer sections must not contain it (RFC 9110 §6.5.1).
+/// content, so a trailer section must not contain such a field (RFC 9110 §6.5.1).
 ///
 /// # Errors
-/// Returns [`Error::TrailerFieldForbidden`] if `name` is such a field, ignoring case.
+/// Returns [`Error::TrailerFieldForbidden`] if `name` is the name of a field that affects framing or routing.
+/// The comparison ignores case.
 pub fn check_trailer_name(name: &[u8]) -> Result<(), Error> {
     let is_forbidden =
         FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()));

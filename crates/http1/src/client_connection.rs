@@ -18,9 +18,9 @@ use crate::status_line;
 /// Reads the responses of one connection, in the order of the requests. The input can be split at any
 /// position.
 ///
-/// Call [`expect_response`](Self::expect_response) for each request when it is written. Pass received
-/// bytes to [`handle_input`](Self::handle_input) until it returns no more events. Keep the unconsumed
-/// bytes, and pass them again together with the next bytes.
+/// Call [`expect_response`](Self::expect_response) when you write a request. Pass received bytes to
+/// [`handle_input`](Self::handle_input) until the function returns no more events. Keep the unconsumed bytes,
+/// and pass them again together with the next bytes.
 ///
 /// ```text
 /// ExpectResponse ──head──▶ ExpectContent ──end──▶ ExpectResponse
@@ -73,13 +73,14 @@ pub enum ClientEvent<'i> {
     /// The head of an interim response. The final response follows later (RFC 9110 §15.2).
     Interim,
     /// The head of the final response, and the rule that determines the end of its body. With
-    /// [`BodyLength::NONE`], the response is complete. Otherwise, `Content` and `EndOfContent` follow.
+    /// [`BodyLength::NONE`], the response is complete. With any other rule, the events `Content` and
+    /// `EndOfContent` follow.
     Response(BodyLength),
-    /// A part of the content, which is never empty.
+    /// A part of the content, with at least one byte.
     Content(&'i [u8]),
     /// The end of the content. If the response has a trailer section, the section is in the index.
     EndOfContent,
-    /// The head of a response that makes the connection a tunnel. The following bytes are not HTTP/1.1.
+    /// The head of a response that makes the connection a tunnel. The bytes after the head are not HTTP/1.1.
     Tunnel,
 }
 
@@ -107,7 +108,7 @@ impl ClientConnection {
     /// bytes that follow.
     ///
     /// # Errors
-    /// Returns the rule that `input` breaks. The parser then cannot read further responses on this
+    /// Returns the rule that `input` breaks. After an error, the parser cannot read further responses on this
     /// connection.
     #[inline]
     pub fn handle_input<'i>(
@@ -127,10 +128,9 @@ impl ClientConnection {
         outcome
     }
 
-    /// Handles the end of the input. `unused` is the last part of the input, which the parser has not
-    /// consumed. Returns `true` if the end of the input is also the end of a body
-    /// ([`BodyLength::UntilClose`]). Requests without a response are still
-    /// [expected](Self::expected_count).
+    /// Handles the end of the input. `unused` contains the input bytes that the parser has not consumed.
+    /// Returns `true` if the end of the input is also the end of a body ([`BodyLength::UntilClose`]).
+    /// Responses that did not arrive still count in [`expected_count`](Self::expected_count).
     ///
     /// # Errors
     /// Returns [`Error::IncompleteMessage`] if an expected response is missing or incomplete.
@@ -162,7 +162,7 @@ impl ClientConnection {
         self.is_persistent
     }
 
-    /// Returns the number of expected responses, including a response that is being read.
+    /// Returns the number of expected responses, including the response that the parser currently reads.
     pub fn expected_count(&self) -> usize {
         self.expected.len()
     }
@@ -176,9 +176,9 @@ impl ClientConnection {
         }
     }
 
-    /// Skips `bytes` bytes of content that the caller has read directly from the connection. Has an
-    /// effect only if the length of the content is known. If `bytes` is larger than the rest of the
-    /// content, the surplus is ignored. [`handle_input`](Self::handle_input) still reports the end of the
+    /// Skips `bytes` bytes of content that the caller has read directly from the connection. Has an effect
+    /// only if the length of the content is known. If `bytes` is larger than the rest of the content, the
+    /// function ignores the surplus. [`handle_input`](Self::handle_input) still reports the end of the
     /// content.
     pub fn skip_content(&mut self, bytes: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
@@ -186,9 +186,10 @@ impl ClientConnection {
         }
     }
 
-    /// Completes the response if the rest of the content has a known length of at most `arrived` bytes.
-    /// Returns this length. The caller takes these bytes from the start of its input, and gets no further
-    /// events for this response.
+    /// Completes the response if the rest of the content has arrived. `arrived` is the number of input bytes
+    /// that the parser has not consumed. Returns the length of the rest, or `None` if the length is unknown
+    /// or larger than `arrived`. After success, the caller takes the rest from the start of its input, and
+    /// gets no further events for this response.
     #[inline]
     pub fn take_content(&mut self, arrived: usize) -> Option<usize> {
         let State::ExpectContent(decoder) = &self.state else { return None };
@@ -302,13 +303,13 @@ impl ClientConnection {
     }
 }
 
-/// The fields of a response that affect its framing and the connection, collected during parsing.
+/// The response fields that affect the framing of the response and the reuse of the connection.
 #[derive(Clone, Copy, Default)]
 struct ResponseFields {
     length: LengthFields,
     connection: ConnectionOptions,
-    /// `true` if this is a successful response to CONNECT. The parser ignores the length fields of such a
-    /// response (RFC 9110 §9.3.6).
+    /// `true` if this is a successful response to CONNECT. The parser ignores the length fields of a
+    /// successful response to CONNECT (RFC 9110 §9.3.6).
     opens_tunnel: bool,
 }
 

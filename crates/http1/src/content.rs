@@ -15,7 +15,7 @@ pub(crate) enum ContentDecoder {
 }
 
 impl ContentDecoder {
-    /// Returns a decoder for a body that ends as `length` specifies.
+    /// Returns a decoder for a body with the length `length`.
     pub(crate) fn new(length: BodyLength, limits: &Limits) -> Result<Self, Error> {
         match length {
             BodyLength::Bytes(bytes) if bytes > limits.content_bytes => Err(Error::ContentTooLarge),
@@ -25,7 +25,7 @@ impl ContentDecoder {
         }
     }
 
-    /// Returns the next piece of content. The piece is as large as `input` allows.
+    /// Returns the next piece of content. The function returns the longest piece that `input` contains.
     pub(crate) fn decode(
         &mut self,
         input: &[u8],

@@ -1,4 +1,5 @@
-//! Parses header and trailer sections: field lines that end with an empty line (RFC 9112 §5).
+//! Parses header and trailer sections. A section consists of field lines and a final empty line (RFC 9112
+//! §5).
 
 use alloc::vec::Vec;
 
@@ -53,15 +54,15 @@ pub(crate) fn parse<'i>(
     }
 }
 
-/// The state of an incomplete section. All bytes that have arrived are valid.
+/// The state of an incomplete section. The part that has arrived is valid.
 ///
-/// A client may send a head byte by byte, and must not cause a parse of the whole section for each byte.
-/// The parser therefore parses the whole section only when a line has ended, and the number of lines is
-/// limited. Before the end of a line, the parser parses only this incomplete line.
+/// If a client sends a head byte by byte, the parser must not parse the whole section again for each byte.
+/// The parser therefore parses the whole section again only after the end of a line. A limit bounds the
+/// number of lines. While a line is incomplete, the parser parses only the incomplete line.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct PartialSection {
     start: usize,
-    /// Number of input bytes that were parsed. 0 means that no section is incomplete.
+    /// Number of input bytes that the parser has already parsed, or 0 if there is no incomplete section.
     seen: usize,
 }
 

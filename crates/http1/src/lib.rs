@@ -1,7 +1,7 @@
 //! Parses and writes HTTP/1.1 messages, for servers and for clients (RFC 9112).
 //!
-//! The caller owns the buffers. Events borrow from these buffers, so the parser does not copy messages.
-//! This crate does no I/O and reads no clock: RFC 9112 has no rules about time, so the caller sets
+//! The caller owns the buffers. Events borrow from the caller's buffers, so the parser does not copy
+//! messages. This crate does no I/O and reads no clock: RFC 9112 has no rules about time, so the caller sets
 //! deadlines.
 //!
 //! This example reads a request, as a server does:

@@ -1,12 +1,12 @@
-//! The properties of a request that affect its response, and the framing of the response body.
+//! Describes the properties of a request that affect the response. Also describes the framing of a response
+//! body.
 
 use thruway_message::{StatusCode, Version};
 
 use crate::body_length::{BodyLength, ResponseTo};
 
-/// The properties of a request that determine the framing of its response and the reuse of the
-/// connection. The value is small and borrows nothing, so the caller can keep it until it writes the
-/// response.
+/// The properties of a request that determine the framing of its response and the reuse of the connection.
+/// The type is small and borrows no data, so the caller can keep a value until the response is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestFacts {
     /// The HTTP version of the request.
@@ -56,8 +56,8 @@ pub enum ResponseBody {
     /// The response has no framing field. The server closes the connection to end the body. Servers use
     /// this framing for HTTP/1.0 clients.
     UntilClose,
-    /// The framing fields of a response to GET, but no body. Responses to HEAD use this framing. The
-    /// number is the content length, if known.
+    /// The response has the framing fields of a response to GET, but no body. Responses to HEAD use this
+    /// framing. The number is the content length of the response to GET, or `None` if the length is unknown.
     OnlyFields(Option<u64>),
 }
 

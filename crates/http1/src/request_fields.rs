@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::head_index::HeadIndex;
 use crate::host::HostField;
 
-/// The fields of a request that affect its framing and the connection, collected during parsing.
+/// The request fields that affect the framing of the request and the reuse of the connection.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestFields<'i> {
     host: HostField<'i>,
@@ -45,7 +45,7 @@ impl<'i> RequestFields<'i> {
         Ok(())
     }
 
-    /// Computes the request facts from all field lines and stores them in `index`. `index` must already
+    /// Computes the request facts from all field lines, and stores the facts in `index`. `index` must already
     /// contain the request line of `input`.
     #[inline]
     pub(crate) fn settle(&self, index: &mut HeadIndex, input: &[u8]) -> Result<(), Error> {
@@ -60,7 +60,8 @@ impl<'i> RequestFields<'i> {
         facts.response_to = response_to;
         facts.body_length = body_length;
         facts.is_persistent = self.connection.is_persistent(version);
-        // A client that sends no content has no reason to wait, and HTTP/1.0 has no interim responses.
+        // A client that sends no content has no reason to wait for `100 (Continue)`. HTTP/1.0 has no interim
+        // responses.
         facts.expects_continue = self.expects_continue && is_http11 && body_length != BodyLength::NONE;
         facts.wants_tunnel = response_to == ResponseTo::Connect
             || (self.has_upgrade && self.connection.is_upgrade() && is_http11);
@@ -68,8 +69,8 @@ impl<'i> RequestFields<'i> {
     }
 }
 
-/// The options of the `Connection` fields that this crate uses. These options determine if the connection
-/// stays open after a message (RFC 9112 §9.3).
+/// The `Connection` options that this crate uses. `close` and `keep-alive` determine if the connection stays
+/// open after a message (RFC 9112 §9.3).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ConnectionOptions {
     is_close: bool,

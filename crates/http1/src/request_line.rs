@@ -28,7 +28,7 @@ impl RequestLine {
         match self.method {
             Some(method) => method,
             None => Method::from_token(&input[self.method_start..self.target_start - 1])
-                .expect("the parser has checked the method"),
+                .expect("the parser accepts only valid methods"),
         }
     }
 
@@ -46,7 +46,7 @@ impl RequestLine {
     #[cold]
     fn rarer_target<'i>(&self, input: &'i [u8], bytes: &'i [u8], path_length: usize) -> RequestTarget<'i> {
         request_target::parse(self.method(input), bytes, path_length)
-            .expect("the parser has checked the target")
+            .expect("the parser accepts only valid request targets")
     }
 }
 
@@ -138,7 +138,7 @@ fn parse_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>,
     }
 }
 
-/// Parses a version other than HTTP/1.0 and HTTP/1.1, or an incomplete line.
+/// Handles an unsupported version, an invalid line end, or an incomplete line.
 #[cold]
 #[inline(never)]
 fn parse_unusual_version(input: &[u8], start: usize) -> Result<Option<(Version, usize)>, Error> {

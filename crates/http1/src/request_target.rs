@@ -5,7 +5,7 @@ use thruway_message::{AbsoluteForm, Authority, Method, OriginForm, RequestTarget
 use crate::error::Error;
 use crate::scan;
 
-/// Returns the end of the path and the end of the target, for the target at `start`. The target ends at
+/// Returns the end of the path and the end of the target. The target begins at `start`. The target ends at
 /// the first byte that a target must not contain.
 #[inline]
 pub(crate) fn ends(view: &[u8], start: usize) -> (usize, usize) {
@@ -29,8 +29,8 @@ pub fn parse_request_target<'i>(method: Method<'_>, bytes: &'i [u8]) -> Result<R
     parse(method, bytes, path_end)
 }
 
-/// Returns `true` if the target in `bytes` has the origin form (RFC 9112 §3.2.1). A CONNECT request never
-/// has this form.
+/// Returns `true` if the target in `bytes` has the origin form (RFC 9112 §3.2.1). The target of a CONNECT
+/// request never has this form.
 #[inline]
 pub(crate) fn is_origin_form(is_connect: bool, bytes: &[u8]) -> bool {
     !is_connect && matches!(bytes, [b'/', ..])

@@ -13,9 +13,9 @@ use crate::request_line;
 
 /// Reads the requests of one connection, one after the other. The input can be split at any position.
 ///
-/// Pass received bytes to [`handle_input`](Self::handle_input) until it returns no more events. Keep the
-/// unconsumed bytes, and pass them again together with the next bytes. The caller sends the responses in
-/// the order of the requests: see [`write_response_head`](crate::write_response_head).
+/// Pass received bytes to [`handle_input`](Self::handle_input) until the function returns no more events.
+/// Keep the unconsumed bytes, and pass them again together with the next bytes. The caller sends the
+/// responses in the order of the requests: see [`write_response_head`](crate::write_response_head).
 ///
 /// ```text
 /// ExpectRequest ──head──▶ ExpectContent ──end──▶ ExpectRequest
@@ -62,11 +62,11 @@ enum State {
 /// An event in the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEvent<'i> {
-    /// A request. The parser stores its [head](HeadIndex::request_head) and
-    /// [facts](HeadIndex::request_facts) in the index, to avoid a copy. If the request has a body,
+    /// A request. To avoid a copy, the parser stores the [head](HeadIndex::request_head) and the
+    /// [facts](HeadIndex::request_facts) of the request in the index. If the request has a body, the events
     /// `Content` and `EndOfContent` follow.
     Request,
-    /// A part of the content, which is never empty.
+    /// A part of the content, with at least one byte.
     Content(&'i [u8]),
     /// The end of the content. If the request has a [trailer section](HeadIndex::field_lines), the
     /// section is in the index.
@@ -91,7 +91,7 @@ impl ServerConnection {
     /// bytes that follow.
     ///
     /// # Errors
-    /// Returns the rule that `input` breaks. The parser then cannot read further requests on this
+    /// Returns the rule that `input` breaks. After an error, the parser cannot read further requests on this
     /// connection.
     pub fn handle_input<'i>(
         &mut self,
@@ -109,8 +109,7 @@ impl ServerConnection {
         outcome
     }
 
-    /// Handles the end of the input. `unused` is the last part of the input, which the parser has not
-    /// consumed.
+    /// Handles the end of the input. `unused` contains the input bytes that the parser has not consumed.
     ///
     /// # Errors
     /// Returns [`Error::IncompleteMessage`] if a request is incomplete.
@@ -125,7 +124,8 @@ impl ServerConnection {
     }
 
     /// Skips the rest of the content of the current request. Call this function only if the length of the
-    /// content is known and the whole rest has arrived. The caller must skip these bytes in its input.
+    /// content is known and the whole rest has arrived. The caller must also skip the rest of the content in
+    /// its input.
     #[inline]
     pub fn skip_content(&mut self) {
         if self.content_remaining().is_some_and(|remaining| remaining > 0) {
@@ -133,9 +133,9 @@ impl ServerConnection {
         }
     }
 
-    /// Skips `bytes` bytes of content that the caller has read directly from the connection. Has an
-    /// effect only if the length of the content is known. If `bytes` is larger than the rest of the
-    /// content, the surplus is ignored. [`handle_input`](Self::handle_input) still reports the end of the
+    /// Skips `bytes` bytes of content that the caller has read directly from the connection. Has an effect
+    /// only if the length of the content is known. If `bytes` is larger than the rest of the content, the
+    /// function ignores the surplus. [`handle_input`](Self::handle_input) still reports the end of the
     /// content.
     pub fn skip_bytes(&mut self, bytes: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
@@ -143,8 +143,8 @@ impl ServerConnection {
         }
     }
 
-    /// Returns `true` if the last request asks for a tunnel, and the caller has not yet declined it. The
-    /// parser reads no further request until then.
+    /// Returns `true` if the last request asks for a tunnel, and the caller has not yet declined the tunnel.
+    /// The parser reads no further request until the caller declines the tunnel.
     pub const fn awaits_tunnel_decision(&self) -> bool {
         self.awaits_tunnel_decision
     }
@@ -158,8 +158,7 @@ impl ServerConnection {
         }
     }
 
-    /// Makes the current request the last request on this connection. The parser reads no request after
-    /// it.
+    /// Makes the current request the last request on this connection. The parser reads no further request.
     pub fn stop(&mut self) {
         self.is_last = true;
         self.awaits_tunnel_decision = false;
@@ -173,7 +172,7 @@ impl ServerConnection {
         self.state = State::ExpectNothing;
     }
 
-    /// Returns `true` while the content of a request is being read.
+    /// Returns `true` while the parser reads the content of a request.
     pub const fn is_reading_content(&self) -> bool {
         matches!(self.state, State::ExpectContent(_))
     }

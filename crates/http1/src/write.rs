@@ -15,7 +15,7 @@ use crate::request_target::parse_request_target;
 pub struct ResponseToWrite<'a> {
     /// The status code.
     pub status: StatusCode,
-    /// Field lines in wire format, each with its CRLF. The lines must not include framing fields.
+    /// Field lines in wire format. Each line ends with CRLF. The lines must not include framing fields.
     pub field_lines: [&'a [u8]; 2],
     /// The framing of the body: see [`ResponseBody::for_response`].
     pub body: ResponseBody,
@@ -26,7 +26,7 @@ pub struct ResponseToWrite<'a> {
     pub client_version: Version,
 }
 
-/// Appends a response head to `output`. Only this function writes the fields that control the framing and
+/// Appends a response head to `output`. No other function writes response fields that control the framing or
 /// the connection.
 ///
 /// ```
@@ -78,8 +78,8 @@ fn write_status_line(output: &mut Vec<u8>, status: StatusCode) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Writes the `Connection` field. Omits the field in most interim responses, and if the default of the
-/// client's HTTP version applies (RFC 9112 §9.3 and §9.6).
+/// Writes the `Connection` field. Interim responses except 101 have no `Connection` field. If the connection
+/// stays open, responses to HTTP/1.1 clients also have no `Connection` field (RFC 9112 §9.3 and §9.6).
 #[inline]
 fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
     let is_persistent = response.is_persistent && response.body != ResponseBody::UntilClose;
@@ -135,19 +135,19 @@ pub struct RequestToWrite<'a> {
     pub method: Method<'a>,
     /// The request target, in the form that the method and the recipient require.
     pub target: &'a str,
-    /// Field lines in wire format, each with its CRLF. `Host` comes first. The lines must not include
+    /// Field lines in wire format. Each line ends with CRLF. `Host` comes first. The lines must not include
     /// framing fields.
     pub field_lines: [&'a [u8]; 2],
     /// The framing of the body. Requests cannot use [`BodyLength::UntilClose`], so [`write_request_head`]
-    /// writes it as chunked.
+    /// uses [`BodyLength::Chunked`] instead.
     pub body: BodyLength,
 }
 
 /// Appends a request head to `output`.
 ///
 /// # Errors
-/// Returns an error if the method or the target is invalid, because invalid bytes could end the request
-/// line early. The function then writes nothing.
+/// Returns an error if the method or the target is invalid, because invalid bytes could end the request line
+/// early. After an error, `output` is unchanged.
 ///
 /// ```
 /// use thruway_http1::{BodyLength, RequestToWrite, write_request_head};
@@ -173,11 +173,11 @@ pub fn write_request_head(output: &mut Vec<u8>, request: &RequestToWrite<'_>) ->
     Ok(())
 }
 
-/// Appends the request line to `output`. The caller appends the field lines after it.
+/// Appends the request line to `output`. The caller then appends the field lines.
 ///
 /// # Errors
-/// Returns an error if the method or the target is invalid, as [`write_request_head`] does. The function
-/// then writes nothing.
+/// Returns an error if the method or the target is invalid, as [`write_request_head`] does. After an error,
+/// `output` is unchanged.
 pub fn write_request_line(
     output: &mut Vec<u8>,
     method: Method<'_>,
@@ -198,7 +198,8 @@ pub fn write_request_line(
 /// write framing fields.
 pub fn write_end_of_request_head(output: &mut Vec<u8>, method: Method<'_>, body: BodyLength) {
     match body {
-        // RFC 9110 §8.6: a request has no length field if its method defines no meaning for content.
+        // RFC 9110 §8.6: a request without content has no `Content-Length` field if its method defines no
+        // meaning for content.
         BodyLength::Bytes(0) if !matches!(method, Method::Post | Method::Put | Method::Patch) => {
             output.extend_from_slice(b"\r\n");
         }

@@ -96,8 +96,8 @@ fn registered_name_length(bytes: &[u8]) -> usize {
 /// 1123 §2.1, RFC 1035 §2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 
-/// Returns `true` if `bytes` is valid between the brackets of an IP literal: an IPv6 address, or an
-/// address of a future version, which begins with `v` (RFC 3986 §3.2.2).
+/// Returns `true` if `bytes` is valid between the brackets of an IP literal (RFC 3986 §3.2.2). Valid bytes
+/// are an IPv6 address, or an address of a future IP version. An address of a future version begins with `v`.
 fn is_ip_literal(bytes: &[u8]) -> bool {
     match bytes {
         [b'v' | b'V', rest @ ..] => {
@@ -134,18 +134,18 @@ fn is_port(digits: &[u8]) -> bool {
     true
 }
 
-/// The bytes of a registered name: `unreserved / sub-delims`, which includes IPv4 addresses (RFC 3986
-/// §3.2.2).
+/// The bytes that a registered name may contain: `unreserved / sub-delims` (RFC 3986 §3.2.2). An IPv4 address
+/// contains only such bytes.
 ///
-/// The RFC also allows percent-encoding, but this parser rejects it for security. Suppose that one server
-/// decodes `%61dmin.example`, and another server compares it byte by byte. The two servers see different
-/// hosts, so a request could bypass a rule for `admin.example`. Clients do not need percent-encoding,
-/// because they send internationalized names in ASCII form (RFC 5891 §4.4).
+/// RFC 3986 also allows percent-encoding, but this parser rejects percent-encoding for security. Suppose that
+/// one server decodes `%61dmin.example`, and another server compares it byte by byte. The two servers see
+/// different hosts, so a request could bypass a rule for `admin.example`. Clients do not need
+/// percent-encoding, because they send internationalized names in ASCII form (RFC 5891 §4.4).
 static REGISTERED_NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
+        #[expect(clippy::cast_possible_truncation, reason = "`byte` is less than 256")]
         let c = byte as u8;
         table[byte] = c.is_ascii_alphanumeric()
             || matches!(c, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')')

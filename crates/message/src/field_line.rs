@@ -19,7 +19,7 @@ pub struct FieldValue<'a>(&'a [u8]);
 pub struct FieldLine<'a> {
     /// The field's name.
     pub name: FieldName<'a>,
-    /// The value on this line. If several lines have the same name, each contains a part of the field's
+    /// The value on this line. If several lines have the same name, each line contains a part of the field's
     /// value.
     pub value: FieldValue<'a>,
 }
@@ -74,7 +74,7 @@ impl<'a> FieldName<'a> {
         of_connection.iter().any(|name| self.is(name))
     }
 
-    /// Creates a field name from `bytes` that a parser has checked.
+    /// Creates a field name from `bytes`. The caller must be a parser that has checked `bytes`.
     pub(crate) const fn from_parsed(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -95,12 +95,12 @@ impl<'a> FieldValue<'a> {
         self.0
     }
 
-    /// Returns the value as text, or `None` if it is not UTF-8. Almost all values are ASCII.
+    /// Returns the value as text, or `None` if the value is not UTF-8. Almost all values are ASCII.
     pub fn as_str(&self) -> Option<&'a str> {
         core::str::from_utf8(self.0).ok()
     }
 
-    /// Creates a field value from `bytes` that a parser has checked.
+    /// Creates a field value from `bytes`. The caller must be a parser that has checked `bytes`.
     pub(crate) const fn from_parsed(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

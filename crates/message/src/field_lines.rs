@@ -77,7 +77,8 @@ impl<'a> FieldLines<'a> {
         self.iter().filter(move |line| line.name.is(name)).map(|line| line.value)
     }
 
-    /// Appends the lines for which `is_kept` returns `true` to `output`, in [wire format](FieldLine::write).
+    /// Appends lines to `output` in [wire format](FieldLine::write). Skips each line for which `is_kept`
+    /// returns `false`.
     #[inline]
     pub fn write_kept(&self, output: &mut Vec<u8>, mut is_kept: impl FnMut(FieldLine<'a>) -> bool) {
         for (line, span) in self.iter().zip(self.spans) {
@@ -90,9 +91,8 @@ impl<'a> FieldLines<'a> {
         }
     }
 
-    /// Returns the bytes of the line at `span`, including CRLF. Returns `None` if these bytes are not yet
-    /// in the format that [`FieldLine::write`] produces. With these bytes, the caller can copy the line
-    /// in one step.
+    /// Returns the bytes of the line at `span`, including CRLF. The caller can copy these bytes in one step.
+    /// Returns `None` if the bytes differ from the output of [`FieldLine::write`].
     #[inline]
     fn as_sent(&self, span: &FieldLineSpan) -> Option<&'a [u8]> {
         let (name_end, value_start) = (span.name_end as usize, span.value_start as usize);
@@ -177,7 +177,7 @@ impl FieldLinesBuf {
     /// Appends a line with the name `name` and the value `value`.
     ///
     /// # Errors
-    /// Returns an error if the name or the value is invalid. The list then stays unchanged.
+    /// Returns an error if the name or the value is invalid. After an error, the list is unchanged.
     pub fn append(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         let name = FieldName::new(name.as_bytes())?;
         let value = FieldValue::new(value.as_ref())?;
@@ -209,7 +209,7 @@ impl FieldLinesBuf {
     /// Replaces all lines named `name` by one line.
     ///
     /// # Errors
-    /// Returns an error if the name or the value is invalid. The list then stays unchanged.
+    /// Returns an error if the name or the value is invalid. After an error, the list is unchanged.
     pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), InvalidFieldLine> {
         let line =
             FieldLine { name: FieldName::new(name.as_bytes())?, value: FieldValue::new(value.as_ref())? };
@@ -256,7 +256,7 @@ impl FieldLinesBuf {
         lines.next().map(|line| line.value)
     }
 
-    /// Returns all lines in wire format, each with its CRLF.
+    /// Returns all lines in wire format. Each line ends with CRLF.
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
             Lines::Static(lines) => lines.as_bytes(),
@@ -264,9 +264,8 @@ impl FieldLinesBuf {
         }
     }
 
-    /// Returns the lines if they are still the constant that was passed to
-    /// [`from_static`](Self::from_static). A caller can then cache results for this constant. Returns
-    /// `None` for all other lists.
+    /// Returns the constant that was passed to [`from_static`](Self::from_static), if the list has not
+    /// changed since. Returns `None` for all other lists. A caller can cache one result for each constant.
     pub const fn as_static(&self) -> Option<&'static str> {
         match &self.0 {
             Lines::Static(lines) => Some(lines),
@@ -371,7 +370,8 @@ const fn split_name(line: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// Extra capacity, in bytes, for the first line that is added at run time. More lines usually follow.
+/// Extra capacity in bytes. The list reserves this capacity when the first line is added at run time, because
+/// more lines usually follow.
 const ROOM_FOR_MORE_LINES: usize = 192;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! The head of a message (RFC 9110 §2.5 and §6). A head consists of the method and target or the status,
-//! the protocol version, and the header section. [`RequestHead`] and [`ResponseHead`] borrow from the
-//! parsed bytes, and [`OwnedRequestHead`] and [`OwnedResponseHead`] contain a copy.
+//! The head of a message (RFC 9110 §2.5 and §6). A request head consists of the method, the target, the
+//! protocol version and the header section. A response head consists of the protocol version, the status and
+//! the header section. [`RequestHead`] and [`ResponseHead`] borrow from the parsed bytes.
+//! [`OwnedRequestHead`] and [`OwnedResponseHead`] contain a copy of these bytes.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -57,9 +58,9 @@ pub struct RequestHead<'a> {
 }
 
 impl<'a> RequestHead<'a> {
-    /// Returns the host and port of the request. The function takes them from the target, or from the
-    /// `Host` field if the target has no authority (RFC 9110 §7.1, RFC 9112 §3.2.2). Returns `None` if
-    /// the request has no valid host.
+    /// Returns the host and port of the request. The host and port come from the target, or from the `Host`
+    /// field if the target has no authority (RFC 9110 §7.1, RFC 9112 §3.2.2). Returns `None` if the request
+    /// has no valid host.
     pub fn authority(&self) -> Option<Authority<'a>> {
         self.target.authority().or_else(|| Authority::parse(self.field("host")?.as_bytes()).ok())
     }
@@ -76,7 +77,7 @@ impl<'a> RequestHead<'a> {
 pub struct ResponseHead<'a> {
     /// The status code.
     pub status: StatusCode,
-    /// The reason phrase that the server sent. Clients should ignore it (RFC 9112 §4).
+    /// The reason phrase that the server sent. Clients should ignore the reason phrase (RFC 9112 §4).
     pub reason: &'a [u8],
     /// The HTTP version of the response.
     pub version: Version,

@@ -1,4 +1,4 @@
-//! Types for HTTP messages, independent of the protocol version (RFC 9110).
+//! Types for HTTP messages of all protocol versions (RFC 9110).
 //!
 //! Most types borrow from the bytes of the parsed message. This crate does not parse HTTP/1.1 framing,
 //! does no I/O and reads no clock. The crate stores fields in flat lists instead of maps.

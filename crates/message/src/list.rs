@@ -2,7 +2,7 @@
 
 use crate::token::trim_whitespace;
 
-/// Returns the members of the comma-separated list `value`, without the whitespace around them. Skips
+/// Returns the members of the comma-separated list `value`, without the whitespace around each member. Skips
 /// empty members. A comma inside a quoted string is not a separator (RFC 9110 §5.6.1 and §5.6.4).
 ///
 /// ```

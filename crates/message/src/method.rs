@@ -77,7 +77,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Returns the method with a `'static` lifetime, or `None` if it is [`Method::Other`].
+    /// Returns the method with a `'static` lifetime, or `None` if the method is [`Method::Other`].
     pub const fn registered(&self) -> Option<Method<'static>> {
         Some(match self {
             Self::Connect => Method::Connect,

@@ -12,7 +12,7 @@ use crate::authority::Authority;
 pub enum RequestTarget<'a> {
     /// `/path?query`: the usual form.
     Origin(OriginForm<'a>),
-    /// `http://host/path?query`: the form for requests to proxies. Every server must accept it too.
+    /// `http://host/path?query`: the form for requests to proxies. Every server must accept this form.
     Absolute(AbsoluteForm<'a>),
     /// `host:port`: only for CONNECT.
     Authority(Authority<'a>),
@@ -20,7 +20,7 @@ pub enum RequestTarget<'a> {
     Asterisk,
 }
 
-/// A path with an optional query, which follows a question mark (RFC 9112 §3.2.1).
+/// A path and an optional query. A question mark separates the path from the query (RFC 9112 §3.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginForm<'a> {
     path_and_query: &'a [u8],

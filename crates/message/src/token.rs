@@ -10,8 +10,8 @@ pub const fn is_token(bytes: &[u8]) -> bool {
     all_in_class(bytes, TOKEN) && !bytes.is_empty()
 }
 
-/// Returns `true` if `byte` is allowed in a field value: a visible character, a space, a tab, or a byte
-/// from 0x80, which the RFC calls `obs-text` (RFC 9110 §5.5).
+/// Returns `true` if `byte` is allowed in a field value: a visible character, a space, a tab, or a byte of at
+/// least 0x80 (`obs-text` in RFC 9110 §5.5).
 pub const fn is_field_value_byte(byte: u8) -> bool {
     CLASSES[byte as usize] & FIELD_VALUE != 0
 }
@@ -79,7 +79,7 @@ const fn classes() -> [u8; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
+        #[expect(clippy::cast_possible_truncation, reason = "`byte` is less than 256")]
         let c = byte as u8;
         if c.is_ascii_alphanumeric() || contains(b"!#$%&'*+-.^_`|~", c) {
             table[byte] |= TOKEN;

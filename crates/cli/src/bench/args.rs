@@ -8,13 +8,13 @@ use clap::builder::StyledStr;
 use thruway_bench::{Expected, LoadOptions};
 use thruway_net::tls::TlsVersion;
 
-/// Load a server with HTTP requests
+/// Send HTTP requests to a server under load, and measure the responses
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER_HTTP))]
 pub(crate) struct HttpArgs {
-    /// URL to load: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE` with
-    /// one request per line as a JSON object. With several URLs of one server, each request uses a random
-    /// URL; `URL@3` is chosen three times as often
+    /// URL to request: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE`.
+    /// FILE contains one request per line, as a JSON object. If you pass several URLs of one server, each
+    /// request uses a random URL; a request uses `URL@3` three times as often as a URL without a weight
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
@@ -26,8 +26,8 @@ pub(crate) struct HttpArgs {
 /// Options for the report.
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// Id of the server process; the report then contains the CPU time per request and the memory of this
-    /// process. Not necessary for a server that `bench` starts
+    /// Process id of the server; the report then contains the CPU time per request and the memory of the
+    /// server process. Not necessary for a server that `bench` starts
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// Format of the report
@@ -36,32 +36,32 @@ pub(crate) struct ReportArgs {
     /// Also write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Print the JSON Schema of `--output json` and exit, without a load
+    /// Print the JSON Schema of `--output json` and exit, without sending requests
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
 }
 
-/// Load several servers in turn and compare them
+/// Measure several servers in turn, and compare their results
 #[derive(clap::Args)]
 #[command(after_help = AFTER_COMPARE)]
 pub(crate) struct CompareArgs {
-    /// Servers to compare: URLs, or `"URL -- COMMAND"`, where COMMAND starts the server; all servers are
-    /// compared with the first server
+    /// Servers to compare: URLs, or `"URL -- COMMAND"`, where COMMAND starts the server; `bench compare`
+    /// compares every other server with the first server
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// Number of rounds; each round loads all servers once in a random order. A verdict needs at least 6
-    /// rounds
+    /// Number of rounds; each round measures every server once, in a random order. With fewer than 6 rounds,
+    /// the comparison does not call any server faster or slower
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
     /// Compare with an earlier run instead of the first target. FILE contains the JSON output of `bench
-    /// compare` or `bench http`. If the machine has changed since that run, the comparison shows this change
-    /// as a difference of the servers; to be certain, load both servers in one run
+    /// compare` or `bench http`. If the machine has changed since the earlier run, the change looks like a
+    /// difference between the servers. To exclude such changes, compare both servers in one run
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
-    /// Percentage by which a figure may be worse than the baseline. A figure counts as worse only if its
-    /// whole confidence interval is beyond this percentage
+    /// Percentage by which a measured figure may be worse than the baseline. A figure counts as worse only if
+    /// its whole confidence interval is beyond this percentage
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "baseline", value_parser = parse_percent)]
     pub(crate) tolerance: f64,
     /// Format of the comparison
@@ -70,20 +70,22 @@ pub(crate) struct CompareArgs {
     /// Also write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Print the JSON Schema of `--output json` and exit, without a load
+    /// Print the JSON Schema of `--output json` and exit, without sending requests
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
 }
 
 /// Find the highest request rate that a server can sustain
 ///
-/// The command sends requests at a fixed rate (open loop) for `--duration`. The first rate is `--rate`, or
-/// 1000 requests per second. A rate fails if the server does not reach the rate, requests fail, or the p99 of
-/// the response times exceeds `--p99`, in two attempts. The command doubles the rate until a rate fails, then
-/// tries rates in between until it knows the highest sustained rate with an accuracy of 5 %.
+/// In each attempt, the command sends requests at a fixed rate (open loop) for `--duration`. The first rate
+/// is `--rate`, or 1000 requests per second without `--rate`. An attempt fails if the server does not reach
+/// the rate, if a request fails, or if the 99th percentile of the response times exceeds `--p99`. A rate
+/// fails after two failed attempts. The command doubles the rate until a rate fails. After that, the command
+/// tries rates between the highest sustained rate and the lowest failed rate, until the two rates differ by
+/// at most 5 %.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
-    /// URL to load, in the formats of `thruway bench http`
+    /// URL to request, in the formats of `thruway bench http`
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     /// Maximum 99th percentile of the response times
@@ -94,15 +96,15 @@ pub(crate) struct RampArgs {
     /// Format of the result
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
-    /// Print the JSON Schema of `--output json` and exit, without a load
+    /// Print the JSON Schema of `--output json` and exit, without sending requests
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
 }
 
-/// Load a server; accepts the options of `wrk`
+/// Measure a server with the command line options of `wrk`
 #[derive(clap::Args)]
 pub(crate) struct WrkArgs {
-    /// URL to load
+    /// URL to request
     pub(crate) url: String,
     /// Number of connections
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
@@ -110,10 +112,10 @@ pub(crate) struct WrkArgs {
     /// Number of threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
-    /// Duration in seconds, or with a unit such as `1m`
+    /// Duration of the load, in seconds or with a unit such as `1m`
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_wrk_time)]
     pub(crate) duration: Duration,
-    /// Header, `Name: value`; may be repeated
+    /// Request header `Name: value`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
     /// Maximum time for a request
@@ -127,11 +129,11 @@ pub(crate) struct WrkArgs {
     pub(crate) script: Option<PathBuf>,
 }
 
-/// Load a server; accepts the options of `ab`
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of `ab`")]
+/// Measure a server with the command line options of `ab`
+#[expect(clippy::struct_excessive_bools, reason = "each field is a flag of `ab`")]
 #[derive(clap::Args)]
 pub(crate) struct AbArgs {
-    /// URL to load
+    /// URL to request
     pub(crate) url: String,
     /// Number of requests
     #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -139,7 +141,7 @@ pub(crate) struct AbArgs {
     /// Number of connections
     #[arg(short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: u32,
-    /// Duration in seconds, instead of a number of requests
+    /// Duration of the load in seconds, instead of a number of requests
     #[arg(short = 't', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub(crate) time_limit: Option<u64>,
     /// Maximum time for a request in seconds
@@ -151,7 +153,7 @@ pub(crate) struct AbArgs {
     /// Request method
     #[arg(short = 'm', value_name = "METHOD")]
     pub(crate) method: Option<String>,
-    /// Header, `Name: value`; may be repeated
+    /// Request header `Name: value`; may be repeated
     #[arg(short = 'H', value_name = "HEADER")]
     pub(crate) header: Vec<String>,
     /// File to send as the request body
@@ -166,10 +168,10 @@ pub(crate) struct AbArgs {
     /// Send HEAD requests
     #[arg(short = 'i', conflicts_with_all = ["method", "content", "put"])]
     pub(crate) is_head: bool,
-    /// Cookie, `NAME=VALUE`; may be repeated
+    /// Request cookie `NAME=VALUE`; may be repeated
     #[arg(short = 'C', value_name = "COOKIE")]
     pub(crate) cookie: Vec<String>,
-    /// Ignored: only terminals show progress
+    /// Ignored: the command shows progress only on a terminal
     #[arg(short = 'q')]
     pub(crate) has_no_input: bool,
     /// Ignored: connection errors never end the load
@@ -186,7 +188,7 @@ pub(crate) enum Form {
     /// Tables as text
     #[default]
     Text,
-    /// JSON; `--schema` prints its schema
+    /// JSON; `--schema` prints the JSON Schema
     Json,
     /// CSV with a header line and one line for each load
     Csv,
@@ -214,7 +216,7 @@ impl From<TlsVersionName> for TlsVersion {
     }
 }
 
-/// Options for the load, independent of the protocol.
+/// Load options that do not depend on the protocol.
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 #[derive(Clone, clap::Args)]
 pub(crate) struct LoadArgs {
@@ -230,17 +232,17 @@ pub(crate) struct LoadArgs {
     /// Number of requests to measure, instead of `--duration`
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Duration of the load before the measurement starts
+    /// Time for which the command sends requests before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_pause)]
     pub(crate) warm_up: Duration,
-    /// Number of requests to start per second (open loop), even if earlier requests have not completed.
-    /// Response times count from the scheduled start of a request
+    /// Number of requests to start per second (open loop), even if earlier requests have not completed. The
+    /// response time of a request begins at the scheduled start of the request
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     pub(crate) rate: Option<f64>,
-    /// Start the requests of an open loop at random times, like independent clients
+    /// With `--rate`: start requests at random times, as independent clients do (Poisson process)
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
-    /// Seed of the random start times [default: a random seed, which reports show]
+    /// Seed of the random start times [default: a random seed; the report contains the seed]
     #[arg(long, value_name = "N", requires = "poisson")]
     pub(crate) seed: Option<u64>,
     /// Number of requests in flight on each connection (pipelining); not supported with MCP sessions
@@ -258,18 +260,18 @@ pub(crate) struct LoadArgs {
     /// With `https`: use only this TLS version [default: the newest version that the server supports]
     #[arg(long = "tls", value_name = "VERSION", value_enum)]
     pub(crate) tls_version: Option<TlsVersionName>,
-    /// With `https`: do not offer post-quantum key exchange, for a fair comparison with servers that do not
-    /// support post-quantum key exchange
+    /// With `https`: do not offer post-quantum key exchange. Use this option to compare a server with another
+    /// server that does not support post-quantum key exchange
     #[arg(long = "classical-key-exchange")]
     pub(crate) is_classical: bool,
     /// With `https`: do a full TLS handshake for each connection, without session resumption
     #[arg(long = "full-handshakes")]
     pub(crate) is_without_resumption: bool,
-    /// Maximum time for a request. With a session per request, the time includes the start and the end of the
-    /// session
+    /// Maximum time for a request. If each request has a separate MCP session, the time includes the start
+    /// and the end of the session
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) timeout: Duration,
-    /// Header, `Name: value`, such as `Authorization`; may be repeated
+    /// Request header `Name: value`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
 }
@@ -291,7 +293,8 @@ pub(crate) struct HttpLoadArgs {
     /// Expected length of response bodies in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) length: Option<u64>,
-    /// Use HTTP/2: `https` negotiates it in the TLS handshake, `http` starts it without negotiation
+    /// Use HTTP/2. With `https`, the TLS handshake negotiates HTTP/2. With `http`, the connection uses HTTP/2
+    /// without negotiation
     #[arg(long = "http2", conflicts_with_all = ["pipeline", "is_not_persistent"])]
     pub(crate) is_http2: bool,
     /// Number of requests in flight on each HTTP/2 connection
@@ -302,7 +305,7 @@ pub(crate) struct HttpLoadArgs {
     pub(crate) sha256: Option<[u8; 32]>,
 }
 
-/// Returns the defaults of the command line.
+/// Returns the default values of the command line options.
 impl Default for LoadArgs {
     fn default() -> Self {
         Self {
@@ -364,9 +367,9 @@ fn parse_percent(text: &str) -> Result<f64, &'static str> {
     percent.ok_or("expected a percentage between 0 and 100")
 }
 
-/// Returns help text in which `clap` prints `{n}` unchanged. Without this function, `clap` would print a line
-/// end instead of `{n}`. The function inserts an escape sequence after the brace. The sequence has no effect
-/// on a terminal, and `clap` removes the sequence from other output.
+/// Prepares a help text that contains `{n}`. In a plain text, `clap` would replace `{n}` with a line end. To
+/// prevent this, the function inserts an escape sequence after the brace. A terminal does not show the escape
+/// sequence, and `clap` removes it from output to files.
 pub(super) fn verbatim(text: &str) -> StyledStr {
     text.replace("{n}", "{\u{1b}[0mn}").into()
 }
@@ -390,8 +393,8 @@ const AFTER_COMPARE: &str = r"Examples:
   thruway bench compare 'http://127.0.0.1:8080/ -- thruway serve' 'http://127.0.0.1:8081/ -- ./other --port 8081'
 
 Exit codes:
-  0    The comparison is complete, and no figure is worse than the baseline allows
-  1    A figure is worse than allowed, requests failed, or a server exited; the report contains the complete rounds
+  0    The comparison is complete, and no figure is worse than `--tolerance` allows
+  1    A figure is worse than `--tolerance` allows, requests failed, or a server exited; the report contains the complete rounds
   2    The arguments or the baseline are invalid, or a server cannot be started or reached
   130  Interrupted; the report contains the complete rounds";
 

@@ -19,13 +19,13 @@ use crate::config::Failure;
 struct Contender {
     name: String,
     load: Load,
-    /// Command that starts the server, if any.
+    /// Command that starts the server, or `None` if the server runs already.
     command: Option<String>,
     started: Option<StartedServer>,
     reports: Vec<Report>,
 }
 
-/// Loads the servers in turn and compares them.
+/// Measures the servers in turn and compares the results.
 pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if args.schema {
         output::print(&format!("{:#}", Comparison::schema().as_value()))?;
@@ -113,16 +113,17 @@ impl Contender {
         Ok(())
     }
 
-    /// Runs the load of one round against the target.
+    /// Measures the target in one round.
     fn measure(&self, round: usize, rounds: usize) -> Result<Report, Failure> {
         let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, self.name));
-        // All targets of a round have the same random start times. Each round has different start times.
+        // In one round, the requests to all targets have the same random start times. The start times differ
+        // between rounds.
         let pace = self.load.pace.tried_again(round as u64);
         measure(&self.name, &Load { pace, ..self.load.clone() }, &line)
     }
 }
 
-/// Runs all rounds. Ends early if the user interrupts the command, or if a target cannot be loaded any more.
+/// Runs all rounds. Ends early if the user interrupts the command, or if a target can no longer be measured.
 fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopFlag) -> Result<(), Failure> {
     let rounds = args.rounds as usize;
     measure_in_turn(contenders, rounds, |contender, round| {

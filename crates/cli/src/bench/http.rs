@@ -12,7 +12,7 @@ use super::progress::ProgressLine;
 use super::{load, output, progress};
 use crate::config::Failure;
 
-/// Loads a server and prints a report.
+/// Sends requests to a server and prints a report.
 pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
     if args.report.schema {
         output::print(&format!("{:#}", Report::schema().as_value()))?;

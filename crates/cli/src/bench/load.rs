@@ -1,4 +1,4 @@
-//! Makes loads from command line arguments.
+//! Builds loads from command line arguments.
 
 use thruway_bench::{
     Expected, HttpOptions, Limit, Load, LoadOptions, Pace, StopFlag, TlsOptions, reachable_address,
@@ -12,7 +12,7 @@ use crate::config::Failure;
 use crate::headers::parse_headers;
 
 impl LoadArgs {
-    /// Returns the load options of these arguments.
+    /// Returns the load options that the arguments select.
     pub(super) fn options(&self) -> LoadOptions {
         let pace = match self.rate {
             None => Pace::Closed,
@@ -40,7 +40,7 @@ impl LoadArgs {
 }
 
 impl HttpLoadArgs {
-    /// Returns the request options of these arguments.
+    /// Returns the request options that the arguments select.
     fn http_options(&self) -> Result<HttpOptions, Failure> {
         let content = self.content.as_deref().map(read_content).transpose();
         Ok(HttpOptions {
@@ -53,7 +53,8 @@ impl HttpLoadArgs {
     }
 }
 
-/// Returns a load of `targets` with these arguments. Checks that the server accepts connections.
+/// Builds the load that sends requests to the URLs `targets` with the options `args`. Checks that the server
+/// accepts connections.
 pub(super) fn build(targets: &[String], args: &HttpLoadArgs, stop: &StopFlag) -> Result<Load, Failure> {
     let mut load = build_unreached(targets, args, stop)?;
     let checked = args.load.options().check_tls(load.tls.is_some());
@@ -62,7 +63,8 @@ pub(super) fn build(targets: &[String], args: &HttpLoadArgs, stop: &StopFlag) ->
     Ok(load)
 }
 
-/// Returns a load of `targets` with these arguments. The server need not be running yet.
+/// Builds the load that sends requests to the URLs `targets` with the options `args`. The server need not be
+/// running yet.
 pub(super) fn build_unreached(
     targets: &[String],
     args: &HttpLoadArgs,

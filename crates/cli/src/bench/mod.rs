@@ -1,4 +1,4 @@
-//! `thruway bench`: loads servers and measures them.
+//! `thruway bench`: measures servers under load.
 
 // arguments
 mod args;

@@ -27,7 +27,7 @@ pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode
     })
 }
 
-/// Prints `text` to the standard output. Ignores an error if the reader has closed the pipe.
+/// Prints `text` to the standard output. Ignores the error that occurs when the reader has closed the pipe.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
@@ -39,32 +39,32 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes an HTML page to the file `path`, if any.
+/// Writes an HTML page to the file `path`. Does nothing if `path` is `None`.
 pub(super) fn write(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, page())
         .map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Checks that the file `path` can be written, so that an error appears before the load, not after it.
+/// Checks before the load starts that the file `path` can be written.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Returns a failure with the text of `error` and the hint, if any.
+/// Returns a failure with the text of `error`. Adds `hint` if `hint` is not `None`.
 pub(super) fn failure(error: impl Display, hint: Option<impl Display>) -> Failure {
     hint.into_iter().fold(Failure::new(error), Failure::with_hint)
 }
 
-/// Converts the error of a load with invalid options.
+/// Converts an error in the load options into a failure, and adds the hint of the error.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn not_planned(error: PlanError) -> Failure {
     failure(&error, error.hint())
 }
 
-/// Converts the error of a server that did not start or has exited.
+/// Converts the error of a server process that did not start or has exited into a failure.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn not_started(error: StartError) -> Failure {
     failure(&error, error.hint())
@@ -73,5 +73,5 @@ pub(super) fn not_started(error: StartError) -> Failure {
 /// Exit code if a request failed or a comparison shows a regression.
 pub(super) const EXIT_FAILED: u8 = 1;
 
-/// Exit code after a signal: 128 plus the number of SIGINT, as shells report it.
+/// Exit code after a signal: 128 plus 2, the number of SIGINT. Shells use the same exit code.
 pub(super) const EXIT_INTERRUPTED: u8 = 130;

@@ -1,6 +1,5 @@
-//! Progress line of a load, which only terminals show, and handling of Ctrl-C. The first Ctrl-C ends the
-//! load, and the command reports the measurements so far. The second Ctrl-C ends the command and its child
-//! processes.
+//! Shows the progress of a load on a terminal, and handles Ctrl-C. The first Ctrl-C ends the load, and the
+//! command reports the measurements so far. The second Ctrl-C ends the command and its child processes.
 
 use std::io::{self, IsTerminal, Write, stderr};
 use std::process::exit;
@@ -29,10 +28,11 @@ impl ProgressLine {
         self.say(&progress.describe(load.limit));
     }
 
-    /// Shows `what` after the name.
+    /// Shows the text `what` after the text `name`.
     pub(super) fn say(&self, what: &str) {
         if self.is_shown {
-            // The text is cut to the width of the terminal, because a terminal can erase only one line.
+            // The line is cut to the width of the terminal, because the escape sequence erases only one line
+            // of the terminal.
             let line = cut(&format!("{}{what}", self.name), columns());
             // A write error is ignored, because the progress line is only information.
             let _ = write!(stderr(), "\r\x1b[2K{line}");

@@ -25,8 +25,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
     let (mut steps, mut number, mut broken) = (Vec::new(), 0, None);
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
-        // Each attempt has different random start times. The start times of the first attempt may be the
-        // reason why a rate failed.
+        // Each attempt uses different random start times, because a rate can fail due to unlucky start times.
         let pace = at_rate(load.pace, offered).tried_again(number);
         let offer = Load { pace, ..load.clone() };
         number += 1;
@@ -67,7 +66,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Returns `pace` with another rate. A closed loop becomes an open loop with constant intervals.
+/// Returns `pace` with the rate `rate`. A closed loop becomes an open loop with constant intervals.
 const fn at_rate(pace: Pace, rate: f64) -> Pace {
     match pace {
         Pace::Poisson { seed, .. } => Pace::Poisson { rate, seed },

@@ -22,8 +22,8 @@ pub(crate) fn start() -> Result<(), Failure> {
     let levels = levels.as_ref().map_or("info".into(), |levels| levels.to_string_lossy());
     let mut words = levels.split(',').filter(|word| !word.contains(['=', '[']));
     if let Some(word) = words.find(|word| word.trim().parse::<LevelFilter>().is_err()) {
-        // Without this check, `EnvFilter` would take the word for the name of a module, and disable the
-        // messages of all other modules.
+        // Without this check, `EnvFilter` would interpret an invalid level as the name of a module, and
+        // disable the messages of all other modules.
         return Err(
             Failure::new(format!("invalid `{VARIABLE}`: `{word}` is not a log level")).with_hint(HINT)
         );
@@ -41,7 +41,7 @@ pub(crate) fn start() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until the log thread has written all messages, at most one second.
+/// Waits for the log thread to write all messages, but no longer than one second.
 pub(crate) fn finish() {
     if let Some(writer) = WRITER.get() {
         writer.finish();
@@ -54,8 +54,8 @@ fn writer() -> Result<MessageWriter, Failure> {
     Ok(WRITER.get_or_init(|| writer).clone())
 }
 
-/// Logs the message of a panic after the earlier messages. Waits until the message is written, because the
-/// process may end.
+/// Logs the message of a panic after all earlier log messages. Waits until the message is written, because
+/// the process may end after the panic.
 fn print_panic(panic: &PanicHookInfo<'_>) {
     let Some(mut writer) = WRITER.get() else { return };
     let thread = thread::current();
@@ -73,8 +73,8 @@ static WRITER: OnceLock<MessageWriter> = OnceLock::new();
 
 const VARIABLE: &str = "THRUWAY_LOG";
 
-/// Log level of the HTTP/2 library, which would otherwise warn about frames that any client can send as often
-/// as it likes. The filter lists this level before the levels of the user, so that the user can override this
-/// level.
+/// Log level of the HTTP/2 library `h2`. The library warns about some frames, and any client can send these
+/// frames without limit. The filter contains this level before the levels of the user, so the user can
+/// override this level.
 const QUIET: &str = "h2=error";
 const HINT: &str = "set a level, such as `debug`, or levels by crate, such as `info,thruway_server=trace`";

@@ -23,14 +23,14 @@ impl MessageWriter {
         Ok(Self { writer: Arc::new(writer), buffer })
     }
 
-    /// Waits until the log thread has written all messages, at most one second.
+    /// Waits for the log thread to write all messages, but no longer than one second.
     pub(super) fn finish(&self) {
         self.writer.flush();
     }
 }
 
-/// Each call of `write` logs one line. `write` masks credentials in URLs, so that no part of the program can
-/// log credentials.
+/// Each call of `write` logs one line. The function `write` masks credentials in URLs, so that no part of the
+/// program can log credentials.
 impl Write for &MessageWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let masked = str::from_utf8(line).map(mask_userinfo);
@@ -67,7 +67,7 @@ impl<W: Write + Send> LogTarget for MessageTarget<W> {
 
 const WRITER: LogWriterConfig = LogWriterConfig {
     thread_name: "log",
-    // Enough for about ten thousand lines.
+    // This size is enough for about ten thousand lines.
     buffer_bytes_max: 1 << 20,
     kept_bytes_max: 16 << 10,
     write_every: None,

@@ -1,7 +1,8 @@
 //! Listeners of `thruway mcp serve` and `thruway mcp bridge`, and the credentials that clients need.
 //!
 //! A client on another machine needs a credential: a bearer token, or a certificate. The checks of `Host` and
-//! `Origin` protect against pages in browsers only; any other program can send any value in these headers.
+//! `Origin` protect only against web pages in browsers. All other programs can send any value in these two
+//! headers.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,7 +24,8 @@ use crate::args::McpAccessArgs;
 use crate::config::{Failure, parse_listeners};
 use crate::serve::print_addresses;
 
-/// TLS settings of the listeners, and the credentials that clients need. Clones share both.
+/// TLS settings of the listeners, and the credentials that clients need. Clones share the settings and the
+/// credentials.
 #[derive(Clone)]
 pub(super) struct Access {
     allows_remote: bool,
@@ -58,11 +60,11 @@ impl Access {
         Ok(Self { allows_remote: args.allow_remote, tokens, tls, asks_for_certificates })
     }
 
-    /// Returns the listeners at `addresses`.
+    /// Returns a listener for each address in `addresses`.
     ///
     /// # Errors
-    /// Returns an error if an address is invalid. Also returns an error if an address accepts clients on
-    /// other machines, but `--allow-remote` or a credential is missing.
+    /// Returns an error if an address is invalid. Also returns an error if clients on other machines can
+    /// reach an address, and `--allow-remote` or a credential is missing.
     pub(super) fn listeners(&self, addresses: &[String]) -> Result<Vec<Listener>, Failure> {
         let addresses = parse_listeners(addresses)?;
         for address in addresses.iter().filter(|address| is_remote(address)) {
@@ -75,8 +77,9 @@ impl Access {
         Ok(addresses.into_iter().map(listener).collect())
     }
 
-    /// Refuses to listen on `address`, which other machines can reach, if `--allow-remote` or a credential is
-    /// missing. Warns if tokens would cross the network unencrypted.
+    /// Checks the options for `address`, an address that other machines can reach. Returns an error if
+    /// `--allow-remote` or a credential is missing. Logs a warning if tokens would cross the network
+    /// unencrypted.
     fn check_remote(&self, address: &ListenAddr) -> Result<(), Failure> {
         let refusal = format!("cannot listen on `{address}`: clients on other machines can connect to it");
         if !self.allows_remote {
@@ -96,7 +99,7 @@ impl Access {
         Ok(())
     }
 
-    /// Makes `endpoint` require a token if `--token-file` is set.
+    /// If `--token-file` is set, makes `endpoint` require a token.
     pub(super) fn protect(&self, endpoint: McpEndpoint) -> McpEndpoint {
         match &self.tokens {
             Some(tokens) => endpoint.authorize(Authorization::given_tokens(tokens.clone())),
@@ -104,8 +107,8 @@ impl Access {
         }
     }
 
-    /// Prints the addresses of `server`. With TLS, also starts a thread that reloads the certificates when
-    /// their files change.
+    /// Prints the addresses of `server`. With TLS, also starts a thread that reloads changed certificate
+    /// files.
     pub(super) fn announce(&self, server: &RunningServer) {
         print_addresses(server, if self.tls.is_some() { "https" } else { "http" });
         if let Some(acceptor) = self.tls.clone() {
@@ -122,7 +125,7 @@ fn is_remote(address: &ListenAddr) -> bool {
     }
 }
 
-/// Reloads certificates when their files change, until the process ends.
+/// Reloads changed certificate files, until the process ends.
 fn reread_certificates(acceptor: &TlsAcceptor) {
     let mut reported: Option<CertificateError> = None;
     loop {
@@ -139,7 +142,7 @@ fn reread_certificates(acceptor: &TlsAcceptor) {
     }
 }
 
-/// SHA-256 digests of the tokens in a token file. A comparison takes the same time for all tokens, so its
+/// SHA-256 digests of the tokens in a token file. A comparison takes the same time for all tokens, so the
 /// duration reveals nothing about the tokens.
 #[derive(Clone)]
 struct TokenList {
@@ -172,8 +175,9 @@ impl TokenList {
     }
 }
 
-/// Returns the digests of the tokens in `text`, the content of a token file. An error contains the number of
-/// the line but not its text, because the text may be a secret.
+/// Returns the digests of the tokens in `text`. `text` is the content of a token file. An error message
+/// contains the number of the invalid line. The message does not contain the text of the line, because the
+/// text may be a secret.
 fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
     let mut digests = Vec::new();
     for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
@@ -192,7 +196,7 @@ fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
     if digests.is_empty() { Err("the file has no tokens".to_owned()) } else { Ok(digests) }
 }
 
-/// Returns `true` if `text` is a `b64token` (RFC 6750 §2.1), the syntax of all bearer tokens.
+/// Returns `true` if `text` has the syntax of a bearer token: `b64token` in RFC 6750 §2.1.
 fn is_token(text: &[u8]) -> bool {
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
     end > 0 && text[..end].iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
@@ -217,10 +221,10 @@ const CREDENTIALS: &str =
     "a credential: `--token-file FILE`, or `--client-ca FILE` with `--tls-cert` and `--tls-key`";
 const TOKEN_HINT: &str = "write one token per line, such as the output of `openssl rand -base64 32`";
 
-/// Issuer in the identities of the tokens in a token file.
+/// Value of [`Identity::issuer`] for clients with a token from the token file.
 const ISSUER: &str = "token-file";
 
-/// Minimum length of a token in characters. Attackers could guess shorter tokens.
+/// Minimum length of a token in characters. Shorter tokens are easy to guess.
 const TOKEN_BYTES_MIN: usize = 16;
 
 /// Maximum size of a token file in bytes.

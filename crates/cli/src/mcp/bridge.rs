@@ -57,8 +57,8 @@ fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Serves clients over HTTP. The workers open their own connections to the server behind the bridge. The
-/// runtime of this function closes the connections with which it has reached the server.
+/// Serves clients over HTTP. First opens and closes a connection to the server behind the bridge, to check
+/// that the server is reachable. The worker threads later open separate connections to the server.
 fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let access = Access::of(&args.access)?;
     let listeners = access.listeners(&args.listen)?;
@@ -82,7 +82,7 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let abort = connecting.abort_handle();
     let attempts = {
         let runtime = runtime.clone();
-        // `abort` cancels this task when the bridge drains.
+        // When the bridge drains, `abort` cancels the task `connecting`.
         thread::spawn(move || drop(runtime.block_on(connecting)))
     };
     signals.wait();
@@ -95,8 +95,8 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     abort.abort();
     let _ = attempts.join();
     if let Some(bridge) = bridge.bridge() {
-        // The workers must still run, because they close the connections to the servers behind the bridge at
-        // the end of the drain.
+        // The workers must still run here, because the workers close the connections to the servers behind
+        // the bridge.
         let within = Timeouts::default().drain.saturating_sub(SEEING_OUT);
         runtime.block_on(bridge.drain(within));
     }
@@ -104,9 +104,9 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Starts a task that connects `bridge` to its server, and waits for the first attempt. With a command, this
-/// attempt is the only one, and has no time limit. With a URL, the function waits at most [`FIRST_ATTEMPT`],
-/// and the task continues with further attempts.
+/// Starts a task that connects `bridge` to its server. Then waits for the end of the first attempt. For a
+/// server process, the task makes only one attempt, without a time limit. For a URL, the function waits at
+/// most [`FIRST_ATTEMPT`], and the task continues with further attempts.
 ///
 /// # Errors
 /// Returns an error if the first attempt failed and another attempt would not help.
@@ -183,7 +183,7 @@ impl Target {
             None => Ok(Self::Command(args.command.clone())),
             Some(url) => {
                 let fields = parse_headers(&args.header)?;
-                // If `-H` contains a token, no login is necessary.
+                // If `-H` contains an `Authorization` header, no login is necessary.
                 let is_known = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
                 let login = if is_known { None } else { Some(Login::of(&args.login)?) };
                 Ok(Self::Url { url: url.clone(), fields, login })
@@ -213,11 +213,12 @@ fn runtime() -> Result<Runtime, Failure> {
     runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))
 }
 
-/// Maximum time between the start of the first attempt to connect to a URL and the start of the listeners.
+/// Maximum time to wait for the first attempt to connect to a URL. After this time, the listeners start, and
+/// the attempts continue.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(5);
 
 /// Part of the drain time that is reserved for closing the connections to the servers behind the bridge.
 const SEEING_OUT: Duration = Duration::from_secs(5);
 
-/// Exit code after a second signal: 128 plus the number of SIGTERM, as shells report it.
+/// Exit code after a second signal: 128 plus 15, the number of SIGTERM. Shells use the same exit code.
 const EXIT_AT_ONCE: i32 = 143;

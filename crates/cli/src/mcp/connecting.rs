@@ -1,5 +1,5 @@
-//! HTTP endpoints of a bridge to a server that may not be reachable yet. The endpoints respond 503 until the
-//! bridge has connected to the server.
+//! HTTP endpoints of a bridge to a server that may not be reachable yet. The endpoints respond with status
+//! 503 until the bridge has connected to the server.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// A bridge that may not have connected to its server yet. Clones share the bridge.
+/// A bridge that may not have connected to its server yet. All clones refer to the same bridge.
 #[derive(Clone, Default)]
 pub(super) struct LateBridge {
     connected: Arc<OnceLock<Connected>>,
@@ -26,8 +26,8 @@ struct Connected {
     messages: Box<dyn Handler>,
 }
 
-/// HTTP endpoint that forwards requests to a handler of the bridge, or responds 503 before the bridge has
-/// connected.
+/// HTTP endpoint that forwards requests to a handler of the bridge, or responds with status 503 before the
+/// bridge has connected.
 struct LateEndpoint {
     bridge: LateBridge,
     of: fn(&Connected) -> &dyn Handler,
@@ -56,15 +56,15 @@ impl LateBridge {
         LateEndpoint { bridge: self.clone(), of }
     }
 
-    /// Returns the bridge, or `None` if it has not connected yet.
+    /// Returns the bridge, or `None` if the bridge has not connected yet.
     pub(super) fn bridge(&self) -> Option<&Bridge> {
         self.connected.get().map(|connected| &connected.bridge)
     }
 
-    /// Calls `connect` until it succeeds, with growing pauses between the attempts. Then applies `protect` to
-    /// the endpoint of the bridge and serves the endpoint. If the first attempt fails, a second attempt
-    /// follows only if `may_repeat` is `true` and the error is temporary. All later errors count as
-    /// temporary, because the server may be in the middle of its start.
+    /// Repeats `connect` until a call succeeds, with growing pauses between the calls. Then applies `protect`
+    /// to the endpoint of the bridge and serves the endpoint. After a failed first attempt, the function
+    /// continues only if `may_repeat` is `true` and the error is temporary. After later errors, the function
+    /// always continues, because the server may still be starting.
     pub(super) async fn connect<F: Future<Output = Result<Bridge, McpClientError>>>(
         self,
         connect: impl Fn() -> F,
@@ -75,8 +75,8 @@ impl LateBridge {
         let mut pause = PAUSE_MIN;
         loop {
             let outcome = connect().await;
-            // The channel is closed if the first attempt took too long. The listeners are open in this case,
-            // so the attempts continue after any error.
+            // A closed channel means that the first attempt took too long. The listeners are then open
+            // already, so the attempts continue after any error.
             let is_first = !first_attempt.is_closed() && *first_attempt.borrow() == FirstAttempt::Running;
             match outcome {
                 Ok(bridge) => {

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns server options with these limits. All other options have their default values.
+/// Returns server options that contain `limits`. All other options have default values.
 pub(super) fn server_options(limits: &McpServerLimits) -> McpServerOptions {
     let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
     McpServerOptions {

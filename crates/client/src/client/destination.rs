@@ -31,7 +31,7 @@ pub struct Destination(Arc<Parts>);
 struct Parts {
     url: Url,
     origin: Origin,
-    /// The field lines of each request. `Host` comes first.
+    /// The field lines that every request contains. `Host` comes first.
     field_lines: FieldLinesBuf,
 }
 
@@ -93,7 +93,7 @@ impl Destination {
         self.0.url.is_https()
     }
 
-    /// Returns the field lines of each request. `Host` comes first.
+    /// Returns the field lines that every request contains. `Host` comes first.
     pub(super) fn field_lines(&self) -> &FieldLinesBuf {
         &self.0.field_lines
     }

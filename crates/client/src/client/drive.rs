@@ -90,7 +90,7 @@ struct DeadlineTimer {
 impl DeadlineTimer {
     /// Becomes ready when `deadline` may have passed.
     fn poll(&mut self, cx: &mut Context<'_>, deadline: Option<Duration>, now: Duration) -> Poll<()> {
-        // A caller that disables the timeouts usually has another timer, so it needs no timer here.
+        // A caller that disables the timeouts usually has another timer, so this function needs no timer.
         let Some(deadline) = deadline.filter(|deadline| *deadline != Duration::MAX) else {
             return Poll::Pending;
         };

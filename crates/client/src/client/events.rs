@@ -97,7 +97,7 @@ impl Events {
 #[derive(Debug)]
 struct EventDecoder {
     line: Vec<u8>,
-    /// `true` if the previous line ended with CR. If an LF follows, it belongs to the same line end.
+    /// `true` if the previous line ended with CR. If an LF follows, the LF belongs to the same line end.
     is_after_carriage_return: bool,
     is_after_first_line: bool,
     event: String,

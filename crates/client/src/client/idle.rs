@@ -58,7 +58,8 @@ impl Idle {
         if let Some((_, pool)) = pools.iter_mut().find(|(one, _)| *one == runtime) {
             return pool.release(origin, connection, now());
         }
-        // Some pools may belong to runtimes that have ended, so remove pools without usable connections.
+        // Some pools may belong to runtimes that have ended, so the client removes pools without usable
+        // connections.
         pools.iter_mut().for_each(|(_, pool)| pool.sweep(now()));
         pools.retain(|(_, pool)| !pool.is_empty());
         let mut pool = Pool::with_hasher(self.config, BuildHasherDefault::new());

@@ -58,8 +58,8 @@ impl<'c> Request<'c> {
         self
     }
 
-    /// Adds field lines, with the rules of [`field`](Self::field). If the request has no field lines yet,
-    /// it borrows `field_lines` instead of copying them.
+    /// Adds field lines, with the rules of [`field`](Self::field). If the request has no field lines yet, the
+    /// request borrows `field_lines` instead of copying them.
     pub fn field_lines(mut self, field_lines: &'c FieldLinesBuf) -> Self {
         if field_lines.has_any(&OUR_FIELDS) {
             self.invalid = self.invalid.or(Some(InvalidFieldLine::Name));

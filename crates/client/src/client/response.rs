@@ -50,7 +50,7 @@ impl Response {
         self.head().field(name)
     }
 
-    /// Returns the next part of the body, which is never empty. Returns `None` at the end of the body.
+    /// Returns the next part of the body, with at least one byte. Returns `None` at the end of the body.
     ///
     /// # Errors
     /// Returns an error if the exchange failed. The body is then incomplete.

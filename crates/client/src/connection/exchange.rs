@@ -1,5 +1,5 @@
 //! Connections and exchanges. The start of an exchange consumes a connection, and the end of the exchange
-//! returns it.
+//! returns the connection.
 
 use std::fmt;
 use std::io;
@@ -136,13 +136,12 @@ impl<T: Transport> Exchange<T> {
         self.0.phase == Phase::Complete
     }
 
-    /// Returns the time at which to poll again if no event has happened before, or `None` if no timeout
-    /// is active.
+    /// Returns the time at which to poll again if nothing happens earlier, or `None` if no timeout is active.
     pub fn deadline(&self) -> Option<Duration> {
         self.0.deadline()
     }
 
-    /// Begins a poll that reads the response. The poll uses `buffers` only until it ends, so all
+    /// Begins a poll that reads the response. The poll uses `buffers` only until the poll ends, so all
     /// exchanges of a thread can share `buffers`.
     #[inline]
     pub fn begin_poll<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e, T> {
@@ -155,8 +154,8 @@ impl<T: Transport> Exchange<T> {
     }
 
     /// Returns the number of body bytes that can be [moved](Self::poll_move_content) directly from the
-    /// transport. This is the rest of a body of known length, if no byte of the rest is already buffered.
-    /// Otherwise, the result is 0.
+    /// transport. This is the rest of a body of known length, if no byte of the rest is already buffered. In
+    /// all other cases, the result is 0.
     pub fn movable_content(&self) -> u64 {
         let is_next = matches!(self.0.phase, Phase::ExpectContent { .. }) && self.0.kept.is_empty();
         if is_next { self.0.http1.content_remaining().unwrap_or(0) } else { 0 }

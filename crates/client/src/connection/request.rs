@@ -149,7 +149,7 @@ impl<T: Transport> Exchange<T> {
     /// # Errors
     /// Returns an error if a timeout has expired. If the connection has failed,
     /// [`poll_event`](super::ResponsePoll::poll_event) reports the failure, because a response may have
-    /// arrived before.
+    /// arrived before the failure.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         self.0.poll_flush(cx, now)
     }

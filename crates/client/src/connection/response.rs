@@ -1,5 +1,5 @@
-//! Reads the response into buffers that many connections share, and parses it there. Events borrow from
-//! these buffers.
+//! Reads the response into buffers that many connections share, and parses the response in these buffers.
+//! Events borrow from the shared buffers.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,10 +19,10 @@ use crate::Error;
 pub enum ResponseEvent<'t> {
     /// An interim response. The final response follows later (RFC 9110 §15.2).
     Interim(ResponseHead<'t>),
-    /// The final response, and the rule that determines the end of its body. With [`BodyLength::NONE`],
-    /// the response is complete. Otherwise, `Content` and `End` follow.
+    /// The final response, and the rule that determines the end of its body. With [`BodyLength::NONE`], the
+    /// response is complete. With any other rule, `Content` and `End` follow.
     Final(ResponseHead<'t>, BodyLength),
-    /// A part of the body, which is never empty.
+    /// A part of the body, with at least one byte.
     Content(&'t [u8]),
     /// The end of the response, with its trailer section. The section is empty if the response has no
     /// trailers.
@@ -34,8 +34,8 @@ pub enum ResponseEvent<'t> {
 /// A poll that reads a response. At the end of the poll, the connection keeps the data that was read but
 /// not consumed.
 ///
-/// If the caller has no capacity for more of the body, it ends the poll and begins another poll later.
-/// Between the polls, the connection reads no data.
+/// If the caller has no capacity for more of the body, the caller ends the poll and begins another poll
+/// later. Between the polls, the connection reads no data.
 pub struct ResponsePoll<'e, T: Transport> {
     state: &'e mut State<T>,
     buffers: &'e ReadBuffers,
@@ -86,8 +86,8 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         self.read_bytes_max = if bytes == 0 { 1 } else { bytes };
     }
 
-    /// Returns the next event of the response. Before it reads, this function writes the buffered bytes
-    /// of the request. After the `End` event, it returns `End` again.
+    /// Returns the next event of the response. Before it reads, this function writes the buffered bytes of
+    /// the request. After the `End` event, the function returns `End` again.
     ///
     /// # Errors
     /// Returns an error if the connection has ended too early, a timeout has expired, or the upstream
@@ -308,8 +308,8 @@ struct HotBuffers {
 }
 
 impl ReadBuffers {
-    /// Takes the buffers, which have at least `input_bytes` bytes for input. Allocates new buffers if
-    /// another poll uses the shared buffers at the same time, which is rare.
+    /// Takes the buffers, which have at least `input_bytes` bytes for input. In rare cases, another poll uses
+    /// the shared buffers at the same time. The function then allocates new buffers.
     #[inline]
     fn take(&self, input_bytes: usize) -> Box<HotBuffers> {
         let known = self.0.take().filter(|buffers| buffers.input.len() >= input_bytes);

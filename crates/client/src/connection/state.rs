@@ -50,7 +50,7 @@ pub(super) enum Sending {
     Bytes { remaining: u64 },
     /// The rest of a chunked body.
     Chunked,
-    /// The caller has provided the whole request. Its last bytes may still wait in `output`.
+    /// The caller has provided the whole request. The last bytes of the request may still wait in `output`.
     Complete,
     /// The client has stopped sending an incomplete request, because the upstream server does not want
     /// the rest or cannot accept it.
@@ -159,8 +159,8 @@ impl<T> State<T> {
     }
 
     /// Handles the head of the final response. If the status is not a success, stops sending, because the
-    /// upstream server does not want the rest of the request. After a success, the server may still read
-    /// the rest (RFC 9112 §9.5).
+    /// upstream server does not want the rest of the request. After a success, the server may still read the
+    /// rest of the request (RFC 9112 §9.5).
     #[inline]
     pub(super) fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
         self.timers.owed_since = None;
@@ -191,8 +191,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Handles a response that opens a tunnel. Returns an error if the request is incomplete (RFC 9110
-    /// §7.8), because its unsent bytes would end up in the tunnel.
+    /// Handles a response that opens a tunnel. Returns an error if the request is incomplete (RFC 9110 §7.8),
+    /// because the unsent bytes of the request would end up in the tunnel.
     pub(super) fn handle_tunnel(&mut self) -> Result<(), Error> {
         if !self.is_request_sent() {
             return Err(Error::HeadMalformed(http1::Error::UnexpectedMessage));

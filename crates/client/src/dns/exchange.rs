@@ -21,7 +21,8 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Returns the first answer, or `None` if the name does not exist or has no address of this kind.
+    /// Returns the first answer, or `None` if the name does not exist or has no address of the requested
+    /// kind.
     ///
     /// # Errors
     /// Returns an error if no server answers in time, or if all servers refuse.

@@ -24,7 +24,7 @@ pub(super) struct Answer {
 /// The content of a server's reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Reply {
-    /// The name does not exist, or has no address of this kind.
+    /// The name does not exist, or has no address of the requested kind.
     Nothing,
     Some(Answer),
     /// The reply was truncated.

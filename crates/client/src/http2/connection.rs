@@ -24,10 +24,10 @@ use crate::{Config, Error, RequestToSend};
 /// HTTP/1.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Config {
-    /// Number of body bytes that an upstream server may send on one stream before the client reads them.
-    /// The default is 256 KiB. A larger window is faster over long distances. The window of the
-    /// connection is 100 times as large. A connection never has more than 100 streams, even if the server
-    /// allows more. Otherwise, unread bodies of some exchanges would block the other exchanges.
+    /// Number of body bytes that an upstream server may send on one stream before the client reads them. The
+    /// default is 256 KiB. A larger window is faster over long distances. The window of the connection is 100
+    /// times as large. A connection never has more than 100 streams, even if the server allows more. In a
+    /// smaller window, unread bodies of some exchanges would block all other exchanges.
     pub stream_window_bytes: u32,
     /// Time without received data after which the connection sends a ping. The connection sends pings
     /// only while an exchange is active. The default is 10 s. If the server answers two pings and sends
@@ -318,8 +318,9 @@ impl Watch {
         ConnectionCheck::Asks
     }
 
-    /// Returns the time without received data after which the connection sends the next ping. The start
-    /// of an exchange allows one more early ping, so that the exchange fails soon if the server is gone.
+    /// Returns the time without received data after which the connection sends the next ping. After
+    /// [`PINGS_IN_A_ROW`] pings without a response, this time is at least [`PING_SELDOM`]. A new exchange
+    /// allows one more ping after the usual time, so that the exchange fails soon if the server is gone.
     fn ping_after(&self) -> Duration {
         let most = PINGS_IN_A_ROW + u32::from(self.state.has_begun.get());
         let is_asked_enough = self.state.asked.get() >= most;
@@ -354,14 +355,14 @@ const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 /// Maximum number of request bytes that wait on one stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Maximum number of reset streams that the h2 library remembers, each for one second. The library
+/// Maximum number of reset streams that the h2 library remembers, each stream for one second. The library
 /// ignores late frames on these streams. Dropping an exchange resets its stream.
 const RESETS_REMEMBERED: usize = 1024;
 
-/// Maximum number of late frames on streams that the h2 library no longer remembers. The library answers
-/// each late frame with a stream reset. Above this number, the library closes the connection and all its
-/// exchanges. `GIVEN_UP_MAX` is smaller, so the caller opens a new connection before the library closes
-/// the old connection.
+/// Maximum number of late frames on streams that the h2 library no longer remembers. The library answers each
+/// late frame with a stream reset. Above this number, the library closes the connection and all its
+/// exchanges. The limit `GIVEN_UP_MAX` is lower, so the caller opens a new connection before the library
+/// closes the old connection.
 const LATE_FRAMES_MAX: usize = 1 << 16;
 
 /// Maximum number of pings between two responses. A gRPC server treats the fourth ping as an attack

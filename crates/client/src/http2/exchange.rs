@@ -311,8 +311,8 @@ impl Exchange {
         Poll::Ready(Ok(ResponseEvent::Final(self.head.as_head(), body_length)))
     }
 
-    /// Returns the rule that determines the end of the body. If a length was announced, the h2 library
-    /// verifies it.
+    /// Returns the rule that determines the end of the body. If the head announced a length, the h2 library
+    /// verifies the length.
     fn body_length(&self) -> BodyLength {
         let head = self.head.as_head();
         if self.response_to == ResponseTo::Head || head.status.is_without_content() {
@@ -400,8 +400,7 @@ fn error_before_head(error: &h2::Error) -> Error {
 }
 
 impl Exchange {
-    /// Returns the time at which to poll again if no event has happened before, or `None` if no timeout
-    /// is active.
+    /// Returns the time at which to poll again if nothing happens earlier, or `None` if no timeout is active.
     pub fn deadline(&self) -> Option<Duration> {
         self.timers.deadline(self.awaited(), &self.config.timeouts)
     }

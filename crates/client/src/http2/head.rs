@@ -18,7 +18,7 @@ pub struct ConvertedRequest {
     pub head: http::Request<()>,
     /// Number of bytes in the HTTP/1.1 head. The start of the body may follow the head.
     pub used: usize,
-    /// The upgrade that the request asks for, or `None` if it asks for no upgrade.
+    /// The upgrade that the request asks for, or `None` if the request asks for no upgrade.
     pub(super) upgrade: Option<Upgrade>,
 }
 

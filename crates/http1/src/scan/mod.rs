@@ -1,4 +1,5 @@
-//! Finds the first byte of a class, such as control characters, and tests many bytes at a time.
+//! Finds the first byte that belongs to a class of bytes, such as the control characters. Tests up to 16
+//! bytes at a time.
 //!
 //! Each class has three implementations: for one byte, for a word of 8 bytes, and for a block of 16
 //! bytes. On x86-64, the implementation for blocks uses vector instructions. The tests compare all
@@ -18,11 +19,12 @@ use crate::error::Error;
 
 /// A class of bytes to search for.
 trait Class {
-    /// Returns a bit for each byte of `block` that is in the class. The lowest bit belongs to the first
-    /// byte. Bits above the lowest set bit may be wrong.
+    /// Returns a mask with one bit for each byte of `block`. The lowest bit is for the first byte. A bit is 1
+    /// if the byte is in the class. Only the lowest bit with the value 1 is reliable: all higher bits may be
+    /// wrong.
     fn in_block(block: &[u8; 16]) -> u32;
-    /// Sets the high bit of each byte of `word` that is in the class. Bits above the lowest set bit may
-    /// be wrong.
+    /// Returns a word in which the high bit of a byte is 1 if the byte of `word` is in the class. Only the
+    /// lowest bit with the value 1 is reliable: all higher bits may be wrong.
     fn in_word(word: u64) -> u64;
     /// Returns `true` if `byte` is in the class.
     fn has(byte: u8) -> bool;
@@ -35,20 +37,20 @@ struct UnusualInToken;
 /// Control characters, including the tab.
 struct Control;
 
-/// Bytes that end the path of a request target: `?`, and all bytes that a path must not contain. A path
-/// must not contain `#`, `<`, `>`, `` ` ``, `\`, or bytes other than visible ASCII.
+/// Bytes that end the path of a request target: `?`, and all bytes that a path must not contain. A path must
+/// contain only visible ASCII characters, and must not contain `#`, `<`, `>`, `\` or the backquote.
 ///
-/// RFC 3986 §3.3 also forbids `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths. The parser accepts them
-/// because clients send them. The parser rejects `\` because some servers treat it as a slash. The parser
-/// rejects `#`, `<`, `>` and `` ` `` because the HTTP/2 library rejects them. Every HTTP version must
-/// accept the same targets.
+/// RFC 3986 §3.3 also forbids `"`, `[`, `]`, `^`, `{`, `|` and `}` in paths. The parser accepts these bytes
+/// because clients send them. The parser rejects `\` because some servers treat a backslash as a slash. The
+/// parser rejects `#`, `<`, `>` and the backquote because the HTTP/2 library rejects these bytes. Targets
+/// that are valid in one HTTP version must be valid in all HTTP versions.
 struct NotInPath;
 
-/// Bytes that the query of a request target must not contain: `"`, `#`, `<`, `>`, and bytes other than
+/// Bytes that the query of a request target must not contain: `"`, `#`, `<`, `>`, and all bytes that are not
 /// visible ASCII.
 ///
-/// RFC 3986 §3.4 forbids more bytes. Browsers send `\`, `` ` ``, `^`, `{`, `|` and `}` in queries, so the
-/// parser accepts these bytes.
+/// RFC 3986 §3.4 forbids more bytes. Browsers send `\`, `^`, `{`, `|`, `}` and the backquote in queries, so
+/// the parser accepts these bytes.
 struct NotInQuery;
 
 /// Parses a CRLF at `at`. Returns the start of the next line, or `None` if the CRLF is incomplete (RFC 9112
@@ -64,8 +66,8 @@ pub(crate) fn parse_line_end(view: &[u8], at: usize) -> Result<Option<usize>, Er
     }
 }
 
-/// Returns the position of the first byte at or after `from` that is not a token character, or
-/// `input.len()`.
+/// Returns the position of the first byte at or after `from` that is not a token character. Returns
+/// `input.len()` if all of these bytes are token characters.
 #[inline]
 pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     let at = find::<UnusualInToken>(input, from);
@@ -79,8 +81,8 @@ pub(crate) fn token_end(input: &[u8], from: usize) -> usize {
     }
 }
 
-/// Returns the position of the first byte at or after `from` that is not allowed in a field value, or
-/// `input.len()`.
+/// Returns the position of the first byte at or after `from` that is not allowed in a field value. Returns
+/// `input.len()` if all of these bytes are allowed.
 #[inline]
 pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
     let at = find::<Control>(input, from);
@@ -91,29 +93,30 @@ pub(crate) fn field_value_end(input: &[u8], from: usize) -> usize {
     }
 }
 
-/// Returns the position of the first question mark at or after `from`, or of the first byte that is not
-/// allowed in a path. Returns `input.len()` if no such byte exists.
+/// Returns the position of the first byte at or after `from` that ends a path: `?`, or a byte that is not
+/// allowed in a path. Returns `input.len()` if no byte ends the path.
 #[inline]
 pub(crate) fn path_end(input: &[u8], from: usize) -> usize {
     find::<NotInPath>(input, from)
 }
 
-/// Returns the position of the first byte at or after `from` that is not allowed in a query, or
-/// `input.len()`.
+/// Returns the position of the first byte at or after `from` that is not allowed in a query. Returns
+/// `input.len()` if all of these bytes are allowed.
 #[inline]
 pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
     find::<NotInQuery>(input, from)
 }
 
-/// Returns the position of the first byte at or after `from` for which `is_inside` returns `false`. Tests
-/// single bytes, because more rare bytes often follow a rare byte.
+/// Returns the position of the first byte at or after `from` for which `is_inside` returns `false`. Tests one
+/// byte at a time, because other rare bytes often follow a rare byte.
 #[cold]
 fn run_end(input: &[u8], from: usize, is_inside: fn(u8) -> bool) -> usize {
     let length = input[from..].iter().take_while(|byte| is_inside(**byte)).count();
     from + length
 }
 
-/// Returns the position of the first byte at or after `from` that is in the class, or `input.len()`.
+/// Returns the position of the first byte at or after `from` that is in the class. Returns `input.len()` if
+/// no byte is in the class.
 #[inline]
 fn find<C: Class>(input: &[u8], from: usize) -> usize {
     let mut at = from;

@@ -1,4 +1,5 @@
-//! Tests blocks of 16 bytes on any processor, as two words of 8 bytes.
+//! Tests blocks of 16 bytes on any processor, as two words of 8 bytes. To mark a byte, a function sets the
+//! bit of this byte in the returned mask.
 
 use super::words;
 
@@ -14,20 +15,20 @@ pub(super) fn control(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::control)
 }
 
-/// Marks all bytes except visible ASCII, and also `#`, `<`, `>`, `?`, `\` and the backquote.
+/// Marks `#`, `<`, `>`, `?`, `\`, the backquote, and all bytes that are not visible ASCII.
 #[inline]
 pub(super) fn not_in_path(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::not_in_path)
 }
 
-/// Marks all bytes except visible ASCII, and also `"`, `#`, `<` and `>`.
+/// Marks `"`, `#`, `<`, `>`, and all bytes that are not visible ASCII.
 #[inline]
 pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::not_in_query)
 }
 
-/// Returns a mask with only the lowest mark. The callers need only this mark, and the marks above it may
-/// be wrong.
+/// Returns a mask in which only the bit of the first marked byte is set. Bits of later bytes could be wrong,
+/// and the callers do not need these bits.
 #[inline]
 fn in_two_words(block: &[u8; 16], mark: fn(u64) -> u64) -> u32 {
     let [low, high] = [0, 8].map(|at| {

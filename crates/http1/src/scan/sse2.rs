@@ -1,8 +1,8 @@
 //! Tests blocks of 16 bytes with SSE2 instructions, which every x86-64 processor has.
 //!
-//! Each function for a class returns a mask with one bit for each byte. This is the only module of this
-//! crate with unsafe code, because Rust requires `unsafe` for vector instructions. `no_blocks.rs`
-//! replaces this module on other processors and in Miri.
+//! Each function for a class returns a mask with one bit for each byte. To mark a byte, the function sets the
+//! bit of this byte. Only this module of the crate contains unsafe code, because Rust requires `unsafe` for
+//! vector instructions. On processors without SSE2, and in Miri, `no_blocks.rs` replaces this module.
 #![expect(unsafe_code, reason = "vector instructions; the SAFETY comments explain why each use is sound")]
 
 use core::arch::x86_64::{
@@ -34,7 +34,7 @@ pub(super) fn control(block: &[u8; 16]) -> u32 {
     }
 }
 
-/// Marks all bytes except visible ASCII, and also `#`, `<`, `>`, `?`, `\` and the backquote.
+/// Marks `#`, `<`, `>`, `?`, `\`, the backquote, and all bytes that are not visible ASCII.
 #[inline]
 pub(super) fn not_in_path(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.
@@ -49,7 +49,7 @@ pub(super) fn not_in_path(block: &[u8; 16]) -> u32 {
     }
 }
 
-/// Marks all bytes except visible ASCII, and also `"`, `#`, `<` and `>`.
+/// Marks `"`, `#`, `<`, `>`, and all bytes that are not visible ASCII.
 #[inline]
 pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is part of x86-64.

@@ -1,4 +1,4 @@
-//! Tests words of 8 bytes. To mark a byte, these functions set its high bit in the result.
+//! Tests words of 8 bytes. To mark a byte, a function sets the high bit of this byte in the returned word.
 
 /// Marks all bytes except letters, digits and dashes.
 #[inline]
@@ -18,14 +18,14 @@ pub(super) fn control(word: u64) -> u64 {
     (below_space | equal(word, DELETE)) & HIGH_BITS
 }
 
-/// Marks all bytes except visible ASCII, and also `#`, `<`, `>`, `?`, `\` and the backquote.
+/// Marks `#`, `<`, `>`, `?`, `\`, the backquote, and all bytes that are not visible ASCII.
 #[inline]
 pub(super) fn not_in_path(word: u64) -> u64 {
     let slash_like = equal(word, b'\\') | equal(word, b'`');
     (not_visible(word) | angle_bracket(word) | equal(word, b'#') | equal(word, b'?') | slash_like) & HIGH_BITS
 }
 
-/// Marks all bytes except visible ASCII, and also `"`, `#`, `<` and `>`.
+/// Marks `"`, `#`, `<`, `>`, and all bytes that are not visible ASCII.
 #[inline]
 pub(super) fn not_in_query(word: u64) -> u64 {
     // `"` and `#` differ only in the lowest bit.
@@ -51,7 +51,7 @@ fn at_least(low: u64, bound: u8) -> u64 {
     low + repeat(0x80 - bound)
 }
 
-/// Marks the lowest byte that equals `byte`. Marks above the lowest mark may be wrong.
+/// Marks the lowest byte that equals `byte`. May also mark higher bytes that differ from `byte`.
 #[inline]
 fn equal(word: u64, byte: u8) -> u64 {
     let difference = word ^ repeat(byte);

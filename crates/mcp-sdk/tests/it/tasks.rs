@@ -39,6 +39,10 @@ fn server_with(tasks: TaskOptions) -> McpServer {
             #[expect(unreachable_code, reason = "it names the type of the answer")]
             ""
         })
+        .task_tool(Tool::new("endless"), OPTIONAL, |context: Context| async move {
+            context.progress(1.0, Some(f64::INFINITY), None).await;
+            std::future::pending::<()>().await;
+        })
         .task_tool(Tool::new("long"), OPTIONAL, |_: Context| async { "x".repeat(1000) })
         .task_tool(Tool::new("ask_twice"), OPTIONAL, ask_twice)
         .task_tool(Tool::new("ask_both"), OPTIONAL, |context: Context| async move {
@@ -123,6 +127,14 @@ async fn answer(client: &mut LocalClient, id: &str, key: &str, name: &str) {
     let answers = json!({key: {"action": "accept", "content": {"name": name}}});
     let update = json!({"taskId": id, "inputResponses": answers});
     assert_eq!(client.request("tasks/update", update).await.unwrap()["resultType"], "complete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_message_of_a_task_omits_an_infinite_total() {
+    let mut client = connect(&server());
+    let id = begin(&mut client, "endless").await;
+    sleep(SECOND).await;
+    assert_eq!(ask_for(&mut client, &id).await["statusMessage"], "1");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,18 +5,19 @@ use thruway_bench::{McpOperations, OperationKind, Revision, SessionUse};
 
 use crate::bench::args::{LoadArgs, ReportArgs, verbatim};
 
-/// Load an MCP server, over Streamable HTTP or over the standard input and output of a child process
+/// Send requests to an MCP server under load, and measure the responses; uses Streamable HTTP, or the
+/// standard input and output of a child process
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER), override_usage = USAGE)]
 pub(crate) struct McpArgs {
     /// URL of the MCP endpoint: `http://HOST:PORT/PATH`, `https://HOST/PATH`, or `http://unix:SOCKET:/PATH`
     #[arg(value_name = "URL", required_unless_present_any = ["schema", "command"], conflicts_with = "command")]
     pub(crate) target: Option<String>,
-    /// Command that starts a server on its standard input and output
+    /// Command that starts an MCP server. The server reads requests from its standard input
     #[arg(value_name = "COMMAND", last = true, conflicts_with_all = OF_CONNECTIONS)]
     pub(crate) command: Vec<String>,
 
-    /// MCP operation of all requests
+    /// MCP operation that every request performs
     #[arg(short, long, value_name = "NAME", value_enum, default_value_t = OperationName::Call, conflicts_with = "mix")]
     pub(crate) operation: OperationName,
     /// Several operations with weights, such as `call=8,list=1,ping=1`; each request uses a random operation
@@ -28,20 +29,21 @@ pub(crate) struct McpArgs {
     /// Arguments of the tool as a JSON object
     #[arg(long, value_name = "JSON", value_parser = parse_object)]
     pub(crate) arguments: Option<serde_json::Value>,
-    /// Resource to read, or to subscribe to
+    /// URI of the resource to read or to subscribe to
     #[arg(long, value_name = "URI")]
     pub(crate) uri: Option<String>,
-    /// Number of clients that subscribe to `--uri`. Each request calls `--tool`, which must change this
-    /// resource. The measured time ends when the last subscriber has received the notification
+    /// Number of clients that subscribe to `--uri`. Each request calls `--tool`, and this tool must change
+    /// the resource. The response time of a request ends when the last subscriber has received the
+    /// notification about the change
     #[arg(long, value_name = "N", requires_all = ["tool", "uri"], value_parser = clap::value_parser!(u32).range(1..=100_000),
         conflicts_with_all = ["command", "operation", "mix", "session", "connections", "workers", "rate", "pipeline", "is_not_persistent"])]
     pub(crate) subscribers: Option<u32>,
 
-    /// Protocol era: `modern`, `legacy`, or a revision [default: modern if the server supports it, otherwise
-    /// legacy]
+    /// MCP revision: `modern` (2026-07-28), `legacy` (2025-11-25), or another revision [default: modern if
+    /// the server supports 2026-07-28, otherwise legacy]
     #[arg(long, value_name = "ERA", value_parser = parse_era)]
     pub(crate) era: Option<Revision>,
-    /// Use of sessions in the legacy era over HTTP [default: per-connection]
+    /// Scope of an MCP session, for revisions up to 2025-11-25 over HTTP [default: per-connection]
     #[arg(long, value_name = "USE", value_enum)]
     pub(crate) session: Option<SessionName>,
     /// Number of requests in flight to the child process; each response starts the next request
@@ -61,9 +63,9 @@ pub(crate) enum OperationName {
     Call,
     /// `tools/list`
     List,
-    /// `ping`; in the modern era, which has no ping, `server/discover`
+    /// `ping`, or `server/discover` with MCP revisions that have no `ping` (2026-07-28 and later)
     Ping,
-    /// `server/discover`, in the modern era
+    /// `server/discover` (only with MCP revision 2026-07-28 and later)
     Discover,
     /// `resources/list`
     Resources,
@@ -73,7 +75,7 @@ pub(crate) enum OperationName {
     Prompts,
 }
 
-/// Use of sessions by the requests of a load.
+/// Scope of the MCP sessions of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum SessionName {
     /// One session for each connection
@@ -81,7 +83,7 @@ pub(crate) enum SessionName {
     /// One session for each request; the response time begins with `initialize` and ends with the response to
     /// `DELETE`
     PerCall,
-    /// No session, for servers that do not need a session
+    /// No sessions, for servers that do not require a session
     None,
 }
 
@@ -110,7 +112,7 @@ impl From<SessionName> for SessionUse {
 }
 
 impl McpArgs {
-    /// Returns the operations of these arguments.
+    /// Returns the MCP operations that the arguments select.
     pub(super) fn operations(&self) -> McpOperations {
         let single = [(self.operation, 1)];
         let names = if self.mix.is_empty() { &single[..] } else { &self.mix[..] };
@@ -158,7 +160,7 @@ fn parse_era(text: &str) -> Result<Revision, String> {
     }
 }
 
-/// Options that do not apply to a child process.
+/// Names of the arguments that cannot be used with a server in a child process.
 const OF_CONNECTIONS: [&str; 11] = [
     "connections",
     "workers",
@@ -175,7 +177,7 @@ const OF_CONNECTIONS: [&str; 11] = [
 
 const USAGE: &str = "thruway bench mcp [OPTIONS] <URL>\n       thruway bench mcp [OPTIONS] -- <COMMAND>...";
 
-const AFTER: &str = r#"Placeholders in texts of arguments:
+const AFTER: &str = r#"Placeholders in the strings of `--arguments`:
   {n}       Number of the request, from 0
   {random}  16 random hexadecimal digits
 
@@ -188,5 +190,5 @@ Examples:
 Exit codes:
   0    All responses were as expected
   1    Some requests failed
-  2    The arguments are invalid, the server cannot be reached, or it is not an MCP server
+  2    The arguments are invalid, the server cannot be reached, or the server is not an MCP server
   130  Interrupted; the report contains the measurements so far. A second signal exits at once"#;

@@ -1,5 +1,5 @@
-//! Loads MCP servers. Measures response times, or, with `--subscribers`, the time until all subscribers have
-//! a notification.
+//! Measures MCP servers under load. Measures response times. With `--subscribers`, measures the time until
+//! all subscribers have received a notification.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::bench::{http, output, progress};
 use crate::config::Failure;
 use crate::headers::parse_headers;
 
-/// Loads an MCP server and prints a report.
+/// Sends requests to an MCP server and prints a report.
 pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
     if args.report.schema {
         output::print(&format!("{:#}", Report::schema().as_value()))?;
@@ -88,12 +88,12 @@ fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result
     Ok(Report::new(name, &load, &outcome))
 }
 
-/// Returns the MCP revisions that the probe of the server tries, in this order.
+/// Returns the MCP revisions to try with the server, in the order of the attempts.
 fn revisions(args: &McpArgs) -> Vec<Revision> {
     args.era.map_or_else(|| vec![Revision::LATEST, Revision::LATEST_LEGACY], |revision| vec![revision])
 }
 
-/// Returns how the requests over HTTP use sessions.
+/// Returns the scope of MCP sessions over HTTP.
 fn sessions(args: &McpArgs, facts: &McpServerFacts) -> Result<SessionUse, Failure> {
     let sessions = match (facts.revision.era(), args.session) {
         (Era::Modern, Some(_)) => {
@@ -131,7 +131,7 @@ fn prepare(
     Ok((requests, format!("{target} (MCP {}: {what}{sessions})", facts.revision)))
 }
 
-/// Measures the time until all subscribers have a notification, for a server at these addresses.
+/// Measures the time until all subscribers have received a notification from the server at `addresses`.
 fn fan_out(
     args: &McpArgs,
     facts: &McpServerFacts,
@@ -157,7 +157,8 @@ fn fan_out(
         tool: publication.params["name"].as_str().unwrap_or_default().to_owned(),
         arguments: publication.params.get("arguments").cloned().unwrap_or_else(|| json!({})),
     };
-    // In the legacy era, a subscriber has one connection for its requests and one for notifications.
+    // With MCP revisions up to 2025-11-25, each subscriber has one connection for requests and a second
+    // connection for notifications.
     let connections = 2 * (subscribers + 1);
     let options = LoadArgs { connections, ..args.load() }.options();
     options.check().map_err(not_planned)?;
@@ -176,7 +177,8 @@ fn fan_out(
     Ok(Report::new(name, &load, &outcome))
 }
 
-/// Converts the error of a failed probe of the server, and adds a hint.
+/// Converts a probe error into a failure with a hint. Before the load, the probe asks the server for its MCP
+/// revision and its tools.
 fn not_understood(target: &str, error: &ProbeError) -> Failure {
     failure(format!("cannot load `{}`: {error}", target.escape_debug()), Some(error.hint()))
 }

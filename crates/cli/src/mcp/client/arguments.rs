@@ -26,8 +26,8 @@ pub(super) fn of_tool(pairs: &[String], tool: Option<&Tool>) -> Result<Map<Strin
         .collect()
 }
 
-/// Returns the parameters of a completion: the prompt or template, the argument to complete, and the
-/// arguments with known values.
+/// Returns the parameters of a completion request: the prompt or template, the argument to complete, and the
+/// arguments whose values are known.
 pub(super) fn of_completion(
     reference: &str,
     argument: &str,
@@ -58,9 +58,9 @@ fn split(pair: &str) -> Result<(&str, &str), Failure> {
     pair.split_once('=').ok_or_else(|| Failure::new(format!("invalid argument `{pair}`: write `key=value`")))
 }
 
-/// Converts `text` to a type that the schema allows. If `text` is a JSON value of an allowed type other than
-/// string, returns this value. Otherwise returns a string if the schema allows strings. If the schema names
-/// no types, returns valid JSON as a JSON value, and any other text as a string.
+/// Converts `text` to a type that the schema allows. If `text` is JSON of an allowed type, such as a number,
+/// returns the JSON value. If the schema allows strings, returns any other text as a string. If the schema
+/// names no types, returns valid JSON as a JSON value, and returns all other text as a string.
 fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure> {
     let types = types(schema);
     let parsed = serde_json::from_str::<Value>(text);
@@ -76,7 +76,7 @@ fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure
     }
 }
 
-/// Returns the types that a schema names, or an empty list if it names no types.
+/// Returns the types that a schema names, or an empty list if the schema names no types.
 fn types(schema: Option<&Value>) -> Vec<&str> {
     match schema.and_then(|schema| schema.get("type")) {
         Some(Value::String(name)) => vec![name],
@@ -93,7 +93,7 @@ fn is_of(value: &Value, name: &str) -> bool {
         "array" => value.is_array(),
         "object" => value.is_object(),
         "null" => value.is_null(),
-        // `typed` handles strings: users do not type the quotes of a JSON string.
+        // The function `typed` handles strings, because users do not type the quotes of a JSON string.
         _ => false,
     }
 }

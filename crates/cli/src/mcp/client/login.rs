@@ -1,4 +1,5 @@
-//! Gets tokens for servers that require them: the token of `--bearer`, or a token from an OAuth login.
+//! Gets the token for a server that requires a token. The token comes from `--bearer`, or from an OAuth
+//! login.
 
 use std::fs;
 use std::io::{self, IsTerminal, stderr};
@@ -16,7 +17,8 @@ use crate::config::Failure;
 pub(crate) enum Login {
     /// Value of the `Authorization` header, made from the token of `--bearer`.
     Known(String),
-    /// An OAuth login when the server requires a token. All MCP clients of this process share the login.
+    /// An OAuth login, which starts when the server requires a token. All MCP clients of this process share
+    /// the login.
     CommandResult(Box<OAuth>),
 }
 
@@ -28,7 +30,8 @@ impl Login {
         }
     }
 
-    /// Makes the client of `builder` send the token, or log in when the server requires a token.
+    /// Adds the login to `builder`. The client then sends the known token, or logs in when the server
+    /// requires a token.
     pub(crate) fn prepare(&self, builder: McpClientBuilder) -> McpClientBuilder {
         match self {
             Self::Known(authorization) => builder.field("Authorization", authorization),
@@ -76,13 +79,13 @@ impl UserAgent for NoLogin {
     }
 }
 
-/// Returns the client that the operator registered at an authorization server. Returns `None` without
-/// `--client-id`. Also returns `None` if `--client-id` is the `https` URL of a client id metadata document,
-/// and neither `--client-secret` nor `--issuer` is set.
+/// Returns the OAuth client that the operator registered at an authorization server. Returns `None` if
+/// `--client-id` is not set. Also returns `None` if `--client-id` is the `https` URL of a client id metadata
+/// document, and neither `--client-secret` nor `--issuer` is set.
 ///
 /// # Errors
-/// Returns an error if a file is unreadable, or if `--client-secret` is used without `--issuer`. Without an
-/// issuer, the MCP server could choose the receiver of the secret.
+/// Returns an error if the file with the secret is unreadable, or if `--client-secret` is used without
+/// `--issuer`. Without an issuer, the MCP server could choose the receiver of the secret.
 fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
     let is_known = args.client_secret.is_some() || args.issuer.is_some();
     let is_registered = |id: &&String| is_known || !id.starts_with("https://");
@@ -116,7 +119,8 @@ fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
     .port(args.callback_port)
 }
 
-/// Opens `url` in a browser if the machine has a display. Otherwise the user can open the printed URL.
+/// Opens `url` in a browser if the machine has a display. Without a display, the user can open the printed
+/// URL.
 fn open(url: &str) {
     let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     if has_screen {
@@ -126,8 +130,8 @@ fn open(url: &str) {
     }
 }
 
-/// Returns `text`, or the content of the file if `text` is `@FILE`. Other users of this machine can see the
-/// command line, but cannot read the file.
+/// Returns `text`, or the content of the file if `text` is `@FILE`. A file is safer, because other users of
+/// this machine can see the command line.
 fn secret(text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     let read =

@@ -94,7 +94,7 @@ async fn discover(client: &McpClient, printer: Printer<'_>) -> CommandResult {
 async fn resources(client: &McpClient, printer: Printer<'_>) -> CommandResult {
     let resources = client.list_resources().await?;
     let templates = match client.list_resource_templates().await {
-        // Servers without resource templates may not support the method.
+        // A server without resource templates may not support the method `resources/templates/list`.
         Err(McpClientError::Server(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => Vec::new(),
         templates => templates?,
     };
@@ -110,15 +110,15 @@ async fn call(
 ) -> Result<ExitCode, Failure> {
     let arguments = match &args.json {
         Some(json) => arguments::of_json(json)?,
-        // Without arguments, the schema of the tool is not needed.
+        // If there are no arguments, the schema of the tool is not needed.
         None if pairs.is_empty() => serde_json::Map::new(),
         None => match client.list_tools().await {
             Ok(tools) => arguments::of_tool(pairs, tools.iter().find(|one| one.name == tool))?,
             Err(error) => return refused(&error),
         },
     };
-    // Always sets the callback, because it enables progress reports, which restart the timeout of the call.
-    // The callback prints the reports only on a terminal.
+    // The client always has this callback, because a client without a callback gets no progress reports. Each
+    // progress report restarts the timeout of the call. The callback prints the reports only on a terminal.
     let is_shown = io::stderr().is_terminal();
     let client = client.clone().with_progress(move |progress| {
         if is_shown {
@@ -143,8 +143,8 @@ fn tell(progress: &ProgressNotificationParams) {
     print::to_stderr(&format!("{}{total} {message}", progress.progress));
 }
 
-/// Returns the message for a request that the server refused. Returns `None` for all other errors, which mean
-/// that the server cannot be reached.
+/// Returns the message for a request that the server refused. Returns `None` if the request failed for
+/// another reason, such as a failed connection.
 fn refusal(error: &McpClientError) -> Option<String> {
     match error {
         McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => Some(
@@ -188,7 +188,7 @@ fn misunderstood(command: McpClientCommand) -> Failure {
         .with_hint("name the server by a URL as the first argument, or by a command after `--`")
 }
 
-/// Prints changes until it has printed `--count` changes, or until the server ends the subscription.
+/// Prints up to `--count` changes. Stops early if the server ends the subscription.
 async fn listen(
     client: &McpClient,
     uris: &[String],
@@ -217,7 +217,7 @@ async fn listen(
     }
 }
 
-/// Prints, awaits or cancels tasks. An error of one task does not affect the other tasks.
+/// Shows tasks, waits for tasks, or cancels tasks. After an error of one task, continues with the next task.
 async fn tasks(
     client: &McpClient,
     ids: &[String],

@@ -23,7 +23,7 @@ use crate::args::McpOutput;
 #[derive(Clone, Copy)]
 pub(super) struct Printer<'a> {
     pub(super) output: McpOutput,
-    /// Directory for images, audio and other binary content, from `--save`.
+    /// Directory of `--save`, for images, audio and other binary content.
     pub(super) save: Option<&'a SaveDirectory<'a>>,
 }
 
@@ -115,7 +115,8 @@ impl Printer<'_> {
         if status == TaskStatus::Failed { ExitCode::FAILURE } else { printed }
     }
 
-    /// Prints one line for a change of a list or a resource. Ignores other notifications.
+    /// Prints one line if the notification reports a change of a list or a resource. Ignores notifications of
+    /// all other kinds.
     pub(super) fn change(self, told: &ServerNotification) -> ExitCode {
         let (method, uri) = match told {
             ServerNotification::ToolsListChanged => ("notifications/tools/list_changed", None),
@@ -159,7 +160,7 @@ impl Printer<'_> {
     }
 
     /// Returns a description of binary content. If `--save` names a directory, also writes the content to a
-    /// file. The content has three bytes for each four characters of Base64.
+    /// file. Four characters of Base64 encode three bytes of content.
     fn binary(self, kind: &str, name: &str, mime_type: &str, base64: &str) -> String {
         let padding = base64.len() - base64.trim_end_matches('=').len();
         let size = (base64.len() / 4 * 3).saturating_sub(padding);
@@ -184,8 +185,7 @@ impl Printer<'_> {
     /// standard output contains JSON.
     fn save_all(self, text: impl FnOnce() -> String) {
         if let Some(directory) = self.save {
-            // The function `text` saves the files. It returns a description for people, which JSON mode does
-            // not need.
+            // The function `text` saves the files, and returns a text. JSON mode does not need the text.
             let _ = text();
             directory.paths().iter().for_each(|path| to_stderr(&format!("saved {}", path.display())));
         }
@@ -205,8 +205,8 @@ fn row_of(status: TaskStatus, task: &WorkingTask) -> [String; 3] {
     [task.task_id.clone(), status.as_str().unwrap_or("?").to_owned(), message]
 }
 
-/// Removes control characters and marks of text direction from a text, so that a server cannot control the
-/// terminal. Keeps line ends and tabs.
+/// Removes control characters from `text`, so that a server cannot control the terminal. Also removes Unicode
+/// characters that change the direction of text. Keeps line ends and tabs.
 pub(super) fn shown(text: &str) -> String {
     let is_plain = |character: char| {
         matches!(character, '\n' | '\t')
@@ -216,7 +216,7 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|character| is_plain(*character)).collect()
 }
 
-/// Prints a line to the standard error, without control characters.
+/// Prints `line` to the standard error after removing all control characters.
 pub(super) fn to_stderr(line: &str) {
     // A write error is ignored, because the reader may have closed the pipe.
     let _ = writeln!(stderr(), "{}", shown(line));
@@ -258,10 +258,12 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Maximum width of a column in characters. Cells with more characters are not aligned.
+/// Maximum width of a column in characters. A longer cell is printed in full, and moves the rest of its line
+/// to the right.
 const WIDTH_MAX: usize = 200;
 
-/// Directory for binary content. It records the saved files, and if an error occurred.
+/// Directory for binary content. Also records the paths of the saved files. A flag records that a file could
+/// not be saved.
 pub(super) struct SaveDirectory<'a> {
     directory: &'a Path,
     paths: RefCell<Vec<PathBuf>>,
@@ -334,7 +336,8 @@ fn extension(mime_type: &str) -> String {
     if is_plain { known.to_owned() } else { "bin".to_owned() }
 }
 
-/// Largest number in a file name, and thus the maximum number of files of one kind and extension.
+/// Maximum number of files with the same kind and extension. Each file name contains a number from 1 to this
+/// maximum.
 const FILES_MAX: u32 = 10_000;
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 
 use super::print::shown;
 
-/// Offers elicitation to the server if the command runs in a terminal. Otherwise the server cannot ask the
-/// user.
+/// Offers elicitation to the server if the command runs in a terminal. Without a terminal, the server cannot
+/// ask the user.
 pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilities) -> McpClientBuilder {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return builder.answers(capabilities, |_| async { Err(nobody()) });
@@ -44,7 +44,8 @@ fn answer(
     Ok(InputResponse::Elicit(result))
 }
 
-/// Asks the user to open a URL. The program does not open the URL, because it does not trust the server.
+/// Asks the user to open a URL. The program itself does not open the URL, because the server may not be
+/// trustworthy.
 fn visit(
     message: &str,
     url: &str,
@@ -59,7 +60,7 @@ fn visit(
     Ok(result_of(action, None))
 }
 
-/// Asks the user for each field of a form, and repeats the question until the value is valid.
+/// Asks the user for the value of each form field. Repeats each question until the answer is valid.
 fn fill(
     form: &ElicitRequestFormParams,
     input: &mut impl BufRead,
@@ -69,7 +70,7 @@ fn fill(
     if form.requested_schema.properties.is_empty() {
         return confirm(input, output);
     }
-    writeln!(output, "(`-` declines, the end of the input cancels)")?;
+    writeln!(output, "(type `-` to decline, or end the input to cancel)")?;
     let mut content = Map::new();
     for (name, field) in &form.requested_schema.properties {
         let field: PrimitiveSchemaDefinition = serde_json::from_value(field.clone()).unwrap_or_default();
@@ -128,7 +129,7 @@ fn label(name: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> St
 }
 
 /// Parses `line` as the value of `field`. For an empty line, returns the default value of the field. Returns
-/// `None` if the line is empty and the field is optional without a default.
+/// `None` if the line is empty, and the field is optional and has no default value.
 fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Result<Option<Value>, String> {
     if line.is_empty() {
         return match &field.default {
@@ -162,7 +163,7 @@ fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Res
     Ok(Some(value))
 }
 
-/// Returns the values from which the user can choose, or an empty list if the field has no such list.
+/// Returns the values from which the user can choose, or an empty list if the field has no list of values.
 fn options(field: &PrimitiveSchemaDefinition) -> Vec<String> {
     let items = field.items.iter().flat_map(|items| {
         let titled = items.any_of.iter().map(|option| &option.value);

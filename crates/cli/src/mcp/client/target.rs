@@ -10,7 +10,7 @@ use super::{question, trace};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
-/// The MCP client for the server that the command line names, and the remaining arguments.
+/// The MCP client for the server on the command line, and the arguments that follow the server.
 pub(super) struct Target {
     pub(super) client: McpClient,
     pub(super) words: Vec<String>,
@@ -28,7 +28,7 @@ impl Target {
         if args.trace {
             builder = builder.on_message(trace::tracer());
         }
-        // The server may turn a call into a task. The client then waits for the result of the task, unless
+        // The server may run a tool call as a task. The client then waits for the result of the task, unless
         // `--no-wait` is set.
         let builder = question::answering(builder, ClientCapabilities::default().with_tasks());
         match (&args.command[..], &args.words[..]) {
@@ -49,7 +49,7 @@ impl Target {
     }
 }
 
-/// Returns the error for arguments that name no server.
+/// Returns the error for a command line without a server.
 fn nobody(first: &str) -> Failure {
     let failure = Failure::new("no server is named");
     if first.contains([':', '/', '.']) {

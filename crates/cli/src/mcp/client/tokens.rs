@@ -1,5 +1,5 @@
-//! Stores OAuth tokens in a file, so that the next command needs no new login. Only the owner can read the
-//! file. Several processes can share the file.
+//! Stores OAuth tokens in a file, so that the next command needs no new login. Only the owner of the file can
+//! read the file. Several processes can share the file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -14,11 +14,11 @@ use thruway_mcp_sdk::oauth::{Locking, StoredToken, TokenLock, TokenStore};
 
 use super::print;
 
-/// Path of a file with tokens. The key of a token consists of the server URL and the OAuth grant.
+/// Path of a file with tokens. Each token has a key, which consists of the server URL and the OAuth grant.
 pub(super) struct TokenFile(PathBuf);
 
-/// Tokens by key, as unparsed JSON: a newer version of Thruway may have written tokens of other servers in
-/// another format.
+/// Map from keys to tokens. The tokens are unparsed JSON, because a newer version of Thruway may have written
+/// some tokens in another format.
 type Tokens = BTreeMap<String, Box<RawValue>>;
 
 impl TokenFile {
@@ -30,8 +30,8 @@ impl TokenFile {
         Some(Self(state.join("thruway/mcp_tokens.json")))
     }
 
-    /// Reads all tokens. Returns an error for an unreadable file: replacing the file would delete the tokens
-    /// of all servers.
+    /// Reads all tokens. Returns an error if the file cannot be read. Callers must not replace an unreadable
+    /// file, because a new file would lack the tokens of all other servers.
     fn read(&self) -> io::Result<Tokens> {
         match fs::read(&self.0) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
@@ -55,10 +55,10 @@ impl TokenFile {
     }
 
     /// Replaces the token file atomically, so that no process reads an incomplete file. The new file has mode
-    /// 0600 from the start, so only the owner can ever read it.
+    /// 0600 when it is created, so other users can never read the file.
     fn write(&self, tokens: &Tokens) -> io::Result<()> {
         let new = self.0.with_extension(format!("{}.new", std::process::id()));
-        // An earlier process with the same process id may have left this file.
+        // An earlier process with the same process id may have left a file at the path `new`.
         let _ = fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec(tokens)?)?;
@@ -66,9 +66,9 @@ impl TokenFile {
         fs::rename(&new, &self.0)
     }
 
-    /// Opens the lock file with `name` in its file name. The token file cannot be the lock, because each
-    /// write replaces it. No process removes a lock file: after a removal, two processes could hold locks on
-    /// different files.
+    /// Opens the lock file whose file name contains `name`. The token file cannot be the lock file, because
+    /// each write replaces the token file. No process removes a lock file, because after a removal, two
+    /// processes could hold locks on different files.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
         let path = self.0.with_extension(format!("{name}lock"));
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(Path::new("/")))?;
@@ -101,7 +101,8 @@ impl TokenStore for TokenFile {
                 Ok(file) => file.turn().await,
                 Err(error) => Err(error),
             };
-            // An error of the lock is ignored: without a lock file, `save` fails too, and prints a warning.
+            // An error is ignored here, because `save` also opens a lock file, and prints a warning if the
+            // lock fails.
             locked.map_or_else(|_| Box::new(()) as TokenLock, |file| Box::new(file) as TokenLock)
         })
     }
@@ -119,7 +120,7 @@ impl LockFile {
         Ok(self.0)
     }
 
-    /// Waits for the lock for at most one second: a process that holds the lock longer is probably stopped.
+    /// Waits at most one second for the lock. A process that holds the lock longer is probably suspended.
     fn wait(self) -> io::Result<File> {
         for _ in 0..LOOKS_MAX {
             if self.is_locked()? {
@@ -140,14 +141,14 @@ impl LockFile {
     }
 }
 
-/// Returns a hash of a key (FNV-1a) for the name of a lock file. All versions of Thruway must use the same
-/// hash, so that they lock the same file for a key. Keys with equal hashes share a lock, which is harmless.
+/// Returns a hash of a key (FNV-1a) for the name of a lock file. All versions of Thruway must use this hash,
+/// so that all versions lock the same file for a key. Keys with equal hashes share a lock, which is harmless.
 fn digest(text: &str) -> u64 {
     let step = |digest: u64, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Time between attempts to lock a file.
+/// Time between two attempts to lock a file.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Maximum number of attempts to lock the file before a write.

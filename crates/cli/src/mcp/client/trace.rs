@@ -7,7 +7,7 @@ use thruway_net::Clock;
 
 use super::print::to_stderr;
 
-/// Returns a callback that prints each message.
+/// Returns a callback that prints each MCP message to the standard error.
 pub(super) fn tracer() -> impl Fn(Direction, &[u8]) + Send + Sync + 'static {
     let began = now();
     move |direction, bytes| {

@@ -25,7 +25,7 @@ pub(super) enum FetchError {
     Status(StatusCode),
     /// The fetch took too long.
     TimedOut,
-    /// The document is unusable, for the reason in this text.
+    /// The document is unusable. The text contains the reason.
     Useless(String),
 }
 
@@ -60,8 +60,8 @@ impl Source {
     }
 }
 
-/// Returns the time for which the response is still fresh, or `None` if the response does not specify it
-/// (RFC 9111 §5.2.2). Subtracts the `Age` of the response.
+/// Returns the time for which the response is still fresh, or `None` if the response does not specify this
+/// time (RFC 9111 §5.2.2). Subtracts the `Age` of the response.
 fn fresh_for(response: &Response) -> Option<Duration> {
     let number = |text: &str| text.trim().trim_matches('"').parse().ok();
     let age = response.field("age").and_then(|age| number(age.as_str()?)).unwrap_or(0);
