@@ -28,8 +28,8 @@ pub struct Search {
     next: f64,
     holds: Option<f64>,
     fails: Option<f64>,
-    /// The outcome of the first try of the next rate, if that try failed. A rate counts as failed only after
-    /// two failed tries, because any machine may be slow for a moment.
+    /// The result of the first try of the current rate, if that try failed. A rate counts as failed only
+    /// after two failed tries, because any machine may be slow for a moment.
     first_try: Option<StepOutcome>,
     /// `true` if the load generator, not the server, was the bottleneck in at least one of the two tries at
     /// the lowest failed rate.

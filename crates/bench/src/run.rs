@@ -157,7 +157,7 @@ impl Load {
         self.run_threads(plans, &intervals, watch)
     }
 
-    /// Runs the load on a child process, in one thread. MCP messages are lines on the standard input and
+    /// Loads a server that is a child process. One thread generates the load. MCP messages are lines on the standard input and
     /// output of the child. Ignores the settings `addresses`, `connections` and `workers`.
     /// `connection_options.pipeline` is the number of concurrent requests. In a closed loop, each response
     /// starts the next request.

@@ -102,8 +102,9 @@ impl Redirect {
     }
 
     /// Returns `true` if no request can put a second slash after the first slash of the target. The first
-    /// slash is the only text before the first placeholder. A query begins with a question mark or is
-    /// empty. After an empty query, the next text directly follows the first slash.
+    /// slash is the only text before the first placeholder. A placeholder for the query is
+    /// replaced by nothing if the request has no query. The text after the placeholder then directly follows
+    /// the first slash.
     fn is_safe_behind_slash(&self) -> bool {
         let queries = self.parts.iter().take_while(|(_, place)| *place == Placeholder::Query).count();
         // The text before the first placeholder is the slash itself.

@@ -118,8 +118,8 @@ impl SectionLimit {
         if view.len() < self.end(start) { Ok(()) } else { Err(self.too_large) }
     }
 
-    /// Returns the maximum end of a section that begins at `start`. Spans contain 32-bit positions, so a
-    /// section always ends below 4 GiB.
+    /// Returns the maximum end of a section that begins at `start`. A section must
+    /// end below 4 GiB, because spans contain 32-bit positions.
     #[inline]
     fn end(self, start: usize) -> usize {
         start.saturating_add(self.bytes as usize).min(u32::MAX as usize)

@@ -124,7 +124,7 @@ impl ServerConnection {
     }
 
     /// Skips the rest of the content of the current request. Call this function only if the length of the
-    /// content is known and the whole rest has arrived. The caller must also skip the rest of the content in
+    /// content is known and all of the content has arrived. The caller must also skip the rest of the content in
     /// its input.
     #[inline]
     pub fn skip_content(&mut self) {

@@ -87,7 +87,7 @@ impl Shares {
         Ok(Share { shares: self.clone(), holder: Some(holder.clone()), amount })
     }
 
-    /// Returns the amount of the limit that `holder` holds.
+    /// Returns the amount that `holder` uses of the limit.
     pub fn held_by(&self, holder: &Holder) -> usize {
         self.held().of(holder)
     }

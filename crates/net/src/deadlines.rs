@@ -84,7 +84,7 @@ impl Deadline {
     /// Replaces the deadline. The worker wakes the connection at this time. `None` disables the deadline.
     #[inline]
     pub fn set(&self, at: Option<Duration>) {
-        // Rounds up, so that the woken connection never reads a time before its deadline.
+        // Rounds up. When the connection wakes, its clock is then never earlier than the deadline.
         let at = at.map_or(NEVER, |at| milliseconds(at).saturating_add(1));
         self.table.0.borrow_mut().at[self.place] = at;
     }

@@ -1,8 +1,8 @@
 //! A connected socket, and the state of its unsent data.
 //!
-//! The reactor of a thread watches a socket that this process has connected from the start. It watches an
-//! accepted socket only when an operation must wait, so a connection that carries a single request needs no
-//! call of `epoll_ctl`.
+//! If this process opens a connection, the reactor of the thread watches the socket at once. If this process
+//! accepts a connection, the reactor watches the socket only after an operation has to wait. A connection
+//! that carries a single request therefore needs no call of `epoll_ctl`.
 
 use std::any::Any;
 use std::io;

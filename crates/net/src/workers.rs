@@ -64,8 +64,8 @@ pub struct Workers {
 /// The result of a drain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drained {
-    /// Load of each worker. If a connection is still counted as open, the worker has closed the connection
-    /// at the deadline of the drain.
+    /// Load of each worker at the deadline of the drain. The worker has closed the connections that were
+    /// open at that time.
     pub loads: Vec<WorkerLoad>,
 }
 

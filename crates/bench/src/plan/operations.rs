@@ -52,7 +52,7 @@ pub enum InvalidOperations {
     MirroredPlaceholder(String),
     /// The operation `read` is chosen without the URI of a resource.
     ResourceMissing,
-    /// The URI of a resource is given without the operation `read`.
+    /// The arguments contain the URI of a resource, but no operation `read` that would use it.
     ResourceUnused,
     /// All tools of the server require arguments. This error contains the names of the tools.
     ToolMissing(Vec<String>),
@@ -198,7 +198,7 @@ impl fmt::Display for InvalidOperations {
             Self::MirroredPlaceholder(argument) => {
                 write!(
                     f,
-                    "the argument `{}` contains a placeholder, but a header must repeat it",
+                    "the argument `{}` must not contain a placeholder, because a header repeats the argument",
                     argument.escape_debug()
                 )
             }

@@ -209,7 +209,8 @@ impl StapledCertificates {
             if looked.next > now {
                 continue;
             }
-            // Schedules the next request now, because the request that starts here may never end.
+            // Sets the time of the next request before this request starts, because this request may
+            // never end.
             looked.next = now + 2 * self.pace.answer + self.pace.retry;
             let (client, certificate) = (self.client.clone(), certificate.clone());
             self.fetches.spawn(async move { (certificate, fetch(&client, &subject).await) });

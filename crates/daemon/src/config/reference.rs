@@ -120,7 +120,10 @@ impl<'s> Reference<'s> {
         // is the type of the key.
         match schema["type"].as_str().or_else(|| schema["type"][0].as_str()) {
             Some("array") => format!("array of {}", self.kind(&schema["items"])),
-            Some("object") => format!("table; each name has a value: {}", self.kind(&schema["additionalProperties"])),
+            Some("object") => format!(
+                "table with names of your choice, each with: {}",
+                self.kind(&schema["additionalProperties"])
+            ),
             kind => kind.unwrap_or("any").to_owned(),
         }
     }

@@ -63,8 +63,8 @@ pub(in crate::config) struct RawTimeouts {
     /// with a longer delay gets 408. Raise the value if clients pause for longer. Risk: for this time, a
     /// slow client occupies memory with the part of the body that has arrived. Default: 20s.
     pub(in crate::config) body: Option<Spanned<Period>>,
-    /// Minimum rate of a request body, in bytes per second. A slower body accumulates a delay, and fails
-    /// when the delay reaches `body`. Default: 500.
+    /// Minimum rate of a request body, in bytes per second. The delay of a body is the time by which it
+    /// arrives later than at this rate. The body fails when the delay reaches `body`. Default: 500.
     pub(in crate::config) body_bytes_per_second_min: Option<NonZeroU64>,
     /// Maximum time until the next request on an open connection (keep-alive). After this time, the server
     /// closes the connection. Default: 60s.

@@ -26,7 +26,7 @@ pub struct Config {
     pub(crate) listeners: Vec<ListenerConfig>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Upstreams,
-    /// Forwarding settings by upstream.
+    /// The settings of forwarded requests. The key is the name of the upstream.
     pub(crate) forwards: BTreeMap<String, ForwardConfig>,
     /// Names of the upstreams with `required_for_ready`. `/ready` responds 503 while one of these upstreams
     /// has no healthy server.

@@ -177,8 +177,8 @@ impl Filled {
         self.text_at(place).is_some()
     }
 
-    /// Replaces the string from an environment variable at `place` of `table` by a number or boolean.
-    /// Returns `false` if this is impossible.
+    /// Replaces a string in `table` by a number or boolean. The string is at `place`, and comes from an
+    /// environment variable. Returns `false` if the string is neither a number nor a boolean.
     pub(in crate::config) fn retype<'f>(&'f self, table: &mut DeTable<'f>, place: &Range<usize>) -> bool {
         let parsed = self.text_at(place).and_then(|text| DeValue::parse(text.trim()).ok());
         let Some(value) = parsed.map(toml::Spanned::into_inner) else { return false };

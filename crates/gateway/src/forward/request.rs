@@ -266,8 +266,8 @@ fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
 
 /// Returns `true` if the request to the upstream asks the server to switch to another protocol. A request
 /// with a body never asks for a switch: servers may ignore `Upgrade` (RFC 9110 §7.8), and some servers then
-/// read the body as the next request. No request asks for HTTP/2, because requests inside the tunnel would
-/// bypass routes and policies.
+/// read the body as the next request. No request asks for a switch to HTTP/2. The switched connection
+/// would be a tunnel, and HTTP/2 requests in that tunnel would bypass routes and policies.
 fn asks_for_upgrade(request: &Request<'_>) -> bool {
     request.wants_tunnel()
         && request.has_whole_content()

@@ -298,8 +298,8 @@ impl Forwarding {
         let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
-                // Add the change again. Another request for the same resource may have failed in the
-                // meantime and removed the change.
+                // Add the change again. When another request for the same resource fails, it removes
+                // the change of this request too.
                 session.subscription.add(change);
                 watches.insert(uri, watch);
                 Ok(())

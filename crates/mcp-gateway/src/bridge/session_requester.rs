@@ -90,8 +90,8 @@ impl Requester for SessionRequester {
     }
 }
 
-/// Forwards questions that belong to no request to the client of a session. Uses the event stream of the
-/// session.
+/// Asks the client of a session the questions of the server that belong to no request. Sends these questions
+/// on the event stream of the session.
 pub(super) struct OriginClient {
     pub(super) session: Weak<Session>,
     /// Maximum time to wait for the client's answer to a question.
@@ -129,7 +129,7 @@ impl Requester for OriginClient {
     }
 }
 
-/// Notifies the client of a session that the user has completed a question on a web page
+/// Tells a client that its user has answered a question on a web page
 /// (`notifications/elicitation/complete`). Only revision 2025-11-25 defines this notification. This
 /// function ignores all other notifications.
 pub(super) fn send_out_of_band(
@@ -177,7 +177,7 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     }
 }
 
-/// Converts a question of the server to a question for the client. Removes the member `task`, with which
+/// Converts a question that the server asks into a question that the bridge asks the client. Removes the member `task`, with which
 /// a server asks the client to run the question as a task. The bridge does not support tasks that run at
 /// the client.
 fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> Result<Question, Error> {

@@ -171,8 +171,8 @@ impl Upstream {
         self.client.log_as(&gone.client);
     }
 
-    /// Sets the server's log level to the lowest severity that any client requests. Each client still
-    /// receives only the severities that this client requested.
+    /// Sets the server's log level to the lowest severity that any client requests. The bridge
+    /// forwards a message only to clients that have requested its severity.
     pub(super) async fn log_for_listeners(&self) -> Result<(), McpClientError> {
         let mut asked = self.log_level.lock().await;
         let finest = self.log_listeners.finest();
@@ -279,7 +279,7 @@ fn begin_watched(
     let held = resources.values().filter(|resource| resource.watchers.contains_key(holder)).count();
     check_share(holder, held, resources.len(), 1, WATCHES_MAX).map_err(|refusal| {
         Error::internal(match refusal {
-            LimitReached::Full => "too many resources are watched by all callers together: try again later",
+            LimitReached::Full => "the callers of this bridge watch too many resources: try again later",
             LimitReached::HolderHasShare => {
                 "this caller watches too many resources: end a subscription, then try again"
             }
@@ -355,9 +355,7 @@ mod tests {
         for n in WATCHES_MAX / 2 + 1..WATCHES_MAX {
             watch(&Holder::Unknown, n).unwrap();
         }
-        assert!(
-            watch(&caller("eve"), WATCHES_MAX + 1).unwrap_err().contains("too many resources are watched")
-        );
+        assert!(watch(&caller("eve"), WATCHES_MAX + 1).unwrap_err().contains("watch too many resources"));
     }
 
     #[tokio::test]

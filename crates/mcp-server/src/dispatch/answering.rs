@@ -1,4 +1,5 @@
-//! Writes the results of handlers for each era, and polls asynchronous handlers until they finish.
+//! Writes the results of handlers in the format of the client's era. Polls asynchronous handlers until they
+//! finish.
 
 use std::future::poll_fn;
 use std::sync::Arc;

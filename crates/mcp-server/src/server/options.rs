@@ -85,8 +85,8 @@ pub struct McpServerOptions {
     /// request's `id`, over HTTP with status 413.
     pub message_bytes_max: usize,
     /// Maximum total size of all requests in progress, over every transport. The size of a request is the
-    /// length of its parameters in bytes. Default: 128 MiB. The server rejects requests beyond the maximum,
-    /// over HTTP with status 503 and `Retry-After`.
+    /// length of its parameters in bytes. Default: 128 MiB. The server rejects a request that would
+    /// exceed the maximum. Over HTTP, the response has status 503 and `Retry-After`.
     ///
     /// These requests also count:
     /// - Running [tasks](Self::tasks).
@@ -96,8 +96,8 @@ pub struct McpServerOptions {
     ///
     /// Requests smaller than 4 KiB do not count.
     ///
-    /// A caller may use at most half of the bytes that no other caller uses. So a single caller may use
-    /// half of all bytes. A caller is a token, an address or a network, as for the limits on sessions (see
+    /// Subtract the bytes of all other callers from the maximum: a caller may use at most half of the
+    /// difference. A single caller may therefore use half of the maximum. A caller is a token, an address or a network, as for the limits on sessions (see
     /// [`sessions_per_address_max`](Self::sessions_per_address_max)). Programs on the server's machine may
     /// use all bytes.
     ///

@@ -128,7 +128,8 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     };
     if let Some(last) = incoming.fields.field("last-event-id") {
         match last.as_str().and_then(|last| last.parse().ok()) {
-            // The standalone stream stores no events, so the stream continues with the next message.
+            // The server stores no events of the standalone stream, so a client that reconnects
+            // receives only later messages.
             Some(EventId { stream: 0, .. }) => {}
             Some(id) => return take_up(session, id),
             None => return Answer::now(no_such_event()),

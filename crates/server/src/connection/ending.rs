@@ -145,8 +145,8 @@ impl TunneledConnection {
     }
 }
 
-/// If the tunnel is dropped before its end, the drain has cut it off, or its handler has panicked. No task
-/// polls the tunnel again, so this function records its request.
+/// Records the request of a tunnel that is dropped before its end. Such a tunnel has two possible reasons:
+/// the drain has cut it off, or its handler has panicked. In both cases, no task polls the tunnel again.
 impl Drop for TunneledConnection {
     fn drop(&mut self) {
         self.record(false);

@@ -30,8 +30,8 @@ pub struct Http2Limits {
     /// Maximum number of response bytes that the server buffers for one stream. Default 64 KiB. Smaller
     /// values cost CPU time for additional polls. Larger values cost memory for clients that do not read.
     pub send_buffer_bytes: usize,
-    /// Maximum number of points of the flood guard, which ends connections that waste the work of the server.
-    /// Default 2000. A connection without points ends with the error `ENHANCE_YOUR_CALM`. A reset that the
+    /// Maximum number of points of a connection. The flood guard takes points away for frames that cause
+    /// work without a response. Default 2000. A connection without points ends with the error `ENHANCE_YOUR_CALM`. A reset that the
     /// client sends or causes costs 10 points. An empty frame or a SETTINGS frame costs 5 points. Any other
     /// frame that contains no part of a message costs 1 point. A complete response returns 5 points, a frame
     /// with body data returns 1 or 2 points, and ten seconds return all points.

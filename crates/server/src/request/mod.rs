@@ -308,8 +308,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Drops the trailer section of an arriving body. Use it in layers that control headers which must not
-    /// appear in trailers.
+    /// Drops the trailer section of an arriving body. Call this function in a layer that sets or
+    /// removes a header, because a trailer section could contain the same header again.
     pub fn drop_trailers(&mut self) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.drop_trailers();

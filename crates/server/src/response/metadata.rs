@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Forwarded {
     /// The name of the upstream.
     pub upstream: Arc<str>,
-    /// The last server of the upstream that received the request.
+    /// The server that received the request. After retries, the server of the last attempt.
     pub server: Option<Arc<str>>,
     /// Number of retries.
     pub retries: u32,

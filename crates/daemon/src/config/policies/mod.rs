@@ -23,8 +23,8 @@ use crate::config::resolver::Resolver;
 use crate::config::server::resolve_networks;
 use crate::config::values::{Span, Spanned};
 
-/// A policy of one kind. A policy has exactly one of these keys, except that `allow` and `deny` may occur
-/// together.
+/// A policy. The key determines the kind of the policy. A policy has exactly one of these keys, except that
+/// `allow` and `deny` may occur together.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPolicy {

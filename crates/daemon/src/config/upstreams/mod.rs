@@ -93,7 +93,7 @@ pub(in crate::config) struct RawUpstream {
     /// Maximum pause within a `text/event-stream` response. After a longer pause, Thruway cuts off the
     /// response, but counts no failure of the server. Default: 1h.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// Maximum time in which a server reads no data of a request. Default: 30s.
+    /// Maximum time for which a server may stop reading a request. Default: 30s.
     pub(in crate::config) write_stall_timeout: Option<Spanned<Period>>,
     /// Maximum time of a whole request, including queue, connect, retries and response body. After this
     /// time, Thruway cuts off a response that has begun. If no response has begun, the client gets 504.

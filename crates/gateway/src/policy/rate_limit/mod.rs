@@ -169,8 +169,8 @@ impl fmt::Display for RateLimitConfig {
     }
 }
 
-/// Maximum number of routes with separate buckets. Few configs use one policy in more routes. If a policy
-/// applies to more routes, some buckets may be reset.
+/// Maximum number of routes with separate buckets. Few configs use one policy in more than this number of
+/// routes. If a config does, some buckets may be reset.
 const ROUTES_MAX: usize = 4096;
 
 /// Number of buckets in a set. Eight buckets fill two cache lines, and are enough that the table forgets

@@ -33,7 +33,8 @@ pub struct EjectionConfig {
     /// Maximum duration of an ejection. If a server was healthy for this time, its next ejection takes
     /// [`time`](Self::time) again. Default 1 min.
     pub time_max: Duration,
-    /// Maximum percentage of servers that may be unavailable, for ejections or other reasons. The gateway
+    /// Maximum percentage of unavailable servers. Ejected servers count, and so do servers that are
+    /// unavailable for other reasons. The gateway
     /// may always eject one server, but never all servers. Default 70.
     pub percent_max: u32,
 }

@@ -378,7 +378,8 @@ impl Reserved {
 }
 
 impl Drop for Reserved {
-    /// Removes an unused entry, because no other code notices that the call was canceled.
+    /// Removes the entry of a call that was canceled before its task began. No other code notices such a
+    /// call.
     fn drop(&mut self) {
         let mut state = self.tasks.state();
         if state.kept.get(&self.id).is_some_and(|kept| kept.server_id.is_none()) {

@@ -19,7 +19,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Returns the results for a server with the earlier result `checked`.
+    /// Returns empty counts for a server. `checked` is the state of the server from earlier checks.
     pub(crate) fn after(checked: Checked) -> Self {
         let contrary = (checked != Checked::NotYet).then_some(0);
         Self { is_up: checked != Checked::Down, contrary }
