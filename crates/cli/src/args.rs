@@ -309,8 +309,8 @@ pub(crate) struct McpServerLimits {
     /// `--message-max`, the server uses the value of `--message-max`
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
-    /// Maximum number of sessions over HTTP. Above the maximum, a new session ends an idle session. If all
-    /// sessions are in use, a request for a new session gets status 503
+    /// Maximum number of sessions over HTTP. When this number is reached, a new session ends an idle session. If
+    /// all sessions are in use, a request for a new session gets status 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_max: u32,
     /// Maximum number of sessions for each token. Above the maximum, a new session ends an idle session of

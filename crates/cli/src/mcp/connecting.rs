@@ -37,7 +37,7 @@ struct LateEndpoint {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum FirstAttempt {
     Running,
-    /// The bridge has connected, or another attempt follows.
+    /// The attempt has ended. Either the bridge is connected, or it will try again.
     Over,
     /// The attempt failed, and another attempt would not help.
     Failed(McpClientError),

@@ -121,7 +121,7 @@ impl<'s> Reference<'s> {
         match schema["type"].as_str().or_else(|| schema["type"][0].as_str()) {
             Some("array") => format!("array of {}", self.kind(&schema["items"])),
             Some("object") => format!(
-                "table with names of your choice, each with: {}",
+                "table of names, each with a value of type {}",
                 self.kind(&schema["additionalProperties"])
             ),
             kind => kind.unwrap_or("any").to_owned(),

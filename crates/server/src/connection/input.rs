@@ -243,7 +243,7 @@ impl<T: Transport> Connection<T> {
         // The handler's answer is not returned from this call, because that would copy it (decision 0008).
         let answer_request = || self.answer_request(head, facts, whole, started, cx, now);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(answer_request)) {
-            if !self.is_handler_running {
+            if !std::mem::take(&mut self.is_handler_running) {
                 resume_unwind(panic);
             }
             let log = started.map(|started| Logged::Parsed { head, started }.keep());

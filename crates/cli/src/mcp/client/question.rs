@@ -128,8 +128,8 @@ fn label(name: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> St
     format!("{title} ({kind}{optional}){default}: ")
 }
 
-/// Parses `line` as the value of `field`. For an empty line, returns the default value of the field. Returns
-/// `None` if the line is empty, and the field is optional and has no default value.
+/// Parses `line` as the value of `field`. For an empty line, returns the default value of the field. If
+/// an optional field has no default value, returns `None` for an empty line.
 fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Result<Option<Value>, String> {
     if line.is_empty() {
         return match &field.default {

@@ -29,8 +29,8 @@ pub(in crate::config) struct RawRateLimit {
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
     /// Status of refused requests, 400 to 599. Default: 429.
     pub(in crate::config) status: Option<Spanned<u16>>,
-    /// Maximum number of addresses or header values in memory, 8 to 100000000. Each address or header value
-    /// needs 17 bytes. Default: 65536.
+    /// Maximum number of addresses or header values in memory, 8 to 100000000. Each of them takes
+    /// 17 bytes of memory. Default: 65536.
     pub(in crate::config) keys_max: Option<Spanned<usize>>,
 }
 
