@@ -45,7 +45,7 @@ pub(crate) struct AcceptedSocket {
     /// The operations that were tried without the reactor: [`READ`], [`WRITTEN`] and [`DRAINED`].
     tried: AtomicU8,
     descriptor: OwnedFd,
-    pub(crate) is_tcp: bool,
+    is_tcp: bool,
 }
 
 impl Socket {
@@ -114,6 +114,11 @@ impl Socket {
     /// Returns `true` unless the last read found no data and the reactor has reported no data since then.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
+        if let Kind::Accepted(socket) = &self.kind
+            && socket.watched.get().is_none()
+        {
+            return socket.tried.load(Ordering::Relaxed) & DRAINED == 0;
+        }
         let mut is_readable = false;
         // The closure makes no system call. tokio calls the closure only if the reactor has reported data.
         let _ = self.try_io(Interest::READABLE, || {
@@ -213,21 +218,17 @@ impl AcceptedSocket {
         }
     }
 
-    /// Calls `operation`, unless it would read although the last read found no data.
+    /// Calls `operation`, and records a read that found no data, or fewer bytes than it wanted.
     fn try_unwatched(
         &self,
         interest: Interest,
         operation: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        let tried = self.tried.load(Ordering::Relaxed);
-        if interest.is_readable() && tried & DRAINED != 0 {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
         let outcome = operation();
         if interest.is_readable()
             && outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         {
-            self.tried.store(tried | DRAINED, Ordering::Relaxed);
+            self.tried.fetch_or(DRAINED, Ordering::Relaxed);
         }
         outcome
     }

@@ -240,6 +240,21 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn data_that_arrives_before_the_first_read_needs_no_reactor() {
+        let (near, mut far) = Far::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        far.write_all(b"abc").unwrap();
+        let mut near = Stream::accepted(near.into(), ClientAddr::Unix);
+        let mut cx = Context::from_waker(Waker::noop());
+        // The reactor cannot have reported data, because this task has not waited.
+        assert!(matches!(near.poll_read(&mut cx, &mut [0; 9]), Poll::Ready(Ok(3))));
+        assert!(!near.may_have_arrived() && near.has_no_input());
+        far.write_all(b"d").unwrap();
+        assert!(!near.has_no_input());
+        assert_eq!(poll_fn(|cx| near.poll_read(cx, &mut [0; 9])).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
     async fn it_is_known_that_nothing_has_arrived_since_nothing_was_found() {
         let (near, mut far) = Far::pair().unwrap();
         near.set_nonblocking(true).unwrap();

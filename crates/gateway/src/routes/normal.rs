@@ -118,7 +118,8 @@ fn properties(path: &[u8]) -> u8 {
     let (mut found, mut before) = (0, 0);
     for &byte in path {
         let property = PROPERTIES[usize::from(byte)];
-        let behind_slash = ((before & SLASH) << 4) & (property << 3);
+        // Both shifts move their bit to `EMPTY_OR_DOT_SEGMENT`.
+        let behind_slash = ((before & SLASH) << 4) & ((property & SLASH_OR_DOT) << 3);
         found |= property | behind_slash;
         before = property;
     }

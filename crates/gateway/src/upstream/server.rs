@@ -43,8 +43,8 @@ pub(crate) struct Server {
     has_logged_loop: AtomicBool,
 }
 
-/// State of a server that survives a reload of the config. Because the state survives, requests from before
-/// a reload stay counted until they end.
+/// State of a server that survives a reload of the config. A request that began before the reload therefore
+/// stays counted until it ends.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedState {
     pub(crate) health: ServerHealth,

@@ -84,7 +84,7 @@ pub(super) fn write_stream(line: &mut Vec<u8>, record: &StreamRecord<'_>, timest
     object.number(member!("received_bytes"), record.received_bytes);
     object.number(member!("sent_bytes"), record.sent_bytes);
     object.number(member!("duration_us"), microseconds(record.duration));
-    object.literal(member!("end"), record.end);
+    object.text(member!("end"), record.end.as_bytes());
     object.end();
 }
 

@@ -329,8 +329,9 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Replaces a response that a handler must not return: an upgrade that the client has not requested, a final
-/// response with an interim status, or a success response to CONNECT without a tunnel.
+/// Replaces a response that a handler must not return. Examples are an upgrade that the client has not
+/// requested, and a final response with an interim status. The third example is a success response to
+/// CONNECT without a tunnel.
 #[inline]
 pub(crate) fn settle(response: &mut Response, facts: &RequestFacts) {
     if response.has_tunnel() {

@@ -315,9 +315,9 @@ impl<T: Transport> Connection<T> {
         content
     }
 
-    /// Returns the response to a request that must not reach the handler: 503 if there are too many
-    /// connections, 421 if the connection does not serve the scheme or host, or else the response of the
-    /// pre-handlers, if any.
+    /// Returns the response to a request that must not reach the handler. The status is 503 if there are too
+    /// many connections, and 421 if the connection does not serve the scheme or host. Otherwise, the
+    /// pre-handlers may respond.
     #[inline]
     fn answer_first(&self, request: &Request<'_>) -> Option<Response> {
         if self.guard.is_over_limit() {

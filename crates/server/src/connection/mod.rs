@@ -5,8 +5,8 @@
 //!  client ──▶│ input: read, parse ─▶ handler ─▶ answers: in order│──▶ output: one write for all ──▶ client
 //!            └───────────────────────────────────────────────────┘
 //! ```
-//! A connection is a future. Each poll repeats these steps until no progress is possible: it reads into a
-//! buffer that all connections of the worker share, handles the requests in the buffer, and writes their
+//! A connection is a future. Each poll repeats three steps until no progress is possible. It reads into a
+//! buffer that all connections of the worker share. It handles the requests in the buffer. It writes their
 //! responses together. At the end of a poll, the connection copies only unparsed and unwritten bytes out of
 //! the shared buffers. So an idle connection owns no buffer. `thruway-http1` implements the rules of
 //! HTTP/1.1. This module contains the parts that need a clock, a socket and handlers.

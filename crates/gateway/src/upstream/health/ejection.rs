@@ -135,7 +135,7 @@ impl Ejection {
     #[inline]
     pub(crate) fn answered(&self, began: u64) -> bool {
         let is_out = self.until.load(Ordering::Relaxed) != 0;
-        // A response to a request from before the ejection does not end the ejection.
+        // If a request began before the ejection, its response does not end the ejection.
         is_out && began >= self.since.load(Ordering::Relaxed) && self.until.swap(0, Ordering::Relaxed) != 0
     }
 
