@@ -1,5 +1,5 @@
-//! Dedicated servers that handle one call at a time. If several calls shared a stream, a question of the
-//! server would not show which call it belongs to.
+//! Dedicated MCP servers: each server handles one call at a time. If several calls shared one stream to a
+//! server, the bridge could not tell which call a server request, such as an elicitation, belongs to.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct PoolKey {
     pub(super) capabilities: Arc<str>,
 }
 
-/// The dedicated servers that handle no call at the moment.
+/// The pool of idle dedicated servers: servers that currently handle no call.
 #[derive(Debug)]
 pub(super) struct Leases {
     idle: Mutex<Vec<Idle>>,
