@@ -14,7 +14,7 @@ use thruway_mcp_client::{EraChoice, McpClientError};
 use thruway_mcp_server::backend::{BackendSession, DroppedMessages, Session};
 use tokio::time::{Instant, timeout};
 
-use super::tasks::{Owner, TasksOfSession};
+use super::tasks::{TaskOwner, TasksOfSession};
 use super::upstreams::{Connector, SessionState, Upstreams};
 
 /// The server behind a bridge, with the revision and the capabilities that the server reported in one
@@ -199,7 +199,7 @@ impl BridgeSession {
 
     /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
     /// does not forward tasks for this session.
-    pub(super) fn owner(&self) -> Option<&Owner> {
+    pub(super) fn owner(&self) -> Option<&TaskOwner> {
         self.state.owner()
     }
 }

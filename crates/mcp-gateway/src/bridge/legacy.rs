@@ -25,7 +25,7 @@ use super::messages::{self, forwarded_call};
 use super::outbox::Outbox;
 use super::session_requester::SessionRequester;
 use super::suspended::CallInFlight;
-use super::tasks::{self, Listener, Names, Owner, Reserved, Tasks};
+use super::tasks::{self, Reserved, TaskIdMap, TaskMessageSink, TaskOwner, Tasks};
 use super::upstream::Upstream;
 
 /// Forwards a request to the server. Returns `None` for a request that the bridge must answer without the
@@ -154,31 +154,31 @@ impl SessionClient {
 
     /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
     /// does not forward tasks for this session.
-    pub(super) fn owner(&self) -> Option<&Owner> {
+    pub(super) fn owner(&self) -> Option<&TaskOwner> {
         BridgeSession::of(&self.session).and_then(BridgeSession::owner)
     }
 
     /// If the server runs the request as a task, the returned value receives the messages about the task.
-    pub(super) fn listener(&self) -> Listener {
-        Listener::new(&self.session, &self.outbox, self.progress_token.clone())
+    pub(super) fn task_message_sink(&self) -> TaskMessageSink {
+        TaskMessageSink::new(&self.session, &self.outbox, self.progress_token.clone())
     }
 
-    /// Makes `listener` send messages about a task on the response stream of this request.
-    pub(super) fn listen(&self, listener: &mut Listener) {
-        listener.listen_on(&self.outbox);
+    /// Makes `sink` send messages about a task on the response stream of this request.
+    pub(super) fn redirect(&self, sink: &mut TaskMessageSink) {
+        sink.switch_to(&self.outbox);
     }
 
     /// Returns the receiver for the questions and messages that the server sends during this request.
     pub(super) fn requester(
         &self,
-        names: Option<Names>,
+        names: Option<TaskIdMap>,
         reserved: Option<Arc<Reserved>>,
     ) -> Arc<SessionRequester> {
         let (session, outbox, wait) = (self.session.clone(), self.outbox.clone(), self.wait);
         Arc::new(SessionRequester { session, outbox, wait, names, reserved })
     }
 
-    pub(super) fn attach_to(&self, forwarded_call: &mut ForwardedCall, names: Option<Names>) {
+    pub(super) fn attach_to(&self, forwarded_call: &mut ForwardedCall, names: Option<TaskIdMap>) {
         if let Some(token) = self.progress_token.clone() {
             let outbox = self.outbox.clone();
             let report = move |params| messages::report(&outbox, &token, params);
@@ -223,8 +223,8 @@ impl Forwarding {
     /// Returns the translation between the client's task ids and the server's task ids. `server` is the
     /// number of the connection to the server. Returns `None` if the bridge does not forward tasks for
     /// this session.
-    pub(super) fn names(&self, speaking: &SessionClient, server: u64) -> Option<Names> {
-        speaking.owner().map(|owner| Names::new(self.tasks().clone(), owner.clone(), server))
+    pub(super) fn names(&self, speaking: &SessionClient, server: u64) -> Option<TaskIdMap> {
+        speaking.owner().map(|owner| TaskIdMap::new(self.tasks().clone(), owner.clone(), server))
     }
 
     /// Forwards the request. If a modern server answers with questions, asks the client these questions.

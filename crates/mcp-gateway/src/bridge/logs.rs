@@ -13,7 +13,7 @@ use thruway_mcp_client::forwarding::{LogOrigin, OnLog};
 use thruway_mcp_server::backend::{DroppedMessages, LogInbox, Session};
 
 use super::messages::one_line;
-use super::tasks::{TaskNames, is_related_to_task};
+use super::tasks::{TaskIdTranslator, is_related_to_task};
 
 /// The sessions and subscriptions that requested log messages of one server.
 #[derive(Default, Debug)]
@@ -33,7 +33,7 @@ struct State {
 enum LogListener {
     /// A legacy session. The second value translates the session's task ids, if the bridge forwards tasks
     /// for the session.
-    Session(Weak<Session>, Option<Arc<dyn TaskNames>>),
+    Session(Weak<Session>, Option<Arc<dyn TaskIdTranslator>>),
     /// A modern subscription that requested log messages of this severity and above.
     Subscription(Weak<LogInbox>, LoggingLevel),
 }
@@ -45,17 +45,17 @@ struct LogMessage<'n> {
 }
 
 impl LogListeners {
-    pub(super) fn add_session(&self, session: &Arc<Session>, names: Option<impl TaskNames + 'static>) {
-        let place = Arc::as_ptr(session).addr();
-        let names = names.map(|names| Arc::new(names) as Arc<dyn TaskNames>);
-        self.state().add(place, LogListener::Session(Arc::downgrade(session), names));
+    pub(super) fn add_session(&self, session: &Arc<Session>, names: Option<impl TaskIdTranslator + 'static>) {
+        let key = Arc::as_ptr(session).addr();
+        let names = names.map(|names| Arc::new(names) as Arc<dyn TaskIdTranslator>);
+        self.state().add(key, LogListener::Session(Arc::downgrade(session), names));
     }
 
     /// Adds a modern subscription, and returns the queue for the subscription's log messages.
     pub(super) fn subscribe(&self, level: LoggingLevel) -> Arc<LogInbox> {
         let inbox = Arc::new(LogInbox::default());
-        let place = Arc::as_ptr(&inbox).addr();
-        self.state().add(place, LogListener::Subscription(Arc::downgrade(&inbox), level));
+        let key = Arc::as_ptr(&inbox).addr();
+        self.state().add(key, LogListener::Subscription(Arc::downgrade(&inbox), level));
         inbox
     }
 
@@ -100,7 +100,9 @@ impl LogListeners {
                     let Some(session) = session.upgrade() else { continue };
                     if !is_of_task {
                         dropped += session.note_log(params.clone());
-                    } else if let Some(params) = names.as_ref().and_then(|names| names.told(message.params)) {
+                    } else if let Some(params) =
+                        names.as_ref().and_then(|names| names.with_client_task_id(message.params))
+                    {
                         dropped += session.note_log(one_line(&params).into());
                     }
                 }
@@ -119,12 +121,12 @@ impl LogListeners {
 }
 
 impl State {
-    fn add(&mut self, place: usize, listener: LogListener) {
+    fn add(&mut self, key: usize, listener: LogListener) {
         if self.all.len() >= self.sweep_at {
             self.all.retain(|_, listener| listener.level().is_some());
             self.sweep_at = (2 * self.all.len()).max(SWEEP_MIN);
         }
-        self.all.insert(place, listener);
+        self.all.insert(key, listener);
     }
 }
 
@@ -153,7 +155,7 @@ impl<'n> LogMessage<'n> {
 /// Returns the log handler for the dedicated server of a session.
 pub(super) fn handler_of_session(
     session: &Arc<Session>,
-    names: Option<impl TaskNames + 'static>,
+    names: Option<impl TaskIdTranslator + 'static>,
     dropped: &Arc<DroppedMessages>,
 ) -> OnLog {
     let (session, dropped) = (Arc::downgrade(session), dropped.clone());
@@ -162,7 +164,7 @@ pub(super) fn handler_of_session(
             return;
         };
         if session.log_level().is_some_and(|wanted| message.level >= wanted) {
-            let told = names.as_ref().and_then(|names| names.told(message.params));
+            let told = names.as_ref().and_then(|names| names.with_client_task_id(message.params));
             let params = one_line(told.as_deref().unwrap_or(message.params));
             dropped.note(session.note_log(params.into()), NOT_READ);
         }

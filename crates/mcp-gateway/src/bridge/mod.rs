@@ -12,7 +12,7 @@ mod bridge_core;
 mod era_server;
 mod upstream;
 mod upstreams;
-mod leases;
+mod server_pool;
 
 // handling of requests
 mod session_requester;
@@ -105,7 +105,7 @@ impl Bridge {
             options: options.clone(),
             connect: Arc::new(connect),
             near: near.clone(),
-            places: Shares::new(options.servers_max),
+            capacity: Shares::new(options.servers_max),
             dropped: dropped.clone(),
             is_ending: Arc::default(),
         };

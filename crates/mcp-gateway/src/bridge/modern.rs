@@ -20,9 +20,9 @@ use thruway_mcp_server::backend::{
 use super::answer::{self, AnswerRevisions};
 use super::bridge_core::BridgeCore;
 use super::caller_bound::{self, CallerBound};
-use super::leases::{Lease, PoolKey};
 use super::messages::forwarded_call;
-use super::ongoing::{Listener, ModernRequester, Ongoing, Step};
+use super::ongoing::{MessageSink, ModernRequester, OngoingCall, Step};
+use super::server_pool::{PoolKey, ReservedServer};
 use super::suspended::CallInFlight;
 use super::tasks;
 use super::upstream::{Upstream, Watch};
@@ -61,7 +61,7 @@ pub(super) fn handle_request(
         bytes,
         _call: bridge.calls.begin(),
     };
-    let (listener, messages) = Listener::of(params, &bridge.dropped);
+    let (sink, messages) = MessageSink::of(params, &bridge.dropped);
     let capabilities = match asked(bridge, params) {
         Ok(capabilities) => capabilities,
         Err(error) => return Reply::error(output, &request.id, &error),
@@ -72,21 +72,21 @@ pub(super) fn handle_request(
     }
     let Some(capabilities) = capabilities else {
         let bound = CallerBound::new(core.state_key(), caller, &request.method, params);
-        let answer = forwarding.plain(forwarded_call, listener, bound);
+        let answer = forwarding.plain(forwarded_call, sink, bound);
         return Reply::Later(Exchange::new(answer, messages));
     };
     let pool_key = pool_key(caller, capabilities);
     if !may_ask(&request.method) {
-        let answer = forwarding.apart(pool_key, forwarded_call, listener);
+        let answer = forwarding.apart(pool_key, forwarded_call, sink);
         return Reply::Later(Exchange::new(answer, messages));
     }
     let bound = BoundRequest::new(caller, &request.method, params);
     match &params.request_state {
         None => {
-            let answer = forwarding.asking(pool_key, forwarded_call, listener, bound);
+            let answer = forwarding.asking(pool_key, forwarded_call, sink, bound);
             Reply::Later(Exchange::new(answer, messages))
         }
-        Some(state) => match resume(bridge, state, &bound, params, listener) {
+        Some(state) => match resume(bridge, state, &bound, params, sink) {
             Ok(ongoing) => {
                 let answer = forwarding.drive_on(ongoing, forwarded_call, bound);
                 Reply::Later(Exchange::new(answer, messages))
@@ -116,10 +116,10 @@ fn resume(
     state: &str,
     bound: &BoundRequest,
     params: &Params<'_>,
-    listener: Listener,
-) -> Result<Ongoing, Error> {
+    sink: MessageSink,
+) -> Result<OngoingCall, Error> {
     let mut ongoing = bridge.suspended.take(state, &bound.binding())?;
-    ongoing.resume(params, listener)?;
+    ongoing.resume(params, sink)?;
     Ok(ongoing)
 }
 
@@ -142,12 +142,12 @@ impl Forwarding {
     async fn plain(
         self,
         mut forwarded_call: ForwardedCall,
-        listener: Listener,
+        sink: MessageSink,
         bound: CallerBound,
     ) -> (Vec<u8>, Status) {
-        let log_level = self.log_level(&listener);
-        if !listener.wants_no_messages() {
-            ModernRequester::new(self.next_id(), listener).attach_to(&mut forwarded_call);
+        let log_level = self.log_level(&sink);
+        if !sink.wants_no_messages() {
+            ModernRequester::new(self.next_id(), sink).attach_to(&mut forwarded_call);
         }
         let outcome = self.forward_bound(&mut forwarded_call, log_level, &bound).await;
         self.write(&forwarded_call.method, outcome)
@@ -177,12 +177,12 @@ impl Forwarding {
         self,
         pool_key: PoolKey,
         mut forwarded_call: ForwardedCall,
-        listener: Listener,
+        sink: MessageSink,
     ) -> (Vec<u8>, Status) {
-        let log_level = self.log_level(&listener);
-        ModernRequester::new(self.next_id(), listener).attach_to(&mut forwarded_call);
-        let outcome = match self.lease(pool_key, log_level).await {
-            Ok(lease) => lease.forward(&forwarded_call).await,
+        let log_level = self.log_level(&sink);
+        ModernRequester::new(self.next_id(), sink).attach_to(&mut forwarded_call);
+        let outcome = match self.reserve(pool_key, log_level).await {
+            Ok(server) => server.forward(&forwarded_call).await,
             Err(error) => Err(error),
         };
         self.write(&forwarded_call.method, outcome)
@@ -193,13 +193,13 @@ impl Forwarding {
         self,
         pool_key: PoolKey,
         forwarded_call: ForwardedCall,
-        listener: Listener,
+        sink: MessageSink,
         bound: BoundRequest,
     ) -> (Vec<u8>, Status) {
-        match self.lease(pool_key, self.log_level(&listener)).await {
-            Ok(lease) => {
+        match self.reserve(pool_key, self.log_level(&sink)).await {
+            Ok(server) => {
                 let ongoing =
-                    Ongoing::begin(self.next_id(), lease, forwarded_call, listener, self.bytes.clone());
+                    OngoingCall::begin(self.next_id(), server, forwarded_call, sink, self.bytes.clone());
                 self.drive(ongoing, bound).await
             }
             Err(error) => self.write(bound.method(), Err(error)),
@@ -210,7 +210,7 @@ impl Forwarding {
     /// client's new request contradict the tool arguments, cancels the call.
     async fn drive_on(
         self,
-        ongoing: Ongoing,
+        ongoing: OngoingCall,
         forwarded_call: ForwardedCall,
         bound: BoundRequest,
     ) -> (Vec<u8>, Status) {
@@ -229,7 +229,7 @@ impl Forwarding {
 
     /// Waits until the server answers the call or asks questions. Returns the answer, or the questions
     /// for the client.
-    async fn drive(self, mut ongoing: Ongoing, bound: BoundRequest) -> (Vec<u8>, Status) {
+    async fn drive(self, mut ongoing: OngoingCall, bound: BoundRequest) -> (Vec<u8>, Status) {
         match ongoing.next().await {
             Step::Done(outcome) => self.write(bound.method(), outcome),
             Step::Asks => {
@@ -242,7 +242,7 @@ impl Forwarding {
         }
     }
 
-    fn ask(&self, output: &mut Vec<u8>, ongoing: Ongoing, bound: &BoundRequest) -> Result<(), Error> {
+    fn ask(&self, output: &mut Vec<u8>, ongoing: OngoingCall, bound: &BoundRequest) -> Result<(), Error> {
         ongoing.suspend();
         let questions = serde_json::to_value(ongoing.questions())
             .map_err(|_| Error::internal("cannot write the questions of the server as JSON"))?;
@@ -265,24 +265,24 @@ impl Forwarding {
 
     /// Reserves a dedicated server for one call. Asks this server for log messages of the severity
     /// `log_level` and above.
-    async fn lease(
+    async fn reserve(
         &self,
         pool_key: PoolKey,
         log_level: Option<LoggingLevel>,
-    ) -> Result<Lease, McpClientError> {
-        let lease = self.bridge.era_server.upstreams.lease(pool_key, &self.holder).await?;
+    ) -> Result<ReservedServer, McpClientError> {
+        let server = self.bridge.era_server.upstreams.reserve(pool_key, &self.holder).await?;
         if let Some(level) = log_level {
-            lease.log_from(level).await;
+            server.log_from(level).await;
         }
-        Ok(lease)
+        Ok(server)
     }
 
     /// Returns the log level that the bridge must set at a legacy server before the call. Modern servers
     /// get the level in the request, and legacy requests contain no level.
-    fn log_level(&self, listener: &Listener) -> Option<LoggingLevel> {
+    fn log_level(&self, sink: &MessageSink) -> Option<LoggingLevel> {
         let is_to_be_asked =
             self.bridge.era() == Era::Legacy && self.bridge.era_server.capabilities.logging.is_some();
-        listener.log_level().filter(|_| is_to_be_asked)
+        sink.log_level().filter(|_| is_to_be_asked)
     }
 
     fn next_id(&self) -> u64 {
@@ -376,7 +376,7 @@ async fn upstream_of_subscription(
     let Subscriber { caller, capabilities, .. } = subscriber;
     match capabilities.as_deref().filter(|_| !bridge.shares_subscriptions) {
         None => upstreams.plain().await,
-        Some(capabilities) => upstreams.next_leased(pool_key(caller, capabilities), &caller.holder()).await,
+        Some(capabilities) => upstreams.idle_or_new(pool_key(caller, capabilities), &caller.holder()).await,
     }
 }
 

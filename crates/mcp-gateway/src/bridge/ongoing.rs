@@ -20,21 +20,21 @@ use thruway_mcp_server::backend::{DroppedMessages, InterimMessage, Share};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::leases::Lease;
 use super::messages;
 use super::outbox::Outbox;
+use super::server_pool::ReservedServer;
 
 /// Receives the questions and messages that a server sends during a call of a modern client.
 pub(super) struct ModernRequester {
     key: u64,
     /// The queue for questions. `None` if the client cannot answer questions.
     questions: Option<mpsc::Sender<PendingQuestion>>,
-    listener: Mutex<Listener>,
+    sink: Mutex<MessageSink>,
 }
 
 /// The queue for the client's open request, and the kinds of messages that the client wants.
 #[derive(Default)]
-pub(super) struct Listener {
+pub(super) struct MessageSink {
     outbox: Option<Outbox>,
     progress_token: Option<RequestId>,
     log_level: Option<LoggingLevel>,
@@ -56,7 +56,7 @@ struct Question {
 }
 
 /// A call that runs in a separate tokio task. Dropping this value cancels the call.
-pub(super) struct Ongoing {
+pub(super) struct OngoingCall {
     task: JoinHandle<Result<Answer, McpClientError>>,
     questions: mpsc::Receiver<PendingQuestion>,
     /// The questions that the client has not answered, by name.
@@ -74,8 +74,8 @@ pub(super) enum Step {
     Asks,
 }
 
-impl Listener {
-    /// Returns the listener for a request, and the queue of messages for the response to this request. If
+impl MessageSink {
+    /// Returns the sink for a request, and the queue of messages for the response to this request. If
     /// the request has neither a progress token nor a log level, the client wants no messages.
     pub(super) fn of(
         params: &Params<'_>,
@@ -117,8 +117,8 @@ impl Listener {
 
 impl ModernRequester {
     /// Creates the receiver for messages of the server. The client cannot answer questions.
-    pub(super) fn new(key: u64, listener: Listener) -> Arc<Self> {
-        Arc::new(Self { key, questions: None, listener: Mutex::new(listener) })
+    pub(super) fn new(key: u64, sink: MessageSink) -> Arc<Self> {
+        Arc::new(Self { key, questions: None, sink: Mutex::new(sink) })
     }
 
     /// Sets this value as the receiver of the server's messages during `forwarded_call`: progress
@@ -126,9 +126,9 @@ impl ModernRequester {
     pub(super) fn attach_to(self: &Arc<Self>, forwarded_call: &mut ForwardedCall) {
         let requester = self.clone();
         forwarded_call.progress = Some(reporting(Arc::new(move |params| {
-            let listener = requester.listener();
-            let (Some(outbox), Some(token)) = (&listener.outbox, &listener.progress_token) else {
-                listener.note_dropped();
+            let sink = requester.sink();
+            let (Some(outbox), Some(token)) = (&sink.outbox, &sink.progress_token) else {
+                sink.note_dropped();
                 return None;
             };
             messages::report(outbox, token, params)
@@ -136,12 +136,12 @@ impl ModernRequester {
         forwarded_call.requester = Some(self.clone());
     }
 
-    fn listen(&self, listener: Listener) {
-        *self.listener() = listener;
+    fn listen(&self, sink: MessageSink) {
+        *self.sink() = sink;
     }
 
-    fn listener(&self) -> MutexGuard<'_, Listener> {
-        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sink(&self) -> MutexGuard<'_, MessageSink> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,33 +167,33 @@ impl Requester for ModernRequester {
     }
 
     fn is_reader_of(&self, unsent: &Unsent) -> bool {
-        self.listener().outbox.as_ref().is_some_and(|outbox| unsent.reader() == outbox.reader())
+        self.sink().outbox.as_ref().is_some_and(|outbox| unsent.reader() == outbox.reader())
     }
 
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
-        let listener = self.listener();
-        let Some(outbox) = &listener.outbox else {
-            listener.note_dropped();
+        let sink = self.sink();
+        let Some(outbox) = &sink.outbox else {
+            sink.note_dropped();
             return None;
         };
-        messages::log(outbox, listener.log_level, notification)
+        messages::log(outbox, sink.log_level, notification)
     }
 }
 
-impl Ongoing {
+impl OngoingCall {
     /// Begins a call on a dedicated server.
     pub(super) fn begin(
         key: u64,
-        lease: Lease,
+        server: ReservedServer,
         mut forwarded_call: ForwardedCall,
-        listener: Listener,
+        sink: MessageSink,
         bytes: Option<Arc<Share>>,
     ) -> Self {
         let (sender, questions) = mpsc::channel(QUESTIONS_MAX);
-        let listener = Mutex::new(listener);
-        let requester = Arc::new(ModernRequester { key, questions: Some(sender), listener });
+        let sink = Mutex::new(sink);
+        let requester = Arc::new(ModernRequester { key, questions: Some(sender), sink });
         requester.attach_to(&mut forwarded_call);
-        let task = tokio::spawn(async move { lease.forward(&forwarded_call).await });
+        let task = tokio::spawn(async move { server.forward(&forwarded_call).await });
         Self { task, questions, asked: BTreeMap::new(), last: 0, requester, _bytes: bytes }
     }
 
@@ -231,16 +231,16 @@ impl Ongoing {
 
     /// Closes the response stream. The client's next request opens another stream.
     pub(super) fn suspend(&self) {
-        self.requester.listener().suspend();
+        self.requester.sink().suspend();
     }
 
     /// Continues the call with the client's answers. The bridge sends each unanswered question to the
     /// client again.
-    pub(super) fn resume(&mut self, params: &Params<'_>, listener: Listener) -> Result<(), Error> {
+    pub(super) fn resume(&mut self, params: &Params<'_>, sink: MessageSink) -> Result<(), Error> {
         let responses = params.input_responses.map_or("{}", RawValue::get);
         let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(responses)
             .map_err(|_| Error::invalid_params("`inputResponses` must be an object"))?;
-        self.requester.listen(listener);
+        self.requester.listen(sink);
         for (name, response) in responses {
             if let Some(asked) = self.asked.remove(&name) {
                 // Sending fails only if the server has canceled the question. The server then needs no
@@ -252,7 +252,7 @@ impl Ongoing {
     }
 }
 
-impl Drop for Ongoing {
+impl Drop for OngoingCall {
     /// Cancels the call, because no other code notices that the caller stopped waiting.
     fn drop(&mut self) {
         self.task.abort();

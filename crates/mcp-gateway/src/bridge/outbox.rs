@@ -59,11 +59,11 @@ impl Outbox {
     /// If the request has ended, discards the message, because the client no longer expects messages.
     pub(in crate::bridge) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
         let bytes = self.shared.bytes.clone().try_acquire_many_owned(permits(&message));
-        let (Ok(bytes), Ok(place)) = (bytes, self.sender.try_reserve()) else {
+        let (Ok(bytes), Ok(permit)) = (bytes, self.sender.try_reserve()) else {
             return (!self.sender.is_closed())
                 .then(|| Box::new(WaitingMessage { outbox: self.clone(), message }) as Unsent);
         };
-        place.send(InterimMessage::Forwarded { message, _capacity: bytes });
+        permit.send(InterimMessage::Forwarded { message, _capacity: bytes });
         self.shared.is_stalled.store(false, Ordering::Relaxed);
         None
     }

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::messages;
 use super::outbox::Outbox;
-use super::tasks::{Names, Reserved, TaskNames as _};
+use super::tasks::{Reserved, TaskIdMap, TaskIdTranslator as _};
 
 /// Forwards questions and messages of the server to the client of a session, on the response stream of
 /// one request.
@@ -28,7 +28,7 @@ pub(super) struct SessionRequester {
     pub(super) wait: Duration,
     /// Translates the client's task ids to the server's task ids, and back. `None` if the bridge does not
     /// forward tasks for this session.
-    pub(super) names: Option<Names>,
+    pub(super) names: Option<TaskIdMap>,
     /// The reserved entry for the task, if the server may run the request as a task.
     pub(super) reserved: Option<Arc<Reserved>>,
 }
@@ -61,7 +61,7 @@ impl Requester for SessionRequester {
     }
 
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
-        let told = notification.params.and_then(|params| self.names.as_ref()?.told(params));
+        let told = notification.params.and_then(|params| self.names.as_ref()?.with_client_task_id(params));
         let notification = Notification {
             method: notification.method.clone(),
             params: told.as_deref().or(notification.params),
@@ -98,7 +98,7 @@ pub(super) struct OriginClient {
     pub(super) wait: Duration,
     /// Translates the client's task ids to the server's task ids, and back. `None` if the bridge does not
     /// forward tasks for this session.
-    pub(super) names: Option<Names>,
+    pub(super) names: Option<TaskIdMap>,
 }
 
 impl Requester for OriginClient {
@@ -155,7 +155,7 @@ async fn ask(
     pending: Arc<PendingRequests>,
     outbox: mpsc::Sender<InterimMessage>,
     wait: Duration,
-    names: Option<Names>,
+    names: Option<TaskIdMap>,
 ) -> RawAnswer {
     let question = question?;
     let answered = timeout(wait, pending.ask(&question, &outbox)).await;
@@ -180,11 +180,11 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
 /// Converts a question that the server asks into a question that the bridge asks the client. Removes the member `task`, with which
 /// a server asks the client to run the question as a task. The bridge does not support tasks that run at
 /// the client.
-fn question(method: &str, params: Option<&RawValue>, names: Option<&Names>) -> Result<Question, Error> {
+fn question(method: &str, params: Option<&RawValue>, names: Option<&TaskIdMap>) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);
     let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "unknown question"))?;
-    let told = params.and_then(|params| names?.told(params));
+    let told = params.and_then(|params| names?.with_client_task_id(params));
     let params = serde_json::from_str(told.as_deref().or(params).map_or("{}", RawValue::get));
     let mut params: Value =
         params.map_err(|_| Error::invalid_params("the parameters of the question are nested too deeply"))?;

@@ -11,22 +11,22 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-use super::ongoing::Ongoing;
+use super::ongoing::OngoingCall;
 
 /// The calls that wait for answers of clients. The key of a call is the `requestState` that the client
 /// must send with its answers.
 pub(super) struct Suspended {
     calls: Mutex<HashMap<Box<str>, Call>>,
-    places: Arc<Shares>,
+    capacity: Arc<Shares>,
     wait: Duration,
 }
 
 struct Call {
-    ongoing: Ongoing,
+    ongoing: OngoingCall,
     /// Identifies the caller and the request that may resume the call.
     binding: RequestBinding,
     _timer: Timer,
-    _place: Share,
+    _share: Share,
 }
 
 /// Cancels a waiting call after the maximum wait. Dropping this value stops the timer.
@@ -34,7 +34,7 @@ struct Timer(AbortHandle);
 
 impl Suspended {
     pub(super) fn new(max: usize, wait: Duration) -> Arc<Self> {
-        Arc::new(Self { calls: Mutex::default(), places: Shares::new(max), wait })
+        Arc::new(Self { calls: Mutex::default(), capacity: Shares::new(max), wait })
     }
 
     /// Returns the maximum time that a call waits for the client's answers.
@@ -49,11 +49,11 @@ impl Suspended {
     /// Too many calls are waiting, either of all callers together or of the caller `holder`.
     pub(super) fn put(
         self: &Arc<Self>,
-        ongoing: Ongoing,
+        ongoing: OngoingCall,
         binding: RequestBinding,
         holder: &Holder,
     ) -> Result<Box<str>, Error> {
-        let place = self.places.take(holder, 1).map_err(|refusal| {
+        let share = self.capacity.take(holder, 1).map_err(|refusal| {
             Error::internal(match refusal {
                 LimitReached::Full => "too many calls are waiting for answers of clients: try again later",
                 LimitReached::HolderHasShare => {
@@ -69,7 +69,7 @@ impl Suspended {
             let _given_up = all.calls().remove(&overdue);
         });
         let timer = Timer(giving_up.abort_handle());
-        calls.insert(state.clone(), Call { ongoing, binding, _timer: timer, _place: place });
+        calls.insert(state.clone(), Call { ongoing, binding, _timer: timer, _share: share });
         Ok(state)
     }
 
@@ -78,7 +78,7 @@ impl Suspended {
     ///
     /// # Errors
     /// The call does not exist, belongs to another caller or request, or has expired.
-    pub(super) fn take(&self, state: &str, binding: &RequestBinding) -> Result<Ongoing, Error> {
+    pub(super) fn take(&self, state: &str, binding: &RequestBinding) -> Result<OngoingCall, Error> {
         let mut calls = self.calls();
         let is_its = calls.get(state).is_some_and(|call| call.binding == *binding);
         let call = if is_its { calls.remove(state) } else { None };

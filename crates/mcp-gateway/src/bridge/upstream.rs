@@ -35,7 +35,7 @@ pub(crate) struct Upstream {
     pub(super) log_listeners: Arc<LogListeners>,
     /// The slot that a dedicated server uses of the limit `servers_max`. `None` for a shared server, or
     /// after the slot was released.
-    place: Mutex<Option<Share>>,
+    share: Mutex<Option<Share>>,
     is_alone: bool,
     /// Locked while the bridge notifies the server that the client's roots have changed.
     roots: tokio::sync::Mutex<()>,
@@ -77,7 +77,7 @@ impl Upstream {
     pub(super) fn new(
         client: McpClient,
         number: u64,
-        place: Option<Share>,
+        share: Option<Share>,
         log_listeners: Arc<LogListeners>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -88,8 +88,8 @@ impl Upstream {
             log_level: tokio::sync::Mutex::default(),
             log_listeners,
             nonce: unguessable_id(),
-            is_alone: place.is_some(),
-            place: Mutex::new(place),
+            is_alone: share.is_some(),
+            share: Mutex::new(share),
             roots: tokio::sync::Mutex::default(),
             roots_are_due: AtomicBool::new(false),
             since: Instant::now(),
@@ -124,30 +124,30 @@ impl Upstream {
 
     /// Releases the slot of this dedicated server, even while the server is in use.
     pub(super) fn make_room(&self) {
-        drop(self.place().take());
+        drop(self.share().take());
     }
 
     /// Returns `true` if this is a dedicated server that counts toward the per-caller limit of `holder`.
     pub(super) fn is_of(&self, holder: &Holder) -> bool {
-        self.place().as_ref().is_some_and(|place| place.holder() == Some(holder))
+        self.share().as_ref().is_some_and(|share| share.holder() == Some(holder))
     }
 
     /// Stops counting this idle server toward the per-caller limit of the last caller. The server still
     /// counts toward `servers_max`.
-    pub(super) fn keep_place(&self) {
-        if let Some(place) = self.place().as_mut() {
-            place.keep();
+    pub(super) fn keep_share(&self) {
+        if let Some(share) = self.share().as_mut() {
+            share.keep();
         }
     }
 
     /// Counts an idle server toward the per-caller limit of `holder`. Returns `false` if `holder` has
     /// reached this limit.
     pub(super) fn assign_to(&self, holder: &Holder) -> bool {
-        self.place().as_mut().is_none_or(|place| place.give_to(holder).is_ok())
+        self.share().as_mut().is_none_or(|share| share.give_to(holder).is_ok())
     }
 
-    fn place(&self) -> MutexGuard<'_, Option<Share>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn share(&self) -> MutexGuard<'_, Option<Share>> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notifies the server that the client's roots have changed. If a notification is already waiting to

@@ -16,11 +16,11 @@ use thruway_mcp_server::backend::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::leases::{Lease, Leases, PoolKey};
 use super::logs::{self, LogListeners};
 use super::options::BridgeOptions;
+use super::server_pool::{PoolKey, ReservedServer, ServerPool};
 use super::session_requester::{self, OriginClient};
-use super::tasks::{Names, Owner, Tasks, TasksMax, TasksOfSession};
+use super::tasks::{TaskIdMap, TaskOwner, Tasks, TasksMax, TasksOfSession};
 use super::upstream::{Upstream, Watch};
 
 /// Creates an MCP client that connects to the server.
@@ -36,7 +36,7 @@ pub(super) struct Connector {
     pub(super) options: BridgeOptions,
     pub(super) connect: Connect,
     pub(super) near: Near,
-    pub(super) places: Arc<Shares>,
+    pub(super) capacity: Arc<Shares>,
     pub(super) dropped: Arc<DroppedMessages>,
     /// `true` after the bridge has stopped opening connections.
     pub(super) is_ending: Arc<AtomicBool>,
@@ -60,9 +60,9 @@ pub(super) struct Upstreams {
     connecting: tokio::sync::Mutex<Option<Instant>>,
     /// The dedicated servers of all sessions. `close` closes these servers.
     of_sessions: Mutex<Vec<Weak<Upstream>>>,
-    leases: Arc<Leases>,
+    pool: Arc<ServerPool>,
     /// Limits the number of dedicated servers.
-    places: Arc<Shares>,
+    capacity: Arc<Shares>,
     servers_max: usize,
     last_party: AtomicU64,
     /// Time after which the bridge closes an unused dedicated server.
@@ -89,8 +89,8 @@ impl Upstreams {
             shared: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::const_new(None),
             of_sessions: Mutex::default(),
-            leases: Leases::new(options.server.session_idle),
-            places: connector.places.clone(),
+            pool: ServerPool::new(options.server.session_idle),
+            capacity: connector.capacity.clone(),
             servers_max: options.servers_max,
             last_party: AtomicU64::new(0),
             idle: options.server.session_idle,
@@ -181,8 +181,8 @@ impl Upstreams {
     /// Returns the translation between the client's task ids and the server's task ids, for one session.
     /// `server` is the number of the connection to the server. Returns `None` if the bridge does not
     /// forward tasks for this session.
-    fn names(&self, state: &SessionState, server: u64) -> Option<Names> {
-        state.owner().map(|owner| Names::new(self.tasks.clone(), owner.clone(), server))
+    fn names(&self, state: &SessionState, server: u64) -> Option<TaskIdMap> {
+        state.owner().map(|owner| TaskIdMap::new(self.tasks.clone(), owner.clone(), server))
     }
 
     /// Requests the log messages that a session wants. The server still sends the log messages that other
@@ -220,7 +220,7 @@ impl Upstreams {
         session: &Arc<Session>,
         state: &SessionState,
     ) -> Result<Arc<Upstream>, McpClientError> {
-        let place = self.place_for(session.holder()).map_err(too_many)?;
+        let share = self.reserve_capacity(session.holder()).map_err(too_many)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
         let number = self.next_id();
         let names = self.names(state, number);
@@ -230,7 +230,7 @@ impl Upstreams {
         let builder = builder.on_log(on_log).answers_by(Arc::new(requester));
         let client = self.client(number, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
-        let upstream = Upstream::new(client, number, Some(place), Arc::default());
+        let upstream = Upstream::new(client, number, Some(share), Arc::default());
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
         of_sessions.push(Arc::downgrade(&upstream));
@@ -239,12 +239,12 @@ impl Upstreams {
 
     /// Reserves a slot for another dedicated server of `holder`. If all slots are in use, closes an idle
     /// server, unless `holder` has reached the per-caller limit.
-    fn place_for(&self, holder: &Holder) -> Result<Share, LimitReached> {
-        self.leases.sweep();
-        match self.places.take(holder, 1) {
+    fn reserve_capacity(&self, holder: &Holder) -> Result<Share, LimitReached> {
+        self.pool.sweep();
+        match self.capacity.take(holder, 1) {
             Err(LimitReached::Full) => {
-                self.leases.end_one();
-                self.places.take(holder, 1)
+                self.pool.end_one();
+                self.capacity.take(holder, 1)
             }
             outcome => outcome,
         }
@@ -252,24 +252,28 @@ impl Upstreams {
 
     /// Returns the dedicated server that will handle the next call with the key `pool_key`. The server
     /// counts toward the per-caller limit of `holder`.
-    pub(super) async fn next_leased(
+    pub(super) async fn idle_or_new(
         &self,
         pool_key: PoolKey,
         holder: &Holder,
     ) -> Result<Arc<Upstream>, McpClientError> {
-        Ok(self.lease(pool_key, holder).await?.give_back())
+        Ok(self.reserve(pool_key, holder).await?.give_back())
     }
 
     /// Returns a dedicated server for one call with the key `pool_key`. The server counts toward the
     /// per-caller limit of `holder`.
-    pub(super) async fn lease(&self, pool_key: PoolKey, holder: &Holder) -> Result<Lease, McpClientError> {
-        let until = Instant::now() + LEASE_WAIT;
-        let place = loop {
-            if let Some(lease) = self.leases.take(&pool_key, holder) {
-                return Ok(lease);
+    pub(super) async fn reserve(
+        &self,
+        pool_key: PoolKey,
+        holder: &Holder,
+    ) -> Result<ReservedServer, McpClientError> {
+        let until = Instant::now() + RESERVE_TIMEOUT;
+        let share = loop {
+            if let Some(reserved) = self.pool.take(&pool_key, holder) {
+                return Ok(reserved);
             }
-            let refusal = match self.place_for(holder) {
-                Ok(place) => break place,
+            let refusal = match self.reserve_capacity(holder) {
+                Ok(share) => break share,
                 Err(refusal) => refusal,
             };
             if self.are_all_kept(refusal, holder) || Instant::now() >= until {
@@ -277,7 +281,7 @@ impl Upstreams {
             }
             // An idle server keeps the slot, so `released` does not report a server that becomes idle.
             // Therefore, this loop polls for idle servers.
-            let _ = timeout(LEASE_LOOK, self.places.released()).await;
+            let _ = timeout(POOL_POLL_INTERVAL, self.capacity.released()).await;
         };
         let said = serde_json::from_str(&pool_key.capabilities);
         let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
@@ -285,7 +289,7 @@ impl Upstreams {
         let listeners = Arc::<LogListeners>::default();
         let client = self.client(number, None, Some(said), self.telling_all(number, &listeners))?;
         self.sweep_from_now_on();
-        Ok(self.leases.lease(pool_key, Upstream::new(client, number, Some(place), listeners)))
+        Ok(self.pool.reserve(pool_key, Upstream::new(client, number, Some(share), listeners)))
     }
 
     /// Returns `true` if the end of a call cannot free a dedicated server, because sessions and
@@ -294,12 +298,12 @@ impl Upstreams {
     fn are_all_kept(&self, refusal: LimitReached, holder: &Holder) -> bool {
         let (max, holder) = match refusal {
             LimitReached::Full => (self.servers_max, None),
-            LimitReached::HolderHasShare => (self.places.held_by(holder), Some(holder)),
+            LimitReached::HolderHasShare => (self.capacity.held_by(holder), Some(holder)),
         };
         let is_counted = |upstream: &Upstream| holder.is_none_or(|holder| upstream.is_of(holder));
         let of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let of_sessions = of_sessions.iter().filter_map(Weak::upgrade);
-        of_sessions.filter(|upstream| is_counted(upstream)).count() + self.leases.watched(is_counted) >= max
+        of_sessions.filter(|upstream| is_counted(upstream)).count() + self.pool.watched(is_counted) >= max
     }
 
     /// Starts the background task that closes unused servers and sessions. Without this task, the bridge
@@ -308,13 +312,13 @@ impl Upstreams {
         if self.is_swept.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (near, leases, period) = (self.near.clone(), self.leases.clone(), self.idle / 4);
+        let (near, pool, period) = (self.near.clone(), self.pool.clone(), self.idle / 4);
         tokio::spawn(async move {
             loop {
                 sleep(period.max(SWEEP_MIN)).await;
                 let Some(core) = near.get().and_then(Weak::upgrade) else { return };
                 core.end_idle_sessions();
-                leases.sweep();
+                pool.sweep();
             }
         });
     }
@@ -367,7 +371,7 @@ impl Upstreams {
             std::mem::take(&mut *self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner));
         let of_sessions = of_sessions.iter().filter_map(Weak::upgrade);
         let all: Vec<_> =
-            self.shared.swap(None).into_iter().chain(of_sessions).chain(self.leases.end_all()).collect();
+            self.shared.swap(None).into_iter().chain(of_sessions).chain(self.pool.end_all()).collect();
         let closing = all.iter().map(|upstream| tokio::spawn(upstream.client.clone().close()));
         for closed in closing.collect::<Vec<_>>() {
             // An error means that the task panicked, so nothing is left to wait for.
@@ -455,10 +459,10 @@ const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 const SWEEP_MIN: Duration = Duration::from_millis(50);
 
 /// Maximum time that a call waits for a dedicated server.
-const LEASE_WAIT: Duration = Duration::from_secs(30);
+const RESERVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Interval at which a waiting call looks for an idle server.
-const LEASE_LOOK: Duration = Duration::from_millis(50);
+const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The tasks, the dedicated server and the subscriptions of one session. The order of the fields matters,
 /// because Rust drops fields in this order. The bridge must cancel the tasks of the session before it
@@ -483,7 +487,7 @@ impl SessionState {
 
     /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
     /// does not forward tasks for this session.
-    pub(super) fn owner(&self) -> Option<&Owner> {
+    pub(super) fn owner(&self) -> Option<&TaskOwner> {
         self.tasks.as_ref().map(TasksOfSession::owner)
     }
 

@@ -76,10 +76,10 @@ fn close(mut object: Vec<u8>) -> Option<Box<RawValue>> {
 const ID_BYTES: usize = 64;
 
 /// Translates the task ids of one server to the task ids of one client.
-pub(in crate::bridge) trait TaskNames: Send + Sync + std::fmt::Debug {
+pub(in crate::bridge) trait TaskIdTranslator: Send + Sync + std::fmt::Debug {
     /// Replaces the server's task id in the parameters of a message with the client's id of the same
     /// task. Returns `None` if the message belongs to no task of the client.
-    fn told(&self, params: &RawValue) -> Option<Box<RawValue>>;
+    fn with_client_task_id(&self, params: &RawValue) -> Option<Box<RawValue>>;
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use thruway_mcp_server::backend::Status;
 
 use super::fields::TaskFields;
 use super::json::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
-use super::table::{Found, Names};
+use super::table::{Found, TaskIdMap};
 use crate::bridge::legacy::{Forwarding, SessionClient};
 
 #[derive(Deserialize)]
@@ -39,7 +39,7 @@ impl Forwarding {
         let upstream = self.upstream().await?;
         let owner = speaking.owner().ok_or_else(no_task)?;
         let whose = (owner.clone(), speaking.holder());
-        let reserved = self.tasks().reserve(whose, &upstream, speaking.listener());
+        let reserved = self.tasks().reserve(whose, &upstream, speaking.task_message_sink());
         let reserved = reserved.map_err(McpClientError::Server)?;
         forwarded_call.is_of_process = true;
         forwarded_call.progress_token = Some(reserved.id.clone());
@@ -83,7 +83,7 @@ impl Forwarding {
         if *forwarded_call.method != *methods::TASKS_RESULT {
             return self.ask_how_task_stands(forwarded_call, &found, id).await;
         }
-        self.tasks().listen(id, |listener| speaking.listen(listener));
+        self.tasks().update_sink(id, |sink| speaking.redirect(sink));
         let outcome = found.upstream.client.clone().with_full_timeout().forward(forwarded_call).await;
         found.check()?;
         if matches!(outcome, Ok(_) | Err(McpClientError::Server(_))) {
@@ -135,7 +135,7 @@ impl Forwarding {
 
 /// Replaces the server's task id in one entry of a task list with the client's task id. Returns `None` if
 /// the task belongs to another client.
-fn own_of(names: &Names, task: &RawValue) -> Option<Box<RawValue>> {
+fn own_of(names: &TaskIdMap, task: &RawValue) -> Option<Box<RawValue>> {
     let fields = TaskFields::parse(task.get()).ok()?;
     replaced(task, TASK_ID, &names.at_client(&fields.task_id)?)
 }

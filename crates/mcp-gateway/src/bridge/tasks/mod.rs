@@ -15,5 +15,5 @@ mod json;
 mod legacy;
 
 pub(super) use fields::{ID_BYTES_MAX, is_about_tasks, no_method};
-pub(super) use json::{TASK_ID, TaskNames, is_related_to_task, replaced, string_at, stripped};
-pub(super) use table::{Listener, Names, Owner, Reserved, Tasks, TasksMax, TasksOfSession};
+pub(super) use json::{TASK_ID, TaskIdTranslator, is_related_to_task, replaced, string_at, stripped};
+pub(super) use table::{Reserved, TaskIdMap, TaskMessageSink, TaskOwner, Tasks, TasksMax, TasksOfSession};

@@ -16,7 +16,7 @@ use thruway_net::unguessable_id;
 use tokio::time::Instant;
 
 use super::fields::TaskFields;
-use super::json::{RELATED_ID, TASK_ID, TaskNames, replaced, string_at};
+use super::json::{RELATED_ID, TASK_ID, TaskIdTranslator, replaced, string_at};
 use crate::bridge::messages::one_line;
 use crate::bridge::outbox::{Outbox, WeakOutbox};
 use crate::bridge::upstream::Upstream;
@@ -25,7 +25,7 @@ use crate::bridge::upstream::Upstream;
 #[derive(Debug)]
 pub(crate) struct Tasks {
     state: Mutex<State>,
-    places: Arc<Shares>,
+    capacity: Arc<Shares>,
     of_client_max: usize,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Tasks {
 #[derive(Debug)]
 pub(crate) struct TasksOfSession {
     tasks: Arc<Tasks>,
-    owner: Owner,
+    owner: TaskOwner,
     /// `true` if the server supports the cancellation of tasks.
     can_cancel: bool,
 }
@@ -58,8 +58,8 @@ struct State {
 
 #[derive(Debug)]
 struct TaskEntry {
-    owner: Owner,
-    listener: Listener,
+    owner: TaskOwner,
+    sink: TaskMessageSink,
     server: Weak<Upstream>,
     server_number: u64,
     /// Number of times that the server had exited before the task began. If the server exits again, the
@@ -72,7 +72,7 @@ struct TaskEntry {
     began: Instant,
     until: Option<Instant>,
     is_over: bool,
-    _place: Share,
+    _share: Share,
 }
 
 /// A task that exists at the server.
@@ -95,10 +95,10 @@ pub(in crate::bridge) struct Reserved {
 
 impl TasksOfSession {
     pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, number: u64, can_cancel: bool) -> Self {
-        Self { tasks, owner: Owner::Session(number), can_cancel }
+        Self { tasks, owner: TaskOwner::Session(number), can_cancel }
     }
 
-    pub(in crate::bridge) const fn owner(&self) -> &Owner {
+    pub(in crate::bridge) const fn owner(&self) -> &TaskOwner {
         &self.owner
     }
 }
@@ -176,13 +176,13 @@ impl State {
 
     /// Counts the tasks of `owner`, for a comparison with `max`. If the bridge tracks fewer than `max`
     /// tasks of all owners, returns the number of all tasks, which is faster to compute.
-    fn count_of(&self, owner: &Owner, max: usize) -> usize {
+    fn count_of(&self, owner: &TaskOwner, max: usize) -> usize {
         let all = self.kept.len();
         if all < max { all } else { self.kept.values().filter(|kept| kept.owner == *owner).count() }
     }
 
     /// Removes the oldest finished task of `owner`. Returns `false` if `owner` has no finished task.
-    fn forget_past(&mut self, owner: &Owner) -> bool {
+    fn forget_past(&mut self, owner: &TaskOwner) -> bool {
         let over = self.kept.iter().filter(|(_, kept)| kept.owner == *owner && kept.is_past());
         let oldest = over.min_by_key(|(_, kept)| kept.number).map(|(id, _)| id.clone());
         oldest.and_then(|id| self.remove(&id)).is_some()
@@ -191,8 +191,8 @@ impl State {
 
 impl Tasks {
     pub(in crate::bridge) fn new(max: TasksMax) -> Arc<Self> {
-        let places = Shares::new(max.all);
-        Arc::new(Self { state: Mutex::default(), places, of_client_max: max.of_client })
+        let capacity = Shares::new(max.all);
+        Arc::new(Self { state: Mutex::default(), capacity, of_client_max: max.of_client })
     }
 
     /// Reserves an entry for a call of `owner`, because the server `upstream` may run the call as a task.
@@ -204,18 +204,18 @@ impl Tasks {
     /// session `owner`.
     pub(super) fn reserve(
         self: &Arc<Self>,
-        (owner, holder): (Owner, &Holder),
+        (owner, holder): (TaskOwner, &Holder),
         upstream: &Arc<Upstream>,
-        listener: Listener,
+        sink: TaskMessageSink,
     ) -> Result<Arc<Reserved>, Error> {
         let now = Instant::now();
         let mut state = self.state();
         state.sweep(now);
-        let place = self.place(&mut state, &owner, holder)?;
+        let share = self.reserve_capacity(&mut state, &owner, holder)?;
         state.last += 1;
         let kept = TaskEntry {
             owner,
-            listener,
+            sink,
             server: Arc::downgrade(upstream),
             server_number: upstream.number(),
             losses: upstream.client.losses(),
@@ -224,21 +224,26 @@ impl Tasks {
             began: now,
             until: None,
             is_over: false,
-            _place: place,
+            _share: share,
         };
         let id = unguessable_id();
         state.kept.insert(id.clone(), kept);
         Ok(Arc::new(Reserved { tasks: self.clone(), id }))
     }
 
-    fn place(self: &Arc<Self>, state: &mut State, owner: &Owner, holder: &Holder) -> Result<Share, Error> {
+    fn reserve_capacity(
+        self: &Arc<Self>,
+        state: &mut State,
+        owner: &TaskOwner,
+        holder: &Holder,
+    ) -> Result<Share, Error> {
         let own = "this client has too many tasks in progress: cancel one, or try again later";
         if state.count_of(owner, self.of_client_max) >= self.of_client_max && !state.forget_past(owner) {
             return Err(Error::internal(own));
         }
         loop {
-            match self.places.take(holder, 1) {
-                Ok(place) => return Ok(place),
+            match self.capacity.take(holder, 1) {
+                Ok(share) => return Ok(share),
                 Err(_) if state.forget_past(owner) => {}
                 Err(LimitReached::HolderHasShare) => return Err(Error::internal(own)),
                 Err(LimitReached::Full) => {
@@ -253,7 +258,7 @@ impl Tasks {
     /// # Errors
     /// The task does not exist, has expired, belongs to another session, or is lost because the server
     /// has exited.
-    pub(super) fn find(&self, id: &str, owner: &Owner) -> Result<Found, Error> {
+    pub(super) fn find(&self, id: &str, owner: &TaskOwner) -> Result<Found, Error> {
         let unknown = || Error::invalid_params("there is no such task");
         let state = self.state();
         let kept = state.kept.get(id).filter(|kept| kept.owner == *owner && !kept.is_overdue(Instant::now()));
@@ -265,7 +270,7 @@ impl Tasks {
 
     /// Returns the client's id of a task, or `None` if `owner` has no such task. `number` is the number
     /// of the connection to the server, and `id` is the server's id of the task.
-    pub(super) fn name_of(&self, number: u64, id: &str, owner: &Owner) -> Option<Box<str>> {
+    pub(super) fn client_id_of(&self, number: u64, id: &str, owner: &TaskOwner) -> Option<Box<str>> {
         let state = self.state();
         let name = state.names.get(&(number, id.into()))?;
         let kept = state.kept.get(name)?;
@@ -287,9 +292,9 @@ impl Tasks {
     }
 
     /// Changes the receiver of messages about a task. `id` is the client's id of the task.
-    pub(super) fn listen(&self, id: &str, listen: impl FnOnce(&mut Listener)) {
+    pub(super) fn update_sink(&self, id: &str, update: impl FnOnce(&mut TaskMessageSink)) {
         if let Some(kept) = self.state().kept.get_mut(id) {
-            listen(&mut kept.listener);
+            update(&mut kept.sink);
         }
     }
 
@@ -301,11 +306,11 @@ impl Tasks {
             methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
             _ => self.status(number, notification),
         };
-        let (listener, message) = told?;
-        listener.tell(message)
+        let (sink, message) = told?;
+        sink.tell(message)
     }
 
-    fn status(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {
+    fn status(&self, number: u64, notification: &Notification<'_>) -> Option<(TaskMessageSink, Vec<u8>)> {
         let params = notification.params?;
         let fields = TaskFields::parse(params.get()).ok()?;
         let mut state = self.state();
@@ -316,12 +321,12 @@ impl Tasks {
         let params = replaced(params, TASK_ID, &name)?;
         let mut message = Vec::with_capacity(params.get().len() + ENVELOPE_BYTES);
         write_notification(&mut message, methods::NOTIFICATIONS_TASKS_STATUS, &one_line(&params));
-        Some((kept.listener.clone(), message))
+        Some((kept.sink.clone(), message))
     }
 
     /// Converts a progress report about a task for the client. The server uses the client's id of the
     /// task as the progress token, because the bridge sent this id as the token.
-    fn report(&self, number: u64, notification: &Notification<'_>) -> Option<(Listener, Vec<u8>)> {
+    fn report(&self, number: u64, notification: &Notification<'_>) -> Option<(TaskMessageSink, Vec<u8>)> {
         let mut params: ProgressNotificationParams = params::parse(notification.params).ok()?;
         let RequestId::String(name) = &params.progress_token else { return None };
         let state = self.state();
@@ -331,15 +336,15 @@ impl Tasks {
         if let Some(related) = related.and_then(Value::as_object_mut) {
             related.insert("taskId".to_owned(), name.as_str().into());
         }
-        params.progress_token = kept.listener.progress_token()?.clone();
+        params.progress_token = kept.sink.progress_token()?.clone();
         let mut message = Vec::new();
         write_notification(&mut message, methods::NOTIFICATIONS_PROGRESS, &params);
-        Some((kept.listener.clone(), message))
+        Some((kept.sink.clone(), message))
     }
 
     /// Removes all tasks of `owner`, because the session has ended. Returns the removed tasks that are
     /// still in progress.
-    pub(super) fn remove_all_of(&self, owner: &Owner) -> Vec<Found> {
+    pub(super) fn remove_all_of(&self, owner: &TaskOwner) -> Vec<Found> {
         let gone = self.state().remove_all(|kept| kept.owner == *owner);
         let working = gone.into_iter().filter(|kept| !kept.is_over);
         working.filter_map(TaskEntry::into_found).collect()
@@ -400,14 +405,14 @@ const ENVELOPE_BYTES: usize = 128;
 
 /// Identifies the session that owns a task. Other sessions cannot access the task.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Owner {
+pub(crate) enum TaskOwner {
     /// A session with this unique number.
     Session(u64),
 }
 
 /// Forwards messages about a task to the client that owns the task.
 #[derive(Clone, Debug)]
-pub(in crate::bridge) struct Listener {
+pub(in crate::bridge) struct TaskMessageSink {
     session: Weak<Session>,
     /// The message queue of the last request about the task. The queue is unavailable after this request
     /// has ended.
@@ -416,7 +421,7 @@ pub(in crate::bridge) struct Listener {
     progress_token: Option<RequestId>,
 }
 
-impl Listener {
+impl TaskMessageSink {
     pub(in crate::bridge) fn new(
         session: &Arc<Session>,
         outbox: &Outbox,
@@ -426,7 +431,7 @@ impl Listener {
     }
 
     /// Sends later messages to `outbox`, the message queue of another request.
-    pub(in crate::bridge) fn listen_on(&mut self, outbox: &Outbox) {
+    pub(in crate::bridge) fn switch_to(&mut self, outbox: &Outbox) {
         self.outbox = outbox.downgrade();
     }
 
@@ -451,15 +456,15 @@ impl Listener {
 
 /// Translates the task ids of one client to the task ids of one server, and back.
 #[derive(Clone, Debug)]
-pub(in crate::bridge) struct Names {
+pub(in crate::bridge) struct TaskIdMap {
     tasks: Arc<Tasks>,
-    owner: Owner,
+    owner: TaskOwner,
     /// The number of the connection to the server.
     server: u64,
 }
 
-impl Names {
-    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, owner: Owner, server: u64) -> Self {
+impl TaskIdMap {
+    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, owner: TaskOwner, server: u64) -> Self {
         Self { tasks, owner, server }
     }
 
@@ -473,7 +478,7 @@ impl Names {
     /// Returns the client's id of a task, or `None` if this client has no such task. `id` is the server's
     /// id of the task.
     pub(super) fn at_client(&self, id: &str) -> Option<Box<str>> {
-        self.tasks.name_of(self.server, id, &self.owner)
+        self.tasks.client_id_of(self.server, id, &self.owner)
     }
 
     /// Replaces the client's task id in an answer with the server's id of the same task. If the task does
@@ -489,8 +494,8 @@ impl Names {
     }
 }
 
-impl TaskNames for Names {
-    fn told(&self, params: &RawValue) -> Option<Box<RawValue>> {
+impl TaskIdTranslator for TaskIdMap {
+    fn with_client_task_id(&self, params: &RawValue) -> Option<Box<RawValue>> {
         // Return early, because most messages belong to no task.
         if !params.get().contains(meta_keys::RELATED_TASK) {
             return None;

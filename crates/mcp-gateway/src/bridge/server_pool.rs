@@ -26,13 +26,13 @@ pub(super) struct PoolKey {
 
 /// The pool of idle dedicated servers: servers that currently handle no call.
 #[derive(Debug)]
-pub(super) struct Leases {
-    idle: Mutex<Vec<Idle>>,
+pub(super) struct ServerPool {
+    idle: Mutex<Vec<IdleServer>>,
     idle_max: Duration,
 }
 
 #[derive(Debug)]
-struct Idle {
+struct IdleServer {
     upstream: Arc<Upstream>,
     pool_key: PoolKey,
     since: Instant,
@@ -41,52 +41,52 @@ struct Idle {
 /// A dedicated server that is reserved for one call. If this value is dropped after the call is complete,
 /// the server becomes idle again.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(super) struct ReservedServer {
     upstream: Arc<Upstream>,
     pool_key: PoolKey,
-    leases: Arc<Leases>,
+    pool: Arc<ServerPool>,
     is_over: bool,
 }
 
-impl Leases {
+impl ServerPool {
     pub(super) fn new(idle_max: Duration) -> Arc<Self> {
         Arc::new(Self { idle: Mutex::default(), idle_max })
     }
 
     /// Takes an idle server with the key `pool_key`. The server then counts toward the per-caller limit
     /// of `holder`.
-    pub(super) fn take(self: &Arc<Self>, pool_key: &PoolKey, holder: &Holder) -> Option<Lease> {
+    pub(super) fn take(self: &Arc<Self>, pool_key: &PoolKey, holder: &Holder) -> Option<ReservedServer> {
         self.sweep();
         let mut idle = self.idle();
-        let place =
+        let index =
             idle.iter().rposition(|one| one.pool_key == *pool_key && one.upstream.assign_to(holder))?;
-        let Idle { upstream, pool_key, .. } = idle.swap_remove(place);
-        Some(Lease { upstream, pool_key, leases: self.clone(), is_over: false })
+        let IdleServer { upstream, pool_key, .. } = idle.swap_remove(index);
+        Some(ReservedServer { upstream, pool_key, pool: self.clone(), is_over: false })
     }
 
-    pub(super) fn lease(self: &Arc<Self>, pool_key: PoolKey, upstream: Arc<Upstream>) -> Lease {
-        Lease { upstream, pool_key, leases: self.clone(), is_over: false }
+    pub(super) fn reserve(self: &Arc<Self>, pool_key: PoolKey, upstream: Arc<Upstream>) -> ReservedServer {
+        ReservedServer { upstream, pool_key, pool: self.clone(), is_over: false }
     }
 
     /// Closes servers that were idle for too long. Other idle servers stop counting toward a per-caller
     /// limit, unless subscriptions use these servers.
     pub(super) fn sweep(&self) {
-        let is_useful = |one: &Idle| {
+        let is_useful = |one: &IdleServer| {
             let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;
             is_fresh && !one.upstream.is_closed()
         };
         let mut idle = self.idle();
         idle.retain(is_useful);
-        idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_place());
+        idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_share());
     }
 
     /// Closes one of the idle servers that no subscription uses: the server that was idle for the longest
     /// time.
     pub(super) fn end_one(&self) {
         let mut idle = self.idle();
-        let unwatched = (0..idle.len()).filter(|place| !idle[*place].is_watched());
-        if let Some(place) = unwatched.min_by_key(|place| idle[*place].since) {
-            idle.swap_remove(place);
+        let unwatched = (0..idle.len()).filter(|index| !idle[*index].is_watched());
+        if let Some(index) = unwatched.min_by_key(|index| idle[*index].since) {
+            idle.swap_remove(index);
         }
     }
 
@@ -100,19 +100,19 @@ impl Leases {
         std::mem::take(&mut *self.idle()).into_iter().map(|one| one.upstream).collect()
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<IdleServer>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Idle {
+impl IdleServer {
     /// Returns `true` if a subscription uses the server.
     fn is_watched(&self) -> bool {
         Arc::strong_count(&self.upstream) > 1
     }
 }
 
-impl Lease {
+impl ReservedServer {
     /// Ends the reservation and returns the server, which becomes idle.
     pub(super) fn give_back(mut self) -> Arc<Upstream> {
         self.is_over = true;
@@ -157,11 +157,11 @@ async fn has_visited(requester: &dyn Requester, error: &Error) -> bool {
 
 /// Makes the server idle if the call is complete. The server of a canceled call is closed when the last
 /// reference to the server is dropped.
-impl Drop for Lease {
+impl Drop for ReservedServer {
     fn drop(&mut self) {
         if self.is_over && !self.upstream.is_closed() {
             let (upstream, pool_key) = (self.upstream.clone(), self.pool_key.clone());
-            self.leases.idle().push(Idle { upstream, pool_key, since: Instant::now() });
+            self.pool.idle().push(IdleServer { upstream, pool_key, since: Instant::now() });
         }
     }
 }
