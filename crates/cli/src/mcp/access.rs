@@ -135,7 +135,9 @@ fn reread_certificates(acceptor: &TlsAcceptor) {
             Ok(false) => {}
             Err(error) if reported.as_ref() == Some(&error) => {}
             Err(error) => {
-                tracing::error!("cannot use the changed certificates, keeping the previous ones: {error}");
+                tracing::error!(
+                    "cannot use the changed certificates, keeping the previous certificates: {error}"
+                );
                 reported = Some(error);
             }
         }

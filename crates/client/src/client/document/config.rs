@@ -86,9 +86,10 @@ impl fmt::Display for InvalidDocumentUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotSecured => {
-                "others on the network path can change a document that is fetched over `http`; use `https`"
+                "`http` is allowed only for hosts on this machine, because an attacker on the network path could \
+                 change the document; use `https`"
             }
-            Self::Syntax => "not a URL that begins with `https://` and has a host",
+            Self::Syntax => "not a URL that begins with `https://` (or `http://`, for a host on this machine) and has a host",
         })
     }
 }

@@ -110,8 +110,8 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
             "jwt = { keys_url = \"https://a.example/\", secret = \"a secret of thirty-two bytes, at least\" }",
             "a `jwt` policy needs one of `keys_file`, `keys_url` and `secret`",
         ),
-        ("jwt.keys_url = \"http://a.example/\"", "others on the network path can change a document"),
-        ("jwt.keys_url = \"a.example/keys\"", "not a URL that begins with `https://` and has a host"),
+        ("jwt.keys_url = \"http://a.example/\"", "`http` is allowed only for hosts on this machine"),
+        ("jwt.keys_url = \"a.example/keys\"", "not a URL that begins with `https://` (or `http://`"),
         (
             "jwt = { keys_url = \"https://a.example/\", algorithms = [\"HS256\"] }",
             "there is no key for this algorithm",
