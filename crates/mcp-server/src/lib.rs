@@ -55,9 +55,9 @@ pub use tasks::{TaskOptions, TaskSupport};
 pub use thruway_mcp::{Revision, json_rpc, schema};
 pub use thruway_net::ClientAddr;
 
-/// Turns a function into a tool. The doc comment of the function becomes the description of the tool, and
-/// the function's parameters become the tool's arguments. The documentation of `thruway_mcp_sdk::tool`,
-/// which is the same attribute, describes all options.
+/// Turns a function into a tool. The doc comment of the function becomes the description of the tool, and the
+/// function's parameters become the tool's arguments. `thruway_mcp_sdk::tool` is the same attribute; its
+/// documentation describes all options.
 ///
 /// ```
 /// use thruway_mcp_server::{McpServer, tool};

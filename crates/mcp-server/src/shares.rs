@@ -45,10 +45,10 @@ pub enum LimitReached {
 /// Checks that a caller may take `amount` more of a limit. The caller already holds `held`, all callers
 /// together hold `total`, and the limit is `max`.
 ///
-/// A caller may hold at most half of the amount that no other caller holds. So a single caller may hold
-/// half of the limit. If two callers take as much as they can, each of them gets a third. So a part of the
-/// limit usually stays free for the next caller. But a caller that holds nothing may take everything that
-/// is free. Programs on this machine may always take everything that is free.
+/// A caller may hold at most half of the amount that no other caller holds. So a single caller may hold half
+/// of the limit. If two callers take as much as they can, each of them gets a third. So a part of the limit
+/// usually stays free for the next caller. A caller that holds nothing yet is an exception: it may take the
+/// whole free amount at once. Programs on this machine may always take everything that is free.
 ///
 /// # Errors
 /// Returns an error if the caller must not take the amount.

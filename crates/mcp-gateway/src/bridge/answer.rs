@@ -87,8 +87,8 @@ fn adapt(revisions: AnswerRevisions, method: &str, answer: &Answer) -> Option<An
     }
 }
 
-/// Returns `true` if the result has structured content, unless the content certainly is an object. In
-/// the legacy era, structured content must be an object.
+/// Returns `true` if the structured content of the result may be a value other than an object. In the legacy
+/// era, structured content must be an object.
 fn has_other_structure(answer: &Answer) -> bool {
     answer.get().contains("\"structuredContent\"") && !answer.get().contains("\"structuredContent\":{")
 }

@@ -40,16 +40,20 @@ impl CallerBound {
         }
     }
 
-    /// Verifies the signatures of the task id and the `requestState` in a request. Replaces the task id
-    /// and the `requestState` with the original values of the server. `run` identifies the current server
-    /// process (see [`Upstream::run`]).
+    /// Verifies the signatures of the task id and the `requestState` in a request. Replaces the task id and
+    /// the `requestState` with the original values of the server. The text `process_id` identifies the
+    /// current server process (see [`Upstream::process_id`]).
     ///
     /// # Errors
-    /// A signature is invalid, or the bridge signed the task id or the `requestState` for another caller
-    /// or another request. Another reason: the server process that ran the task has exited.
-    pub(super) fn open(&self, forwarded_call: &mut ForwardedCall, run: &str) -> Result<(), McpClientError> {
+    /// A signature is invalid, or the bridge signed the task id or the `requestState` for another caller or
+    /// another request. The bridge also returns an error if the server process that ran the task has exited.
+    pub(super) fn open(
+        &self,
+        forwarded_call: &mut ForwardedCall,
+        process_id: &str,
+    ) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
-            let id = self.key.open_text(sealed, &self.task_binding(run)).ok_or_else(unknown_task)?;
+            let id = self.key.open_text(sealed, &self.task_binding(process_id)).ok_or_else(unknown_task)?;
             forwarded_call.params =
                 replaced(&forwarded_call.params, TASK_ID, &id).ok_or_else(unknown_task)?;
             forwarded_call.name = Some(id.into());
@@ -65,8 +69,9 @@ impl CallerBound {
         Ok(())
     }
 
-    /// Signs the task id and the `requestState` in an answer. `run` is the text that [`Upstream::run`]
-    /// returned before the bridge sent the request. This text identifies the server process.
+    /// Signs the task id and the `requestState` in an answer. The argument `process_id` is the text that
+    /// [`Upstream::process_id`] returned before the bridge sent the request. This text identifies the server
+    /// process.
     ///
     /// # Errors
     /// The answer is malformed, or the server process that ran the task has exited.
@@ -74,10 +79,10 @@ impl CallerBound {
         &self,
         answer: Answer,
         forwarded_call: &ForwardedCall,
-        run: &str,
+        process_id: &str,
         upstream: &Upstream,
     ) -> Result<Answer, McpClientError> {
-        if self.task_id.is_some() && upstream.run() != run {
+        if self.task_id.is_some() && upstream.process_id() != process_id {
             return Err(unknown_task());
         }
         // Most answers contain neither a `requestState` nor a task id. This check overlooks member names
@@ -88,8 +93,8 @@ impl CallerBound {
         }
         match result_type(&answer) {
             Ok(ResultType::InputRequired) => self.seal_state(answer, forwarded_call),
-            Ok(ResultType::Task) => self.seal_task(answer, run),
-            Ok(ResultType::Complete) if self.task_id.is_some() => self.seal_task(answer, run),
+            Ok(ResultType::Task) => self.seal_task(answer, process_id),
+            Ok(ResultType::Complete) if self.task_id.is_some() => self.seal_task(answer, process_id),
             _ => Ok(answer),
         }
     }
@@ -101,12 +106,12 @@ impl CallerBound {
         Ok(replaced(&answer, REQUEST_STATE, &sealed).unwrap_or(answer))
     }
 
-    fn seal_task(&self, answer: Answer, run: &str) -> Result<Answer, McpClientError> {
+    fn seal_task(&self, answer: Answer, process_id: &str) -> Result<Answer, McpClientError> {
         let Some(id) = string_at(&answer, TASK_ID) else { return Ok(answer) };
         if id.len() > ID_BYTES_MAX {
             return Err(McpClientError::result_invalid(&"the task id is too long"));
         }
-        let sealed = self.key.seal_text(&id, &self.task_binding(run));
+        let sealed = self.key.seal_text(&id, &self.task_binding(process_id));
         Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
     }
 
@@ -120,8 +125,12 @@ impl CallerBound {
     /// Returns a digest of the caller and the server process. The signature of a task id covers this
     /// digest. The digest includes the process because a restarted server may use the same id for a task
     /// of another caller.
-    fn task_binding(&self, run: &str) -> RequestBinding {
-        RequestBinding::new(self.caller.principal().as_deref(), ["task of a bridge", run, ""], &Value::Null)
+    fn task_binding(&self, process_id: &str) -> RequestBinding {
+        RequestBinding::new(
+            self.caller.principal().as_deref(),
+            ["task of a bridge", process_id, ""],
+            &Value::Null,
+        )
     }
 }
 

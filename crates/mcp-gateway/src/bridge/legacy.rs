@@ -298,8 +298,8 @@ impl Forwarding {
         let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
-                // Add the change again. When another request for the same resource fails, it removes
-                // the change of this request too.
+                // Subscribe to the change again, because a failed request for the same resource also removes
+                // this subscription.
                 session.subscription.add(change);
                 watches.insert(uri, watch);
                 Ok(())

@@ -71,9 +71,9 @@ impl LogListeners {
         self.state().all.values().filter_map(LogListener::level).min()
     }
 
-    /// Returns the log handler for a server that several clients use. The handler delivers a message only
-    /// if no call is in flight. A message that arrives during a call may belong to the client of that
-    /// call, but the message does not name a client.
+    /// Returns the log handler for a server that several clients use. The handler forwards a log message to
+    /// the clients only while no call is in flight. A message that arrives during a call may belong to the
+    /// client of that call, but the message does not name a client.
     pub(super) fn handler(self: &Arc<Self>, dropped: &Arc<DroppedMessages>) -> OnLog {
         let (listeners, dropped) = (self.clone(), dropped.clone());
         Arc::new(move |notification, origin| {

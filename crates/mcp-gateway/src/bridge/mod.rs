@@ -14,7 +14,7 @@ mod upstream;
 mod upstreams;
 mod server_pool;
 
-// handling of requests
+// forwarding of requests
 mod session_requester;
 mod outbox;
 mod legacy;

@@ -45,8 +45,8 @@ pub(super) fn handle_request(
     if caller_bound::is_about_tasks(&request.method)
         && let Err(error) = require_tasks(params)
     {
-        // Check that the client supports tasks, before the signature of the task id is verified. The
-        // server would also reject requests of a client that does not support tasks.
+        // Check that the client supports tasks, before the signature of the task id is verified. A client
+        // that does not support tasks then gets the same error from the bridge as from the server.
         return Reply::error(output, &request.id, &error);
     }
     let bytes = match core.hold_bytes_of(caller, request, params) {
@@ -166,9 +166,9 @@ impl Forwarding {
         if self.bridge.era() == Era::Legacy {
             return upstream.client.forward(forwarded_call).await;
         }
-        let run = upstream.run();
-        bound.open(forwarded_call, &run)?;
-        bound.seal(upstream.client.forward(forwarded_call).await?, forwarded_call, &run, &upstream)
+        let process_id = upstream.process_id();
+        bound.open(forwarded_call, &process_id)?;
+        bound.seal(upstream.client.forward(forwarded_call).await?, forwarded_call, &process_id, &upstream)
     }
 
     /// Forwards the request to a dedicated server, which knows the client's capabilities. During this

@@ -121,8 +121,8 @@ impl ModernRequester {
         Arc::new(Self { key, questions: None, sink: Mutex::new(sink) })
     }
 
-    /// Sets this value as the receiver of the server's messages during `forwarded_call`: progress
-    /// reports, log messages and questions.
+    /// Makes this value receive the messages of the server during `forwarded_call`: progress reports, log
+    /// messages and questions.
     pub(super) fn attach_to(self: &Arc<Self>, forwarded_call: &mut ForwardedCall) {
         let requester = self.clone();
         forwarded_call.progress = Some(reporting(Arc::new(move |params| {

@@ -104,7 +104,7 @@ impl Upstream {
     /// Returns a text that identifies the current server process. The text changes when the server
     /// process restarts. For a server over HTTP, returns an empty text, because the bridge does not
     /// notice a restart of an HTTP server.
-    pub(super) fn run(&self) -> String {
+    pub(super) fn process_id(&self) -> String {
         if self.client.is_on_stream() {
             format!("{}-{}", self.nonce, self.client.losses())
         } else {
@@ -269,7 +269,8 @@ impl Drop for Upstream {
     }
 }
 
-/// Adds a resource to `resources`. The caller `holder` is the first caller that watches the resource.
+/// Adds a resource to `resources`, the resources that callers watch. The caller `holder` is the first caller
+/// that watches the new resource.
 fn begin_watched(
     resources: &mut HashMap<Box<str>, WatchedResource>,
     uri: &str,

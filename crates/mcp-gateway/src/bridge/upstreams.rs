@@ -38,7 +38,7 @@ pub(super) struct Connector {
     pub(super) near: Near,
     pub(super) capacity: Arc<Shares>,
     pub(super) dropped: Arc<DroppedMessages>,
-    /// `true` after the bridge has stopped opening connections.
+    /// `true` if the bridge opens no more connections, because it shuts down.
     pub(super) is_ending: Arc<AtomicBool>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Upstreams {
     idle: Duration,
     /// `true` after the background task that closes unused servers has started.
     is_swept: AtomicBool,
-    /// `true` after the bridge has stopped opening connections.
+    /// `true` if the bridge opens no more connections, because it shuts down.
     is_ending: Arc<AtomicBool>,
 }
 

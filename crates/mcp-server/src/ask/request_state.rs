@@ -59,7 +59,7 @@ pub struct BoundRequest {
 }
 
 impl BoundRequest {
-    /// Returns the parts of a request with this caller, method and parameters.
+    /// Copies the caller, the method, and the parameters to which the state of a request is bound.
     pub fn new(caller: &Caller, method: &str, params: &Params<'_>) -> Self {
         Self {
             caller: caller.principal(),
@@ -89,9 +89,9 @@ impl BoundRequest {
 }
 
 impl RequestBinding {
-    /// Returns the binding of a request. `request` contains the method, the name and the URI. The order of
-    /// object members in `arguments` does not matter, because a client that repeats a call may change this
-    /// order.
+    /// Returns the binding, a digest of the caller and the request. `request` contains the method, the name
+    /// and the URI. The order of object members in `arguments` does not matter, because a client that repeats
+    /// a call may change this order.
     pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
         let mut digest = Sha256::new();
         for part in [caller.unwrap_or_default()].into_iter().chain(request) {

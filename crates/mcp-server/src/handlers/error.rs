@@ -20,7 +20,7 @@ pub enum HandlerError {
 }
 
 impl HandlerError {
-    /// Returns the error for an operation that failed because of `reason`.
+    /// Returns the error of a failed operation. `reason` is the text for the client.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::Failed(reason.into())
     }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A change of the server. A subscription reports its changes in the order of these variants: changes of
-/// lists before changes of resources.
+/// A change that the server reports to subscribed clients. A subscription reports its changes in the order of
+/// these variants: changes of lists before changes of resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
     /// The list of tools has changed.

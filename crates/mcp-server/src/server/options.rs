@@ -48,9 +48,9 @@ pub struct McpServerOptions {
     pub session_idle: Duration,
     /// Maximum number of sessions over HTTP. Default: 10,000.
     ///
-    /// Each session needs up to 2 KiB of memory for its state, and up to 64 KiB for the client's
-    /// description of itself. A session also stores events that its client may request again. The events
-    /// of a session need up to 64 KiB. Beyond this size, the events count against a limit (see
+    /// Each session needs up to 2 KiB of memory for its state, and up to 64 KiB for the data that the client
+    /// sends in `initialize`. A session also stores events that its client may request again. The events of a
+    /// session need up to 64 KiB. Beyond this size, the events count against a limit (see
     /// [`in_flight_bytes_max`](Self::in_flight_bytes_max)).
     ///
     /// If the maximum is reached, a new session evicts another session. The server first evicts sessions

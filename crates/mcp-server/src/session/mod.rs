@@ -163,7 +163,7 @@ impl Session {
         Self { owner: caller.principal(), holder: caller.holder(), ..self }
     }
 
-    /// Limits the events that the session stores for the case that its client reconnects. The events count
+    /// Limits the stored events, which a client can request again after it has reconnected. The events count
     /// against `shares`.
     pub(crate) fn with_event_limit(mut self, shares: &Arc<Shares>) -> Self {
         self.streams.limit(shares.clone(), self.holder.clone());

@@ -44,9 +44,9 @@ struct Table {
     slots: HashMap<Arc<str>, Arc<Slot>>,
     /// The eviction order of all sessions.
     order: EvictionOrder,
-    /// The eviction order of each holder's sessions. Each order in the map contains at least one session.
+    /// The eviction order of each holder's sessions. The map contains no holder without sessions.
     holders: HashMap<Holder, EvictionOrder>,
-    /// The number in the newest eviction key.
+    /// The number in the eviction key that was made last.
     last_number: u64,
     /// Time of the last search for expired sessions, in nanoseconds.
     swept: u64,
@@ -62,9 +62,9 @@ struct Slot {
     key: Mutex<EvictionKey>,
 }
 
-/// Sessions in the order of their eviction. A key describes its session at the time when the key was made.
-/// Requests do not update the keys, so a key can be outdated. When the server searches for a session to
-/// evict, it renews each outdated key that it finds.
+/// Sessions in the order of their eviction. A key describes the state of its session at the time when the key
+/// was made. Requests do not update keys, so a key can be outdated. The search for a session to evict
+/// replaces each outdated key by a new key.
 #[derive(Default, Debug)]
 struct EvictionOrder {
     slots: BTreeMap<EvictionKey, Arc<Slot>>,
@@ -309,8 +309,8 @@ impl Slot {
 /// Time between two searches for expired sessions, in nanoseconds.
 const SWEEP_PERIOD: u64 = 1_000_000_000;
 
-/// Minimum time between a search that found all sessions in use and the next search, in nanoseconds.
-/// Evictions fail during this time. Searches are limited, because each search locks the table and visits
+/// Minimum time between a search that found all sessions in use and the next search, in nanoseconds. In this
+/// time, the server evicts no session. Searches are limited, because each search locks the table and visits
 /// every session.
 const EXHAUSTED_PERIOD: u64 = 100_000_000;
 

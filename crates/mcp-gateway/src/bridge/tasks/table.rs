@@ -141,7 +141,7 @@ impl Found {
     /// Checks that the server process that runs the task has not exited.
     ///
     /// # Errors
-    /// The server process has exited, so an answer of the new process may belong to another task.
+    /// Returns an error if the server process has exited. A new process may use the same id for another task.
     pub(in crate::bridge) fn check(&self) -> Result<(), McpClientError> {
         let is_there = !self.upstream.is_closed() && self.upstream.client.losses() == self.losses;
         if is_there { Ok(()) } else { Err(McpClientError::Server(lost())) }
@@ -174,8 +174,9 @@ impl State {
         }
     }
 
-    /// Counts the tasks of `owner`, for a comparison with `max`. If the bridge tracks fewer than `max`
-    /// tasks of all owners, returns the number of all tasks, which is faster to compute.
+    /// Returns a number of tasks that is at least `max` only if `owner` has at least `max` tasks. If the
+    /// bridge tracks fewer than `max` tasks in total, this number is the total, because counting the tasks of
+    /// one owner takes longer.
     fn count_of(&self, owner: &TaskOwner, max: usize) -> usize {
         let all = self.kept.len();
         if all < max { all } else { self.kept.values().filter(|kept| kept.owner == *owner).count() }
