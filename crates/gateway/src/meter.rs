@@ -221,8 +221,8 @@ pub(crate) struct DurationMeter<K> {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<K> {
-    /// Durations for each set of attributes, filled from the front. Workers that share a shard may fill
-    /// this array at the same time.
+    /// Durations for each set of attributes. The used entries come first. Workers that share a shard may add
+    /// entries at the same time.
     series: [OnceLock<Box<Series<K>>>; RouteMeter::ATTRIBUTES_MAX],
     overflow: Histogram<BUCKETS>,
 }

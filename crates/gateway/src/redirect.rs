@@ -101,10 +101,9 @@ impl Redirect {
         }
     }
 
-    /// Returns `true` if no request can put a second slash after the first slash of the target. The first
-    /// slash is the only text before the first placeholder. A placeholder for the query is
-    /// replaced by nothing if the request has no query. The text after the placeholder then directly follows
-    /// the first slash.
+    /// Returns `true` if the target cannot begin with `//`, for any request. The target begins with a slash,
+    /// and a placeholder follows this slash. A placeholder for the query is replaced by nothing if the
+    /// request has no query. The text after the placeholder then directly follows the first slash.
     fn is_safe_behind_slash(&self) -> bool {
         let queries = self.parts.iter().take_while(|(_, place)| *place == Placeholder::Query).count();
         // The text before the first placeholder is the slash itself.

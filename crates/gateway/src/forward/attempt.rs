@@ -105,9 +105,9 @@ async fn acquire_connection(
     if let Some(connection) = waiting {
         return Ok(Connected { connection: Acquired::Http1(connection), now: slot.since(), asked, is_late });
     }
-    // If connections are limited, the gateway may be unable to open a newer connection. In this case, the
-    // attempt repeats the request on the HTTP/2 connection that has refused it. That connection now knows
-    // how many streams the server allows.
+    // If `connections_max` is set, the gateway may not be allowed to open another connection. Therefore, the
+    // attempt may repeat the request on the HTTP/2 connection that has refused the request. The connection
+    // has learned from the refusal how many streams the server allows.
     let later_than = later_than.filter(|_| !limits_connections);
     let purpose = Purpose { later_than, is_upgrade: forwarding.request.is_upgrade };
     // This future is boxed, so that requests that reuse a connection do not reserve memory for it.

@@ -78,8 +78,8 @@ fn client_behind(request: &Request<'_>) -> Option<ClientAddr> {
     (client != request.connection().client).then_some(client)
 }
 
-/// Returns the host that the client requested. If a trusted proxy names another host, returns that host
-/// instead of `host`.
+/// Returns the host that the client requested: the host that a trusted proxy sent in its headers, or else
+/// `host`.
 fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     match request.proxy_fields() {
         None => host,

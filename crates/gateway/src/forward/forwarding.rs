@@ -58,8 +58,8 @@ impl Forwarding {
     }
 
     /// Returns `true` if the request came from this process and the server of `slot` is a listener of this
-    /// process. The request would then pass through this process for the third time. The result is reliable
-    /// only after a connection to the server was opened.
+    /// process. The server would then send the request to this process again, for the third time. The result
+    /// is reliable only after a connection to the server was opened.
     #[inline]
     pub(super) fn is_loop(&self, slot: &ServerSlot) -> bool {
         let is_loop = self.request.is_own && slot.server.leads_back();

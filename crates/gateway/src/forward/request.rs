@@ -228,9 +228,10 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
     }
 }
 
-/// Returns `true` if the gateway removes a header with the name `X-Forwarded-` followed by `told`. Servers
-/// also trust headers such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`. The gateway forwards such headers
-/// from trusted proxies, and removes such headers from requests of other clients.
+/// Returns `true` if the gateway removes a header with the name `X-Forwarded-` followed by `told`. Upstream
+/// servers may also trust other headers of this family, such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`.
+/// The gateway forwards such headers from trusted proxies, and removes such headers from requests of other
+/// clients.
 fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
     reads_as(told, b"for")
         || reads_as(told, b"host")

@@ -57,8 +57,8 @@ impl RequestIds {
     }
 }
 
-/// Maximum length of an `X-Request-Id` that the gateway accepts, in bytes. The ids of other software are
-/// shorter.
+/// Maximum length of an `X-Request-Id` that the gateway accepts, in bytes. Common proxies and clients send
+/// shorter ids, such as UUIDs with 36 bytes.
 const ID_BYTES_MAX: usize = 128;
 
 #[cfg(test)]

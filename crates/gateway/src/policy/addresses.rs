@@ -1,8 +1,8 @@
 //! Allows or refuses clients by their addresses.
 //!
 //! The policy refuses all clients in the networks of `deny`. If `allow` is set, the policy also refuses all
-//! clients outside of the networks of `allow`. The size of a network does not matter. The policy checks the
-//! address that [`Request::client`] returns.
+//! clients outside of the networks of `allow`. `deny` takes precedence even over a smaller network in
+//! `allow`. The policy checks the address that [`Request::client`] returns.
 
 use std::fmt;
 

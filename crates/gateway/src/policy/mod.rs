@@ -1,9 +1,9 @@
 //! Policies: checks before a request is handled.
 //!
-//! A policy has a name, and decides by the head of a request. A policy accepts the request, possibly with
-//! additional headers, or refuses the request with a response. [`Guarded`] applies a policy before a
-//! handler. If several policies are nested, the outermost policy decides first. Policies do not read
-//! request bodies, so an accepted request arrives with its body unchanged.
+//! A policy has a name, and reads only the head of a request. A policy accepts the request, possibly with
+//! additional headers, or refuses the request with a response. [`Guarded`] applies a policy before a handler.
+//! If several policies are nested, the outermost policy decides first. Policies do not read request bodies,
+//! so an accepted request arrives with its body unchanged.
 //!
 //! ```text
 //! Guarded "office" ─▶ Guarded "users" ─▶ Guarded "steady" ─▶ Forward, Files, an MCP endpoint, …

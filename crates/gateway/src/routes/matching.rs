@@ -51,7 +51,8 @@ pub enum InvalidHost {
     Host,
     /// The text contains a port.
     Port,
-    /// The text contains `*`, but not as the whole part before the first dot.
+    /// The text contains `*` in another place than the first label. `*.example.com` is valid,
+    /// `a*.example.com` is not.
     Wildcard,
 }
 

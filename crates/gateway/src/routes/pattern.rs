@@ -128,9 +128,9 @@ impl Affixes {
 /// Path patterns as a tree of their segments. The time of a lookup depends on the segments of the path, but
 /// not on the number of patterns.
 ///
-/// The first segment in which two patterns differ decides which pattern comes first. A fixed segment comes
-/// first. Segments with a parameter come next, in the order of [`Affixes::rank`]. A parameter for the rest
-/// of the path comes last.
+/// The order of two patterns depends on the first segment in which they differ. A fixed segment comes first.
+/// Segments with a parameter come next, in the order of [`Affixes::rank`]. A parameter for the rest of the
+/// path comes last.
 #[derive(Debug, Default)]
 pub(super) struct PatternTree {
     /// The routes of the pattern that ends at this node.

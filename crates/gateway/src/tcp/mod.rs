@@ -175,7 +175,7 @@ async fn drive(
     let config = TunnelConfig { client_early: early, server_early: PooledBuffer::default(), idle, count };
     let tunneled = tunnel(&mut client.stream, stream, worker, config).await;
     (timeline.received_bytes, timeline.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
-    // The slot has counted the stream at the server until here.
+    // Until this line, the slot counts the stream as a request in flight at the server.
     drop(slot);
     tunneled.end
 }

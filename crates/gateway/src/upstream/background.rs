@@ -1,7 +1,8 @@
 //! The background thread of the process, which runs the health checks and DNS lookups of all upstreams.
 //!
-//! One DNS lookup or health check is enough for all workers, and must not delay the responses of workers. A
-//! task has only a weak reference to its upstream, and ends after the upstream is dropped.
+//! All workers share the result of a DNS lookup or a health check. The separate thread ensures that lookups
+//! and checks do not delay responses of the workers. A task has only a weak reference to its upstream, and
+//! ends after the upstream is dropped.
 
 use std::future::Future;
 use std::pin::Pin;

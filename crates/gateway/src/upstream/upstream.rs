@@ -105,9 +105,9 @@ impl Upstream {
         self.connections.permit(worker, self.config.connections_max)
     }
 
-    /// Notifies waiting requests that a connection of `worker` is idle or has a free stream. After a
-    /// reload, requests may wait for connections of this upstream even if only the new config limits
-    /// connections.
+    /// Notifies waiting requests that a connection of `worker` is idle or has a free stream. If a reload has
+    /// replaced this upstream, requests of the new config may also wait for these connections, because only
+    /// the new config may limit connections.
     #[inline]
     pub(crate) fn notify_free_connection(&self, worker: &Worker) {
         if self.limits_connections() || self.is_replaced() {

@@ -78,8 +78,9 @@ fn prefix_of(request: &Request<'_>) -> String {
 
 impl RouteLocation {
     /// Translates `location`, a URL of the upstream, to the URL that the client must request. Paths of the
-    /// upstream begin with `replaced`. Returns `None` if the URL is on another host, or if the path without
-    /// `replaced` would name a host (`/v2//host`).
+    /// upstream begin with `replaced`. Returns `None` if the URL is on another host, or if the path begins
+    /// with two slashes after `replaced` is removed, because a browser would read the next segment as a host
+    /// (`/v2//host`).
     fn location(&self, location: &str, replaced: &str) -> Option<String> {
         let (origin, path) = self.split(location)?;
         let rest = path.strip_prefix(replaced)?;

@@ -148,9 +148,9 @@ pub(crate) async fn acquire_within_limit(
     Ok(None)
 }
 
-/// Returns the way in which the request can get a connection now. Returns `None` if the request must wait.
-/// A request that shares a connection notifies the next waiting requests, because the connection may have
-/// more free streams.
+/// Selects how the request gets a connection: an idle connection, a shared connection, or a permit for a new
+/// connection. Returns `None` if the request must wait. A request that shares a connection notifies the next
+/// waiting requests, because the connection may have more free streams.
 fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Acquisition> {
     let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
     if let Some(connection) = waiting {

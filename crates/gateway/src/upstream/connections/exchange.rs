@@ -97,7 +97,8 @@ impl Exchange {
         }
     }
 
-    /// Writes pending bytes to the connection. For HTTP/2, the driver of the connection writes them.
+    /// Writes pending bytes to the connection. For HTTP/2, this method does nothing, because the driver of
+    /// the connection writes the bytes.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         match self {
             Self::Http1(exchange) => exchange.poll_flush(cx, now),

@@ -99,11 +99,10 @@ fn not_opened(failure: impl Into<Failure>) -> NotOpened {
     NotOpened { failure: failure.into(), is_counted: false }
 }
 
-/// Returns a connection to the server of `slot` that has a free stream and a number above `later_than`. If
-/// a server refuses streams or closes a connection, many requests need another connection at once, and all
-/// of these requests share the next connection. If the server chooses HTTP/1.1, the result is a connection
-/// for this request alone. The result is also a connection for this request alone if requests [may not
-/// share](ServerSlot::shares_connections) connections.
+/// Returns a connection to the server of `slot` that has a free stream and a number above `later_than`. If a
+/// server refuses streams or closes a connection, many requests need another connection at once, and all of
+/// these requests share the next connection. Only this request uses the connection if the server chooses
+/// HTTP/1.1, or if requests [may not share](ServerSlot::shares_connections) connections.
 async fn share(
     slot: &ServerSlot,
     http2: &Http2Config,

@@ -80,7 +80,7 @@ pub(crate) struct IdleCounts(Mutex<Vec<Weak<AtomicUsize>>>);
 pub(crate) struct IdleCount(Arc<AtomicUsize>);
 
 impl IdleCounts {
-    /// Adds the counter of one more worker, and returns the counter.
+    /// Adds a counter for another worker, and returns this counter.
     pub(crate) fn add(&self) -> IdleCount {
         let count = Arc::new(AtomicUsize::new(0));
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);

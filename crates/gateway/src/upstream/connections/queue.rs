@@ -173,8 +173,8 @@ impl Queue {
         let line = place.line;
         let mut room = pin!(line.room.notified());
         room.as_mut().enable();
-        // The first request in the queue tries at once. Capacity that became free before this request
-        // entered the queue has woken no request.
+        // The first request in the queue tries at once. If capacity became free before this request entered
+        // the queue, no request was in the queue, so no request was woken.
         let mut is_my_turn = place.is_next;
         let outcome = loop {
             if is_my_turn {

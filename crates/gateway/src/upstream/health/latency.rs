@@ -26,9 +26,9 @@ impl Latency {
         self.update(|average| average.with(sample, now));
     }
 
-    /// Records that a request failed after the time `elapsed`. The failure counts as a response that took
-    /// ten times as long as the average. A single failure is soon forgotten. After repeated failures, the
-    /// server ranks as the slowest server.
+    /// Records that a request failed after the time `elapsed`. The failure counts as a response that took ten
+    /// times as long as the average. A single failure changes the average only for a short time. After
+    /// repeated failures, the server ranks as the slowest server.
     pub(crate) fn record_failure(&self, elapsed: Duration, now: u64) {
         let elapsed = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.update(|average| {

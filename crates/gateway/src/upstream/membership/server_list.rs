@@ -27,10 +27,10 @@ impl ServerList {
     }
 }
 
-/// Returns the round robin order for servers with `weights`, in which the requests of each server are
-/// spread evenly. The algorithm is the smooth weighted round robin of nginx. In each step, every server
-/// gains credit equal to its weight. The server with the highest credit is next, and loses credit equal to
-/// the total weight.
+/// Returns the round robin order for servers with `weights`, in which the requests of each server are spread
+/// evenly. The algorithm is the smooth weighted round robin of nginx. In each step, every server gains credit
+/// equal to its weight. The server with the highest credit comes next in the order, and the total weight is
+/// subtracted from its credit.
 fn smooth_round(weights: &[u32]) -> Box<[usize]> {
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
     let weights: Vec<_> = weights.iter().map(|weight| i64::from(weight / divisor)).collect();

@@ -116,10 +116,10 @@ fn cost(server: &Server, now: u64) -> u64 {
 
 // Weighted rendezvous hashing with bounded load: requests with the same key go to the same server.
 //
-// For each key, every server has a score, and the server with the highest score gets the request. If a
-// server is removed, only its keys move, and they spread over all other servers. There is no table to
-// rebuild. If a server is above its load limit, the server with the next lower score gets the request. This
-// limit ensures that one popular key cannot overload a server.
+// For each key, every server has a score, and the server with the highest score gets the request. If a server
+// is removed, only its keys move, and they spread over all other servers. The method stores no table of keys.
+// If a server is above its load limit, the server with the next lower score gets the request. This limit
+// ensures that one popular key cannot overload a server.
 
 /// Returns the candidate with the highest score for `key`, among the candidates below their load limit. The
 /// limit is `load_max_percent` of a server's share of the load. If all candidates have reached their
