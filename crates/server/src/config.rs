@@ -47,9 +47,9 @@ pub struct Timeouts {
     /// request also gets 408, however fast the body was before. Time in which the handler does not read the
     /// body does not count. Default 20 s.
     pub content: Duration,
-    /// Minimum rate of a request body, in bytes per second. The delay of a slower body grows, and the body
-    /// fails when the delay reaches [`content`](Self::content). A faster body reduces its delay to zero, but
-    /// gains no time for a later pause. Default 500.
+    /// Minimum rate of a request body, in bytes per second. If the client sends a body more slowly, the body
+    /// falls behind this rate. If the delay reaches [`content`](Self::content), the request gets 408. A
+    /// faster body reduces the delay to zero, but gains no time for a later pause. Default 500.
     pub content_rate_min: u64,
     /// Maximum time without a request on an open connection. After this time, the server closes the
     /// connection. Default 60 s.

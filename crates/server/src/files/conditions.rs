@@ -1,8 +1,8 @@
 //! Conditional requests (RFC 9110 §13): compares the precondition headers of a GET or HEAD, such as
 //! `If-None-Match`, with the validators of a representation.
 //!
-//! This code has no side effects. The caller must check that the representation exists, and that the response
-//! without preconditions would be 200 (§13.2.1).
+//! The functions only compare values, and read no files. The caller must check that the representation
+//! exists, and that the response without preconditions would be 200 (§13.2.1).
 
 use std::time::{Duration, SystemTime};
 

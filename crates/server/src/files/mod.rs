@@ -112,8 +112,8 @@ impl Files {
     }
 
     /// Sets whether an outer [compression layer](crate::layers::Compression) compresses files that have no
-    /// encoded version. Default `false`. If `true`, a client that does not accept the unencoded file gets the
-    /// file instead of 406, because the layer encodes it.
+    /// encoded version. Default `false`. If `true`, a client that accepts only encoded responses gets the
+    /// file instead of 406, because the outer layer encodes the file.
     #[must_use]
     pub const fn encoded_above(mut self, is_encoded: bool) -> Self {
         self.is_encoded_above = is_encoded;

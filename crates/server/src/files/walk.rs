@@ -48,7 +48,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Resolves `name`, the next name of the path. Returns the file if this was the last name.
+    /// Resolves `name`, the next name of the path. Returns the file if `name` was the last name of the path.
     fn step(&mut self, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
         match name {
             b"" | b"." => return Ok(None),

@@ -32,7 +32,8 @@ pub(crate) fn run(command: McpClientCommand, args: &McpClientArgs) -> Result<Exi
         client.close().await;
         outcome
     });
-    // A thread may still wait for input at the terminal. `shutdown_background` does not wait for this thread.
+    // The thread that reads answers from the terminal may still wait for input. `shutdown_background` does
+    // not wait for this thread, so the command ends at once.
     runtime.shutdown_background();
     outcome
 }

@@ -185,7 +185,8 @@ impl Printer<'_> {
     /// standard output contains JSON.
     fn save_all(self, text: impl FnOnce() -> String) {
         if let Some(directory) = self.save {
-            // The function `text` saves the files, and returns a text. JSON mode does not need the text.
+            // The function `text` saves the files, and returns the text for the text mode. JSON mode ignores
+            // the returned text.
             let _ = text();
             directory.paths().iter().for_each(|path| to_stderr(&format!("saved {}", path.display())));
         }

@@ -39,9 +39,9 @@ pub(in crate::config) struct RawPolicy {
     pub(in crate::config) api_keys: Option<Spanned<RawApiKeys>>,
     /// JSON Web Tokens in `Authorization: Bearer`. Requests without a valid token get 401.
     pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
-    /// Client certificates, on listeners with `client_certificates`. `true` accepts any certificate that
-    /// the listener trusts. A table accepts only some certificates. Clients without an accepted certificate
-    /// get 403.
+    /// Client certificates, on listeners with `client_certificates`. `true` accepts any certificate that the
+    /// listener trusts. With a table, the policy accepts only the certificates that match the table. Clients
+    /// without an accepted certificate get 403.
     pub(in crate::config) client_certificate: Option<RawClientCertificate>,
     /// Limit for the rate of requests. Requests above the limit get 429.
     pub(in crate::config) rate_limit: Option<RawRateLimit>,
