@@ -148,12 +148,13 @@ fn write_mirrors(exposition: &mut Exposition, running: &RunningConfig) {
     let mut requests = exposition.family(
         "thruway_mirror_requests_total",
         Kind::Counter,
-        "Requests to routes with a mirror. Outcome `mirrored`: copied; `busy`: not copied, because too many copies were in progress; `arriving`: not copied, because the body was incomplete.",
+        "Requests to routes with a mirror. Outcome `mirrored`: copied; `busy`: not copied, because too many copies were in progress; `arriving`: not copied, because the body was incomplete; `refused`: not copied, because the path could not be rewritten or the request was in a loop.",
     );
     for route in &running.routes {
         let Some(mirror) = &route.mirror else { continue };
-        let MirrorCounts { mirrored, busy, arriving } = mirror.counts();
-        for (outcome, count) in [("mirrored", mirrored), ("busy", busy), ("arriving", arriving)] {
+        let MirrorCounts { mirrored, busy, arriving, refused } = mirror.counts();
+        let outcomes = [("mirrored", mirrored), ("busy", busy), ("arriving", arriving), ("refused", refused)];
+        for (outcome, count) in outcomes {
             requests.sample(&[("route", &route.requests), ("outcome", outcome)], count);
         }
     }

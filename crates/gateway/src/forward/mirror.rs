@@ -46,6 +46,9 @@ pub struct MirrorCounts {
     pub busy: u64,
     /// Number of requests that were not copied because their body had not arrived completely.
     pub arriving: u64,
+    /// Number of requests that were not copied because their path cannot be rewritten for the mirror, or
+    /// because they have passed through too many Thruway gateways.
+    pub refused: u64,
 }
 
 #[derive(Default, Debug)]
@@ -53,6 +56,7 @@ struct Counts {
     mirrored: AtomicU64,
     busy: AtomicU64,
     arriving: AtomicU64,
+    refused: AtomicU64,
 }
 
 impl Default for MirrorConfig {
@@ -86,6 +90,7 @@ impl Mirror {
             mirrored: read(&self.counts.mirrored),
             busy: read(&self.counts.busy),
             arriving: read(&self.counts.arriving),
+            refused: read(&self.counts.refused),
         }
     }
 
@@ -105,8 +110,14 @@ impl Mirror {
             return;
         };
         let key = RequestKey::new(self.upstream.config(), request);
-        // No copy is sent if the path cannot be rewritten for the mirror, or if the request is in a loop.
-        let Ok(outgoing) = OutgoingRequest::new(request, &self.forward, id) else { return };
+        let outgoing = match OutgoingRequest::new(request, &self.forward, id) {
+            Ok(outgoing) => outgoing,
+            Err(unsendable) => {
+                self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(upstream = self.upstream.name(), %unsendable, "request not mirrored");
+                return;
+            }
+        };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
         let mut forwarding = Forwarding {

@@ -1,6 +1,7 @@
 //! The request that the gateway sends to the upstream.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -45,6 +46,15 @@ pub(super) enum Unsendable {
     Loop,
     /// The path of the request cannot be rewritten.
     Path,
+}
+
+impl fmt::Display for Unsendable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loop => "the request has passed through too many Thruway gateways",
+            Self::Path => "the path cannot be rewritten",
+        })
+    }
 }
 
 impl OutgoingRequest {

@@ -49,6 +49,20 @@ fn a_copy_may_be_changed_in_a_way_of_its_own() {
     assert_eq!(copies[0].target, "/shadow/a");
 }
 
+/// Requests whose path the mirror could not rewrite were missing without a trace.
+#[test]
+fn a_request_with_a_path_that_cannot_be_rewritten_is_counted_as_refused() {
+    let (recorder, shadow) = (Recorder::start(), Recorder::start());
+    let path = PathRewrite::new("/shadow{path}", &PathMatch::Exact("/".to_owned())).unwrap();
+    let rewrite = Rewrite { path: Some(path), ..Rewrite::default() };
+    let forward = ForwardConfig { rewrite, ..ForwardConfig::default() };
+    let upstream = Arc::new(Upstream::new(only(shadow.address)));
+    let mirror = Arc::new(Mirror::new(upstream, forward, MirrorConfig::default()));
+    let gateway = Gateway::mirrored(recorder.address, mirror.clone());
+    assert_eq!(Client::new(gateway.address).ask("GET /a/%2e%2e/b HTTP/1.1", "").status, 200);
+    assert_eq!(mirror.counts(), MirrorCounts { refused: 1, ..MirrorCounts::default() });
+}
+
 /// The mirror accepts connections but never answers.
 #[test]
 fn clients_do_not_wait_for_copies_and_there_is_a_bound() {
@@ -60,7 +74,7 @@ fn clients_do_not_wait_for_copies_and_there_is_a_bound() {
     for _ in 0..5 {
         assert_eq!(client.ask("GET / HTTP/1.1", "").status, 200);
     }
-    assert_eq!(mirror.counts(), MirrorCounts { mirrored: 2, busy: 3, arriving: 0 });
+    assert_eq!(mirror.counts(), MirrorCounts { mirrored: 2, busy: 3, ..MirrorCounts::default() });
     // A copy that has been answered frees a slot.
     let mut accepted = shadow.accept();
     accepted.head();
