@@ -103,7 +103,7 @@ impl StartedServer {
         addresses: &[UpstreamAddr],
         stop: &StopFlag,
     ) -> Result<UpstreamAddr, StartError> {
-        let end = Clock::system().now() + PATIENCE;
+        let end = Clock::system().now() + START_TIMEOUT;
         loop {
             self.still_runs()?;
             match reachable_address(addresses) {
@@ -205,7 +205,7 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 

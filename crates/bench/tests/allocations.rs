@@ -114,9 +114,9 @@ fn cost(all: Arc<dyn Requests>, pace: Pace, pipeline: usize, requests: u64) -> u
     let server = Line { time: time.clone(), unanswered: Rc::default(), next_id };
     let before = allocations();
     let worker = Worker::new(clock, all, connection_options, share, Duration::ZERO, None);
-    let mut lane = pin!(worker.clone().lane(0, server.clone(), Some(server)));
+    let mut slot = pin!(worker.clone().run_slot(0, server.clone(), Some(server)));
     let mut cx = Context::from_waker(Waker::noop());
-    while lane.as_mut().poll(&mut cx).is_pending() {
+    while slot.as_mut().poll(&mut cx).is_pending() {
         time.advance(Duration::from_micros(100));
         worker.wake_due();
     }

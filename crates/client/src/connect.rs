@@ -149,7 +149,7 @@ pub enum ConnectError {
     /// This machine has no free port, or no suitable address to connect from.
     LocalAddressUnavailable,
     /// The maximum number of connections is open, and no connection became free in time.
-    NoRoom,
+    ConnectionLimit,
     /// Another error of the operating system.
     Other(io::ErrorKind),
     /// A firewall or the permissions of a Unix socket forbid the connection.
@@ -185,7 +185,7 @@ impl ConnectError {
         match self {
             Self::DescriptorsExhausted
             | Self::LocalAddressUnavailable
-            | Self::NoRoom
+            | Self::ConnectionLimit
             | Self::PermissionDenied => Side::Local,
             Self::Other(_)
             | Self::Refused
@@ -196,11 +196,12 @@ impl ConnectError {
         }
     }
 
-    /// Returns [`Retry::Always`] for all errors except `NoRoom`, because no byte of the request was sent.
-    /// With `NoRoom`, the request has already waited for a free connection, so it must not be sent again.
+    /// Returns [`Retry::Always`] for all errors except `ConnectionLimit`, because no byte of the request was
+    /// sent. With `ConnectionLimit`, the request has already waited for a free connection, so it must not be
+    /// sent again.
     pub const fn retry(self) -> Retry {
         match self {
-            Self::NoRoom => Retry::Never,
+            Self::ConnectionLimit => Retry::Never,
             _ => Retry::Always,
         }
     }
@@ -217,7 +218,7 @@ impl fmt::Display for ConnectError {
         match self {
             Self::DescriptorsExhausted => f.write_str("no file descriptors are free"),
             Self::LocalAddressUnavailable => f.write_str("no local address or port is free"),
-            Self::NoRoom => f.write_str("the maximum number of connections is open"),
+            Self::ConnectionLimit => f.write_str("the maximum number of connections is open"),
             Self::Other(kind) => kind.fmt(f),
             Self::PermissionDenied => f.write_str("permission denied"),
             Self::Refused => f.write_str("connection refused"),

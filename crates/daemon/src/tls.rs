@@ -43,7 +43,7 @@ struct CurrentTls {
     acceptors: Vec<(ListenAddr, Arc<TlsAcceptor>)>,
     connectors: Vec<Arc<TlsConnector>>,
     /// Errors that are already in the log. Thruway logs each error only once.
-    told: Vec<CertificateError>,
+    logged: Vec<CertificateError>,
 }
 
 impl TlsManager {
@@ -74,7 +74,7 @@ impl TlsManager {
         let mut current = self.lock();
         current.acceptors = acceptors.collect();
         current.connectors = connectors.collect();
-        current.told.clear();
+        current.logged.clear();
         current.refresh();
         for invalid in current.acceptors.iter().flat_map(|(_, acceptor)| invalid(acceptor)) {
             tracing::warn!("{invalid}: most clients will refuse this certificate");
@@ -140,17 +140,17 @@ impl CurrentTls {
             }
         }
         wrong.extend(self.acceptors.iter().flat_map(|(_, acceptor)| acceptor.problems()));
-        for error in wrong.iter().filter(|error| !self.told.contains(error)) {
+        for error in wrong.iter().filter(|error| !self.logged.contains(error)) {
             tracing::error!(
                 "cannot use the changed certificates, keeping the previous certificates: {error}"
             );
         }
         let withheld: Vec<_> = self.acceptors.iter().flat_map(|(_, acceptor)| withhold(acceptor)).collect();
-        for error in withheld.iter().filter(|error| !self.told.contains(error)) {
+        for error in withheld.iter().filter(|error| !self.logged.contains(error)) {
             tracing::error!("OCSP response not sent to clients: {error}");
         }
         wrong.extend(withheld);
-        self.told = wrong;
+        self.logged = wrong;
     }
 }
 

@@ -139,7 +139,7 @@ impl Failure {
     pub const fn proxy_error(self) -> &'static str {
         match self {
             Self::Connect(error) => match error {
-                ConnectError::NoRoom => "connection_limit_reached",
+                ConnectError::ConnectionLimit => "connection_limit_reached",
                 ConnectError::TimedOut => "connection_timeout",
                 ConnectError::Refused | ConnectError::SocketNotFound => "connection_refused",
                 ConnectError::Tls(failure) => tls_error(failure),
@@ -292,7 +292,7 @@ mod tests {
             Failure::TimedOut,
             Failure::UpgradeUnproven,
             Failure::UpgradeUnsupported,
-            Failure::Connect(ConnectError::NoRoom),
+            Failure::Connect(ConnectError::ConnectionLimit),
             Failure::Connect(ConnectError::Refused),
             Failure::Connect(ConnectError::TimedOut),
             Failure::Connect(ConnectError::Unreachable),

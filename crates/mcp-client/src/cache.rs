@@ -87,15 +87,15 @@ impl Cache {
         let mut kept = self.kept();
         kept.remove(&key);
         if kept.bytes + bytes > BYTES_MAX {
-            kept.make_room(now, bytes);
+            kept.evict(now, bytes);
         }
         kept.bytes += bytes;
         kept.all.insert(key, Entry { answer: answer.clone(), until: now + ttl.min(TTL_MAX) });
     }
 
     /// Removes the cached results that a notification of the server reports as changed.
-    pub(super) fn forget(&self, told: &ServerNotification) {
-        let is_changed = |key: &Key| match told {
+    pub(super) fn forget(&self, notification: &ServerNotification) {
+        let is_changed = |key: &Key| match notification {
             ServerNotification::ToolsListChanged => key.method == methods::TOOLS_LIST,
             ServerNotification::PromptsListChanged => key.method == methods::PROMPTS_LIST,
             ServerNotification::ResourcesListChanged => {
@@ -127,7 +127,7 @@ impl CacheEntry {
 
     /// Removes the expired entries. If the cache then still has no space for `bytes` more bytes, removes
     /// all entries.
-    fn make_room(&mut self, now: Instant, bytes: usize) {
+    fn evict(&mut self, now: Instant, bytes: usize) {
         let overdue: Vec<_> =
             self.all.iter().filter(|(_, entry)| entry.until <= now).map(|(key, _)| key.clone()).collect();
         for key in &overdue {

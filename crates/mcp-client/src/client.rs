@@ -125,7 +125,7 @@ impl McpClient {
     }
 
     /// Closes the client in a background task, without waiting until the server has stopped.
-    pub fn close_apart(&self) {
+    pub fn close_in_background(&self) {
         self.conversation.spawn(self.clone().close());
     }
 
@@ -150,8 +150,8 @@ impl McpClient {
 
     /// Returns the number of times that the client has lost the server: the child process has exited, or
     /// the stream of HTTP with SSE has ended. Each loss discards the state of the server.
-    pub fn losses(&self) -> u64 {
-        self.conversation.losses()
+    pub fn connection_losses(&self) -> u64 {
+        self.conversation.connection_losses()
     }
 
     /// Returns this client with `timeout_max` as its timeout, so that calls without progress reports may
@@ -162,7 +162,7 @@ impl McpClient {
     }
 
     /// Cancels an MCP task in the background, without waiting for the answer of the server.
-    pub fn cancel_task_apart(&self, id: Box<str>) {
+    pub fn cancel_task_in_background(&self, id: Box<str>) {
         let client = self.clone();
         // Errors are ignored: a server that has exited no longer runs the MCP task.
         self.conversation.runtime.spawn(async move { client.cancel_task(&id).await });

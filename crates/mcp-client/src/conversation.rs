@@ -51,7 +51,7 @@ pub(super) struct Conversation {
     pub(super) era: std::sync::OnceLock<Era>,
     last_id: AtomicI64,
     /// Number of times that the child process has exited, or the stream of HTTP with SSE has ended.
-    losses: AtomicU64,
+    connection_losses: AtomicU64,
     /// Minimum level of the log messages that the client requests. Stored as the index of the level plus
     /// one, or as 0 if no level is set.
     log_level: AtomicU8,
@@ -110,7 +110,7 @@ impl Conversation {
             subscribing: UriLocks::default(),
             era: std::sync::OnceLock::new(),
             last_id: AtomicI64::new(0),
-            losses: AtomicU64::new(0),
+            connection_losses: AtomicU64::new(0),
             log_level: AtomicU8::new(0),
         })
     }
@@ -237,7 +237,7 @@ impl Conversation {
     /// Handles the exit of a child process that the client can restart, or the end of a stream of HTTP with
     /// SSE. Discards the negotiated protocol and fails the requests in flight.
     pub(super) fn lose(self: &Arc<Self>) {
-        self.losses.fetch_add(1, Ordering::AcqRel);
+        self.connection_losses.fetch_add(1, Ordering::AcqRel);
         self.negotiated.store(None);
         self.param_headers.invalidate();
         self.incoming.fail_all(&McpClientError::Closed);
@@ -246,8 +246,8 @@ impl Conversation {
         }
     }
 
-    pub(crate) fn losses(&self) -> u64 {
-        self.losses.load(Ordering::Acquire)
+    pub(crate) fn connection_losses(&self) -> u64 {
+        self.connection_losses.load(Ordering::Acquire)
     }
 
     /// Starts a new session after the session with the headers `field_lines` has ended. Does nothing if

@@ -182,7 +182,7 @@ impl McpClient {
             // Boxed to keep the futures of requests without such headers small.
             Box::pin(self.check_param_headers(forwarded_call)).await?;
         }
-        let outcome = self.forward_with(forwarded_call, self.mirrored_onward(forwarded_call)?).await;
+        let outcome = self.forward_with(forwarded_call, self.mirrored_headers(forwarded_call)?).await;
         // The server rejected the call before it ran the tool: the client has never listed the tool, or the
         // tool has changed.
         if is_header_mismatch(&outcome)
@@ -191,7 +191,7 @@ impl McpClient {
         {
             self.conversation.param_headers.invalidate();
             Box::pin(self.check_param_headers(forwarded_call)).await?;
-            return Box::pin(self.forward_with(forwarded_call, self.mirrored_onward(forwarded_call)?)).await;
+            return Box::pin(self.forward_with(forwarded_call, self.mirrored_headers(forwarded_call)?)).await;
         }
         outcome
     }
@@ -246,7 +246,7 @@ impl McpClient {
     }
 
     /// Returns the `Mcp-Param-*` headers to send to the server.
-    fn mirrored_onward(&self, forwarded_call: &ForwardedCall) -> Result<FieldLinesBuf, McpClientError> {
+    fn mirrored_headers(&self, forwarded_call: &ForwardedCall) -> Result<FieldLinesBuf, McpClientError> {
         let tools = &self.conversation.tools;
         let Some(tool) = forwarded_call.name.as_deref().filter(|tool| tools.are_mirrored(tool)) else {
             return Ok(FieldLinesBuf::new());
@@ -260,8 +260,8 @@ impl ForwardedCall {
     /// Writes the parameters of the request for a server that uses `revision`. `id` is the new id of the
     /// request.
     fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NotAnObject> {
-        let is_to_be_said = revision.era() == Era::Modern && self.sender.is_some();
-        if !self.has_meta && !is_to_be_said && self.round.is_empty() {
+        let needs_meta = revision.era() == Era::Modern && self.sender.is_some();
+        if !self.has_meta && !needs_meta && self.round.is_empty() {
             append_line(output, self.params.get());
             return Ok(());
         }

@@ -105,7 +105,7 @@ impl Queue {
 
 impl State {
     /// Returns the outcome of the first attempt to subscribe, or `None` while the attempt is pending.
-    pub(super) fn standing(&self) -> Option<Result<(), McpClientError>> {
+    pub(super) fn subscribed(&self) -> Option<Result<(), McpClientError>> {
         match &self.end {
             _ if self.has_stood => Some(Ok(())),
             Some(reason) => Some(Err(reason.clone())),

@@ -64,8 +64,8 @@ pub(super) async fn listen(
         Era::Modern => {
             let driving = drive(client.clone(), queue.clone());
             subscription.driving = Some(client.conversation.spawn(driving).abort_handle());
-            let standing = queue.wait_for(|state| state.standing());
-            timeout(client.options.request_timeouts.timeout, standing)
+            let subscribed = queue.wait_for(|state| state.subscribed());
+            timeout(client.options.request_timeouts.timeout, subscribed)
                 .await
                 .map_err(|_| McpClientError::TimedOut)??;
         }
@@ -87,17 +87,17 @@ async fn drive(client: McpClient, queue: Arc<Queue>) {
         let open = listen_once(&client, &queue);
         let resumed = queue.wait_for(|state| (was_acknowledged && state.is_acknowledged).then_some(()));
         let mut open = std::pin::pin!(open);
-        let mut is_told = false;
+        let mut is_reported = false;
         let outcome = tokio::select! {
             outcome = &mut open => outcome,
             () = resumed => {
                 client.conversation.report_everything_changed(&queue);
-                is_told = true;
+                is_reported = true;
                 open.as_mut().await
             }
         };
         let is_acknowledged = std::mem::take(&mut queue.state().is_acknowledged);
-        if was_acknowledged && is_acknowledged && !is_told {
+        if was_acknowledged && is_acknowledged && !is_reported {
             // The stream ended right after the server acknowledged it.
             client.conversation.report_everything_changed(&queue);
         }
@@ -216,11 +216,11 @@ impl Conversation {
     /// Returns `true` if the calling background task can end: `negotiated` is still the current session, or
     /// another task renews the subscriptions.
     fn is_resubscribed(&self, negotiated: &Arc<NegotiatedProtocol>) -> bool {
-        let stands = || self.current().is_some_and(|current| Arc::ptr_eq(&current, negotiated));
+        let is_current = || self.current().is_some_and(|current| Arc::ptr_eq(&current, negotiated));
         self.resubscription.0.store(false, Ordering::Release);
         // If the session ended before the flag was cleared, no other task was started, so this task must
         // continue. If another task was started afterwards, this task ends.
-        stands() || self.resubscription.0.swap(true, Ordering::AcqRel)
+        is_current() || self.resubscription.0.swap(true, Ordering::AcqRel)
     }
 }
 

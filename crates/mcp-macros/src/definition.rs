@@ -31,13 +31,13 @@ fn annotations(library: Library, attribute: &Attribute) -> Option<TokenStream> {
         ("idempotent_hint", &attribute.idempotent),
         ("open_world_hint", &attribute.open_world),
     ];
-    let said: Vec<_> = hints
+    let given: Vec<_> = hints
         .into_iter()
         .filter_map(|(name, hint)| Some((Ident::new(name, Span::call_site()), hint.as_ref()?)))
         .map(|(name, hint)| quote!(#name: ::core::option::Option::Some(#hint)))
         .collect();
     let others = quote!(..::core::default::Default::default());
-    (!said.is_empty()).then(|| quote!(#library::schema::ToolAnnotations { #(#said,)* #others }))
+    (!given.is_empty()).then(|| quote!(#library::schema::ToolAnnotations { #(#given,)* #others }))
 }
 
 /// Returns the documentation of the function as an expression, without the first space of each line. The

@@ -130,10 +130,12 @@ fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream
         Input::Whole(kind) => kind.owned.clone(),
     };
     let answer = answer(library, taken, function);
-    match (taken.told, function.sig.asyncness) {
-        (Some(ContextParameter::Call), _) => quote!(|__input: #input, __told: &#library::Call<'_>| #answer),
+    match (taken.context_parameter, function.sig.asyncness) {
+        (Some(ContextParameter::Call), _) => {
+            quote!(|__input: #input, __context: &#library::Call<'_>| #answer)
+        }
         (None, None) => quote!(|__input: #input| #answer),
-        _ => quote!(|__input: #input, __told: #library::Context| async move { #answer }),
+        _ => quote!(|__input: #input, __context: #library::Context| async move { #answer }),
     }
 }
 
@@ -145,8 +147,8 @@ fn answer(library: Library, taken: &Function, function: &ItemFn) -> TokenStream 
         Input::Members(members) => members.iter().map(value_of_member).collect(),
         Input::Whole(kind) => vec![value(kind, &quote!(__input))],
     };
-    if taken.told.is_some() {
-        values.push(quote!(__told));
+    if taken.context_parameter.is_some() {
+        values.push(quote!(__context));
     }
     let mut name = function.sig.ident.clone();
     let place = match &function.sig.output {

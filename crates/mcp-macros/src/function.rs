@@ -11,7 +11,7 @@ use crate::rule::{Broken, Rule};
 #[derive(Default)]
 pub(crate) struct Function {
     pub(crate) input: Input,
-    pub(crate) told: Option<ContextParameter>,
+    pub(crate) context_parameter: Option<ContextParameter>,
 }
 
 /// The input of a tool.
@@ -41,9 +41,9 @@ impl Function {
             parameters.extend(taken.map(|taken| (taken, parameter.to_token_stream())));
         }
         let is_async = item.sig.asyncness.is_some();
-        let told = broken.note(take_told(&mut parameters, is_async)).flatten();
+        let context_parameter = broken.note(take_context_parameter(&mut parameters, is_async)).flatten();
         let input = broken.note(input(parameters)).unwrap_or_default();
-        broken.or_else(|| Self { input, told })
+        broken.or_else(|| Self { input, context_parameter })
     }
 }
 
@@ -58,7 +58,7 @@ fn check_signature(signature: &Signature) -> syn::Result<()> {
 }
 
 /// Removes the last parameter and returns it if it is the request context (`Call` or `Context`).
-fn take_told(
+fn take_context_parameter(
     parameters: &mut Vec<LocatedParameter>,
     is_async: bool,
 ) -> syn::Result<Option<ContextParameter>> {
@@ -75,7 +75,7 @@ fn take_told(
         Some((Parameter::ContextParameter(ContextParameter::Context), place)) if !is_async => {
             Err(Rule::ContextWithoutAsync.at(place))
         }
-        Some((Parameter::ContextParameter(told), _)) => Ok(Some(told)),
+        Some((Parameter::ContextParameter(context_parameter), _)) => Ok(Some(context_parameter)),
         _ => Ok(None),
     }
 }

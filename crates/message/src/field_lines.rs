@@ -193,9 +193,9 @@ impl FieldLinesBuf {
     /// Appends the lines in `lines` for which `is_kept` returns `true`. Allocates at most once.
     #[inline]
     pub fn append_kept<'a>(&mut self, lines: FieldLines<'a>, is_kept: impl FnMut(FieldLine<'a>) -> bool) {
-        let room = lines.bytes.len();
-        let bytes = self.make_owned(room);
-        bytes.reserve(room);
+        let additional = lines.bytes.len();
+        let bytes = self.make_owned(additional);
+        bytes.reserve(additional);
         lines.write_kept(bytes, is_kept);
     }
 
@@ -273,9 +273,9 @@ impl FieldLinesBuf {
         }
     }
 
-    fn make_owned(&mut self, room: usize) -> &mut Vec<u8> {
+    fn make_owned(&mut self, additional: usize) -> &mut Vec<u8> {
         if let Lines::Static(lines) = self.0 {
-            let mut bytes = Vec::with_capacity(lines.len() + room);
+            let mut bytes = Vec::with_capacity(lines.len() + additional);
             bytes.extend_from_slice(lines.as_bytes());
             self.0 = Lines::Owned(bytes);
         }

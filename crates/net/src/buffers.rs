@@ -101,7 +101,7 @@ impl LargeBuffer {
     }
 
     /// Returns the whole buffer as a slice to write to.
-    pub const fn room(&mut self) -> &mut [u8] {
+    pub const fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 

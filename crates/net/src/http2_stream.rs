@@ -31,14 +31,14 @@ impl<H> Http2Stream<H> {
     /// `wanted`.
     fn poll_write_capacity(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
         self.to.reserve_capacity(wanted);
-        let mut room = self.to.capacity();
-        while room == 0 && wanted > 0 {
+        let mut capacity = self.to.capacity();
+        while capacity == 0 && wanted > 0 {
             match ready!(self.to.poll_capacity(cx)) {
-                Some(capacity) => room = capacity.map_err(|error| broken(&error))?,
+                Some(granted) => capacity = granted.map_err(|error| broken(&error))?,
                 None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             }
         }
-        Poll::Ready(Ok(room.min(wanted)))
+        Poll::Ready(Ok(capacity.min(wanted)))
     }
 }
 
@@ -60,9 +60,9 @@ impl<H: 'static> Transport for Http2Stream<H> {
 
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let Some(first) = slices.iter().find(|slice| !slice.is_empty()) else { return Poll::Ready(Ok(0)) };
-        let room = ready!(self.poll_write_capacity(cx, first.len()))?;
-        let sent = self.to.send_data(Bytes::copy_from_slice(&first[..room]), false);
-        Poll::Ready(sent.map(|()| room).map_err(|error| broken(&error)))
+        let capacity = ready!(self.poll_write_capacity(cx, first.len()))?;
+        let sent = self.to.send_data(Bytes::copy_from_slice(&first[..capacity]), false);
+        Poll::Ready(sent.map(|()| capacity).map_err(|error| broken(&error)))
     }
 
     fn poll_send_file(

@@ -87,8 +87,8 @@ fn speaks_to_itself(socket: io::Result<UdpSocket>, address: IpAddr) -> bool {
         // safe result.
         return true;
     };
-    let spoken_from = socket.connect((address, ANY_PORT)).and_then(|()| socket.local_addr());
-    spoken_from.is_ok_and(|local| local.ip() == address)
+    let source = socket.connect((address, ANY_PORT)).and_then(|()| socket.local_addr());
+    source.is_ok_and(|local| local.ip() == address)
 }
 
 fn listened() -> MutexGuard<'static, Vec<SocketAddr>> {

@@ -46,8 +46,8 @@ impl ConnectionInfo {
     /// Adds `Strict-Transport-Security` (RFC 6797 §6.1), if it is configured and `response` does not have it.
     #[inline]
     pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
-        let told = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
-        if let Some(value) = told
+        let metadata = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
+        if let Some(value) = metadata
             && response.field("strict-transport-security").is_none()
         {
             // Cannot fail, because the value was checked when the listener was created.

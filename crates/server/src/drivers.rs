@@ -13,7 +13,7 @@ use thruway_net::{
 
 use crate::connection::ConnectionDriver;
 use crate::connection_info::{ConnectionInfo, ConnectionTls};
-use crate::listener::{Listener, ListenerTls, ProxyProtocol, Speaks};
+use crate::listener::{Listener, ListenerProtocols, ListenerTls, ProxyProtocol};
 use crate::live::{Serving, WorkerHandler};
 use crate::pre_handler::PreHandlers;
 use crate::protocol::HttpProtocol;
@@ -112,13 +112,13 @@ fn serve(accepted: Accepted, listener: &Listener, drivers: &Drivers) {
     let info = info_of(&accepted, listener);
     let http = drivers.http_of(listener);
     match (&listener.proxy_protocol, &listener.streams) {
-        (None, None) if listener.tls.is_none() && listener.speaks == Speaks::Http1 => {
+        (None, None) if listener.tls.is_none() && listener.protocols == ListenerProtocols::Http1 => {
             spawn(http.drive(accepted.stream, info, accepted.guard));
         }
         (None, None) => {
             let Accepted { stream, guard, .. } = accepted;
-            let (tls, speaks) = (listener.tls.clone(), listener.speaks);
-            spawn_http(http, stream, PooledBuffer::default(), info, guard, tls, speaks);
+            let (tls, protocols) = (listener.tls.clone(), listener.protocols);
+            spawn_http(http, stream, PooledBuffer::default(), info, guard, tls, protocols);
         }
         (None, Some(streams)) => {
             let records = drivers.stream_records.clone();
@@ -143,12 +143,12 @@ fn serve_behind_proxy(
     }
     let worker = drivers.worker.clone();
     let (http, records) = (drivers.http_of(listener).clone(), drivers.stream_records.clone());
-    let (streams, tls, speaks) = (listener.streams.clone(), listener.tls.clone(), listener.speaks);
+    let (streams, tls, protocols) = (listener.streams.clone(), listener.tls.clone(), listener.protocols);
     spawn(async move {
         let within = http.header_time_left(&guard);
         let early = match receive_proxy_header(&mut stream, &guard, within).await {
             Ok((header, early)) => {
-                info.be_told(header);
+                info.apply_proxy_header(header);
                 early
             }
             // Port scans end the connection without a header, and some of them reset it.
@@ -161,7 +161,7 @@ fn serve_behind_proxy(
             }
         };
         match streams {
-            None => spawn_http(&http, stream, early, info, guard, tls, speaks),
+            None => spawn_http(&http, stream, early, info, guard, tls, protocols),
             Some(streams) => streams.serve(ClientStream::new(stream, early, info, guard, records)).await,
         }
     });
@@ -194,18 +194,18 @@ fn spawn_http(
     info: ConnectionInfo,
     guard: ConnectionGuard,
     tls: Option<ListenerTls>,
-    speaks: Speaks,
+    protocols: ListenerProtocols,
 ) {
     let http = http.clone();
-    match (tls, speaks) {
-        (None, Speaks::Http1) => spawn(http.drive_from(stream, early, info, guard)),
-        (None, Speaks::Http2) => {
+    match (tls, protocols) {
+        (None, ListenerProtocols::Http1) => spawn(http.drive_from(stream, early, info, guard)),
+        (None, ListenerProtocols::Http2) => {
             spawn(async move { http.drive_protocol(HttpProtocol::Http2, stream, early, info, guard).await });
         }
-        (None, Speaks::Both) => {
+        (None, ListenerProtocols::Both) => {
             spawn(async move { http.drive_detected(stream, early, info, guard).await });
         }
-        (Some(tls), speaks) => spawn(shake_hands(http, stream, early, info, guard, tls, speaks)),
+        (Some(tls), protocols) => spawn(shake_hands(http, stream, early, info, guard, tls, protocols)),
     }
 }
 
@@ -217,7 +217,7 @@ async fn shake_hands(
     mut info: ConnectionInfo,
     guard: ConnectionGuard,
     tls: ListenerTls,
-    speaks: Speaks,
+    protocols: ListenerProtocols,
 ) {
     let within = http.header_time_left(&guard);
     match accept_tls(stream, early, &tls.acceptor, &guard, within).await {
@@ -225,7 +225,7 @@ async fn shake_hands(
             if stream.alpn() == Some(ALPN_ACME) {
                 return end_tls(stream, &guard, within).await;
             }
-            let is_http2 = speaks == Speaks::Http2 || stream.alpn() == Some(ALPN_HTTP2);
+            let is_http2 = protocols == ListenerProtocols::Http2 || stream.alpn() == Some(ALPN_HTTP2);
             let ListenerTls { strict_transport_security, other_hosts, .. } = tls;
             let info_of_tls = stream.take_info();
             info.tls =
@@ -276,7 +276,7 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
 impl ConnectionInfo {
     /// Replaces the addresses of the client and of the destination by the addresses in a PROXY protocol
     /// header.
-    fn be_told(&mut self, header: ProxyHeader) {
+    fn apply_proxy_header(&mut self, header: ProxyHeader) {
         (self.client, self.destination) = match header {
             ProxyHeader::Local => return,
             ProxyHeader::Tcp { source, destination } => (ClientAddr::Tcp(source), Some(destination)),

@@ -20,7 +20,7 @@ pub struct Listener {
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
     pub(crate) tls: Option<ListenerTls>,
     pub(crate) streams: Option<Arc<dyn ServeStream>>,
-    pub(crate) speaks: Speaks,
+    pub(crate) protocols: ListenerProtocols,
     pub(crate) redirect_to_https: Option<u16>,
     pub(crate) compression: ListenerCompression,
     pub(crate) first: Option<Arc<dyn AnswerFirst>>,
@@ -28,7 +28,7 @@ pub struct Listener {
 
 /// HTTP versions that a listener accepts on connections without negotiation of the version.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Speaks {
+pub(crate) enum ListenerProtocols {
     #[default]
     Http1,
     /// HTTP/1.1 and HTTP/2. The first bytes of a connection determine its version.
@@ -70,7 +70,7 @@ impl Listener {
             proxy_protocol: None,
             tls: None,
             streams: None,
-            speaks: Speaks::Http1,
+            protocols: ListenerProtocols::Http1,
             redirect_to_https: None,
             compression: ListenerCompression::AsElsewhere,
             first: None,
@@ -122,13 +122,13 @@ impl Listener {
     /// HTTP version.
     #[must_use]
     pub fn http2(self) -> Self {
-        Self { speaks: Speaks::Both, ..self }
+        Self { protocols: ListenerProtocols::Both, ..self }
     }
 
     /// Accepts only HTTP/2. Closes connections that do not begin with the HTTP/2 preface.
     #[must_use]
     pub fn http2_only(self) -> Self {
-        Self { speaks: Speaks::Http2, ..self }
+        Self { protocols: ListenerProtocols::Http2, ..self }
     }
 
     /// Redirects all requests (308) to the same URL with `https` and this port. Has no effect on a listener

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use thruway_net::{ConnectionGuard, PooledBuffer, Transport};
 
 use crate::config::Timeouts;
-use crate::connection::OVER_LIMIT_PATIENCE;
+use crate::connection::OVER_LIMIT_TIMEOUT_MAX;
 use crate::http2::PREFACE;
 
 /// Protocol of a connection.
@@ -33,23 +33,23 @@ pub(crate) async fn recognise<T: Transport>(
     poll_fn(|cx| {
         deadline.set_waker(cx.waker());
         loop {
-            if let Some(protocol) = spoken_with(early) {
+            if let Some(protocol) = detect_protocol(early) {
                 return Poll::Ready(Some(protocol));
             }
             // During a drain, a silent connection is treated like any other idle HTTP/1.1 connection.
             if early.is_empty() && guard.is_draining() {
                 return Poll::Ready(Some(HttpProtocol::Http1));
             }
-            let patience = match early.is_empty() {
-                true if guard.is_over_limit() => OVER_LIMIT_PATIENCE.min(timeouts.idle),
+            let timeout = match early.is_empty() {
+                true if guard.is_over_limit() => OVER_LIMIT_TIMEOUT_MAX.min(timeouts.idle),
                 true => timeouts.idle,
                 false => timeouts.header_section,
             };
             let now = worker.clock().now();
-            if since + patience <= now {
+            if since + timeout <= now {
                 return Poll::Ready(None);
             }
-            deadline.set(Some(since + patience));
+            deadline.set(Some(since + timeout));
             let is_first = early.is_empty();
             match ready!(poll_append(transport, early, cx)) {
                 Some(0) => return Poll::Ready(Some(HttpProtocol::Http1)),
@@ -63,7 +63,7 @@ pub(crate) async fn recognise<T: Transport>(
 }
 
 /// Returns the protocol of a connection that begins with `bytes`. `None` if more bytes are needed.
-fn spoken_with(bytes: &[u8]) -> Option<HttpProtocol> {
+fn detect_protocol(bytes: &[u8]) -> Option<HttpProtocol> {
     let common = bytes.len().min(PREFACE.len());
     match bytes[..common] == PREFACE[..common] {
         true if common == PREFACE.len() => Some(HttpProtocol::Http2),
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn the_preface_is_told_from_requests_as_soon_as_they_differ() {
-        assert_eq!(spoken_with(b""), None);
-        assert_eq!(spoken_with(b"PR"), None);
-        assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"), None);
-        assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0"), Some(HttpProtocol::Http2));
+        assert_eq!(detect_protocol(b""), None);
+        assert_eq!(detect_protocol(b"PR"), None);
+        assert_eq!(detect_protocol(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"), None);
+        assert_eq!(detect_protocol(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0"), Some(HttpProtocol::Http2));
         for other in ["GET", "POST", "PRI * HTTP/1.1\r\n", "PROPFIND", "\0"] {
-            assert_eq!(spoken_with(other.as_bytes()), Some(HttpProtocol::Http1), "{other:?}");
+            assert_eq!(detect_protocol(other.as_bytes()), Some(HttpProtocol::Http1), "{other:?}");
         }
     }
 }

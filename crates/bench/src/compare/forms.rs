@@ -35,12 +35,12 @@ impl Comparison {
                 );
             }
         }
-        let mut said = None;
+        let mut last_heading = None;
         for pair in &self.pairs {
             let Ratio { median, low, high, .. } = pair.ratio;
             let certainty = pair.certainty();
             let heading = (&pair.candidate, &pair.against);
-            if said.replace(heading) != Some(heading) {
+            if last_heading.replace(heading) != Some(heading) {
                 let _ = writeln!(text, "\n{} against {}", pair.candidate, pair.against);
             }
             let (metric, verdict) = (pair.metric.label(), pair.verdict.words());

@@ -66,7 +66,7 @@ pub enum FanOutError {
     Subscribe(McpClientError),
     /// Not all subscribers were notified of the first publication in time. This error contains the number
     /// of subscribers that were notified.
-    Told(usize),
+    NotNotified(usize),
     /// The tool returned an error for the first publication.
     ToolError,
 }
@@ -197,9 +197,9 @@ impl<'a> Publications<'a> {
         };
         self.notification_tally.begin(self.clock.now_exact(), false);
         answer.await?;
-        let told =
+        let notified =
             timeout(self.load.connection_options.timeout, self.notification_tally.all_received()).await;
-        told.map(drop).map_err(|_| FanOutError::Told(self.notification_tally.told()))
+        notified.map(drop).map_err(|_| FanOutError::NotNotified(self.notification_tally.notified()))
     }
 
     /// Calls the tool. Returns `true` if the tool succeeded.
@@ -256,8 +256,8 @@ impl<'a> Publications<'a> {
             let is_well = Box::pin(self.publish()).await.map_err(|error| failure(&error))?;
             if is_well { Ok(()) } else { Err(Failure::of(FailureKind::ToolError)) }
         };
-        let told = async { Ok(self.notification_tally.all_received().await) };
-        let both = async { tokio::try_join!(published, told) };
+        let notified = async { Ok(self.notification_tally.all_received().await) };
+        let both = async { tokio::try_join!(published, notified) };
         let both = timeout(self.load.connection_options.timeout, both).await;
         let ((), last) = both.unwrap_or_else(|_| Err(Failure::of(FailureKind::TimedOut)))?;
         Ok(last.saturating_sub(started))
@@ -343,8 +343,8 @@ impl fmt::Display for FanOutError {
             Self::Publish(error) => write!(f, "cannot call the tool: {error}"),
             Self::Run(error) => error.fmt(f),
             Self::Subscribe(error) => write!(f, "cannot subscribe to the resource: {error}"),
-            Self::Told(told) => {
-                write!(f, "{told} subscribers were notified of the first publication in time")
+            Self::NotNotified(notified) => {
+                write!(f, "{notified} subscribers were notified of the first publication in time")
             }
             Self::ToolError => f.write_str("the tool returned an error"),
         }
@@ -360,7 +360,7 @@ impl FanOutError {
             Self::Publish(_) | Self::ToolError => "check the name of the tool and its `--arguments`",
             Self::Run(error) => return error.hint().map(str::to_owned),
             Self::Subscribe(_) => "check that the server supports subscriptions to this resource",
-            Self::Told(_) => {
+            Self::NotNotified(_) => {
                 let (tool, uri) = (fan_out.tool.escape_debug(), fan_out.uri.escape_debug());
                 return Some(format!("check that `{tool}` changes `{uri}`"));
             }

@@ -73,19 +73,19 @@ impl NotificationTally {
     /// Waits until all subscribers have been notified, and returns the time of the last notification.
     pub(super) async fn all_received(&self) -> Duration {
         loop {
-            let told = self.all_received.notified();
+            let notified = self.all_received.notified();
             {
                 let state = self.state();
                 if state.waiting == 0 {
                     return state.last;
                 }
             }
-            told.await;
+            notified.await;
         }
     }
 
     /// Returns the number of subscribers that were notified of the current publication.
-    pub(super) fn told(&self) -> usize {
+    pub(super) fn notified(&self) -> usize {
         let state = self.state();
         state.heard.len() - state.waiting
     }
@@ -121,7 +121,7 @@ mod tests {
         notification_tally.hear(0, milliseconds(102));
         notification_tally.hear(2, milliseconds(103));
         assert!(
-            ask(&notification_tally).is_pending() && notification_tally.told() == 2,
+            ask(&notification_tally).is_pending() && notification_tally.notified() == 2,
             "a repeated notification counts once"
         );
         notification_tally.hear(1, milliseconds(110));
@@ -134,7 +134,7 @@ mod tests {
         );
         assert_eq!(notification_tally.deliveries().count(), 3);
         notification_tally.begin(milliseconds(200), false);
-        assert!(ask(&notification_tally).is_pending() && notification_tally.told() == 0);
+        assert!(ask(&notification_tally).is_pending() && notification_tally.notified() == 0);
         (0..3).for_each(|place| notification_tally.hear(place, milliseconds(201)));
         assert_eq!(ask(&notification_tally), Poll::Ready(milliseconds(201)));
         assert_eq!(notification_tally.deliveries().count(), 3, "an unmeasured publication is not counted");

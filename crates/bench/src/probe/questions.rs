@@ -122,10 +122,10 @@ async fn agree(channel: &mut Channel<'_>, revision: Revision) -> Result<Revision
     let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client});
     let result = channel.ask(1, methods::INITIALIZE, params, revision).await?;
     // The server may select another revision.
-    let spoken = result["protocolVersion"].as_str().and_then(|name| name.parse().ok());
-    let spoken: Revision = spoken.ok_or(ProbeError::RevisionUnknown)?;
-    channel.notify_initialized(spoken).await?;
-    Ok(spoken)
+    let revision = result["protocolVersion"].as_str().and_then(|name| name.parse().ok());
+    let revision: Revision = revision.ok_or(ProbeError::RevisionUnknown)?;
+    channel.notify_initialized(revision).await?;
+    Ok(revision)
 }
 
 fn found_tools(result: &Value) -> Vec<FoundTool> {

@@ -75,7 +75,7 @@ fn shown(report: &Report) -> LoadSummary {
     let times = rows.iter().map(|(name, times)| TimesRow {
         name,
         values: [times.p50_us, times.p90_us, times.p99_us, times.p99_9_us, times.max_us]
-            .map(|time| times.told(time))
+            .map(|time| times.format_time(time))
             .to_vec(),
     });
     LoadSummary {

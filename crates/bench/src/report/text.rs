@@ -31,7 +31,7 @@ pub(super) fn markdown(report: &Report) -> String {
     for (name, times) in shown {
         let _ = write!(markdown, "| {name} |");
         for value in [times.p50_us, times.p90_us, times.p99_us, times.p99_9_us, times.max_us] {
-            let _ = write!(markdown, " {} |", times.told(value));
+            let _ = write!(markdown, " {} |", times.format_time(value));
         }
         markdown.push('\n');
     }
@@ -183,7 +183,7 @@ fn times(text: &mut String, report: &Report) {
 fn time_row(text: &mut String, name: &str, times: &TimesReport) {
     let _ = write!(text, "{name:<11}");
     for value in [times.p50_us, times.p90_us, times.p99_us, times.p99_9_us, times.max_us] {
-        let _ = write!(text, "{:>10}", times.told(value));
+        let _ = write!(text, "{:>10}", times.format_time(value));
     }
     text.push('\n');
 }

@@ -86,7 +86,7 @@ impl TimesReport {
 
     /// Formats one of the times of this report. Marks a lower bound with `≥`. Returns a dash if no time was
     /// measured.
-    pub(super) fn told(&self, time: f64) -> String {
+    pub(super) fn format_time(&self, time: f64) -> String {
         if self.count == 0 {
             return figures::NONE.to_owned();
         }

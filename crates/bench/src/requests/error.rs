@@ -11,7 +11,7 @@ pub enum InvalidRequest {
     HeaderName(String),
     /// The user cannot set this header field, because the load generator writes it or because it would
     /// change how responses are read.
-    HeaderOfOurs(String),
+    ReservedHeader(String),
     /// The value of this header field contains control characters.
     HeaderValue(String),
     /// The method is not a token.
@@ -29,7 +29,7 @@ impl fmt::Display for InvalidRequest {
         match self {
             Self::Connect => f.write_str("`CONNECT` is not supported: it opens a tunnel"),
             Self::HeaderName(name) => write!(f, "`{}` is not a valid header name", name.escape_debug()),
-            Self::HeaderOfOurs(name) => write!(f, "the load generator sets the header `{name}` itself"),
+            Self::ReservedHeader(name) => write!(f, "the load generator sets the header `{name}` itself"),
             Self::HeaderValue(name) => write!(f, "the value of `{name}` contains control characters"),
             Self::Method => f.write_str("the method is invalid"),
             Self::None => f.write_str("there is no request to send"),
@@ -43,7 +43,7 @@ impl InvalidRequest {
     /// Returns a hint for the user, if there is one.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::HeaderOfOurs(_) => {
+            Self::ReservedHeader(_) => {
                 Some("`Content-Length` follows from the body; use `--no-keep-alive` for `Connection: close`")
             }
             Self::HeaderName(_) => Some("write a header as `Name: value`"),

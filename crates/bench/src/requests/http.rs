@@ -121,7 +121,7 @@ impl HttpRequest {
         for (name, value) in &self.headers {
             let framing = ["content-length", "transfer-encoding", "connection", "upgrade", "expect"];
             if framing.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-                return Err(InvalidRequest::HeaderOfOurs(name.clone()));
+                return Err(InvalidRequest::ReservedHeader(name.clone()));
             }
             push(name, value)?;
         }
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(refusal(with("A B", "c")), InvalidRequest::HeaderName("A B".to_owned()));
         assert_eq!(refusal(with("A", "b\r\nC: d")), InvalidRequest::HeaderValue("A".to_owned()));
         let ours = "Content-Length".to_owned();
-        assert_eq!(refusal(with(&ours, "5")), InvalidRequest::HeaderOfOurs(ours));
+        assert_eq!(refusal(with(&ours, "5")), InvalidRequest::ReservedHeader(ours));
         for (method, error) in [("G T", InvalidRequest::Method), ("CONNECT", InvalidRequest::Connect)] {
             assert_eq!(refusal(HttpRequest { method: method.to_owned(), ..request("http://a/") }), error);
         }

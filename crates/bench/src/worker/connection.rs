@@ -124,7 +124,7 @@ pub(super) trait WireProtocol<T> {
     fn ask(&mut self, worker: &Worker, ticket: StartedRequest);
 
     /// Reads available input, and sends further requests if the schedule allows it.
-    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended>;
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, slot: usize) -> Poll<Ended>;
 }
 
 /// Reason why a connection has ended.

@@ -30,45 +30,50 @@ struct ConnectionSlot {
 impl Worker {
     /// Runs connection slot `number` of this worker until the load ends. `first` is a connection that is
     /// already open, if there is one.
-    pub async fn lane<C: Connect>(self: Rc<Self>, number: usize, connect: C, first: Option<C::Transport>) {
+    pub async fn run_slot<C: Connect>(
+        self: Rc<Self>,
+        number: usize,
+        connect: C,
+        first: Option<C::Transport>,
+    ) {
         if self.connection_options.is_http2 {
-            self.lane_of::<C, Streams<C::Transport>>(number, connect, first).await;
+            self.run_slot_with::<C, Streams<C::Transport>>(number, connect, first).await;
         } else {
-            self.lane_of::<C, Wire<C::Transport>>(number, connect, first).await;
+            self.run_slot_with::<C, Wire<C::Transport>>(number, connect, first).await;
         }
     }
 
-    async fn lane_of<C: Connect, S: WireProtocol<C::Transport>>(
+    async fn run_slot_with<C: Connect, S: WireProtocol<C::Transport>>(
         self: Rc<Self>,
         number: usize,
         connect: C,
         first: Option<C::Transport>,
     ) {
         let deadline = self.deadlines.register();
-        let mut lane =
+        let mut slot =
             ConnectionSlot { worker: self, number, deadline, again: VecDeque::new(), failed_attempts: 0 };
         let mut open = first.map(|transport| {
-            lane.worker.record.borrow_mut().connections_opened += 1;
-            S::new(transport, &lane.worker)
+            slot.worker.record.borrow_mut().connections_opened += 1;
+            S::new(transport, &slot.worker)
         });
         loop {
-            let Some(spoken) = &mut open else {
-                let Some(ticket) = lane.next_ticket().await else { return };
-                open = lane.open(&connect, ticket).await;
+            let Some(protocol) = &mut open else {
+                let Some(ticket) = slot.next_ticket().await else { return };
+                open = slot.open(&connect, ticket).await;
                 continue;
             };
             let ended = poll_fn(|cx| {
-                lane.deadline.set_waker(cx.waker());
-                let ended = spoken.poll(cx, &lane.worker, lane.number);
-                lane.deadline.set(spoken.deadline(&lane.worker));
+                slot.deadline.set_waker(cx.waker());
+                let ended = protocol.poll(cx, &slot.worker, slot.number);
+                slot.deadline.set(protocol.deadline(&slot.worker));
                 ended
             });
             match ended.await {
                 Ended::Over => return,
                 Ended::Closed => open = None,
                 Ended::Unhandled(again) => {
-                    lane.worker.record.borrow_mut().sent_again += again.len() as u64;
-                    lane.again = again;
+                    slot.worker.record.borrow_mut().sent_again += again.len() as u64;
+                    slot.again = again;
                     open = None;
                 }
             }
@@ -115,10 +120,10 @@ impl ConnectionSlot {
                 self.failed_attempts = 0;
                 self.worker.unconnected_since.set(None);
                 self.worker.note_opened(handshake);
-                let mut spoken = S::new(transport, &self.worker);
-                spoken.ask(&self.worker, ticket);
-                self.again.drain(..).for_each(|ticket| spoken.ask(&self.worker, ticket));
-                Some(spoken)
+                let mut protocol = S::new(transport, &self.worker);
+                protocol.ask(&self.worker, ticket);
+                self.again.drain(..).for_each(|ticket| protocol.ask(&self.worker, ticket));
+                Some(protocol)
             }
             Err(failure) => {
                 let now = self.worker.clock.now_exact();

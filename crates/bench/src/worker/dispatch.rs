@@ -32,7 +32,7 @@ pub struct Worker {
     pub(super) phase: Cell<Phase>,
     pub(super) record: RefCell<Record>,
     pub(super) intervals: RefCell<Intervals>,
-    pub(super) hot: RefCell<SharedBuffers>,
+    pub(super) shared_buffers: RefCell<SharedBuffers>,
     /// Read buffer that the HTTP/2 connections of the worker share.
     pub(super) spare: Rc<SpareBuffer>,
     pub(super) deadlines: Deadlines,
@@ -91,7 +91,7 @@ impl Worker {
             phase: Cell::new(Phase::Running),
             record: RefCell::new(Record::of_open_loop(lateness)),
             intervals: RefCell::new(Intervals { current: Interval::new(0), to }),
-            hot: RefCell::new(SharedBuffers {
+            shared_buffers: RefCell::new(SharedBuffers {
                 input: vec![0; INPUT_BYTES].into_boxed_slice(),
                 index: HeadIndex::with_capacity(FIELD_LINES),
             }),
@@ -179,7 +179,7 @@ impl Worker {
         self.deadlines.wake_overdue(now);
         let index = interval_at(now, self.measured_from, self.share.interval);
         self.intervals.borrow_mut().turn_to(index);
-        let is_hopeless = self.unconnected_since.get().is_some_and(|since| now >= since + PATIENCE)
+        let is_hopeless = self.unconnected_since.get().is_some_and(|since| now >= since + UNCONNECTED_MAX)
             && matches!(self.share.limit, Limit::Requests(_));
         match self.phase.get() {
             Phase::Running if self.share.stop.is_set() || is_hopeless => self.end_early(now, is_hopeless),
@@ -212,7 +212,7 @@ impl Worker {
         let is_counted = self.waits_for_all();
         // A closed loop with a duration does not wait for responses at its end. A load with a fixed number
         // of requests waits for all responses.
-        let patience = match (is_counted, self.is_open()) {
+        let drain_time = match (is_counted, self.is_open()) {
             (true, _) => self.connection_options.timeout + TICK_MAX * 2,
             (false, true) if self.share.stop.is_set() => self.connection_options.drain.min(DRAIN_OF_STOPPED),
             (false, true) => self.connection_options.drain,
@@ -220,7 +220,7 @@ impl Worker {
         };
         // If no more requests will start, this function runs before the planned end.
         let end = self.plan.borrow().budget.end.map_or(now, |end| end.max(now));
-        self.phase.set(Phase::Draining { until: end + patience });
+        self.phase.set(Phase::Draining { until: end + drain_time });
         if !is_counted {
             self.count_unsent();
         }
@@ -243,16 +243,16 @@ impl Worker {
         }
     }
 
-    /// Returns the next request for the connection slot `lane`, if this request may start now.
-    pub(super) fn take(&self, lane: usize, now: Duration, cx: &Context<'_>) -> NextStep {
+    /// Returns the next request for the connection slot `slot`, if this request may start now.
+    pub(super) fn take(&self, slot: usize, now: Duration, cx: &Context<'_>) -> NextStep {
         if self.phase.get() != Phase::Running {
             return NextStep::Over;
         }
         let plan = &mut *self.plan.borrow_mut();
-        plan.waiting_connections.leave(lane);
+        plan.waiting_connections.leave(slot);
         let intended = plan.schedule.next().unwrap_or(now);
         if intended > now && plan.budget.end.is_none_or(|end| intended < end) {
-            plan.waiting_connections.park(lane, cx.waker());
+            plan.waiting_connections.park(slot, cx.waker());
             self.wake_timer();
             return NextStep::Wait;
         }
@@ -322,7 +322,7 @@ const FIELD_LINES: usize = 64;
 
 /// If no connection can be opened for this time, a load with a fixed number of requests ends. A load with a
 /// duration does not need this limit.
-const PATIENCE: Duration = Duration::from_secs(5);
+const UNCONNECTED_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum time that a stopped open loop waits for its last responses.
 const DRAIN_OF_STOPPED: Duration = Duration::from_secs(1);

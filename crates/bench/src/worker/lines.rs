@@ -129,9 +129,9 @@ impl<T: Transport> Lines<'_, T> {
     /// Reads until no input is available. Returns the reason if the pipes cannot be used any more.
     fn poll_answers(&mut self, cx: &mut Context<'_>, now: &mut Option<Duration>) -> Poll<FailureKind> {
         let worker = self.worker;
-        let hot = &mut *worker.hot.borrow_mut();
+        let shared_buffers = &mut *worker.shared_buffers.borrow_mut();
         loop {
-            let read = match self.transport.poll_read(cx, &mut hot.input) {
+            let read = match self.transport.poll_read(cx, &mut shared_buffers.input) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) if self.kept.is_empty() => return Poll::Ready(FailureKind::Closed),
                 Poll::Ready(Ok(0)) => return Poll::Ready(FailureKind::Incomplete),
@@ -141,7 +141,7 @@ impl<T: Transport> Lines<'_, T> {
             // All responses in one read get the same end time.
             let time = worker.clock.now_exact();
             *now = Some(time);
-            self.take_lines(&hot.input[..read], time);
+            self.take_lines(&shared_buffers.input[..read], time);
             if self.kept.len() > MESSAGE_BYTES_MAX {
                 return Poll::Ready(FailureKind::Malformed);
             }

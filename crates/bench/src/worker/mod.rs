@@ -1,12 +1,12 @@
 //! The part of a load that runs on one thread, with all its connections.
 //!
 //! A worker does not depend on an async runtime. The caller calls [`Worker::wake_due`] at the time that
-//! [`Worker::poll_next_wake`] returns. The caller also polls the futures of [`Worker::lane`], which
+//! [`Worker::poll_next_wake`] returns. The caller also polls the futures of [`Worker::run_slot`], which
 //! complete at the end of the load. A test can drive a worker with a manual clock and transports in memory.
 //!
 //! ```text
 //! take a request ──▶ connect, if necessary ──▶ write ──▶ read the answer ──▶ record ──▶ (again)
-//!   schedule: now, or when one is due       lane, wire                     record
+//!   schedule: now, or when one is due       slot, wire                     record
 //! ```
 
 // its requests

@@ -97,7 +97,7 @@ pub(crate) struct ThreadOutcome {
 struct Connector {
     addresses: Arc<[UpstreamAddr]>,
     tls: Option<LoadTls>,
-    lane: usize,
+    slot: usize,
     connection_options: ConnectionOptions,
 }
 
@@ -106,7 +106,7 @@ impl Connect for Connector {
 
     async fn connect(&self) -> Result<Opened<UpstreamStream>, OpenError> {
         let within = self.connection_options.timeout;
-        let stream = connect(&self.addresses[self.lane % self.addresses.len()], within).await?;
+        let stream = connect(&self.addresses[self.slot % self.addresses.len()], within).await?;
         let Some(tls) = &self.tls else { return Ok(UpstreamStream::from(stream).into()) };
         let transport = secure(stream, &tls.connector, &tls.server_name, within).await.map_err(refused)?;
         let UpstreamStream::Tls(secured) = &transport else { return Ok(transport.into()) };
@@ -183,7 +183,7 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
     let first = RefCell::new(InitialConnections::of(plan.connections));
     if plan.connection_options.is_persistent && plan.pipes.is_none() {
         let connecting = stream::iter(0..plan.connections)
-            .for_each_concurrent(CONNECTING_MAX, |lane| connect_lane(plan, lane, &first));
+            .for_each_concurrent(CONNECTING_MAX, |slot| connect_slot(plan, slot, &first));
         tokio::select! {
             () = connecting => {}
             () = plan.share.stop.wait() => {}
@@ -195,13 +195,13 @@ async fn connect_first(plan: &ThreadPlan) -> (Vec<Option<UpstreamStream>>, Ready
 
 /// Opens the connection of a slot. After the first timeout, the remaining slots connect during the load.
 /// Otherwise, thousands of connections could time out before the start.
-async fn connect_lane(plan: &ThreadPlan, lane: usize, first: &RefCell<InitialConnections>) {
+async fn connect_slot(plan: &ThreadPlan, slot: usize, first: &RefCell<InitialConnections>) {
     if first.borrow().ready.failure.is_some_and(OpenError::is_timeout) {
         return;
     }
-    let outcome = connector(plan, lane).connect().await;
+    let outcome = connector(plan, slot).connect().await;
     plan.opened.fetch_add(outcome.is_ok().into(), Ordering::Relaxed);
-    first.borrow_mut().note(lane, outcome);
+    first.borrow_mut().note(slot, outcome);
 }
 
 impl InitialConnections {
@@ -210,11 +210,11 @@ impl InitialConnections {
         Self { streams, ready: Ready { opened: 0, failure: None } }
     }
 
-    fn note(&mut self, lane: usize, outcome: Result<Opened<UpstreamStream>, OpenError>) {
+    fn note(&mut self, slot: usize, outcome: Result<Opened<UpstreamStream>, OpenError>) {
         match outcome {
             Ok(opened) => {
                 self.ready.opened += 1;
-                self.streams[lane] = Some(opened.transport);
+                self.streams[slot] = Some(opened.transport);
             }
             Err(error) if self.ready.failure.is_none() || error.is_timeout() => {
                 self.ready.failure = Some(error);
@@ -224,11 +224,11 @@ impl InitialConnections {
     }
 }
 
-fn connector(plan: &ThreadPlan, lane: usize) -> Connector {
+fn connector(plan: &ThreadPlan, slot: usize) -> Connector {
     Connector {
         addresses: plan.addresses.clone(),
         tls: plan.tls.clone(),
-        lane,
+        slot,
         connection_options: plan.connection_options,
     }
 }
@@ -245,7 +245,7 @@ async fn drive(
     let to = Some(plan.intervals.clone());
     let worker = Worker::new(clock.clone(), requests, plan.connection_options, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
-    let lanes = start_lanes(&plan, &worker, first)?;
+    let slots = start_slots(&plan, &worker, first)?;
     // A short load may end before the first regular measurement. So the first measurement is made at the
     // start.
     let before = Cell::new(plan.share.warm_up.is_zero().then(thread_use));
@@ -257,9 +257,9 @@ async fn drive(
         outcome
     });
     let all = async {
-        for lane in lanes {
+        for slot in slots {
             // A panic in a connection slot makes the measurement useless, so the panic ends the thread too.
-            lane.await?;
+            slot.await?;
         }
         Ok::<(), tokio::task::JoinError>(())
     };
@@ -272,7 +272,7 @@ async fn drive(
     Ok(ThreadOutcome { record: worker.record(), used })
 }
 
-fn start_lanes(
+fn start_slots(
     plan: &ThreadPlan,
     worker: &Rc<Worker>,
     first: Vec<Option<UpstreamStream>>,
@@ -281,10 +281,10 @@ fn start_lanes(
         let pipes = Pipes::watch(pipes.0.try_clone()?, pipes.1.try_clone()?)?;
         return Ok(vec![tokio::task::spawn_local(drive_lines(worker.clone(), pipes, conversation))]);
     }
-    let lanes = first.into_iter().enumerate().map(|(lane, first)| {
-        tokio::task::spawn_local(Rc::clone(worker).lane(lane, connector(plan, lane), first))
+    let slots = first.into_iter().enumerate().map(|(slot, first)| {
+        tokio::task::spawn_local(Rc::clone(worker).run_slot(slot, connector(plan, slot), first))
     });
-    Ok(lanes.collect())
+    Ok(slots.collect())
 }
 
 impl WorkerUse {

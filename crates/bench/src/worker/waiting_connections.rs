@@ -22,12 +22,12 @@ struct Waiter {
 }
 
 impl WaitingConnections {
-    /// Adds the connection slot `lane` to the queue.
-    pub(super) fn park(&mut self, lane: usize, waker: &Waker) {
-        if self.places.len() <= lane {
-            self.places.resize(lane + 1, Waiter::default());
+    /// Adds the connection slot `slot` to the queue.
+    pub(super) fn park(&mut self, slot: usize, waker: &Waker) {
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, Waiter::default());
         }
-        let place = &mut self.places[lane];
+        let place = &mut self.places[slot];
         match &mut place.waker {
             Some(known) => known.clone_from(waker),
             unknown => {
@@ -37,14 +37,14 @@ impl WaitingConnections {
         }
         if !place.is_queued {
             place.is_queued = true;
-            self.queue.push_back(lane);
+            self.queue.push_back(slot);
         }
     }
 
-    /// Records that the connection slot `lane` does not wait any more, because its task is running.
-    pub(super) fn leave(&mut self, lane: usize) {
+    /// Records that the connection slot `slot` does not wait any more, because its task is running.
+    pub(super) fn leave(&mut self, slot: usize) {
         self.is_woken = false;
-        if let Some(place) = self.places.get_mut(lane)
+        if let Some(place) = self.places.get_mut(slot)
             && place.waker.take().is_some()
         {
             self.waiting -= 1;
@@ -53,8 +53,8 @@ impl WaitingConnections {
 
     /// Wakes the connection that has waited longest.
     pub(super) fn wake_one(&mut self) {
-        while let Some(lane) = self.queue.pop_front() {
-            let place = &mut self.places[lane];
+        while let Some(slot) = self.queue.pop_front() {
+            let place = &mut self.places[slot];
             place.is_queued = false;
             if let Some(waker) = place.waker.take() {
                 self.waiting -= 1;

@@ -81,7 +81,7 @@ impl<T: Transport> WireProtocol<T> for Wire<T> {
         self.requests += 1;
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, slot: usize) -> Poll<Ended> {
         let mut now = None;
         // Sends the bytes that the server did not accept in the last poll.
         if self.written > 0
@@ -96,7 +96,7 @@ impl<T: Transport> WireProtocol<T> for Wire<T> {
         if let Some(ended) = self.check_time(worker, time) {
             return Poll::Ready(ended);
         }
-        if let Some(ended) = self.refill(cx, worker, lane, time) {
+        if let Some(ended) = self.refill(cx, worker, slot, time) {
             return Poll::Ready(ended);
         }
         match poll_flush(&mut self.transport, &mut self.output, &mut self.written, cx) {
@@ -108,7 +108,7 @@ impl<T: Transport> WireProtocol<T> for Wire<T> {
 
 impl<T: Transport> Wire<T> {
     /// Starts requests until the allowed number of requests is in progress.
-    fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
+    fn refill(&mut self, cx: &Context<'_>, worker: &Worker, slot: usize, now: Duration) -> Option<Ended> {
         let connection_options = worker.connection_options;
         let may_ask = connection_options.is_persistent || self.requests == 0;
         // In a closed loop, the next batch of requests starts when all requests of the previous batch are
@@ -116,7 +116,7 @@ impl<T: Transport> Wire<T> {
         let is_fresh = self.requests == self.pending.len() as u64;
         let is_time = self.pending.is_empty() || is_fresh || worker.is_open();
         while may_ask && is_time && self.pending.len() < connection_options.pipeline {
-            match worker.take(lane, now, cx) {
+            match worker.take(slot, now, cx) {
                 NextStep::Start(ticket) => self.ask(worker, ticket),
                 NextStep::Wait => return None,
                 NextStep::Over => {
@@ -146,11 +146,11 @@ impl<T: Transport> Wire<T> {
         worker: &Worker,
         now: &mut Option<Duration>,
     ) -> Poll<Ended> {
-        let hot = &mut *worker.hot.borrow_mut();
+        let shared_buffers = &mut *worker.shared_buffers.borrow_mut();
         loop {
             let kept = self.kept.len();
-            hot.input[..kept].copy_from_slice(&self.kept);
-            let read = match self.transport.poll_read(cx, &mut hot.input[kept..]) {
+            shared_buffers.input[..kept].copy_from_slice(&self.kept);
+            let read = match self.transport.poll_read(cx, &mut shared_buffers.input[kept..]) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.end_of_input(worker)),
                 Poll::Ready(Ok(read)) => read,
@@ -158,8 +158,8 @@ impl<T: Transport> Wire<T> {
             };
             self.kept.clear();
             *now = None;
-            match self.parse(worker, hot, kept, kept + read, now) {
-                Ok(parsed) => self.kept.extend_from_slice(&hot.input[parsed..kept + read]),
+            match self.parse(worker, shared_buffers, kept, kept + read, now) {
+                Ok(parsed) => self.kept.extend_from_slice(&shared_buffers.input[parsed..kept + read]),
                 Err(http1::Error::UnexpectedMessage) if self.pending.is_empty() => {
                     worker.note_unrelated_bytes(worker.clock.now_exact());
                     return Poll::Ready(Ended::Closed);
@@ -185,7 +185,7 @@ impl<T: Transport> Wire<T> {
     fn parse(
         &mut self,
         worker: &Worker,
-        hot: &mut SharedBuffers,
+        shared_buffers: &mut SharedBuffers,
         kept: usize,
         filled: usize,
         now: &mut Option<Duration>,
@@ -193,8 +193,8 @@ impl<T: Transport> Wire<T> {
         let mut parsed = 0;
         let mut counted = kept;
         loop {
-            let input = &hot.input[parsed..filled];
-            let (event, used) = self.http1.handle_input(input, &mut hot.index)?;
+            let input = &shared_buffers.input[parsed..filled];
+            let (event, used) = self.http1.handle_input(input, &mut shared_buffers.index)?;
             let head = &input[..used];
             parsed += used;
             match event {
@@ -205,7 +205,7 @@ impl<T: Transport> Wire<T> {
                 Some(ClientEvent::Interim) => {}
                 Some(ClientEvent::Tunnel) => return Err(http1::Error::UnexpectedMessage),
                 Some(ClientEvent::Response(length)) => {
-                    let head = hot.index.response_head(head);
+                    let head = shared_buffers.index.response_head(head);
                     self.begin_answer(worker, head.status.as_u16());
                     if let Some(conversation) = &mut self.conversation {
                         conversation.begin_answer(head.status.as_u16(), head.field_lines);

@@ -156,16 +156,16 @@ impl Scene {
         };
         let worker =
             Worker::new(clock.clone(), requests, self.connection_options, share, Duration::ZERO, None);
-        let lanes: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>> = (0..self.connections)
-            .map(|lane| {
+        let slots: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>> = (0..self.connections)
+            .map(|number| {
                 let open = self.connection_options.is_persistent && !self.refuses;
                 let first = open.then(|| server.borrow_mut().accept());
-                let lane = worker.clone().lane(lane, Connector(server.clone()), first);
-                Box::pin(lane) as Pin<Box<dyn Future<Output = ()>>>
+                let slot = worker.clone().run_slot(number, Connector(server.clone()), first);
+                Box::pin(slot) as Pin<Box<dyn Future<Output = ()>>>
             })
             .collect();
-        let mut lanes = Lanes { lanes, wakes: Arc::new(Wakes(AtomicBool::new(true))) };
-        while lanes.run() {
+        let mut slots = Slots { slots, wakes: Arc::new(Wakes(AtomicBool::new(true))) };
+        while slots.run() {
             let next = worker.poll_next_wake(&Context::from_waker(Waker::noop()));
             let mut server = server.borrow_mut();
             server.read_requests(clock.now());
@@ -185,8 +185,8 @@ impl Scene {
     }
 }
 
-struct Lanes {
-    lanes: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+struct Slots {
+    slots: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
     wakes: Arc<Wakes>,
 }
 
@@ -198,13 +198,13 @@ impl Wake for Wakes {
     }
 }
 
-impl Lanes {
+impl Slots {
     /// Polls all connection tasks until they are idle. Returns `false` if none is left.
     fn run(&mut self) -> bool {
         let waker = Waker::from(self.wakes.clone());
         let mut cx = Context::from_waker(&waker);
         while self.wakes.0.swap(false, Ordering::Relaxed) {
-            while let Poll::Ready(ended) = self.lanes.poll_next_unpin(&mut cx) {
+            while let Poll::Ready(ended) = self.slots.poll_next_unpin(&mut cx) {
                 if ended.is_none() {
                     return false;
                 }

@@ -24,18 +24,24 @@ pub(super) fn random_time_between(start: SystemTime, end: SystemTime, chance: f6
 }
 
 /// Returns the delay after `failures` consecutive failures. The delay doubles with each failure, up to
-/// `pace.retry_max`. A random time of up to a quarter of the delay is added. The delay is at least `told`,
-/// the `Retry-After` of the ACME server. If `told` is longer than one day, the delay is at least one day.
-pub(super) fn retry_after(failures: u32, told: Option<Duration>, pace: &Pace, chance: f64) -> Duration {
+/// `pace.retry_max`. A random time of up to a quarter of the delay is added. The delay is at least
+/// `server_wait`, the `Retry-After` of the ACME server. If `server_wait` is longer than one day, the delay is
+/// at least one day.
+pub(super) fn retry_after(
+    failures: u32,
+    server_wait: Option<Duration>,
+    pace: &Pace,
+    chance: f64,
+) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
     let backoff = pace.retry_first.saturating_mul(1 << doublings).min(pace.retry_max);
     let backoff = backoff + (backoff / 4).mul_f64(chance.clamp(0.0, 1.0));
-    backoff.max(told.unwrap_or_default().min(TOLD_MAX))
+    backoff.max(server_wait.unwrap_or_default().min(RETRY_AFTER_MAX))
 }
 
 /// Maximum delay that an ACME server can request with `Retry-After`. A longer delay may be a mistake of the
 /// server.
-pub(super) const TOLD_MAX: Duration = Duration::from_hours(24);
+pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
 #[cfg(test)]
 mod tests {
@@ -65,7 +71,7 @@ mod tests {
     #[test]
     fn the_more_failures_the_longer_is_waited() {
         let pace = Pace::default();
-        let after = |failures, told| retry_after(failures, told, &pace, 0.0);
+        let after = |failures, server_wait| retry_after(failures, server_wait, &pace, 0.0);
         let minutes = [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360];
         for (failures, minutes) in (0..).zip(minutes) {
             assert_eq!(after(failures, None), Duration::from_mins(minutes), "{failures}");

@@ -17,7 +17,7 @@ use thruway_message::Method;
 use thruway_net::Clock;
 
 use super::AcmeConfig;
-use super::due::TOLD_MAX;
+use super::due::RETRY_AFTER_MAX;
 
 /// HTTP client that sends the requests of an ACME account.
 #[derive(Clone)]
@@ -86,9 +86,9 @@ impl HttpClient for Exchange {
         &self,
         request: http::Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
-        let ours = self.clone();
+        let client = self.clone();
         Box::pin(async move {
-            let answer = ours.send(request).await.map_err(|error| Error::Other(Box::new(error)))?;
+            let answer = client.send(request).await.map_err(|error| Error::Other(Box::new(error)))?;
             let (parts, content) = answer.into_parts();
             Ok(BytesResponse { parts, body: Box::new(content) })
         })
@@ -120,11 +120,11 @@ impl RetryAfter {
     fn heed<B>(&self, answer: &mut http::Response<B>) {
         let value = answer.headers_mut().remove(RETRY_AFTER);
         let now = Clock::system().time_of_day();
-        let told = value.and_then(|value| waited_for(value.to_str().ok()?, now));
-        let Some(told) = told else { return };
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(told.as_secs()));
+        let server_wait = value.and_then(|value| parse_retry_after(value.to_str().ok()?, now));
+        let Some(server_wait) = server_wait else { return };
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(server_wait.as_secs()));
         if matches!(answer.status().as_u16(), 429 | 503) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(server_wait);
         }
     }
 
@@ -136,14 +136,14 @@ impl RetryAfter {
 
 /// Parses the value of `Retry-After` (RFC 9110 §10.2.3): a number of seconds, or a date. Returns the delay
 /// from `now`.
-fn waited_for(value: &str, now: SystemTime) -> Option<Duration> {
-    let told = match value.trim() {
+fn parse_retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let server_wait = match value.trim() {
         text if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            text.parse().map_or(TOLD_MAX, Duration::from_secs)
+            text.parse().map_or(RETRY_AFTER_MAX, Duration::from_secs)
         }
         text => httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default(),
     };
-    Some(told.min(TOLD_MAX))
+    Some(server_wait.min(RETRY_AFTER_MAX))
 }
 
 impl From<ClientError> for ExchangeError {
@@ -179,16 +179,17 @@ mod tests {
     #[test]
     fn what_is_to_be_waited_for_fits_into_clocks() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-        let told = |value: &str| waited_for(value, now).map(|told| told.as_secs());
-        assert_eq!(told("120"), Some(120));
-        assert_eq!(told(" 0 "), Some(0));
-        assert_eq!(told("18446744073709551615"), Some(86_400));
-        assert_eq!(told("99999999999999999999999"), Some(86_400));
-        assert_eq!(told("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
-        assert_eq!(told("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
-        assert_eq!(told("Fri, 31 Dec 9999 23:59:59 GMT"), Some(86_400));
+        let server_wait =
+            |value: &str| parse_retry_after(value, now).map(|server_wait| server_wait.as_secs());
+        assert_eq!(server_wait("120"), Some(120));
+        assert_eq!(server_wait(" 0 "), Some(0));
+        assert_eq!(server_wait("18446744073709551615"), Some(86_400));
+        assert_eq!(server_wait("99999999999999999999999"), Some(86_400));
+        assert_eq!(server_wait("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
+        assert_eq!(server_wait("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
+        assert_eq!(server_wait("Fri, 31 Dec 9999 23:59:59 GMT"), Some(86_400));
         for value in ["", "-1", "1.5", "soon"] {
-            assert_eq!(told(value), None);
+            assert_eq!(server_wait(value), None);
         }
     }
 }

@@ -112,8 +112,8 @@ impl Renewer {
 
     fn failed(&mut self, error: &AcmeError) {
         let count = self.failures.count.saturating_add(1);
-        let told = self.acme_client.retry_after();
-        let wait = retry_after(count, told, &self.acme_client.config.pace, fastrand::f64());
+        let server_wait = self.acme_client.retry_after();
+        let wait = retry_after(count, server_wait, &self.acme_client.config.pace, fastrand::f64());
         let name = self.names.first();
         tracing::warn!(name, failures = count, again_in = ?wait, "cannot get a certificate: {error}");
         self.failures = Failures { count, last: Some(error.to_string()), next: Some(Instant::now() + wait) };

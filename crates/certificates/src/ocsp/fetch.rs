@@ -7,10 +7,10 @@ use thruway_net::Clock;
 
 use super::{OcspError, Staple, Subject};
 
-/// Creates the HTTP client for OCSP requests. `patience` is the timeout of a request.
-pub(super) fn client(patience: Duration) -> Client {
-    let mut config = ClientConfig { connect: patience, ..ClientConfig::default() };
-    config.exchange.timeouts = Timeouts { total: Some(patience), head: patience, ..Timeouts::default() };
+/// Creates the HTTP client for OCSP requests. `timeout` is the timeout of a request.
+pub(super) fn client(timeout: Duration) -> Client {
+    let mut config = ClientConfig { connect: timeout, ..ClientConfig::default() };
+    config.exchange.timeouts = Timeouts { total: Some(timeout), head: timeout, ..Timeouts::default() };
     // Consecutive requests rarely go to the same responder, so connections are not reused.
     config.pool = PoolConfig { idle_max: 0, ..PoolConfig::default() };
     Client::with_config(config)

@@ -59,15 +59,16 @@ impl Staple {
     }
 }
 
-/// Returns `true` if `said` and `own` identify the same certificate. `said` is from an OCSP response. The
-/// parameters of the digest algorithm are not compared, because some responders omit the NULL parameters.
-/// If `said` contains digests other than SHA-1, as in some response files, only the serial number is
-/// compared. The serial number is enough, because the signer of the response is the issuer of the
-/// certificate or a delegate of the issuer.
-fn is_same(said: &x509_ocsp::CertId, own: &x509_ocsp::CertId) -> bool {
-    let is_of_issuer =
-        said.issuer_name_hash == own.issuer_name_hash && said.issuer_key_hash == own.issuer_key_hash;
-    said.serial_number == own.serial_number && (is_of_issuer || said.hash_algorithm.oid != SHA1)
+/// Returns `true` if `certificate_id` and `own` identify the same certificate. `certificate_id` is from an
+/// OCSP response. The parameters of the digest algorithm are not compared, because some responders omit the
+/// NULL parameters. If `certificate_id` contains digests other than SHA-1, as in some response files, only
+/// the serial number is compared. The serial number is enough, because the signer of the response is the
+/// issuer of the certificate or a delegate of the issuer.
+fn is_same(certificate_id: &x509_ocsp::CertId, own: &x509_ocsp::CertId) -> bool {
+    let is_of_issuer = certificate_id.issuer_name_hash == own.issuer_name_hash
+        && certificate_id.issuer_key_hash == own.issuer_key_hash;
+    certificate_id.serial_number == own.serial_number
+        && (is_of_issuer || certificate_id.hash_algorithm.oid != SHA1)
 }
 
 fn time_of(time: OcspGeneralizedTime) -> SystemTime {

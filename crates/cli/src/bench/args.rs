@@ -176,7 +176,7 @@ pub(crate) struct AbArgs {
     pub(crate) has_no_input: bool,
     /// Ignored: connection errors never end the load
     #[arg(short = 'r')]
-    pub(crate) goes_on: bool,
+    pub(crate) ignores_receive_errors: bool,
     /// Ignored: responses may have any length
     #[arg(short = 'l')]
     pub(crate) is_of_any_length: bool,

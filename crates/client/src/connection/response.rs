@@ -39,7 +39,7 @@ pub enum ResponseEvent<'t> {
 pub struct ResponsePoll<'e, T: Transport> {
     state: &'e mut State<T>,
     buffers: &'e ReadBuffers,
-    hot: Option<Box<HotBuffers>>,
+    scratch: Option<Box<ScratchBuffers>>,
     /// `true` if the parser input is `State::kept`, and `false` if it is the shared buffer.
     is_kept: bool,
     /// The input bytes `parsed..filled` are still to be parsed.
@@ -76,7 +76,7 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
     pub(super) fn new(state: &'e mut State<T>, buffers: &'e ReadBuffers) -> Self {
         let is_kept = !state.kept.is_empty();
         let (parsed, filled) = (state.kept_parsed, state.kept.len());
-        Self { state, buffers, hot: None, is_kept, parsed, filled, given: 0, read_bytes_max: usize::MAX }
+        Self { state, buffers, scratch: None, is_kept, parsed, filled, given: 0, read_bytes_max: usize::MAX }
     }
 
     /// Limits the number of bytes in one read to `bytes`, or to 1 if `bytes` is 0. By default, a read can
@@ -131,9 +131,9 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         self.parsed += length;
         self.given = 0;
         self.state.handle_end();
-        let input = match &self.hot {
+        let input = match &self.scratch {
             _ if self.is_kept => &self.state.kept[..],
-            Some(hot) => &hot.input[..],
+            Some(scratch) => &scratch.input[..],
             None => &[],
         };
         Some(&input[start..self.parsed])
@@ -182,8 +182,8 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
                 return Ok(Some(Found { kind: Kind::End { has_section: false }, start, end: start }));
             }
         }
-        let HotBuffers { input, index } =
-            &mut **self.hot.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
+        let ScratchBuffers { input, index } =
+            &mut **self.scratch.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
         let input = if self.is_kept { &self.state.kept[..] } else { &input[..self.filled] };
         let (event, used) = match self.state.http1.handle_input(&input[start..], index) {
             Ok(found) => found,
@@ -221,8 +221,8 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
     /// Returns the event with its borrowed data.
     #[inline]
     fn event(&mut self, found: Found) -> ResponseEvent<'_> {
-        let HotBuffers { input, index } =
-            &**self.hot.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
+        let ScratchBuffers { input, index } =
+            &**self.scratch.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
         let input = if self.is_kept { &self.state.kept[..] } else { &input[..] };
         let bytes = &input[found.start..found.end];
         match found.kind {
@@ -238,8 +238,8 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
     /// Moves the unparsed bytes to the start of the shared buffer, and reads more bytes after them.
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let HotBuffers { input, .. } =
-            &mut **self.hot.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
+        let ScratchBuffers { input, .. } =
+            &mut **self.scratch.get_or_insert_with(|| self.buffers.take(self.state.input_bytes));
         let left = self.filled - self.parsed;
         if self.is_kept {
             input[..left].copy_from_slice(&self.state.kept[self.parsed..]);
@@ -258,9 +258,9 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
     #[cold]
     fn handle_end_of_input(&mut self) -> Result<Found, Error> {
         let closed = self.state.closed();
-        let input = match (&self.hot, self.is_kept) {
+        let input = match (&self.scratch, self.is_kept) {
             (_, true) => &self.state.kept[self.parsed..],
-            (Some(hot), false) => &hot.input[self.parsed..self.filled],
+            (Some(scratch), false) => &scratch.input[self.parsed..self.filled],
             (None, false) => &[],
         };
         match self.state.http1.handle_end_of_input(input) {
@@ -281,16 +281,16 @@ impl<T: Transport> Drop for ResponsePoll<'_, T> {
         let is_left = self.parsed < self.filled;
         self.state.kept_parsed = 0;
         if !self.is_kept {
-            if is_left && let Some(hot) = &self.hot {
-                self.state.kept = PooledBuffer::copy_of(&hot.input[self.parsed..self.filled]);
+            if is_left && let Some(scratch) = &self.scratch {
+                self.state.kept = PooledBuffer::copy_of(&scratch.input[self.parsed..self.filled]);
             }
         } else if is_left {
             self.state.kept_parsed = self.parsed;
         } else {
             self.state.kept = PooledBuffer::default();
         }
-        if let Some(hot) = self.hot.take() {
-            self.buffers.give_back(hot);
+        if let Some(scratch) = self.scratch.take() {
+            self.buffers.give_back(scratch);
         }
     }
 }
@@ -298,10 +298,10 @@ impl<T: Transport> Drop for ResponsePoll<'_, T> {
 /// The buffers that polls share. Only one poll can use the buffers at a time, so use one value for each
 /// thread or for each exchange. The first poll allocates the buffers, with at least 256 KiB.
 #[derive(Default)]
-pub struct ReadBuffers(Cell<Option<Box<HotBuffers>>>);
+pub struct ReadBuffers(Cell<Option<Box<ScratchBuffers>>>);
 
 /// The buffers that a connection needs only during a poll.
-struct HotBuffers {
+struct ScratchBuffers {
     input: Box<[u8]>,
     /// The positions of the field lines in the most recently parsed head or trailer section.
     index: HeadIndex,
@@ -311,19 +311,19 @@ impl ReadBuffers {
     /// Takes the buffers, which have at least `input_bytes` bytes for input. In rare cases, another poll uses
     /// the shared buffers at the same time. The function then allocates new buffers.
     #[inline]
-    fn take(&self, input_bytes: usize) -> Box<HotBuffers> {
+    fn take(&self, input_bytes: usize) -> Box<ScratchBuffers> {
         let known = self.0.take().filter(|buffers| buffers.input.len() >= input_bytes);
-        known.unwrap_or_else(|| HotBuffers::new(input_bytes))
+        known.unwrap_or_else(|| ScratchBuffers::new(input_bytes))
     }
 
     /// Keeps the buffers for the next poll.
     #[inline]
-    fn give_back(&self, buffers: Box<HotBuffers>) {
+    fn give_back(&self, buffers: Box<ScratchBuffers>) {
         self.0.set(Some(buffers));
     }
 }
 
-impl HotBuffers {
+impl ScratchBuffers {
     #[cold]
     fn new(input_bytes: usize) -> Box<Self> {
         let input = vec![0; input_bytes.max(INPUT_BYTES)].into_boxed_slice();
@@ -342,7 +342,7 @@ impl fmt::Debug for ReadBuffers {
 pub(super) fn input_bytes(limits: &Limits) -> usize {
     let head_bytes_max = STATUS_LINE_BYTES_MAX + limits.header_section_bytes as usize;
     let trailer_bytes_max = limits.trailer_section_bytes as usize + limits.chunk_extension_bytes as usize;
-    head_bytes_max.max(trailer_bytes_max) + ROOM_BYTES
+    head_bytes_max.max(trailer_bytes_max) + FREE_BYTES
 }
 
 /// Minimum size of the input buffer in bytes, and usually the maximum of one read. For large bodies, 256
@@ -356,4 +356,4 @@ const FIELD_LINES: usize = 128;
 /// Maximum length of a status line in `thruway-http1`, in bytes.
 const STATUS_LINE_BYTES_MAX: usize = 1024;
 
-const ROOM_BYTES: usize = 16 << 10;
+const FREE_BYTES: usize = 16 << 10;

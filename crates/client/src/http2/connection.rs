@@ -125,7 +125,7 @@ impl Connection {
                     }
                     ending.0.note_settings();
                     match watch.as_mut().map_or(ConnectionCheck::Waits, |watch| watch.look(cx)) {
-                        ConnectionCheck::Asks => {}
+                        ConnectionCheck::SendsPing => {}
                         ConnectionCheck::Waits => return Poll::Pending,
                         ConnectionCheck::IsOver => return Poll::Ready(()),
                     }
@@ -199,8 +199,8 @@ impl Connection {
     ) -> Result<Exchange, Error> {
         let mut bytes = thruway_net::PooledBuffer::take();
         write_head(&mut bytes);
-        let spoken = ConvertedRequest::of(&bytes, self.scheme.clone(), request.asks_for_upgrade);
-        let ConvertedRequest { head, used, upgrade } = spoken.ok_or(Error::RequestUnspeakable)?;
+        let converted = ConvertedRequest::of(&bytes, self.scheme.clone(), request.asks_for_upgrade);
+        let ConvertedRequest { head, used, upgrade } = converted.ok_or(Error::RequestUnspeakable)?;
         let content = Bytes::copy_from_slice(&bytes[used..]);
         let sending = match request.body_length {
             BodyLength::NONE => Sending::Complete,
@@ -249,7 +249,7 @@ impl Drop for Ending {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ConnectionCheck {
     /// A ping was sent.
-    Asks,
+    SendsPing,
     /// No action is needed.
     Waits,
     /// The server is gone, or the connection is no longer needed.
@@ -266,7 +266,7 @@ struct Watch {
     received: u64,
     /// Time at which the connection was created or last received data.
     since: Duration,
-    asked_at: Option<Duration>,
+    ping_sent_at: Option<Duration>,
 }
 
 impl Watch {
@@ -278,7 +278,7 @@ impl Watch {
         deadline: Option<Deadline>,
     ) -> Self {
         let since = clock.now();
-        Self { pings, config, state, clock, deadline, received: 0, since, asked_at: None }
+        Self { pings, config, state, clock, deadline, received: 0, since, ping_sent_at: None }
     }
 
     fn look(&mut self, cx: &mut Context<'_>) -> ConnectionCheck {
@@ -287,13 +287,13 @@ impl Watch {
         let received = self.state.heard.bytes();
         let has_answered = self.pings.poll_pong(cx).is_ready();
         if has_answered {
-            self.state.asked_behind.set(received);
+            self.state.ping_sent_at_bytes.set(received);
         }
         if has_answered || received != self.received {
-            (self.received, self.since, self.asked_at) = (received, now, None);
+            (self.received, self.since, self.ping_sent_at) = (received, now, None);
         }
         let is_needed = self.state.exchanges.get() > 0;
-        let until = match self.asked_at {
+        let until = match self.ping_sent_at {
             Some(at) => at + self.config.ping_timeout,
             None if is_needed => self.since + self.ping_after(),
             None => self.since + self.config.idle,
@@ -305,17 +305,17 @@ impl Watch {
         if until > now {
             return ConnectionCheck::Waits;
         }
-        if self.asked_at.is_some() || !is_needed {
+        if self.ping_sent_at.is_some() || !is_needed {
             return ConnectionCheck::IsOver;
         }
         // `send_ping` fails if an earlier ping is unanswered. The earlier ping serves the same purpose,
         // so the error is ignored.
         let _ = self.pings.send_ping(Ping::opaque());
-        self.asked_at = Some(now);
-        self.state.asked.set(self.state.asked.get().saturating_add(1));
-        self.state.asked_behind.set(received);
+        self.ping_sent_at = Some(now);
+        self.state.unanswered_pings.set(self.state.unanswered_pings.get().saturating_add(1));
+        self.state.ping_sent_at_bytes.set(received);
         self.state.has_begun.set(false);
-        ConnectionCheck::Asks
+        ConnectionCheck::SendsPing
     }
 
     /// Returns the time without received data after which the connection sends the next ping. After
@@ -323,8 +323,8 @@ impl Watch {
     /// allows one more ping after the usual time, so that the exchange fails soon if the server is gone.
     fn ping_after(&self) -> Duration {
         let most = PINGS_IN_A_ROW + u32::from(self.state.has_begun.get());
-        let is_asked_enough = self.state.asked.get() >= most;
-        if is_asked_enough { self.config.ping_after.max(PING_SELDOM) } else { self.config.ping_after }
+        let has_enough_pings = self.state.unanswered_pings.get() >= most;
+        if has_enough_pings { self.config.ping_after.max(PING_SELDOM) } else { self.config.ping_after }
     }
 }
 

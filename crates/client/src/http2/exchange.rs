@@ -156,8 +156,8 @@ impl Exchange {
         {
             return Poll::Ready(Err(Error::RequestContentTooLong));
         }
-        let room = ready!(self.poll_capacity(cx, now, content.len()))?;
-        let part = content.split_to(room.min(content.len()));
+        let capacity = ready!(self.poll_capacity(cx, now, content.len()))?;
+        let part = content.split_to(capacity.min(content.len()));
         if let Sending::Bytes { remaining } = &mut self.sending {
             *remaining -= part.len() as u64;
         }
@@ -194,8 +194,8 @@ impl Exchange {
     /// Sends the part of the body that was written together with the head.
     fn poll_first(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<Result<(), Error>> {
         while !self.first.is_empty() {
-            let room = ready!(self.poll_capacity(cx, now, self.first.len()))?;
-            let part = self.first.split_to(room.min(self.first.len()));
+            let capacity = ready!(self.poll_capacity(cx, now, self.first.len()))?;
+            let part = self.first.split_to(capacity.min(self.first.len()));
             let is_last = self.first.is_empty() && !self.wants_content();
             self.send(part, is_last);
         }
@@ -211,14 +211,14 @@ impl Exchange {
         wanted: usize,
     ) -> Poll<Result<usize, Error>> {
         self.send.reserve_capacity(wanted);
-        let mut room = self.send.capacity();
-        while room == 0 && wanted > 0 {
+        let mut capacity = self.send.capacity();
+        while capacity == 0 && wanted > 0 {
             match self.send.poll_capacity(cx) {
                 Poll::Pending => {
                     self.wait_to_write(now)?;
                     return Poll::Pending;
                 }
-                Poll::Ready(Some(Ok(capacity))) => room = capacity,
+                Poll::Ready(Some(Ok(granted))) => capacity = granted,
                 // Reading the response reports the end of the stream.
                 Poll::Ready(Some(Err(_)) | None) => {
                     self.stop_sending();
@@ -227,7 +227,7 @@ impl Exchange {
             }
         }
         self.timers.stalled_since = None;
-        Poll::Ready(Ok(room))
+        Poll::Ready(Ok(capacity))
     }
 
     /// Sends data. Ignores the error of an ended stream, because reading the response reports this error.

@@ -15,9 +15,9 @@ pub(super) struct State {
     /// Number of exchanges that were dropped before their response was complete.
     pub(super) given_up: Cell<u32>,
     /// Number of pings since the upstream server last answered a request.
-    pub(super) asked: Cell<u32>,
+    pub(super) unanswered_pings: Cell<u32>,
     /// Number of bytes received before the most recent ping was sent or answered.
-    pub(super) asked_behind: Cell<u64>,
+    pub(super) ping_sent_at_bytes: Cell<u64>,
     /// `true` if, since the last ping, an exchange has started or other code has requested a ping.
     pub(super) has_begun: Cell<bool>,
     /// The waker of the driver.
@@ -46,8 +46,8 @@ impl Counted {
     /// Records that the caller has read a part of the response. Resets the number of pings, unless all of
     /// the data had arrived before the last ping.
     pub(super) fn note_answered(&self) {
-        if self.state.heard.bytes() > self.state.asked_behind.get() {
-            self.state.asked.set(0);
+        if self.state.heard.bytes() > self.state.ping_sent_at_bytes.get() {
+            self.state.unanswered_pings.set(0);
         }
     }
 

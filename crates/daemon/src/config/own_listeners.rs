@@ -61,11 +61,11 @@ fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> boo
     if listener.tcp.is_some() {
         return forwards_to(listener, upstream);
     }
-    let speaks_alike = listener.tls.is_some() == config.upstreams[upstream].tls.is_some();
+    let same_tls = listener.tls.is_some() == config.upstreams[upstream].tls.is_some();
     // If routes have conditions on headers, a header that this gateway adds may select another route.
     let has_headers = config.routes.iter().any(|route| !route.matching.conditions.headers.is_empty());
     listener.has_routes()
-        && speaks_alike
+        && same_tls
         && !has_headers
         && config
             .routes

@@ -212,7 +212,7 @@ fn resolve_route(
     let path = resolve_path_match(resolver, &mut raw, &span);
     check_tunnel_route(resolver, &raw, path.as_ref());
     let conditions = resolve_conditions(resolver, &mut raw);
-    check_told_fields(resolver, &raw, policies);
+    check_policy_headers(resolver, &raw, policies);
     let policies = resolve_route_policies(resolver, std::mem::take(&mut raw.policies), policies);
     let is_compression_own = raw.compression.is_some();
     let compression = match raw.compression.take() {
@@ -232,7 +232,7 @@ fn resolve_route(
 
 /// Refuses changes to a request header that a policy of the same route sets. Otherwise, the upstream would
 /// not get the value that the policy sets.
-fn check_told_fields(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &ResolvedPolicies) {
+fn check_policy_headers(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &ResolvedPolicies) {
     let Some(rewrite) = &raw.rewrite else { return };
     let fields = &rewrite.get_ref().request;
     for name in fields.remove.iter().chain(fields.set.keys()).chain(fields.add.keys()) {

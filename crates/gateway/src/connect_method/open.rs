@@ -24,7 +24,7 @@ pub(super) async fn open(
 ) -> Response {
     let since = worker.clock().now_exact();
     let outcome = reach(&config, &*resolver, &destination, worker.clock()).await;
-    let told = is_recorded.then(|| {
+    let forwarded = is_recorded.then(|| {
         let (server, failure) = match &outcome {
             Ok((_, address)) => (address.to_string(), None),
             Err(failure) => {
@@ -53,8 +53,8 @@ pub(super) async fn open(
             failure.to_response()
         }
     };
-    if let Some(told) = told {
-        response.set_forwarded(told);
+    if let Some(forwarded) = forwarded {
+        response.set_forwarded(forwarded);
     }
     response
 }

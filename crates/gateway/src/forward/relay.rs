@@ -210,9 +210,9 @@ impl Relay {
         }
         let mut buffer = LargeBuffer::take()?;
         let moved = exchange.poll_move_content(cx, now, |transport, bytes, cx| {
-            let room = buffer.room();
-            let length = usize::try_from(bytes).map_or(room.len(), |bytes| bytes.min(room.len()));
-            transport.poll_read(cx, &mut room[..length]).map_ok(|read| read as u64)
+            let free = buffer.as_mut_slice();
+            let length = usize::try_from(bytes).map_or(free.len(), |bytes| bytes.min(free.len()));
+            transport.poll_read(cx, &mut free[..length]).map_ok(|read| read as u64)
         });
         Some(moved.map_ok(|moved| {
             buffer.truncate(usize::try_from(moved).unwrap_or(usize::MAX));

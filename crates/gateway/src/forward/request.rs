@@ -232,21 +232,21 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
         6 => reads_as(name, b"expect"),
         9 => reads_as(name, b"forwarded") && config.forwarded != ForwardedFields::None,
         12.. if config.forwarded != ForwardedFields::None => {
-            x_forwarded(name).is_some_and(|told| is_told_here(told, request, config))
+            x_forwarded(name).is_some_and(|suffix| is_set_by_gateway(suffix, request, config))
         }
         _ => false,
     }
 }
 
-/// Returns `true` if the gateway removes a header with the name `X-Forwarded-` followed by `told`. Upstream
+/// Returns `true` if the gateway removes a header with the name `X-Forwarded-` followed by `suffix`. Upstream
 /// servers may also trust other headers of this family, such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`.
 /// The gateway forwards such headers from trusted proxies, and removes such headers from requests of other
 /// clients.
-fn is_told_here(told: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
-    reads_as(told, b"for")
-        || reads_as(told, b"host")
-        || reads_as(told, b"proto")
-        || (reads_as(told, b"port") && config.forwarded_port)
+fn is_set_by_gateway(suffix: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
+    reads_as(suffix, b"for")
+        || reads_as(suffix, b"host")
+        || reads_as(suffix, b"proto")
+        || (reads_as(suffix, b"port") && config.forwarded_port)
         || request.proxy_fields() != Some(ProxyFields::XForwarded)
 }
 

@@ -33,9 +33,9 @@ impl EditedFields {
         if !has_values && !field_lines.iter().any(|line| facts.owns(line.name.as_bytes())) {
             return None;
         }
-        let room = field_lines.bytes().len() + 128;
+        let capacity = field_lines.bytes().len() + 128;
         let mut edited =
-            Self { bytes: Vec::with_capacity(room), spans: Vec::with_capacity(field_lines.len() + 4) };
+            Self { bytes: Vec::with_capacity(capacity), spans: Vec::with_capacity(field_lines.len() + 4) };
         for line in field_lines.iter().filter(|line| !facts.owns(line.name.as_bytes())) {
             edited.append_line(line, facts);
         }

@@ -101,11 +101,11 @@ impl Guarded {
     #[inline]
     fn act<'a>(&'a self, request: &mut Request<'a>, verdict: Verdict<'a>) -> Answer {
         match verdict {
-            Verdict::Again { refreshed, .. } => {
+            Verdict::RetryAfterRefresh { refreshed, .. } => {
                 let (guarded, request) = (self.clone(), request.take_owned());
                 Answer::later(async move {
                     refreshed.await;
-                    match request.forward_to(&DecidedAgain(guarded)) {
+                    match request.forward_to(&GuardedAfterRefresh(guarded)) {
                         Answer::Now(response) => response,
                         Answer::Later(later) => later.await,
                     }
@@ -147,12 +147,12 @@ impl Handler for Guarded {
 }
 
 /// The handler of a request that has already waited once for a fetch of keys.
-struct DecidedAgain(Guarded);
+struct GuardedAfterRefresh(Guarded);
 
-impl Handler for DecidedAgain {
+impl Handler for GuardedAfterRefresh {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let verdict = match self.0.policy.decide(request, &self.0.route) {
-            Verdict::Again { otherwise, .. } => Verdict::Refuse(otherwise),
+            Verdict::RetryAfterRefresh { otherwise, .. } => Verdict::Refuse(otherwise),
             verdict => verdict,
         };
         self.0.act(request, verdict)

@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 pub(super) enum Verdict<'p> {
     /// The policy decides again after the next fetch of the keys. If the request has already waited once,
     /// the policy refuses the request with `otherwise`.
-    Again { refreshed: Refreshed, otherwise: Refusal },
+    RetryAfterRefresh { refreshed: Refreshed, otherwise: Refusal },
     /// The policy accepts the request.
     Continue,
     /// The policy accepts the request. The permit is kept until the end of the response.

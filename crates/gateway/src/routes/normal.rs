@@ -138,7 +138,7 @@ const PROPERTIES: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < table.len() {
-        if !STANDS_FOR_ITSELF[byte] {
+        if !ALLOWED_IN_PATH[byte] {
             table[byte] = ENCODED;
         }
         byte += 1;
@@ -196,7 +196,7 @@ impl Changed {
         let mut at = range.start;
         while at < range.end {
             let (byte, length) = decoded(&sent[at..range.end])?;
-            if STANDS_FOR_ITSELF[byte as usize] && byte != b'/' {
+            if ALLOWED_IN_PATH[byte as usize] && byte != b'/' {
                 self.push(byte, at);
             } else {
                 for part in [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]] {
@@ -325,7 +325,7 @@ impl std::error::Error for UnclearPath {}
 /// `true` for each byte that is allowed in a path, except the percent sign (RFC 3986 §3.3). The
 /// percent-encoded form of such a byte counts as equal to the byte. For some bytes, the RFC lets the server
 /// decide whether both forms are equal, but most servers decode all of these bytes.
-const STANDS_FOR_ITSELF: [bool; 256] = {
+const ALLOWED_IN_PATH: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0u8;
     while byte < 128 {

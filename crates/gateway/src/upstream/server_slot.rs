@@ -74,7 +74,7 @@ impl ServerSlot {
         let servers = upstream.members.load();
         let Upstream { config, connections, selection, .. } = &**upstream;
         if !connections.begin_request(config.requests_max) {
-            return Err(if servers.list.is_empty() { Unavailable::Nobody } else { Unavailable::Busy });
+            return Err(if servers.list.is_empty() { Unavailable::NoServer } else { Unavailable::Busy });
         }
         let now = upstream.now(worker.clock());
         let unavailable = match selection.select(&servers, &config.balance, key, tried, milliseconds(now)) {
@@ -82,7 +82,7 @@ impl ServerSlot {
                 return Ok(Self::new(upstream.clone(), server.clone(), worker.clone(), admission, key, now));
             }
             Selected::Busy => Unavailable::Busy,
-            Selected::Nobody => Unavailable::Nobody,
+            Selected::NoServer => Unavailable::NoServer,
         };
         connections.end_request(config.requests_max);
         Err(unavailable)

@@ -37,7 +37,7 @@ pub(crate) struct Authorizer {
     fetch: Fetch,
     sent_credentials: ArcSwap<SentCredentials>,
     /// Held while the client obtains a token, so that concurrent requests share one token.
-    turn: Mutex<Known>,
+    known: Mutex<Known>,
     /// Held during a renewal of the token. The renewal continues even if its caller stops waiting.
     renewing: Arc<Mutex<()>>,
     logins: Logins,
@@ -97,7 +97,7 @@ impl Authorizer {
         let token_record = TokenRecord::new(oauth.store.clone(), oauth.grant.store_key(server_url));
         let stored = server
             .as_ref()
-            .and_then(|_| token_record.news())
+            .and_then(|_| token_record.changed_token())
             .filter(|token| token.is_for(oauth.client.as_ref()));
         let known = Known::of(stored.as_ref(), &oauth);
         let token = stored.and_then(|stored| Token::restore(stored).ok()).map(Arc::new);
@@ -109,7 +109,7 @@ impl Authorizer {
             fetch: Fetch::new(oauth.http.clone(), reach),
             oauth,
             sent_credentials: ArcSwap::from_pointee(SentCredentials { token, is_over: false, failure: None }),
-            turn: Mutex::new(known),
+            known: Mutex::new(known),
             renewing: Arc::default(),
             logins: Logins::default(),
         }
@@ -168,7 +168,7 @@ impl Authorizer {
     /// Waits until no other request obtains a token, and locks the cached data about authorization servers.
     /// Also waits for a renewal whose caller has stopped waiting.
     async fn lock_renewal(&self) -> MutexGuard<'_, Known> {
-        let known = self.turn.lock().await;
+        let known = self.known.lock().await;
         drop(self.renewing.lock().await);
         known
     }
@@ -199,8 +199,8 @@ impl Authorizer {
     }
 
     async fn obtain(self: &Arc<Self>, known: &mut Known, demand: &RefusalReason) -> Result<(), OAuthError> {
-        let turn = self.token_record.lock_renewal().await;
-        if self.take_news() && self.has_what_is_wanted(demand) {
+        let renewal_lock = self.token_record.lock_renewal().await;
+        if self.load_changed_token() && self.has_what_is_wanted(demand) {
             return Ok(());
         }
         let used = self.sent_credentials.load_full();
@@ -217,18 +217,18 @@ impl Authorizer {
             OAuthContext::discover(&self.fetch, server, challenge, &self.oauth, known, last_issuer).await?;
         let can_refresh = !used.is_over && last_issuer == Some(oauth_context.metadata.issuer.as_str());
         if let (RefusalReason::Token(_), Some(last), true) = (demand, &used.token, can_refresh) {
-            let renewed = self.refresh(known, last, oauth_context.metadata.clone(), turn).await;
+            let renewed = self.refresh(known, last, oauth_context.metadata.clone(), renewal_lock).await;
             // After a temporary failure of the renewal, the client does not start a login.
             if renewed.as_ref().err().is_none_or(OAuthError::is_passing) {
                 return renewed;
             }
         } else {
             // A login takes too long to hold the lock of the token store.
-            drop(turn);
+            drop(renewal_lock);
         }
         // If the token store does not support locks, another process may have obtained a token in the
         // meantime.
-        if self.take_news() && self.has_what_is_wanted(demand) {
+        if self.load_changed_token() && self.has_what_is_wanted(demand) {
             return Ok(());
         }
         let scopes = self.scopes(challenge, &oauth_context, last);
@@ -239,12 +239,12 @@ impl Authorizer {
 
     /// Loads a token that another client or process has stored since the last access. Returns `true` if the
     /// store had such a token.
-    fn take_news(&self) -> bool {
-        let news = self.server.as_ref().and_then(|_| self.token_record.news());
-        let news = news
+    fn load_changed_token(&self) -> bool {
+        let changed_token = self.server.as_ref().and_then(|_| self.token_record.changed_token());
+        let changed_token = changed_token
             .filter(|token| token.is_for(self.oauth.client.as_ref()))
-            .and_then(|news| Token::restore(news).ok());
-        news.map(|token| self.put(token)).is_some()
+            .and_then(|changed_token| Token::restore(changed_token).ok());
+        changed_token.map(|token| self.put(token)).is_some()
     }
 
     /// `true` if the current token may satisfy `demand`. The server has not seen this token yet.
@@ -323,8 +323,8 @@ impl Authorizer {
         if !Arc::ptr_eq(&self.sent_credentials.load(), sent_credentials) {
             return self.sent_credentials.load_full();
         }
-        let turn = self.token_record.lock_renewal().await;
-        self.take_news();
+        let renewal_lock = self.token_record.lock_renewal().await;
+        self.load_changed_token();
         let current = self.sent_credentials.load_full();
         let Some(token) = current.token.clone().filter(|_| current.ends_soon()) else {
             return current;
@@ -338,11 +338,11 @@ impl Authorizer {
             // 2025-03-26.
             let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;
-            self.refresh(&mut known, &token, metadata, turn).await
+            self.refresh(&mut known, &token, metadata, renewal_lock).await
         };
         // After a temporary failure, the client uses the token until it expires. If the token store does
         // not support locks, another process may have renewed the token.
-        if renewed.await.is_err_and(|error| error.is_refusal()) && !self.take_news() {
+        if renewed.await.is_err_and(|error| error.is_refusal()) && !self.load_changed_token() {
             let token = Some(token.clone());
             self.sent_credentials.store(Arc::new(SentCredentials { token, is_over: true, failure: None }));
         }
@@ -354,13 +354,13 @@ impl Authorizer {
     ///
     /// Most refresh tokens are valid for one use, and the response contains the next refresh token.
     /// Therefore the renewal runs in a separate tokio task and finishes even if the caller stops waiting.
-    /// The task holds the lock `turn` until it has stored the new token.
+    /// The task holds the lock `renewal_lock` until it has stored the new token.
     async fn refresh(
         self: &Arc<Self>,
         known: &mut Known,
         token: &Arc<Token>,
         metadata: ServerMetadata,
-        turn: RenewalLock,
+        renewal_lock: RenewalLock,
     ) -> Result<(), OAuthError> {
         let issuer = metadata.issuer.clone();
         let is_renewing = self.renewing.clone().lock_owned().await;
@@ -369,7 +369,7 @@ impl Authorizer {
             let _is_renewing = is_renewing;
             let renewed = authorizer.renewed(&token, &metadata).await;
             let outcome = renewed.map(|token| authorizer.keep(token));
-            drop(turn);
+            drop(renewal_lock);
             outcome
         });
         let outcome = renewal.await.unwrap_or(Err(OAuthError::TokenInvalid));

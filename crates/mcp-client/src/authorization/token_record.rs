@@ -28,14 +28,14 @@ impl TokenRecord {
         Self { store, key, seen: Mutex::default() }
     }
 
-    /// Waits until no other client renews the token, or until [`TURN_WAIT`] has passed.
+    /// Waits until no other client renews the token, or until [`RENEWAL_LOCK_TIMEOUT`] has passed.
     pub(super) async fn lock_renewal(&self) -> RenewalLock {
-        // A client that holds the lock for longer than [`TURN_WAIT`] has probably crashed.
-        RenewalLock { _lock: timeout(TURN_WAIT, self.store.lock(&self.key)).await.ok() }
+        // A client that holds the lock for longer than [`RENEWAL_LOCK_TIMEOUT`] has probably crashed.
+        RenewalLock { _lock: timeout(RENEWAL_LOCK_TIMEOUT, self.store.lock(&self.key)).await.ok() }
     }
 
     /// Returns the stored token if it has changed since the last access.
-    pub(super) fn news(&self) -> Option<StoredToken> {
+    pub(super) fn changed_token(&self) -> Option<StoredToken> {
         let stored = self.store.load(&self.key)?;
         let mut seen = self.seen();
         if seen.as_ref() == Some(&stored) {
@@ -59,4 +59,4 @@ impl TokenRecord {
 
 /// Maximum time to wait for the lock. A renewal sends up to three requests for documents and two requests
 /// for tokens. Each of these requests takes at most 20 s.
-const TURN_WAIT: Duration = Duration::from_secs(100);
+const RENEWAL_LOCK_TIMEOUT: Duration = Duration::from_secs(100);

@@ -94,7 +94,7 @@ impl Child {
 /// line feeds, so that the child process never blocks while it writes.
 async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
     let mut lines = Lines::with_bytes_max(STDERR_LINE_BYTES_MAX);
-    while stderr.read_buf(lines.room()).await.is_ok_and(|read| read > 0) {
+    while stderr.read_buf(lines.input_buffer()).await.is_ok_and(|read| read > 0) {
         while let Some(line) = lines.next_line() {
             match line {
                 Line::Whole(line) => on_stderr(&String::from_utf8_lossy(line)),

@@ -76,7 +76,7 @@ impl Http {
     }
 
     pub(super) async fn end_session(&self, field_lines: FieldLinesBuf) -> Result<(), McpClientError> {
-        let timeouts = Timeouts { total: Some(FAREWELL), ..Timeouts::default() };
+        let timeouts = Timeouts { total: Some(CLOSE_TIMEOUT), ..Timeouts::default() };
         let request = self.client.request_to(Method::Delete, &self.endpoint()?.any);
         let mut request = request.field_lines(&field_lines).timeouts(timeouts);
         if let Some(authorizer) = &self.authorizer {
@@ -296,7 +296,7 @@ const FOR_EVER: Duration = Duration::MAX;
 const SUBSCRIPTION_SILENCE: Duration = Duration::from_mins(5);
 
 /// Time limit for the request that ends a session.
-const FAREWELL: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of body bytes to read from a response whose body the client does not use.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;

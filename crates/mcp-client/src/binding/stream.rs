@@ -169,7 +169,7 @@ async fn read(near: StreamHandles, mut input: Input, bytes_max: usize) {
     let Some(mut budget) = near.conversation.upgrade().map(|conversation| conversation.wait_budget()) else {
         return;
     };
-    while receive(&mut input, lines.room()).await.is_ok_and(|read| read > 0) {
+    while receive(&mut input, lines.input_buffer()).await.is_ok_and(|read| read > 0) {
         let Some(conversation) = near.conversation.upgrade() else { return };
         while let Some(line) = lines.next_line() {
             match line {

@@ -81,13 +81,13 @@ impl Modern {
     ) -> Result<Read<R>, McpClientError> {
         let id = conversation.next_id();
         let mut bytes = Vec::with_capacity(REQUEST_BYTES);
-        let said = RequestOptions {
+        let options = RequestOptions {
             wants_progress: call.progress.is_some(),
             log_level: conversation.log_level(),
             meta: call.meta,
         };
         self.writer
-            .write(&mut bytes, &Id::Integer(id), call.method, &call.params, said, round)
+            .write(&mut bytes, &Id::Integer(id), call.method, &call.params, options, round)
             .map_err(|_| McpClientError::ArgumentsInvalid)?;
         let outgoing = self.outgoing(bytes, call.method, call.name, &call.mirrored)?;
         let waiter = Waiter {

@@ -351,11 +351,13 @@ struct EmbeddedRequest {
 async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
     let questions: Questions =
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
-    let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
+    let no_requester = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
     let mut responses = b"{".to_vec();
     for (name, question) in questions.input_requests {
-        let requester =
-            forwarded_call.requester.as_ref().ok_or_else(|| McpClientError::QuestionFailed(nobody()))?;
+        let requester = forwarded_call
+            .requester
+            .as_ref()
+            .ok_or_else(|| McpClientError::QuestionFailed(no_requester()))?;
         let answered = requester.ask(&question.method, question.params.as_deref()).await;
         append_member(&mut responses, &name, answered.map_err(McpClientError::QuestionFailed)?.get());
     }

@@ -164,8 +164,8 @@ pub(super) fn handler_of_session(
             return;
         };
         if session.log_level().is_some_and(|wanted| message.level >= wanted) {
-            let told = names.as_ref().and_then(|names| names.with_client_task_id(message.params));
-            let params = one_line(told.as_deref().unwrap_or(message.params));
+            let translated = names.as_ref().and_then(|names| names.with_client_task_id(message.params));
+            let params = one_line(translated.as_deref().unwrap_or(message.params));
             dropped.note(session.note_log(params.into()), NOT_READ);
         }
     })

@@ -65,13 +65,13 @@ pub(super) fn forwarded_call(request: &Request<'_>, params: &Params<'_>) -> Forw
         || meta.client_info.is_some()
         || meta.log_level.is_some()
         || !meta.others.is_empty();
-    let said = request.params.map_or_else(empty_object, ToOwned::to_owned);
+    let raw_params = request.params.map_or_else(empty_object, ToOwned::to_owned);
     let is_task = request.method == methods::TOOLS_CALL && params.task.is_some();
-    let stripped = if is_task { stripped(&said, "task") } else { None };
+    let stripped = if is_task { stripped(&raw_params, "task") } else { None };
     ForwardedCall {
         method: request.method.as_ref().into(),
         name: name(&request.method, params).map(Into::into),
-        params: stripped.unwrap_or(said),
+        params: stripped.unwrap_or(raw_params),
         param_headers: None,
         has_meta,
         sender: None,

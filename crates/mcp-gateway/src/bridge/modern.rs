@@ -77,7 +77,7 @@ pub(super) fn handle_request(
     };
     let pool_key = pool_key(caller, capabilities);
     if !may_ask(&request.method) {
-        let answer = forwarding.apart(pool_key, forwarded_call, sink);
+        let answer = forwarding.without_questions(pool_key, forwarded_call, sink);
         return Reply::Later(Exchange::new(answer, messages));
     }
     let bound = BoundRequest::new(caller, &request.method, params);
@@ -173,7 +173,7 @@ impl Forwarding {
 
     /// Forwards the request to a dedicated server, which knows the client's capabilities. During this
     /// request, the server must not ask questions, because the method does not permit questions.
-    async fn apart(
+    async fn without_questions(
         self,
         pool_key: PoolKey,
         mut forwarded_call: ForwardedCall,
@@ -232,7 +232,7 @@ impl Forwarding {
     async fn drive(self, mut ongoing: OngoingCall, bound: BoundRequest) -> (Vec<u8>, Status) {
         match ongoing.next().await {
             Step::Done(outcome) => self.write(bound.method(), outcome),
-            Step::Asks => {
+            Step::InputRequired => {
                 let mut output = Vec::new();
                 if let Err(error) = self.ask(&mut output, ongoing, &bound) {
                     write_error(&mut output, Some(&Id::from(&self.id)), &error);
@@ -256,8 +256,8 @@ impl Forwarding {
 
     fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
         let revisions = AnswerRevisions { client: Revision::LATEST, server: self.bridge.era_server.revision };
-        let room = outcome.as_ref().map_or(0, |answer| answer.get().len());
-        let mut output = Vec::with_capacity(room + ENVELOPE_BYTES);
+        let length = outcome.as_ref().map_or(0, |answer| answer.get().len());
+        let mut output = Vec::with_capacity(length + ENVELOPE_BYTES);
         let id = Id::from(&self.id);
         let status = answer::write(&mut output, &id, revisions, method, self.core.results(), outcome);
         (output, status)
@@ -280,9 +280,9 @@ impl Forwarding {
     /// Returns the log level that the bridge must set at a legacy server before the call. Modern servers
     /// get the level in the request, and legacy requests contain no level.
     fn log_level(&self, sink: &MessageSink) -> Option<LoggingLevel> {
-        let is_to_be_asked =
+        let has_legacy_logging =
             self.bridge.era() == Era::Legacy && self.bridge.era_server.capabilities.logging.is_some();
-        sink.log_level().filter(|_| is_to_be_asked)
+        sink.log_level().filter(|_| has_legacy_logging)
     }
 
     fn next_id(&self) -> u64 {

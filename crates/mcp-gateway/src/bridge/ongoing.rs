@@ -60,7 +60,7 @@ pub(super) struct OngoingCall {
     task: JoinHandle<Result<Answer, McpClientError>>,
     questions: mpsc::Receiver<PendingQuestion>,
     /// The questions that the client has not answered, by name.
-    asked: BTreeMap<String, PendingQuestion>,
+    pending: BTreeMap<String, PendingQuestion>,
     last: u32,
     requester: Arc<ModernRequester>,
     /// Counts the size of the first request's parameters toward the memory limit.
@@ -71,7 +71,7 @@ pub(super) struct OngoingCall {
 pub(super) enum Step {
     Done(Result<Answer, McpClientError>),
     /// The server waits for answers to questions.
-    Asks,
+    InputRequired,
 }
 
 impl MessageSink {
@@ -158,10 +158,11 @@ impl Requester for ModernRequester {
         let question = Question { method: method.into(), params: params.map(messages::one_line) };
         let questions = self.questions.clone();
         Box::pin(async move {
-            let nobody = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
+            let no_requester =
+                || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
             let (answer, answered) = oneshot::channel();
-            let questions = questions.ok_or_else(nobody)?;
-            questions.send(PendingQuestion { question, answer }).await.map_err(|_| nobody())?;
+            let questions = questions.ok_or_else(no_requester)?;
+            questions.send(PendingQuestion { question, answer }).await.map_err(|_| no_requester())?;
             answered.await.map_err(|_| Error::internal("the client did not answer"))?
         })
     }
@@ -194,23 +195,23 @@ impl OngoingCall {
         let requester = Arc::new(ModernRequester { key, questions: Some(sender), sink });
         requester.attach_to(&mut forwarded_call);
         let task = tokio::spawn(async move { server.forward(&forwarded_call).await });
-        Self { task, questions, asked: BTreeMap::new(), last: 0, requester, _bytes: bytes }
+        Self { task, questions, pending: BTreeMap::new(), last: 0, requester, _bytes: bytes }
     }
 
     /// Waits until the server answers the call or asks a question.
     pub(super) async fn next(&mut self) -> Step {
         loop {
-            while let Ok(asked) = self.questions.try_recv() {
-                self.note(asked);
+            while let Ok(pending) = self.questions.try_recv() {
+                self.note(pending);
             }
             // Forget questions that the server has canceled.
-            self.asked.retain(|_, asked| !asked.answer.is_closed());
-            if !self.asked.is_empty() {
-                return Step::Asks;
+            self.pending.retain(|_, pending| !pending.answer.is_closed());
+            if !self.pending.is_empty() {
+                return Step::InputRequired;
             }
             tokio::select! {
                 biased;
-                Some(asked) = self.questions.recv() => self.note(asked),
+                Some(pending) = self.questions.recv() => self.note(pending),
                 outcome = &mut self.task => {
                     let outcome = outcome.unwrap_or(Err(McpClientError::Closed));
                     return Step::Done(outcome);
@@ -219,14 +220,14 @@ impl OngoingCall {
         }
     }
 
-    fn note(&mut self, asked: PendingQuestion) {
+    fn note(&mut self, pending: PendingQuestion) {
         self.last += 1;
-        self.asked.insert(format!("question-{}", self.last), asked);
+        self.pending.insert(format!("question-{}", self.last), pending);
     }
 
     /// Returns the unanswered questions by name. The client must use these names for its answers.
     pub(super) fn questions(&self) -> BTreeMap<&str, impl Serialize + '_> {
-        self.asked.iter().map(|(name, asked)| (name.as_str(), &asked.question)).collect()
+        self.pending.iter().map(|(name, pending)| (name.as_str(), &pending.question)).collect()
     }
 
     /// Closes the response stream. The client's next request opens another stream.
@@ -242,10 +243,10 @@ impl OngoingCall {
             .map_err(|_| Error::invalid_params("`inputResponses` must be an object"))?;
         self.requester.listen(sink);
         for (name, response) in responses {
-            if let Some(asked) = self.asked.remove(&name) {
+            if let Some(pending) = self.pending.remove(&name) {
                 // Sending fails only if the server has canceled the question. The server then needs no
                 // answer.
-                let _ = asked.answer.send(Ok(messages::one_line(&response)));
+                let _ = pending.answer.send(Ok(messages::one_line(&response)));
             }
         }
         Ok(())

@@ -61,10 +61,11 @@ impl Requester for SessionRequester {
     }
 
     fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
-        let told = notification.params.and_then(|params| self.names.as_ref()?.with_client_task_id(params));
+        let translated =
+            notification.params.and_then(|params| self.names.as_ref()?.with_client_task_id(params));
         let notification = Notification {
             method: notification.method.clone(),
-            params: told.as_deref().or(notification.params),
+            params: translated.as_deref().or(notification.params),
         };
         messages::log(&self.outbox, self.session.log_level(), &notification)
     }
@@ -177,15 +178,15 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     }
 }
 
-/// Converts a question that the server asks into a question that the bridge asks the client. Removes the member `task`, with which
-/// a server asks the client to run the question as a task. The bridge does not support tasks that run at
-/// the client.
+/// Converts a question that the server asks into a question that the bridge asks the client. Removes the
+/// member `task`, with which a server asks the client to run the question as a task. The bridge does not
+/// support tasks that run at the client.
 fn question(method: &str, params: Option<&RawValue>, names: Option<&TaskIdMap>) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);
     let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "unknown question"))?;
-    let told = params.and_then(|params| names?.with_client_task_id(params));
-    let params = serde_json::from_str(told.as_deref().or(params).map_or("{}", RawValue::get));
+    let translated = params.and_then(|params| names?.with_client_task_id(params));
+    let params = serde_json::from_str(translated.as_deref().or(params).map_or("{}", RawValue::get));
     let mut params: Value =
         params.map_err(|_| Error::invalid_params("the parameters of the question are nested too deeply"))?;
     if let Some(params) = params.as_object_mut() {

@@ -36,7 +36,7 @@ pub(crate) struct Upstream {
     /// The slot that a dedicated server uses of the limit `servers_max`. `None` for a shared server, or
     /// after the slot was released.
     share: Mutex<Option<Share>>,
-    is_alone: bool,
+    is_dedicated: bool,
     /// Locked while the bridge notifies the server that the client's roots have changed.
     roots: tokio::sync::Mutex<()>,
     /// `true` while a notification about changed roots waits for the lock `roots`.
@@ -88,7 +88,7 @@ impl Upstream {
             log_level: tokio::sync::Mutex::default(),
             log_listeners,
             nonce: unguessable_id(),
-            is_alone: share.is_some(),
+            is_dedicated: share.is_some(),
             share: Mutex::new(share),
             roots: tokio::sync::Mutex::default(),
             roots_are_due: AtomicBool::new(false),
@@ -106,7 +106,7 @@ impl Upstream {
     /// notice a restart of an HTTP server.
     pub(super) fn process_id(&self) -> String {
         if self.client.is_on_stream() {
-            format!("{}-{}", self.nonce, self.client.losses())
+            format!("{}-{}", self.nonce, self.client.connection_losses())
         } else {
             String::new()
         }
@@ -123,7 +123,7 @@ impl Upstream {
     }
 
     /// Releases the slot of this dedicated server, even while the server is in use.
-    pub(super) fn make_room(&self) {
+    pub(super) fn release_slot(&self) {
         drop(self.share().take());
     }
 
@@ -177,7 +177,7 @@ impl Upstream {
         let mut asked = self.log_level.lock().await;
         let finest = self.log_listeners.finest();
         // Sessions that request no level get log messages of level `info` and above.
-        let finest = if self.is_alone { finest } else { finest.min(Some(LoggingLevel::Info)) };
+        let finest = if self.is_dedicated { finest } else { finest.min(Some(LoggingLevel::Info)) };
         match finest {
             Some(level) if *asked != finest => self.ask_for_logs(&mut asked, level).await,
             _ => Ok(()),
@@ -222,12 +222,12 @@ impl Upstream {
     /// All callers together watch too many resources, or the caller `holder` watches too many resources.
     fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
         let mut resources = self.watches();
-        let standing = resources.get_mut(uri).and_then(|resource| {
+        let existing = resources.get_mut(uri).and_then(|resource| {
             let watched = resource.watched.upgrade().filter(is_useful)?;
             *resource.watchers.entry(holder.clone()).or_default() += 1;
             Some(watched)
         });
-        let watched = match standing {
+        let watched = match existing {
             Some(watched) => watched,
             None => begin_watched(&mut resources, uri, holder)?,
         };
@@ -265,7 +265,7 @@ impl Drop for Upstream {
     /// explicit close, a server over HTTP would keep the session, because an HTTP server does not notice
     /// that a client is gone.
     fn drop(&mut self) {
-        self.client.close_apart();
+        self.client.close_in_background();
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) struct Upstreams {
     /// Limits the number of dedicated servers.
     capacity: Arc<Shares>,
     servers_max: usize,
-    last_party: AtomicU64,
+    last_id: AtomicU64,
     /// Time after which the bridge closes an unused dedicated server.
     idle: Duration,
     /// `true` after the background task that closes unused servers has started.
@@ -92,7 +92,7 @@ impl Upstreams {
             pool: ServerPool::new(options.server.session_idle),
             capacity: connector.capacity.clone(),
             servers_max: options.servers_max,
-            last_party: AtomicU64::new(0),
+            last_id: AtomicU64::new(0),
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
             is_ending: connector.is_ending.clone(),
@@ -105,7 +105,7 @@ impl Upstreams {
 
     /// Returns a number that was not used before. Such numbers identify connections, calls and sessions.
     pub(super) fn next_id(&self) -> u64 {
-        self.last_party.fetch_add(1, Ordering::Relaxed) + 1
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Connects to the server for the first time, to learn its capabilities.
@@ -164,9 +164,9 @@ impl Upstreams {
         session: &Arc<Session>,
         state: &Arc<SessionState>,
     ) -> Result<Arc<Upstream>, McpClientError> {
-        let is_alone = self.has_server_per_session || accepts_questions(&session.client_capabilities());
-        let upstream = if is_alone { self.own_of(session, state)? } else { self.plain().await? };
-        if !is_alone && state.start_listening_to_logs() {
+        let is_dedicated = self.has_server_per_session || accepts_questions(&session.client_capabilities());
+        let upstream = if is_dedicated { self.own_of(session, state)? } else { self.plain().await? };
+        if !is_dedicated && state.start_listening_to_logs() {
             self.listen_to_logs(&upstream, session, state);
         }
         watch_again(session, state, &upstream);
@@ -204,7 +204,7 @@ impl Upstreams {
         match &*own {
             Some(upstream) if !upstream.is_closed() => return Ok(upstream.clone()),
             Some(gone) if gone.age() < RECONNECT_PAUSE => return Err(McpClientError::Closed),
-            Some(gone) => gone.make_room(),
+            Some(gone) => gone.release_slot(),
             None => {}
         }
         let upstream = self.connect_for(session, state)?;
@@ -283,11 +283,11 @@ impl Upstreams {
             // Therefore, this loop polls for idle servers.
             let _ = timeout(POOL_POLL_INTERVAL, self.capacity.released()).await;
         };
-        let said = serde_json::from_str(&pool_key.capabilities);
-        let said = said.map_err(|_| McpClientError::ArgumentsInvalid)?;
+        let capabilities = serde_json::from_str(&pool_key.capabilities);
+        let capabilities = capabilities.map_err(|_| McpClientError::ArgumentsInvalid)?;
         let number = self.next_id();
         let listeners = Arc::<LogListeners>::default();
-        let client = self.client(number, None, Some(said), self.telling_all(number, &listeners))?;
+        let client = self.client(number, None, Some(capabilities), self.telling_all(number, &listeners))?;
         self.sweep_from_now_on();
         Ok(self.pool.reserve(pool_key, Upstream::new(client, number, Some(share), listeners)))
     }
@@ -333,15 +333,15 @@ impl Upstreams {
         if self.is_ending.load(Ordering::Acquire) {
             return Err(McpClientError::Closed);
         }
-        let ours = &self.options;
+        let options = &self.options;
         let options = McpClientOptions {
-            client_info: info.unwrap_or_else(|| ours.client_info.clone()),
+            client_info: info.unwrap_or_else(|| options.client_info.clone()),
             capabilities: capabilities.unwrap_or_default(),
             era: self.era,
-            ..ours.clone()
+            ..options.clone()
         };
         let tasks = self.tasks.clone();
-        let builder = builder.on_task(Arc::new(move |told| tasks.tell(number, told)));
+        let builder = builder.on_task(Arc::new(move |notification| tasks.tell(number, notification)));
         (self.connect)(builder.options(options))
     }
 
@@ -350,9 +350,9 @@ impl Upstreams {
     fn telling_all(&self, _number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
         let on_log = listeners.handler(&self.dropped);
-        McpClient::builder().on_log(on_log).on_notification(move |told| {
+        McpClient::builder().on_log(on_log).on_notification(move |notification| {
             if let Some(core) = near.get().and_then(Weak::upgrade)
-                && let Some(change) = change(told)
+                && let Some(change) = change(notification)
             {
                 core.announce(&change);
             }
@@ -415,14 +415,14 @@ fn tell_session(
     dropped: &Arc<DroppedMessages>,
 ) -> impl Fn(ServerNotification) + Send + Sync + 'static {
     let (session, dropped) = (Arc::downgrade(session), dropped.clone());
-    move |told| {
+    move |notification| {
         let Some(session) = session.upgrade() else { return };
-        match told {
+        match notification {
             ServerNotification::Other { method, params } => {
                 session_requester::send_out_of_band(&session, &method, &params, &dropped);
             }
-            told => {
-                if let Some(change) = change(told) {
+            notification => {
+                if let Some(change) = change(notification) {
                     session.subscription.note(change);
                 }
             }
@@ -430,8 +430,8 @@ fn tell_session(
     }
 }
 
-fn change(told: ServerNotification) -> Option<Change> {
-    match told {
+fn change(notification: ServerNotification) -> Option<Change> {
+    match notification {
         ServerNotification::ToolsListChanged => Some(Change::Tools),
         ServerNotification::PromptsListChanged => Some(Change::Prompts),
         ServerNotification::ResourcesListChanged => Some(Change::Resources),

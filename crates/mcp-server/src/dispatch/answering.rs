@@ -144,7 +144,7 @@ impl Answering {
         let mut output = Vec::new();
         let status = match progress {
             Progress::Done(outcome) => self.write(&mut output, &id, outcome),
-            Progress::Asks => self.write_questions(&mut output, &id, request),
+            Progress::InputRequired => self.write_questions(&mut output, &id, request),
         };
         (output, status)
     }
@@ -153,7 +153,7 @@ impl Answering {
         match (poll_caught(later, cx), self) {
             (Poll::Ready(outcome), _) => Poll::Ready(Progress::Done(outcome)),
             (Poll::Pending, Self::Modern { rounds, .. }) => {
-                rounds.poll_questions(cx).map(|()| Progress::Asks)
+                rounds.poll_questions(cx).map(|()| Progress::InputRequired)
             }
             (Poll::Pending, Self::Legacy { .. }) => Poll::Pending,
         }
@@ -173,7 +173,7 @@ impl Answering {
 /// The outcome of polling a handler.
 pub(super) enum Progress<O> {
     Done(Result<O, HandlerError>),
-    Asks,
+    InputRequired,
 }
 
 impl<O> Progress<O> {

@@ -74,45 +74,45 @@ fn subscription_meta(id: &RequestId) -> MetaObject {
 impl SubscriptionStream {
     pub(super) fn new(
         acknowledgement: Vec<u8>,
-        told: SubscriptionSources,
+        sources: SubscriptionSources,
         kept: Option<Box<dyn Any + Send + Sync>>,
     ) -> Self {
-        Self { acknowledgement: Some(acknowledgement), next: next(told), _kept: kept }
+        Self { acknowledgement: Some(acknowledgement), next: next(sources), _kept: kept }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
         if let Some(acknowledgement) = self.acknowledgement.take() {
             return Poll::Ready(acknowledgement);
         }
-        let (message, told) = ready!(self.next.as_mut().poll(cx));
-        self.next = next(told);
+        let (message, sources) = ready!(self.next.as_mut().poll(cx));
+        self.next = next(sources);
         Poll::Ready(message)
     }
 }
 
-fn next(told: SubscriptionSources) -> Next {
-    if told.tasks.is_some() || told.logs.is_some() {
-        return Box::pin(next_of_all(told));
+fn next(sources: SubscriptionSources) -> Next {
+    if sources.tasks.is_some() || sources.logs.is_some() {
+        return Box::pin(next_of_all(sources));
     }
     Box::pin(async move {
-        let change = told.subscription.next().await;
-        (change_notification(&change, Some(&told.id)), told)
+        let change = sources.subscription.next().await;
+        (change_notification(&change, Some(&sources.id)), sources)
     })
 }
 
-async fn next_of_all(told: SubscriptionSources) -> (Vec<u8>, SubscriptionSources) {
+async fn next_of_all(sources: SubscriptionSources) -> (Vec<u8>, SubscriptionSources) {
     let message = loop {
         tokio::select! {
-            change = told.subscription.next() => break change_notification(&change, Some(&told.id)),
-            message = told.next_of_tasks() => if let Some(message) = message {
+            change = sources.subscription.next() => break change_notification(&change, Some(&sources.id)),
+            message = sources.next_of_tasks() => if let Some(message) = message {
                 break message;
             },
-            message = told.next_of_logs() => if let Some(message) = message {
+            message = sources.next_of_logs() => if let Some(message) = message {
                 break message;
             },
         }
     };
-    (message, told)
+    (message, sources)
 }
 
 impl SubscriptionSources {

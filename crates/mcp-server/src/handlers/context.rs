@@ -146,13 +146,13 @@ impl<'a> Call<'a> {
         }
         let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
         let meta = &self.params.meta;
-        let (log_level, asks) = match self.client {
+        let (log_level, client_requests) = match self.client {
             ClientSide::Modern(rounds) => {
                 let level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
-                (level, Asks::Modern(rounds.clone()))
+                (level, ClientRequests::Modern(rounds.clone()))
             }
-            ClientSide::Legacy(session) => (session.log_level(), Asks::Legacy(session.clone())),
-            ClientSide::Unknown => (None, Asks::Nobody),
+            ClientSide::Legacy(session) => (session.log_level(), ClientRequests::Legacy(session.clone())),
+            ClientSide::Unknown => (None, ClientRequests::Unavailable),
         };
         let context = Context(Arc::new(Inner {
             revision: self.revision,
@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
             progress_token: meta.progress_token.as_ref().map(thruway_mcp::json_rpc::Id::to_owned),
             progress: Mutex::new(None),
             log_level,
-            asks,
+            client_requests,
             task: self.task.cloned(),
             outbox,
         }));
@@ -206,16 +206,16 @@ struct Inner {
     /// The progress that the handler reported last.
     progress: Mutex<Option<f64>>,
     log_level: Option<LoggingLevel>,
-    asks: Asks,
+    client_requests: ClientRequests,
     /// The task that the request may become, or has become.
     task: Option<Arc<Task>>,
     outbox: mpsc::Sender<InterimMessage>,
 }
 
-enum Asks {
+enum ClientRequests {
     Modern(Arc<Rounds>),
     Legacy(Arc<Session>),
-    Nobody,
+    Unavailable,
 }
 
 impl Context {
@@ -309,7 +309,9 @@ impl Context {
     ///
     /// This method affects only clients of revision 2025-11-25 over Streamable HTTP (SEP-1699).
     pub async fn disconnect(&self, retry: Duration) {
-        if matches!(self.0.asks, Asks::Legacy(_)) && self.0.revision.primes_event_streams() {
+        if matches!(self.0.client_requests, ClientRequests::Legacy(_))
+            && self.0.revision.primes_event_streams()
+        {
             // Sending fails only if the client has disconnected. The server then drops the handler.
             let _ = self.0.outbox.send(InterimMessage::Disconnect(retry)).await;
         }
@@ -420,9 +422,9 @@ impl Context {
         if has(self.client_capabilities()?) {
             return Ok(());
         }
-        Err(HandlerError::Protocol(match self.0.asks {
-            Asks::Modern(_) => modern::missing_capability(&required()),
-            Asks::Legacy(_) | Asks::Nobody => {
+        Err(HandlerError::Protocol(match self.0.client_requests {
+            ClientRequests::Modern(_) => modern::missing_capability(&required()),
+            ClientRequests::Legacy(_) | ClientRequests::Unavailable => {
                 Error::new(ErrorCode::INVALID_REQUEST, "the client lacks a required capability")
             }
         }))
@@ -444,16 +446,18 @@ impl Context {
         if let Some(task) = self.task() {
             return Ok(R::deserialize(task.ask(key, question).await?).map_err(|_| malformed())?);
         }
-        match &self.0.asks {
-            Asks::Modern(rounds) => tokio::select! {
+        match &self.0.client_requests {
+            ClientRequests::Modern(rounds) => tokio::select! {
                 biased;
                 answer = poll_fn(|_| rounds.poll_answer(key, &question)) => Ok(answer),
                 // The queue closes when the server drops the handler. Without this branch, a tokio task
                 // that the handler spawned would wait forever.
                 () = self.0.outbox.closed() => Err(Error::internal("the request has ended").into()),
             },
-            Asks::Nobody => Err(Error::internal("cannot ask the client: the request has no session").into()),
-            Asks::Legacy(session) => {
+            ClientRequests::Unavailable => {
+                Err(Error::internal("cannot ask the client: the request has no session").into())
+            }
+            ClientRequests::Legacy(session) => {
                 let answer = session.pending.ask(&question, &self.0.outbox).await?;
                 Ok(R::deserialize(answer).map_err(|_| malformed())?)
             }

@@ -26,7 +26,7 @@ pub(crate) async fn serve(server: McpServer, mut input: Input, mut output: Outpu
                     append_line(&mut answers, message);
                 }
             }
-            read = input.read(lines.room()) => {
+            read = input.read(lines.input_buffer()) => {
                 if read? == 0 {
                     break;
                 }

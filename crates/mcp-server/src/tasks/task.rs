@@ -129,11 +129,11 @@ impl Task {
             (None, None) => progress.to_string(),
         };
         self.change(|details| {
-            let goes_on = !details.state.is_over();
-            if goes_on {
+            let is_running = !details.state.is_over();
+            if is_running {
                 details.message = Some(message);
             }
-            goes_on
+            is_running
         });
     }
 
@@ -197,11 +197,11 @@ impl Task {
 
     fn end(&self, end: impl FnOnce() -> (State, Option<String>)) {
         self.change(|details| {
-            let goes_on = !details.state.is_over();
-            if goes_on {
+            let is_running = !details.state.is_over();
+            if is_running {
                 (details.state, details.message) = end();
             }
-            goes_on
+            is_running
         });
     }
 

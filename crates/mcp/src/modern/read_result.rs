@@ -23,8 +23,8 @@ pub fn result_type(result: &RawValue) -> Result<ResultType, UnknownResultType> {
     if !result.get().starts_with('{') {
         return Err(UnknownResultType);
     }
-    let said: TypedResult<'_> = serde_json::from_str(result.get()).map_err(|_| UnknownResultType)?;
-    match said.result_type.as_deref() {
+    let typed: TypedResult<'_> = serde_json::from_str(result.get()).map_err(|_| UnknownResultType)?;
+    match typed.result_type.as_deref() {
         None | Some("complete") => Ok(ResultType::Complete),
         Some("input_required") => Ok(ResultType::InputRequired),
         Some("task") => Ok(ResultType::Task),
@@ -90,8 +90,8 @@ mod tests {
     fn complete_results_are_read_at_once() {
         let text = CallToolResult::text("a");
         let content = r#""content":[{"type":"text","text":"a"}]"#;
-        for said in ["", r#""resultType":"complete","#, r#""resultType":null,"task":null,"other":[],"#] {
-            assert_eq!(read(&format!("{{{said}{content}}}")), Some(text.clone()), "{said}");
+        for typed in ["", r#""resultType":"complete","#, r#""resultType":null,"task":null,"other":[],"#] {
+            assert_eq!(read(&format!("{{{typed}{content}}}")), Some(text.clone()), "{typed}");
         }
     }
 

@@ -123,22 +123,22 @@ impl RequestWriter {
         id: &Id<'_>,
         method: &str,
         params: &impl Serialize,
-        said: RequestOptions<'_>,
+        options: RequestOptions<'_>,
         round: &Round,
     ) -> Result<(), Error> {
         json_rpc::write_request_start(output, id, method);
         output.extend_from_slice(br#"{"_meta":{"#);
         output.extend_from_slice(&self.meta);
-        if let Some(level) = said.log_level {
+        if let Some(level) = options.log_level {
             output.push(b',');
             // This cannot fail, because a log level is plain data.
             let _ = write_member(output, meta_keys::LOG_LEVEL, &level);
         }
-        if said.wants_progress {
+        if options.wants_progress {
             output.push(b',');
             let _ = write_member(output, meta_keys::PROGRESS_TOKEN, id);
         }
-        if let Some(meta) = said.meta {
+        if let Some(meta) = options.meta {
             append_members(output, meta)?;
         }
         output.push(b'}');

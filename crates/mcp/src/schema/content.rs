@@ -226,11 +226,12 @@ impl<'de> Visitor<'de> for BlockVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ContentBlock, A::Error> {
         let Some(Text(first)) = map.next_key()? else { return Err(de::Error::missing_field(TYPE)) };
         if first != TYPE {
-            let members = MapAccessDeserializer::new(Members { first: Some(first), is_told: false, map });
+            let members =
+                MapAccessDeserializer::new(Members { first: Some(first), is_type_read: false, map });
             return ContentBlock::deserialize(members);
         }
         let Text(kind) = map.next_value()?;
-        let members = MapAccessDeserializer::new(Members { first: None, is_told: true, map });
+        let members = MapAccessDeserializer::new(Members { first: None, is_type_read: true, map });
         match &*kind {
             "text" => Deserialize::deserialize(members).map(ContentBlock::Text),
             "image" => Deserialize::deserialize(members).map(ContentBlock::Image),
@@ -276,7 +277,7 @@ struct Members<'de, A> {
     /// The name of the first member, until the caller has read it.
     first: Option<Cow<'de, str>>,
     /// `true` if the first member was `type`. A second member `type` is then an error.
-    is_told: bool,
+    is_type_read: bool,
     map: A,
 }
 
@@ -289,7 +290,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'de, A> {
             None => self.map.next_key()?.map(|Text(name)| name),
         };
         match name {
-            Some(name) if self.is_told && name == TYPE => Err(de::Error::duplicate_field(TYPE)),
+            Some(name) if self.is_type_read && name == TYPE => Err(de::Error::duplicate_field(TYPE)),
             Some(name) => seed.deserialize(CowStrDeserializer::new(name)).map(Some),
             None => Ok(None),
         }

@@ -10,10 +10,10 @@ use super::skipped::{SkipParser, SkippedMessage};
 /// use thruway_mcp::stdio::{Line, Lines};
 ///
 /// let mut lines = Lines::with_bytes_max(1024);
-/// lines.room().extend_from_slice(b"one\ntw");
+/// lines.input_buffer().extend_from_slice(b"one\ntw");
 /// assert_eq!(lines.next_line(), Some(Line::Whole(b"one")));
 /// assert_eq!(lines.next_line(), None);
-/// lines.room().extend_from_slice(b"o\n");
+/// lines.input_buffer().extend_from_slice(b"o\n");
 /// assert_eq!(lines.next_line(), Some(Line::Whole(b"two")));
 /// ```
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Lines {
     }
 
     /// Returns the buffer, to which the caller must append the bytes that arrive.
-    pub fn room(&mut self) -> &mut Vec<u8> {
+    pub fn input_buffer(&mut self) -> &mut Vec<u8> {
         if self.taken > 0 {
             self.bytes.drain(..self.taken);
             self.taken = 0;
@@ -123,7 +123,7 @@ mod tests {
         let mut lines = Lines::with_bytes_max(LINE_BYTES_MAX);
         let mut found = Vec::new();
         for piece in input.chunks(piece) {
-            lines.room().extend_from_slice(piece);
+            lines.input_buffer().extend_from_slice(piece);
             while let Some(line) = lines.next_line() {
                 found.extend(match line {
                     Line::Whole(line) => Some(Some(line.to_vec())),

@@ -162,11 +162,11 @@ impl<T: Transport> TlsStream<T> {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.poll_unsent(cx)).map_err(ended)?;
-            let room = input.len().saturating_sub(self.sealed.len()).min(FLIGHT_BYTES);
-            if room == 0 {
+            let limit = input.len().saturating_sub(self.sealed.len()).min(FLIGHT_BYTES);
+            if limit == 0 {
                 return Poll::Ready(Err(HandshakeError::Io(io::ErrorKind::InvalidData.into())));
             }
-            match ready!(self.transport.poll_read(cx, &mut input[..room])).map_err(ended)? {
+            match ready!(self.transport.poll_read(cx, &mut input[..limit])).map_err(ended)? {
                 0 => return Poll::Ready(Err(HandshakeError::Ended)),
                 read => {
                     if self.sealed.capacity() == 0 {

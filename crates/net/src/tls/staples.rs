@@ -52,9 +52,9 @@ impl Staples {
     /// Sets the withheld responses. The server must not send these responses. Returns `false` if nothing
     /// changed.
     pub(super) fn set_withheld(&mut self, withheld: HashMap<Vec<u8>, Vec<u8>>) -> bool {
-        let is_news = self.withheld != withheld;
+        let has_changed = self.withheld != withheld;
         self.withheld = withheld;
-        is_news
+        has_changed
     }
 
     /// Calls `is_of` with each certificate. Returns the fetched response for the first certificate for

@@ -215,9 +215,9 @@ impl<T: Transport> TlsStream<T> {
     /// Returns the number of bytes that earlier calls have encrypted and that can now be reported as
     /// written. The number is at most the length of `slices`.
     fn tell_owed(&mut self, slices: &[IoSlice<'_>]) -> usize {
-        let told = self.owed.min(length_of(slices));
-        self.owed -= told;
-        told
+        let sent = self.owed.min(length_of(slices));
+        self.owed -= sent;
+        sent
     }
 
     /// Encrypts `close_notify`, unless it was already encrypted.

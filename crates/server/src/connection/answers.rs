@@ -125,7 +125,7 @@ impl<T: Transport> Connection<T> {
             match response.take_content() {
                 Source::Stream(content) if body.has_content() => {
                     let log = logged.map(Logged::keep);
-                    let record = StreamRecord { log, told: response.take_metadata() };
+                    let record = StreamRecord { log, metadata: response.take_metadata() };
                     self.output.ends_with_connection = body == ResponseBody::UntilClose;
                     self.streaming =
                         Some(Box::new(Streaming::new(content, body, response.status(), after, record)));
@@ -282,10 +282,10 @@ impl<T: Transport> Connection<T> {
     fn record_streaming(&mut self, is_complete: bool) -> Option<Box<Streaming>> {
         let mut streaming = self.streaming.take()?;
         if let Some(log) = streaming.record.log.take() {
-            let told = streaming.record.told.take();
+            let metadata = streaming.record.metadata.take();
             let content_bytes = streaming.sent_bytes.saturating_sub(self.output.tail_bytes());
             let status = streaming.status;
-            let outcome = Outcome { status, content_bytes, received_bytes: None, is_complete, told };
+            let outcome = Outcome { status, content_bytes, received_bytes: None, is_complete, metadata };
             self.service.record(&self.info, &Logged::Kept(log), outcome);
         }
         Some(streaming)
@@ -321,7 +321,7 @@ impl<T: Transport> Connection<T> {
                     content_bytes: 0,
                     received_bytes: None,
                     is_complete: false,
-                    told: None,
+                    metadata: None,
                 };
                 self.service.record(&self.info, &Logged::Kept(log), outcome);
             }

@@ -9,7 +9,7 @@ use thruway_net::{ConnectionGuard, PooledBuffer, Transport, Worker};
 
 use super::http1::{Connection, drive};
 use super::service::Service;
-use super::timers::patience;
+use super::timers::limited_timeout;
 use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::handler::Handler;
@@ -117,7 +117,7 @@ impl ConnectionDriver {
 
     /// Returns the maximum time for a TLS handshake or for a PROXY protocol header.
     pub(crate) fn header_time_left(&self, guard: &ConnectionGuard) -> Duration {
-        patience(guard, self.service.config.timeouts.header_section)
+        limited_timeout(guard, self.service.config.timeouts.header_section)
     }
 
     /// Returns the maximum time for which the server waits until the client has read an error and closed the

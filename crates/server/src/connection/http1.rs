@@ -19,7 +19,7 @@ use super::log::TailRecord;
 use super::output::Output;
 use super::service::{Buffers, Service};
 use super::streaming::Streaming;
-use super::timers::{ReadTimer, Timers, patience};
+use super::timers::{ReadTimer, Timers, limited_timeout};
 use crate::config::Timeouts;
 use crate::connection_info::ConnectionInfo;
 use crate::request::ContentError;
@@ -355,7 +355,10 @@ impl<T: Transport> Connection<T> {
             return None;
         }
         if let Some(since) = self.timers.head_since {
-            return Some((ReadTimer::HeaderSection, since + patience(&self.guard, timeouts.header_section)));
+            return Some((
+                ReadTimer::HeaderSection,
+                since + limited_timeout(&self.guard, timeouts.header_section),
+            ));
         }
         if !self.output.is_empty() {
             // The connection is not idle while the client reads the output.
@@ -364,7 +367,7 @@ impl<T: Transport> Connection<T> {
         if self.guard.is_draining() {
             return Some((ReadTimer::DrainIdle, self.timers.moved_at.max(now) + DRAIN_IDLE));
         }
-        Some((ReadTimer::Idle, self.timers.moved_at + patience(&self.guard, timeouts.idle)))
+        Some((ReadTimer::Idle, self.timers.moved_at + limited_timeout(&self.guard, timeouts.idle)))
     }
 }
 

@@ -27,7 +27,7 @@ enum Target {
     /// The handler reads the body.
     Handler(ContentSender),
     /// No handler reads the body. The connection discards up to `left` bytes, so that it can be reused.
-    Nobody { left: u64 },
+    Discard { left: u64 },
 }
 
 impl IncomingContent {
@@ -54,7 +54,7 @@ impl IncomingContent {
         self.pay(content.len(), timeouts, now);
         match &mut self.target {
             Target::Handler(sender) => sender.send(content),
-            Target::Nobody { left } => {
+            Target::Discard { left } => {
                 *left = left.checked_sub(content.len() as u64).ok_or(TooMuchToDiscard)?;
             }
         }
@@ -98,13 +98,13 @@ impl IncomingContent {
     pub(crate) const fn sender(&self) -> Option<&ContentSender> {
         match &self.target {
             Target::Handler(sender) => Some(sender),
-            Target::Nobody { .. } => None,
+            Target::Discard { .. } => None,
         }
     }
 
     /// Discards the rest of the body, at most `left` bytes.
     pub(crate) fn discard(&mut self, left: u64) {
-        self.target = Target::Nobody { left };
+        self.target = Target::Discard { left };
         self.owes_continue = false;
     }
 
@@ -132,11 +132,11 @@ impl IncomingContent {
         now: Duration,
         cx: &mut Context<'_>,
     ) -> Poll<usize> {
-        let room = match &self.target {
+        let capacity = match &self.target {
             Target::Handler(sender) => sender.poll_write_capacity(window_bytes, cx),
-            Target::Nobody { .. } => Poll::Ready(usize::MAX),
+            Target::Discard { .. } => Poll::Ready(usize::MAX),
         };
-        match room {
+        match capacity {
             Poll::Pending => {
                 self.paused_since.get_or_insert(now);
             }
@@ -146,7 +146,7 @@ impl IncomingContent {
                     self.paused_since.take().map_or(Duration::ZERO, |since| now.saturating_sub(since));
             }
         }
-        room
+        capacity
     }
 
     /// Returns the time at which the body times out. `None` while the server pauses reading, or while the

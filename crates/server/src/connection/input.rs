@@ -75,7 +75,7 @@ impl<T: Transport> Connection<T> {
         if parsed == Parsed::Some {
             return Ok(Step::Moved);
         }
-        let Some(room) = self.room_to_read(buffers, parsed) else { return Ok(Step::Waits) };
+        let Some(limit) = self.read_limit(buffers, parsed) else { return Ok(Step::Waits) };
         if buffers.would_block {
             return Ok(Step::Waits);
         }
@@ -84,7 +84,7 @@ impl<T: Transport> Connection<T> {
             return step;
         }
         buffers.compact();
-        let end = buffers.input.len().min(buffers.filled.saturating_add(room));
+        let end = buffers.input.len().min(buffers.filled.saturating_add(limit));
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
             Poll::Pending => {
                 buffers.would_block = true;
@@ -136,13 +136,13 @@ impl<T: Transport> Connection<T> {
 
     /// Returns the number of bytes to read, or `None` if nothing may be read now. If parsing must wait, a
     /// small read still detects a failed connection.
-    fn room_to_read(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
+    fn read_limit(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
         match parsed {
             _ if self.is_input_ended() => None,
             Parsed::MustWait if self.incoming.is_some() => None,
             Parsed::MustWait => match READ_AHEAD_BYTES.saturating_sub(buffers.unparsed().len()) {
                 0 => None,
-                room => Some(room),
+                limit => Some(limit),
             },
             Parsed::Some | Parsed::NeedsMore => Some(usize::MAX),
         }

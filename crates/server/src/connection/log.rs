@@ -43,14 +43,14 @@ pub(crate) struct Outcome {
     pub(crate) content_bytes: u64,
     pub(crate) received_bytes: Option<u64>,
     pub(crate) is_complete: bool,
-    pub(crate) told: Option<ResponseMetadata>,
+    pub(crate) metadata: Option<ResponseMetadata>,
 }
 
 impl Outcome {
     /// Returns the outcome for `response` with a complete body of `content_bytes` bytes.
     pub(crate) fn of(response: &mut Response, content_bytes: u64) -> Self {
-        let (status, told) = (response.status(), response.take_metadata());
-        Self { status, content_bytes, received_bytes: None, is_complete: true, told }
+        let (status, metadata) = (response.status(), response.take_metadata());
+        Self { status, content_bytes, received_bytes: None, is_complete: true, metadata }
     }
 }
 

@@ -42,4 +42,4 @@ pub(crate) use log::{Log, Logged, Outcome};
 pub(crate) use origin_fields::OriginFields;
 pub(crate) use service::Service;
 pub(crate) use streaming::{is_client_fault, log_failure, poll_meanwhile, poll_piece};
-pub(crate) use timers::OVER_LIMIT_PATIENCE;
+pub(crate) use timers::OVER_LIMIT_TIMEOUT_MAX;

@@ -108,7 +108,7 @@ impl Service {
     /// Records a request and its outcome.
     pub(crate) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(record) = &self.record else { return };
-        let Outcome { status, content_bytes, received_bytes, is_complete, told } = outcome;
+        let Outcome { status, content_bytes, received_bytes, is_complete, metadata } = outcome;
         let (head, started) = match logged {
             Logged::Parsed { head, started } => (Some(**head), *started),
             Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), log.started),
@@ -128,9 +128,9 @@ impl Service {
             content_bytes,
             received_bytes,
             duration,
-            forwarded: told.as_ref().and_then(ResponseMetadata::forwarded),
-            refused: told.as_ref().and_then(ResponseMetadata::refused),
-            user: told.as_ref().and_then(ResponseMetadata::user),
+            forwarded: metadata.as_ref().and_then(ResponseMetadata::forwarded),
+            refused: metadata.as_ref().and_then(ResponseMetadata::refused),
+            user: metadata.as_ref().and_then(ResponseMetadata::user),
             is_complete,
             is_cut_off: !is_complete && self.worker.is_cut_off(),
         });

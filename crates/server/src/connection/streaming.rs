@@ -33,7 +33,7 @@ pub(super) struct Streaming {
 /// Data for the record of a streamed response.
 pub(super) struct StreamRecord {
     pub(super) log: Option<Box<Log>>,
-    pub(super) told: Option<ResponseMetadata>,
+    pub(super) metadata: Option<ResponseMetadata>,
 }
 
 enum Framing {

@@ -58,9 +58,9 @@ impl Timers {
 
 /// Returns the maximum time to wait for a client: `timeout`, or less for a connection over the connection
 /// limit.
-pub(super) fn patience(guard: &ConnectionGuard, timeout: Duration) -> Duration {
-    if guard.is_over_limit() { OVER_LIMIT_PATIENCE.min(timeout) } else { timeout }
+pub(super) fn limited_timeout(guard: &ConnectionGuard, timeout: Duration) -> Duration {
+    if guard.is_over_limit() { OVER_LIMIT_TIMEOUT_MAX.min(timeout) } else { timeout }
 }
 
 /// Time in which a connection over the connection limit must send a request, which then gets 503.
-pub(crate) const OVER_LIMIT_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const OVER_LIMIT_TIMEOUT_MAX: Duration = Duration::from_secs(2);

@@ -26,7 +26,7 @@ pub(super) enum Accepting {
     /// No further requests are available now.
     Done,
     /// More requests may be available.
-    GoesOn,
+    Continues,
     /// The connection has ended, with an error if there was one.
     Ended(Option<h2::Error>),
 }
@@ -50,13 +50,16 @@ pub(super) fn accept<T: Transport>(
         };
         return (accepted, accepting);
     }
-    (accepted, Accepting::GoesOn)
+    (accepted, Accepting::Continues)
 }
 
-/// Keeps the empty vector `room` for the next batch, which may belong to any connection of the worker.
-pub(super) fn give_back(worker: &Worker, room: Vec<Accepted>) {
-    debug_assert!(room.is_empty(), "the vector must be empty, because its requests belong to one connection");
-    worker.state::<BatchBuffer>().0.set(room);
+/// Keeps the empty vector `batch` for the next batch, which may belong to any connection of the worker.
+pub(super) fn give_back(worker: &Worker, batch: Vec<Accepted>) {
+    debug_assert!(
+        batch.is_empty(),
+        "the vector must be empty, because its requests belong to one connection"
+    );
+    worker.state::<BatchBuffer>().0.set(batch);
 }
 
 /// Maximum number of requests that are accepted before the connection answers them.

@@ -178,7 +178,7 @@ impl<T: Transport> Connection<T> {
         give_back(&self.connected.service.worker, accepted);
         match accepting {
             Accepting::Done => {}
-            Accepting::GoesOn => self.connected.note_moved(true),
+            Accepting::Continues => self.connected.note_moved(true),
             Accepting::Ended(error) => return self.ended(error.as_ref(), now),
         }
         while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {
@@ -237,7 +237,7 @@ impl<T: Transport> Connection<T> {
             let (mut arriving, to_handler) = Incoming::new(from, &facts, now);
             // The part of the body that arrived with the head is immediately available to the handler.
             let reading = arriving.poll(cx, service, now);
-            incoming = (reading == Reading::GoesOn).then_some(arriving);
+            incoming = (reading == Reading::Continues).then_some(arriving);
             content = Some(to_handler);
         }
         let whole = content.as_ref().and_then(RequestContent::take_arrived);
@@ -298,7 +298,7 @@ impl<T: Transport> Connection<T> {
                         content_bytes: 0,
                         received_bytes: None,
                         is_complete: false,
-                        told: None,
+                        metadata: None,
                     };
                     service.record(&self.connected.info, &Logged::Kept(log), outcome);
                 }

@@ -25,7 +25,7 @@ pub(super) struct Incoming {
 /// Result of reading a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reading {
-    GoesOn,
+    Continues,
     /// The body has ended, or the handler has dropped it.
     IsOver,
 }
@@ -49,10 +49,10 @@ impl Incoming {
                 return Reading::IsOver;
             }
             if self.content.poll_write_capacity(config.content_window_bytes, now, cx).is_pending() {
-                return Reading::GoesOn;
+                return Reading::Continues;
             }
             match self.from.poll_data(cx) {
-                Poll::Pending => return Reading::GoesOn,
+                Poll::Pending => return Reading::Continues,
                 Poll::Ready(Some(Ok(data))) => {
                     if let Err(error) = self.receive(&data, config, now) {
                         self.fail(error, service);
@@ -84,7 +84,7 @@ impl Incoming {
     fn poll_end(&mut self, cx: &mut Context<'_>, service: &Service) -> Reading {
         let limits = &service.config.limits;
         let trailers = match self.from.poll_trailers(cx) {
-            Poll::Pending => return Reading::GoesOn,
+            Poll::Pending => return Reading::Continues,
             Poll::Ready(Ok(trailers)) => trailer_lines(&trailers.unwrap_or_default(), limits),
             Poll::Ready(Err(_)) => Err(ContentError::Incomplete),
         };

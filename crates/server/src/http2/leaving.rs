@@ -7,7 +7,7 @@ use h2::Reason;
 use thruway_net::Transport;
 
 use super::connection::{Connection, Phase, PollOutcome};
-use crate::connection::OVER_LIMIT_PATIENCE;
+use crate::connection::OVER_LIMIT_TIMEOUT_MAX;
 
 impl<T: Transport> Connection<T> {
     /// If the connection must end, asks the client to open no further streams. Open streams are still
@@ -86,7 +86,7 @@ impl<T: Transport> Connection<T> {
             return Some(since.max(self.busy_at).max(times.written_at) + timeouts.linger);
         }
         let is_over_limit = self.connected.guard.is_over_limit();
-        let idle = if is_over_limit { OVER_LIMIT_PATIENCE.min(timeouts.idle) } else { timeouts.idle };
+        let idle = if is_over_limit { OVER_LIMIT_TIMEOUT_MAX.min(timeouts.idle) } else { timeouts.idle };
         Some(self.busy_at + idle)
     }
 

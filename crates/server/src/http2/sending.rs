@@ -34,7 +34,7 @@ pub(super) struct Sending {
     pub(super) stalled_since: Option<Duration>,
     pub(super) status: StatusCode,
     pub(super) sent_bytes: u64,
-    pub(super) told: Option<ResponseMetadata>,
+    pub(super) metadata: Option<ResponseMetadata>,
 }
 
 /// Source of the body.
@@ -60,7 +60,7 @@ impl Sending {
         source: Source,
         length: Option<u64>,
         status: StatusCode,
-        told: Option<ResponseMetadata>,
+        metadata: Option<ResponseMetadata>,
     ) -> Self {
         let (from, piece) = match source {
             Source::Static(bytes) => (From::Nowhere, Bytes::from_static(bytes)),
@@ -82,7 +82,7 @@ impl Sending {
             stalled_since: None,
             status,
             sent_bytes: 0,
-            told,
+            metadata,
         }
     }
 
@@ -161,14 +161,14 @@ impl Sending {
     /// Sends as much of the current piece as the window of the client allows.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
         self.to.reserve_capacity(self.piece.len());
-        let mut room = self.to.capacity();
-        while room == 0 {
+        let mut capacity = self.to.capacity();
+        while capacity == 0 {
             match ready!(self.to.poll_capacity(cx)) {
-                Some(capacity) => room = capacity?,
+                Some(granted) => capacity = granted?,
                 None => return Poll::Ready(Err(Reason::CANCEL.into())),
             }
         }
-        let part = self.piece.split_to(room.min(self.piece.len()));
+        let part = self.piece.split_to(capacity.min(self.piece.len()));
         self.sent_bytes += part.len() as u64;
         let is_last = self.piece.is_empty() && matches!(self.from, From::Nowhere);
         Poll::Ready(self.to.send_data(part, is_last))

@@ -170,18 +170,18 @@ impl Stream {
         let body = ResponseBody::for_response(&self.facts, status, response.content().length());
         let head = response_head(&response, body, &self.connected.service.origin_fields.borrow());
         self.connected.note_moved(true);
-        let told = response.take_metadata();
+        let metadata = response.take_metadata();
         let source = if body.has_content() { response.take_content() } else { Source::Empty };
         let Ok(to) = respond.send_response(head, !body.has_content()) else {
-            return self.record_unanswered(told);
+            return self.record_unanswered(metadata);
         };
         if !body.has_content() {
-            return self.record(status, 0, true, told);
+            return self.record(status, 0, true, metadata);
         }
         let length = if let ResponseBody::Bytes(bytes) = body { Some(bytes) } else { None };
-        let mut sending = Sending::new(to, source, length, status, told);
+        let mut sending = Sending::new(to, source, length, status, metadata);
         match sending.send_at_once() {
-            Some(sent) => self.record(status, sending.sent_bytes, sent == Sent::Complete, sending.told),
+            Some(sent) => self.record(status, sending.sent_bytes, sent == Sent::Complete, sending.metadata),
             None => self.state = State::Sends(Box::new(sending)),
         }
     }
@@ -189,14 +189,14 @@ impl Stream {
     /// Turns the stream into a tunnel. The request is recorded when the tunnel ends.
     fn hand_over(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         let head = tunnel_head(&response, &self.connected.service.origin_fields.borrow());
-        let (told, from) = (response.take_metadata(), self.to_tunnel.take());
+        let (metadata, from) = (response.take_metadata(), self.to_tunnel.take());
         self.connected.note_moved(true);
         match (response.take_content(), from, respond.send_response(head, false)) {
             (Source::Tunnel(handler), Some(from), Ok(to)) => {
                 self.state =
-                    State::Tunnels(TunneledStream::new(handler, Http2Stream::new(to, from, ()), told));
+                    State::Tunnels(TunneledStream::new(handler, Http2Stream::new(to, from, ()), metadata));
             }
-            _ => self.record_unanswered(told),
+            _ => self.record_unanswered(metadata),
         }
     }
 
@@ -252,8 +252,8 @@ impl Stream {
         match mem::replace(&mut self.state, State::Ended) {
             State::Awaits { .. } => self.record_unanswered(None),
             State::Sends(sending) => {
-                let Sending { status, sent_bytes, told, .. } = *sending;
-                self.record(status, sent_bytes, is_complete, told);
+                let Sending { status, sent_bytes, metadata, .. } = *sending;
+                self.record(status, sent_bytes, is_complete, metadata);
             }
             State::Tunnels(over) => self.record_tunnel(over, is_complete),
             State::Ended => {}
@@ -270,13 +270,13 @@ impl Stream {
         status: StatusCode,
         content_bytes: u64,
         is_complete: bool,
-        told: Option<ResponseMetadata>,
+        metadata: Option<ResponseMetadata>,
     ) {
-        self.record_as(Outcome { status, content_bytes, received_bytes: None, is_complete, told });
+        self.record_as(Outcome { status, content_bytes, received_bytes: None, is_complete, metadata });
     }
 
-    fn record_unanswered(&mut self, told: Option<ResponseMetadata>) {
-        self.record(self.connected.service.unanswered(), 0, false, told);
+    fn record_unanswered(&mut self, metadata: Option<ResponseMetadata>) {
+        self.record(self.connected.service.unanswered(), 0, false, metadata);
     }
 
     /// Records the request that has opened the tunnel, with the byte counts of the tunnel. `is_at_end` is
@@ -287,7 +287,7 @@ impl Stream {
             content_bytes: over.sent_bytes(),
             received_bytes: Some(over.received_bytes()),
             is_complete: is_at_end && !over.is_broken_off(),
-            told: over.told,
+            metadata: over.metadata,
         });
     }
 

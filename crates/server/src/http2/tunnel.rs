@@ -15,17 +15,21 @@ use crate::response::{ResponseMetadata, Tunnel, TunnelHandler, TunnelTrace};
 pub(super) struct TunneledStream {
     running: Pin<Box<dyn Future<Output = ()>>>,
     trace: Rc<TunnelTrace>,
-    pub(super) told: Option<ResponseMetadata>,
+    pub(super) metadata: Option<ResponseMetadata>,
 }
 
 impl TunneledStream {
     /// Starts the tunnel on the stream `bytes`.
-    pub(super) fn new(handler: TunnelHandler, bytes: Http2Stream, told: Option<ResponseMetadata>) -> Self {
+    pub(super) fn new(
+        handler: TunnelHandler,
+        bytes: Http2Stream,
+        metadata: Option<ResponseMetadata>,
+    ) -> Self {
         let trace = Rc::<TunnelTrace>::default();
         let tunnel = Tunnel::traced(Box::new(bytes), PooledBuffer::default(), trace.clone());
         // Calls the handler inside of the future, so that `poll` also catches a panic of this call.
         let running = Box::pin(async { handler.run(tunnel).await });
-        Self { running, trace, told }
+        Self { running, trace, metadata }
     }
 
     /// Polls the handler of the tunnel. Ready when the handler has ended. A panic of the handler breaks off

@@ -174,10 +174,10 @@ impl<T: Transport> State<T> {
         if *would_block {
             return Poll::Pending;
         }
-        let room = buffer.remaining().min(*turn_left);
+        let limit = buffer.remaining().min(*turn_left);
         service.with_input(|input| {
-            let room = room.min(input.len());
-            let polled = transport.poll_read(cx, &mut input[..room]);
+            let limit = limit.min(input.len());
+            let polled = transport.poll_read(cx, &mut input[..limit]);
             *would_block = polled.is_pending();
             let read = ready!(polled)?;
             buffer.put_slice(&input[..read]);

@@ -62,7 +62,7 @@ impl InterimSender {
         let mut waiting = self.0.0.borrow_mut();
         let Some(waiting) = &mut *waiting else { return };
         let interim = InterimResponse { status, field_lines: response.field_lines().clone() };
-        if waiting.iter().map(room).sum::<usize>() + room(&interim) <= WAITING_BYTES_MAX {
+        if waiting.iter().map(size).sum::<usize>() + size(&interim) <= WAITING_BYTES_MAX {
             waiting.push(interim);
         }
     }
@@ -77,7 +77,7 @@ pub fn send_interim(response: &Response) {
 }
 
 /// Returns the approximate size of `interim` in bytes.
-fn room(interim: &InterimResponse) -> usize {
+fn size(interim: &InterimResponse) -> usize {
     STATUS_LINE_BYTES + interim.field_lines.bytes().len()
 }
 

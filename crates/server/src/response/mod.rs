@@ -53,7 +53,7 @@ pub struct Response {
     /// State of the headers that the server itself evaluates.
     marks: Marks,
     /// Metadata for the record.
-    told: Option<ResponseMetadata>,
+    metadata: Option<ResponseMetadata>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -75,7 +75,7 @@ impl Response {
             field_lines: FieldLinesBuf::new(),
             content: Content::empty(),
             marks: Marks { is_last: false, has_server: false, has_date: false },
-            told: None,
+            metadata: None,
         }
     }
 
@@ -332,29 +332,29 @@ impl Response {
 
     /// Sets data about the forwarding of the request, for the record.
     pub fn set_forwarded(&mut self, forwarded: Box<Forwarded>) {
-        self.told = Some(ResponseMetadata::Forwarded(forwarded));
+        self.metadata = Some(ResponseMetadata::Forwarded(forwarded));
     }
 
     /// Names the policy that rejected the request, for the access log.
     pub fn set_refused(&mut self, refused: Refused) {
-        self.told = Some(ResponseMetadata::Refused(Box::new(refused)));
+        self.metadata = Some(ResponseMetadata::Refused(Box::new(refused)));
     }
 
     /// Sets the name of the authenticated user, for the record. Use it in layers in front of a handler. Call
     /// it last, because [`set_forwarded`](Self::set_forwarded) and [`set_refused`](Self::set_refused) remove
     /// the name.
     pub fn set_user(&mut self, user: impl Into<Box<str>>) {
-        let told = match self.told.take() {
+        let metadata = match self.metadata.take() {
             // The first policy of a route determines the user. Its `set_user` runs last.
             Some(ResponseMetadata::User(both)) => both.1,
             other => other,
         };
-        self.told = Some(ResponseMetadata::User(Box::new((user.into(), told))));
+        self.metadata = Some(ResponseMetadata::User(Box::new((user.into(), metadata))));
     }
 
     #[inline]
     pub(crate) const fn take_metadata(&mut self) -> Option<ResponseMetadata> {
-        self.told.take()
+        self.metadata.take()
     }
 
     /// Takes the body.

@@ -124,8 +124,8 @@ impl Conversation {
             return None;
         }
         // Status 404 means that the server no longer knows the session, so a new session begins.
-        let goes_on = sessions == SessionUse::PerConnection && self.step == Step::Operation;
-        if !goes_on || done.status == NOT_FOUND {
+        let is_reused = sessions == SessionUse::PerConnection && self.step == Step::Operation;
+        if !is_reused || done.status == NOT_FOUND {
             self.start_again();
         }
         // If the session of an operation cannot be ended, the operation counts as failed.

@@ -223,8 +223,8 @@ impl Endpoint {
             push(name, &header_value::encode(value))?;
         }
         for (name, value) in &self.headers {
-            if OURS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-                return Err(InvalidRequest::HeaderOfOurs(name.clone()));
+            if RESERVED_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+                return Err(InvalidRequest::ReservedHeader(name.clone()));
             }
             push(name, value)?;
         }
@@ -269,7 +269,7 @@ const START: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
 const NOTIFICATION_START: &[u8] = br#"{"jsonrpc":"2.0","#;
 
 /// Header fields that users cannot set.
-const OURS: [&str; 9] = [
+const RESERVED_HEADERS: [&str; 9] = [
     "accept",
     "connection",
     "content-length",

@@ -102,7 +102,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
         self.queued.push_back(ticket);
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, lane: usize) -> Poll<Ended> {
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, slot: usize) -> Poll<Ended> {
         self.sight.begin_poll(cx.waker());
         loop {
             self.flag.0.store(false, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
                 return Poll::Ready(self.conclude(worker));
             }
             let now = worker.clock.now_exact();
-            if let Some(ended) = self.check_time(worker, now).or_else(|| self.refill(cx, worker, lane, now)) {
+            if let Some(ended) = self.check_time(worker, now).or_else(|| self.refill(cx, worker, slot, now)) {
                 return Poll::Ready(ended);
             }
             if self.sight.is_poll_over() {
@@ -244,9 +244,9 @@ impl<T: Transport> Streams<T> {
     }
 
     /// Starts requests until the allowed number of streams is in use.
-    fn refill(&mut self, cx: &Context<'_>, worker: &Worker, lane: usize, now: Duration) -> Option<Ended> {
-        let room = worker.connection_options.pipeline.min(self.send.current_max_send_streams());
-        while self.exchanges.len() < room {
+    fn refill(&mut self, cx: &Context<'_>, worker: &Worker, slot: usize, now: Duration) -> Option<Ended> {
+        let streams_max = worker.connection_options.pipeline.min(self.send.current_max_send_streams());
+        while self.exchanges.len() < streams_max {
             match self.poll_write_capacity() {
                 Ok(true) => {}
                 Ok(false) => return None,
@@ -255,7 +255,7 @@ impl<T: Transport> Streams<T> {
                 Err(_) => return Some(self.conclude(worker)),
             }
             if self.queued.is_empty() {
-                match worker.take(lane, now, cx) {
+                match worker.take(slot, now, cx) {
                     NextStep::Start(ticket) => self.ask(worker, ticket),
                     NextStep::Wait => return None,
                     NextStep::Over => {

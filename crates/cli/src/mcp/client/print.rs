@@ -30,12 +30,13 @@ pub(super) struct Printer<'a> {
 impl Printer<'_> {
     pub(super) fn discovered(self, result: &DiscoverResult, revision: Revision) -> ExitCode {
         let info = result.meta.as_ref().and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
-        let said = |member: &str| info.and_then(|info| info[member].as_str()).unwrap_or("?").to_owned();
+        let member_text =
+            |member: &str| info.and_then(|info| info[member].as_str()).unwrap_or("?").to_owned();
         let offers = serde_json::to_value(&result.capabilities).unwrap_or_default();
         let offers: Vec<_> = offers.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
         self.print(result, || {
             let mut rows = vec![
-                ["server".to_owned(), format!("{} {}", said("name"), said("version"))],
+                ["server".to_owned(), format!("{} {}", member_text("name"), member_text("version"))],
                 ["revision used".to_owned(), revision.to_string()],
                 ["revisions".to_owned(), result.supported_versions.join(", ")],
                 ["capabilities".to_owned(), offers.join(", ")],
@@ -117,8 +118,8 @@ impl Printer<'_> {
 
     /// Prints one line if the notification reports a change of a list or a resource. Ignores notifications of
     /// all other kinds.
-    pub(super) fn change(self, told: &ServerNotification) -> ExitCode {
-        let (method, uri) = match told {
+    pub(super) fn change(self, notification: &ServerNotification) -> ExitCode {
+        let (method, uri) = match notification {
             ServerNotification::ToolsListChanged => ("notifications/tools/list_changed", None),
             ServerNotification::PromptsListChanged => ("notifications/prompts/list_changed", None),
             ServerNotification::ResourcesListChanged => ("notifications/resources/list_changed", None),

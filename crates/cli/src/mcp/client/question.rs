@@ -17,7 +17,7 @@ use super::print::shown;
 /// ask the user.
 pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilities) -> McpClientBuilder {
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        return builder.answers(capabilities, |_| async { Err(nobody()) });
+        return builder.answers(capabilities, |_| async { Err(cannot_answer()) });
     }
     let capabilities = capabilities.with_elicitation().with_url_elicitation();
     builder.answers(capabilities, |question| async {
@@ -26,7 +26,7 @@ pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilit
     })
 }
 
-fn nobody() -> Error {
+fn cannot_answer() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the client has no terminal to ask the user")
 }
 
@@ -35,7 +35,7 @@ fn answer(
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> Result<InputResponse, Error> {
-    let InputRequest::Elicit(question) = question else { return Err(nobody()) };
+    let InputRequest::Elicit(question) = question else { return Err(cannot_answer()) };
     let result = match question.params {
         ElicitRequestParams::Form(form) => fill(&form, input, output),
         ElicitRequestParams::Url(page) => visit(&page.message, &page.url, input, output),

@@ -44,13 +44,13 @@ impl Target {
                 let client = Login::of(&args.login)?.prepare(builder).http(url);
                 Ok(Self { client, words: words.to_vec() })
             }
-            ([], words) => Err(nobody(words.first().map_or("", String::as_str))),
+            ([], words) => Err(unknown_target(words.first().map_or("", String::as_str))),
         }
     }
 }
 
 /// Returns the error for a command line without a server.
-fn nobody(first: &str) -> Failure {
+fn unknown_target(first: &str) -> Failure {
     let failure = Failure::new("no server is named");
     if first.contains([':', '/', '.']) {
         let first = first.escape_debug();

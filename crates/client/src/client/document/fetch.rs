@@ -41,10 +41,10 @@ impl Source {
         read: &dyn Fn(&[u8]) -> Result<T, E>,
     ) -> Result<(T, Duration), FetchError> {
         let fetched = timeout(self.config.within, self.ask()).await;
-        let (content, said) = fetched.map_err(|_| FetchError::TimedOut)??;
+        let (content, max_age) = fetched.map_err(|_| FetchError::TimedOut)??;
         let value = read(&content).map_err(|error| FetchError::Useless(error.to_string()))?;
         let longest = self.config.kept_for.min(self.config.age_max);
-        Ok((value, said.map_or(longest, |said| said.min(longest))))
+        Ok((value, max_age.map_or(longest, |max_age| max_age.min(longest))))
     }
 
     /// Returns the response body, and the time for which the body is fresh according to the server.

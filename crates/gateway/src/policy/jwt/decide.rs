@@ -21,7 +21,7 @@ pub(super) fn facts<'p>(
 ) -> Result<VerifiedFacts<'p>, JwtError> {
     let since_epoch = time_of_day.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut claims = rules.verify_from(token, keys, since_epoch, certificate)?;
-    let fields = told_of(&claims, fields).ok_or(JwtError::Invalid)?;
+    let fields = fields_of_claims(&claims, fields).ok_or(JwtError::Invalid)?;
     // The claims are no longer needed, so the subject is moved, not copied.
     let user = match claims.remove("sub") {
         Some(Value::String(subject)) => Some(Cow::Owned(subject)),
@@ -30,7 +30,10 @@ pub(super) fn facts<'p>(
     Ok(VerifiedFacts { fields, user })
 }
 
-fn told_of<'p>(claims: &Map<String, Value>, fields: &'p [(String, String)]) -> Option<Vec<OwnedField<'p>>> {
+fn fields_of_claims<'p>(
+    claims: &Map<String, Value>,
+    fields: &'p [(String, String)],
+) -> Option<Vec<OwnedField<'p>>> {
     let mut facts = Vec::with_capacity(fields.len());
     for (field, claim) in fields {
         let value = match claims.get(claim) {

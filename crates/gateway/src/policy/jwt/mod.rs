@@ -85,7 +85,7 @@ impl Jwt {
     /// If a fetch cannot yield new keys, the policy refuses the request.
     fn again_or(&self, otherwise: Refusal) -> Verdict<'_> {
         match self.keys.refreshed() {
-            Some(refreshed) => Verdict::Again { refreshed, otherwise },
+            Some(refreshed) => Verdict::RetryAfterRefresh { refreshed, otherwise },
             None => Verdict::Refuse(otherwise),
         }
     }

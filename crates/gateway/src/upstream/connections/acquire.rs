@@ -27,7 +27,7 @@ pub(crate) enum Acquired {
 /// The way in which a request gets a connection.
 enum Acquisition {
     /// Reuses an idle connection.
-    Again(Connection),
+    Reuse(Connection),
     /// Shares an HTTP/2 connection to the server of the slot.
     Share,
     /// Opens a new connection.
@@ -137,7 +137,7 @@ pub(crate) async fn acquire_within_limit(
     let (upstream, worker) = (&slot.upstream, &slot.worker);
     let attempt = || find_connection(slot, is_new, tried);
     match upstream.connections.wait_for_connection(worker, upstream.config.queue, until, attempt).await? {
-        Acquisition::Again(connection) => return Ok(Some(connection)),
+        Acquisition::Reuse(connection) => return Ok(Some(connection)),
         Acquisition::Open(permit) => drop(slot.permit.replace(Some(permit))),
         Acquisition::Share => upstream.notify_free_connection(worker),
         Acquisition::Elsewhere(server, admission) => {
@@ -154,7 +154,7 @@ pub(crate) async fn acquire_within_limit(
 fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Acquisition> {
     let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
     if let Some(connection) = waiting {
-        return Some(Acquisition::Again(connection));
+        return Some(Acquisition::Reuse(connection));
     }
     if may_share(slot) {
         return Some(Acquisition::Share);

@@ -81,7 +81,7 @@ async fn permit_to_connect(slot: &ServerSlot) -> Result<Permit, ConnectError> {
     }
     let attempt = || upstream.permit(worker);
     let permit = upstream.connections.wait_for_connection(worker, upstream.config.queue, None, attempt).await;
-    permit.map_err(|_| ConnectError::NoRoom)
+    permit.map_err(|_| ConnectError::ConnectionLimit)
 }
 
 /// Returns `true` if the server has chosen HTTP/2 with ALPN (RFC 9113 §3.2).

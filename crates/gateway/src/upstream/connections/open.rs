@@ -182,7 +182,7 @@ mod tests {
     use crate::upstream::connections::http2_sharing::count_for_test;
     use crate::upstream::{RequestKey, Upstream, UpstreamConfig};
 
-    const PATIENCE: Duration = Duration::from_mins(1);
+    const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
     async fn slot_of(upstream: &Arc<Upstream>) -> ServerSlot {
         let worker = Worker::for_test(Clock::system());
@@ -207,7 +207,9 @@ mod tests {
                 yield_now().await;
             }
         };
-        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.expect("it should be forgotten by now");
+        timeout(TEST_TIMEOUT, LocalSet::new().run_until(connected))
+            .await
+            .expect("it should be forgotten by now");
     }
 
     /// Regression test: a server was down and returned at another address behind the same name. Requests used
@@ -227,7 +229,7 @@ mod tests {
             let again = share(&slot, &Http2Config::default(), None).await.unwrap();
             assert_eq!((again.is_reused(), again.number()), (true, after.number()));
         };
-        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
+        timeout(TEST_TIMEOUT, LocalSet::new().run_until(connected)).await.unwrap();
     }
 
     /// Without this, requests would wait until the last exchange on the old connection ends.
@@ -252,6 +254,6 @@ mod tests {
             let after = share(&slot, &http2, None).await.unwrap();
             assert!(!after.is_reused() && after.number() > number);
         };
-        timeout(PATIENCE, LocalSet::new().run_until(connected)).await.unwrap();
+        timeout(TEST_TIMEOUT, LocalSet::new().run_until(connected)).await.unwrap();
     }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Unavailable {
     /// No server has capacity.
     Busy,
     /// No server is available.
-    Nobody,
+    NoServer,
 }
 
 /// The waiting requests of all workers.
@@ -52,7 +52,7 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Line {
     waiting: AtomicUsize,
-    room: Notify,
+    capacity_freed: Notify,
 }
 
 /// The entry of a waiting request in the queue. Dropping the entry removes the request from the queue.
@@ -90,16 +90,16 @@ impl Queue {
     fn announce_capacity(&self) {
         // The queue wakes all retries, because not every retry can use the free capacity. Few retries wait,
         // because the retry budget limits retries.
-        self.retries.room.notify_waiters();
+        self.retries.capacity_freed.notify_waiters();
         if self.first_tries.waiting.load(Ordering::SeqCst) > 0 {
-            self.first_tries.room.notify_one();
+            self.first_tries.capacity_freed.notify_one();
         }
     }
 
     /// Wakes all waiting requests, because the servers have changed.
     pub(crate) fn notify_all(&self) {
-        self.retries.room.notify_waiters();
-        self.first_tries.room.notify_waiters();
+        self.retries.capacity_freed.notify_waiters();
+        self.first_tries.capacity_freed.notify_waiters();
     }
 
     /// Adds a request to the queue. Returns `None` if the queue is full.
@@ -147,7 +147,7 @@ impl Queue {
         let attempted = if is_next { attempt() } else { Err(Unavailable::Busy) };
         match attempted {
             Ok(got) => Ok(got),
-            Err(Unavailable::Nobody) => Err(Failure::NoServer),
+            Err(Unavailable::NoServer) => Err(Failure::NoServer),
             // This future is boxed, so that requests that do not wait need no memory for it.
             Err(Unavailable::Busy) => Box::pin(self.wait(config, is_retry, clock, until, attempt)).await,
         }
@@ -162,17 +162,17 @@ impl Queue {
         until: Option<Duration>,
         mut attempt: impl FnMut() -> Result<T, Unavailable>,
     ) -> Result<T, Failure> {
-        let QueueConfig { length_max, timeout: patience } = config;
+        let QueueConfig { length_max, timeout: queue_timeout } = config;
         let place = self.enter(is_retry, length_max).ok_or(Failure::QueueFull)?;
         let since = clock.now_exact();
-        let of_queue = since + patience;
+        let of_queue = since + queue_timeout;
         let (end, too_late) = match until {
             Some(until) if until < of_queue => (until, Failure::TimedOut),
             _ => (of_queue, Failure::QueueTimedOut),
         };
         let line = place.line;
-        let mut room = pin!(line.room.notified());
-        room.as_mut().enable();
+        let mut capacity_freed = pin!(line.capacity_freed.notified());
+        capacity_freed.as_mut().enable();
         // The first request in the queue tries at once. If capacity became free before this request entered
         // the queue, no request was in the queue, so no request was woken.
         let mut is_my_turn = place.is_next;
@@ -180,7 +180,7 @@ impl Queue {
             if is_my_turn {
                 match attempt() {
                     Ok(got) => break Ok(got),
-                    Err(Unavailable::Nobody) => break Err(Failure::NoServer),
+                    Err(Unavailable::NoServer) => break Err(Failure::NoServer),
                     Err(Unavailable::Busy) => {}
                 }
             }
@@ -188,9 +188,9 @@ impl Queue {
             if left.is_zero() {
                 break Err(too_late);
             }
-            if timeout(left.min(LOOK_AGAIN), room.as_mut()).await.is_ok() {
-                room.set(line.room.notified());
-                room.as_mut().enable();
+            if timeout(left.min(LOOK_AGAIN), capacity_freed.as_mut()).await.is_ok() {
+                capacity_freed.set(line.capacity_freed.notified());
+                capacity_freed.as_mut().enable();
             }
             is_my_turn = true;
         };

@@ -28,7 +28,7 @@ pub(crate) enum Selected<'s> {
     /// The available servers have no capacity.
     Busy,
     /// No server is available.
-    Nobody,
+    NoServer,
 }
 
 impl Selection {
@@ -62,7 +62,7 @@ impl Selection {
                 return Selected::Busy;
             }
         }
-        Selected::Nobody
+        Selected::NoServer
     }
 }
 

@@ -81,7 +81,7 @@ impl Forwarding {
         forwarded_call.is_of_process = true;
         speaking.attach_to(forwarded_call, self.names(speaking, found.upstream.number()));
         if *forwarded_call.method != *methods::TASKS_RESULT {
-            return self.ask_how_task_stands(forwarded_call, &found, id).await;
+            return self.request_task_status(forwarded_call, &found, id).await;
         }
         self.tasks().update_sink(id, |sink| speaking.redirect(sink));
         let outcome = found.upstream.client.clone().with_full_timeout().forward(forwarded_call).await;
@@ -92,7 +92,7 @@ impl Forwarding {
         Ok(related_to(outcome?, id))
     }
 
-    async fn ask_how_task_stands(
+    async fn request_task_status(
         &self,
         forwarded_call: &ForwardedCall,
         found: &Found,

@@ -64,7 +64,7 @@ struct TaskEntry {
     server_number: u64,
     /// Number of times that the server had exited before the task began. If the server exits again, the
     /// task is lost.
-    losses: u64,
+    connection_losses: u64,
     /// The server's id of the task. `None` until the server has answered the call with a task.
     server_id: Option<Box<str>>,
     /// Sequential number of the task. The oldest task has the lowest number.
@@ -81,7 +81,7 @@ pub(in crate::bridge) struct Found {
     pub(in crate::bridge) upstream: Arc<Upstream>,
     /// The server's id of the task.
     pub(in crate::bridge) id: Box<str>,
-    losses: u64,
+    connection_losses: u64,
 }
 
 /// A reserved entry for a call that the server may run as a task. Dropping this value removes the entry
@@ -107,7 +107,7 @@ impl Drop for TasksOfSession {
     /// Cancels the tasks, because no other code notices that the session has ended.
     fn drop(&mut self) {
         let working = self.tasks.remove_all_of(&self.owner).into_iter().filter(|_| self.can_cancel);
-        working.for_each(|task| task.upstream.client.cancel_task_apart(task.id));
+        working.for_each(|task| task.upstream.client.cancel_task_in_background(task.id));
     }
 }
 
@@ -115,11 +115,15 @@ impl TaskEntry {
     /// Returns the server if the process that runs the task has not exited.
     fn server(&self) -> Option<Arc<Upstream>> {
         let server = self.server.upgrade()?;
-        (!server.is_closed() && server.client.losses() == self.losses).then_some(server)
+        (!server.is_closed() && server.client.connection_losses() == self.connection_losses).then_some(server)
     }
 
     fn into_found(self) -> Option<Found> {
-        Some(Found { upstream: self.server()?, id: self.server_id?, losses: self.losses })
+        Some(Found {
+            upstream: self.server()?,
+            id: self.server_id?,
+            connection_losses: self.connection_losses,
+        })
     }
 
     fn note(&mut self, fields: &TaskFields) {
@@ -143,7 +147,8 @@ impl Found {
     /// # Errors
     /// Returns an error if the server process has exited. A new process may use the same id for another task.
     pub(in crate::bridge) fn check(&self) -> Result<(), McpClientError> {
-        let is_there = !self.upstream.is_closed() && self.upstream.client.losses() == self.losses;
+        let is_there =
+            !self.upstream.is_closed() && self.upstream.client.connection_losses() == self.connection_losses;
         if is_there { Ok(()) } else { Err(McpClientError::Server(lost())) }
     }
 }
@@ -219,7 +224,7 @@ impl Tasks {
             sink,
             server: Arc::downgrade(upstream),
             server_number: upstream.number(),
-            losses: upstream.client.losses(),
+            connection_losses: upstream.client.connection_losses(),
             server_id: None,
             number: state.last,
             began: now,
@@ -266,7 +271,7 @@ impl Tasks {
         let kept = kept.ok_or_else(unknown)?;
         let id = kept.server_id.clone().ok_or_else(unknown)?;
         let upstream = kept.server().ok_or_else(lost)?;
-        Ok(Found { upstream, id, losses: kept.losses })
+        Ok(Found { upstream, id, connection_losses: kept.connection_losses })
     }
 
     /// Returns the client's id of a task, or `None` if `owner` has no such task. `number` is the number
@@ -303,11 +308,11 @@ impl Tasks {
     /// connection on which the notification arrived. Discards notifications about unknown tasks. If the
     /// message queue of the client is full, returns the message, which the caller must deliver later.
     pub(in crate::bridge) fn tell(&self, number: u64, notification: &Notification<'_>) -> Option<Unsent> {
-        let told = match &*notification.method {
+        let forwarded = match &*notification.method {
             methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
             _ => self.status(number, notification),
         };
-        let (sink, message) = told?;
+        let (sink, message) = forwarded?;
         sink.tell(message)
     }
 

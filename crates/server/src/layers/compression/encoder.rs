@@ -137,7 +137,7 @@ fn encode_gzip(
         Operation::Finish => FlushCompress::Finish,
     };
     loop {
-        output.reserve(ROOM_BYTES);
+        output.reserve(FREE_BYTES_MIN);
         let before = compress.total_in();
         let status = compress.compress_vec(input, output, flush);
         let status = status.map_err(|_| EncodeError(ContentCoding::Gzip))?;
@@ -177,10 +177,10 @@ fn encode_zstandard(
     };
     let mut input = InBuffer::around(input);
     loop {
-        output.reserve(ROOM_BYTES);
+        output.reserve(FREE_BYTES_MIN);
         let length = output.len();
-        let mut room = OutBuffer::around_pos(output, length);
-        let left = context.compress_stream2(&mut room, &mut input, directive);
+        let mut out_buffer = OutBuffer::around_pos(output, length);
+        let left = context.compress_stream2(&mut out_buffer, &mut input, directive);
         let left = left.map_err(|_| EncodeError(ContentCoding::Zstandard))?;
         let is_done = match operation {
             Operation::Continue => input.pos == input.src.len(),
@@ -225,7 +225,7 @@ const ZSTANDARD_TABLE_BITS: u32 = 16;
 const GZIP_WINDOW_BITS: u8 = 15;
 
 /// Minimum free space for the output of one call.
-const ROOM_BYTES: usize = 16 << 10;
+const FREE_BYTES_MIN: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
