@@ -47,7 +47,7 @@ impl Lateness {
     pub(crate) fn share_done(&self) -> f64 {
         let between = self.window.as_secs_f64() * 2.0 / 3.0;
         let grown = self.late.percentile(50.0).saturating_sub(self.early.percentile(50.0)).as_secs_f64();
-        if between > 0.0 && self.has_surely_grown(grown / between) {
+        if between > 0.0 && self.has_grown_significantly(grown / between) {
             1.0 / (1.0 + grown / between)
         } else {
             1.0
@@ -57,7 +57,7 @@ impl Lateness {
     /// Returns `true` if the median of the late requests is significantly higher than the median of the
     /// early requests, and if the number of waiting requests grew by at least [`WAITING_MIN`].
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    fn has_surely_grown(&self, growth: f64) -> bool {
+    fn has_grown_significantly(&self, growth: f64) -> bool {
         let more_waiting = growth * (self.early.count() + self.late.count()) as f64;
         more_waiting >= WAITING_MIN
             && percentile_around(&self.late, -1.0) > percentile_around(&self.early, 1.0)

@@ -25,7 +25,7 @@ pub(crate) struct Meter {
     /// CPU times of the processes at the last measurement.
     known: HashMap<u32, CpuTimes>,
     /// Sum of the last known CPU times of processes that ended without a `wait` call of their parent.
-    unwaited: Duration,
+    exited_cpu: Duration,
     is_incomplete: bool,
 }
 
@@ -52,7 +52,7 @@ pub fn cpu_of_ended(id: u32) -> Option<Duration> {
 impl Meter {
     /// Creates a meter for the process `id` and its descendants.
     pub(crate) fn new(id: u32) -> Self {
-        Self { id, known: HashMap::new(), unwaited: Duration::ZERO, is_incomplete: false }
+        Self { id, known: HashMap::new(), exited_cpu: Duration::ZERO, is_incomplete: false }
     }
 
     /// Measures the total resource use so far. Returns `None` if the process has ended.
@@ -73,7 +73,7 @@ impl Meter {
         }
         self.note(now);
         let cpu = self.known.values().map(|times| times.own + times.waited_for).sum::<Duration>();
-        Some(Usage { cpu: cpu + self.unwaited, resident_bytes })
+        Some(Usage { cpu: cpu + self.exited_cpu, resident_bytes })
     }
 
     /// Returns `true` if a process ended and its parent did not call `wait`. In this case, a part of the
@@ -83,18 +83,18 @@ impl Meter {
     }
 
     /// Stores a new measurement. Normally, the kernel adds the CPU time of an ended process to the parent
-    /// that called `wait`. If the kernel has not added this time, adds the last known time to `unwaited`.
+    /// that called `wait`. If the kernel has not added this time, adds the last known time to `exited_cpu`.
     fn note(&mut self, now: HashMap<u32, CpuTimes>) {
         let gone = self.known.iter().filter(|(id, _)| !now.contains_key(id));
         let (count, gone) = gone.fold((0, Duration::ZERO), |(count, sum), (_, times)| {
             (count + 1, sum + times.own + times.waited_for)
         });
-        let stayed = now.iter().filter_map(|(id, times)| Some((times, self.known.get(id)?)));
+        let remaining = now.iter().filter_map(|(id, times)| Some((times, self.known.get(id)?)));
         let waited_for: Duration =
-            stayed.map(|(times, before)| times.waited_for.saturating_sub(before.waited_for)).sum();
+            remaining.map(|(times, before)| times.waited_for.saturating_sub(before.waited_for)).sum();
         let missing = gone.saturating_sub(waited_for);
         if missing > ROUNDING * count {
-            self.unwaited += missing;
+            self.exited_cpu += missing;
             self.is_incomplete = true;
         }
         self.known = now;
@@ -252,10 +252,10 @@ mod tests {
         meter.note(times(&[(1, 100, 0), (2, 500, 0), (3, 400, 50)]));
         // The parent waited for the first child, which used a little more CPU time after the last sample.
         meter.note(times(&[(1, 110, 520), (3, 400, 50)]));
-        assert!(!meter.is_incomplete() && meter.unwaited.is_zero());
+        assert!(!meter.is_incomplete() && meter.exited_cpu.is_zero());
         // No process waited for the other child.
         meter.note(times(&[(1, 110, 520)]));
         assert!(meter.is_incomplete());
-        assert_eq!(meter.unwaited, MILLISECOND * 450);
+        assert_eq!(meter.exited_cpu, MILLISECOND * 450);
     }
 }

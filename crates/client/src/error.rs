@@ -78,7 +78,7 @@ pub enum Error {
     RequestContentTooShort,
     /// HTTP/2 cannot express the request. For example, the request has no valid host, or asks for a
     /// WebSocket without a valid key.
-    RequestUnspeakable,
+    RequestNotSendable,
     /// The upstream server has refused the stream, or has closed the connection without processing the
     /// request (RFC 9113 §8.7).
     StreamRefused,
@@ -95,7 +95,7 @@ impl Error {
     /// Returns the side that caused the error.
     pub const fn side(self) -> Side {
         match self {
-            Self::RequestContentTooLong | Self::RequestContentTooShort | Self::RequestUnspeakable => {
+            Self::RequestContentTooLong | Self::RequestContentTooShort | Self::RequestNotSendable => {
                 Side::Client
             }
             _ => Side::Upstream,
@@ -118,7 +118,7 @@ impl Error {
             | Self::ContentTimedOut
             | Self::RequestContentTooLong
             | Self::RequestContentTooShort
-            | Self::RequestUnspeakable
+            | Self::RequestNotSendable
             | Self::TimedOut => Retry::Never,
         }
     }
@@ -141,7 +141,7 @@ impl Error {
             Self::HeadTimedOut => "no response arrived in time",
             Self::RequestContentTooLong => "the request body is longer than announced",
             Self::RequestContentTooShort => "the request body is shorter than announced",
-            Self::RequestUnspeakable => "HTTP/2 cannot express the request",
+            Self::RequestNotSendable => "HTTP/2 cannot express the request",
             Self::StreamRefused => "the upstream server refused the stream",
             Self::StreamReset => "the upstream server reset the stream",
             Self::TimedOut => "the exchange took too long",

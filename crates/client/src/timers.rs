@@ -16,7 +16,7 @@ pub(crate) struct Timers {
     /// Time at which the upstream server stopped accepting bytes of the request.
     pub(crate) stalled_since: Option<Duration>,
     /// Time at which the client began to wait for the response head, or for the next byte of the body.
-    pub(crate) owed_since: Option<Duration>,
+    pub(crate) waiting_since: Option<Duration>,
 }
 
 /// The part of a response that the client waits for.
@@ -30,21 +30,21 @@ pub(crate) enum Awaited {
 impl Timers {
     #[inline]
     pub(crate) const fn new(now: Duration, continue_until: Option<Duration>) -> Self {
-        Self { started: now, continue_until, stalled_since: None, owed_since: None }
+        Self { started: now, continue_until, stalled_since: None, waiting_since: None }
     }
 
-    /// Records that no data has arrived. `is_owed` is `true` if the client waits for data from the
+    /// Records that no data has arrived. `is_waiting` is `true` if the client waits for data from the
     /// upstream server. Returns an error if a timeout has expired.
     #[inline]
     pub(crate) fn wait_to_read(
         &mut self,
-        is_owed: bool,
+        is_waiting: bool,
         awaited: Awaited,
         timeouts: &Timeouts,
         now: Duration,
     ) -> Result<(), Error> {
-        if is_owed && self.owed_since.is_none() {
-            self.owed_since = Some(now);
+        if is_waiting && self.waiting_since.is_none() {
+            self.waiting_since = Some(now);
         }
         self.check(awaited, timeouts, now)
     }
@@ -102,6 +102,6 @@ impl Timers {
             Awaited::Content => timeouts.content_idle,
             Awaited::Nothing => return None,
         };
-        Some(self.owed_since?.saturating_add(timeout))
+        Some(self.waiting_since?.saturating_add(timeout))
     }
 }

@@ -104,12 +104,13 @@ impl TlsManager {
         self.acme.statuses()
     }
 
-    /// Checks for changed certificate files at the interval `LOOK_EVERY`, until the daemon has ended.
+    /// Checks for changed certificate files at the interval `FILE_CHECK_INTERVAL`, until the daemon has
+    /// ended.
     pub(crate) fn watch(&self) {
         let current = Arc::downgrade(&self.current);
         thread::spawn(move || {
             loop {
-                thread::sleep(LOOK_EVERY);
+                thread::sleep(FILE_CHECK_INTERVAL);
                 let Some(current) = current.upgrade() else { return };
                 current.lock().unwrap_or_else(PoisonError::into_inner).refresh();
             }
@@ -159,7 +160,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let of_listeners = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
     let failures = of_listeners.flat_map(|tls| {
         let failure = |error: CertificateError| config.failure_at(&tls.span, &error).with_hint(error.hint());
-        let staples = disbelieved(&tls.acceptor).into_iter().map(|disbelieved| disbelieved.error);
+        let staples = rejected(&tls.acceptor).into_iter().map(|rejected| rejected.error);
         invalid(&tls.acceptor).into_iter().chain(staples).map(failure)
     });
     Failure::all(failures.collect()).map_or(Ok(()), Err)
@@ -180,27 +181,27 @@ struct RejectedStaple {
     error: CertificateError,
 }
 
-fn disbelieved(acceptor: &TlsAcceptor) -> Vec<RejectedStaple> {
+fn rejected(acceptor: &TlsAcceptor) -> Vec<RejectedStaple> {
     let now = Clock::system().time_of_day();
     let served = acceptor.served().into_iter();
-    let disbelieved = |ServedCertificate { contents, ocsp, .. }: ServedCertificate| {
+    let rejected = |ServedCertificate { contents, ocsp, .. }: ServedCertificate| {
         let (of_file, certificate) = (ocsp?, contents.chain.first()?.clone());
         let error = Staple::of_chain(&of_file.response, &contents.chain, now).err()?;
         let problem = CertificateProblem::Refused(error.to_string());
         let error = CertificateError { path: of_file.path, problem };
         Some(RejectedStaple { certificate, response: of_file.response, error })
     };
-    served.filter_map(disbelieved).collect()
+    served.filter_map(rejected).collect()
 }
 
 /// Stops the acceptor from sending invalid OCSP responses, and returns their errors.
 fn withhold(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
-    let disbelieved = disbelieved(acceptor);
+    let rejected = rejected(acceptor);
     let (responses, errors): (Vec<_>, Vec<_>) =
-        disbelieved.into_iter().map(|of| ((of.certificate, of.response), of.error)).unzip();
+        rejected.into_iter().map(|of| ((of.certificate, of.response), of.error)).unzip();
     acceptor.withhold(responses);
     errors
 }
 
 /// Interval between two checks for changed certificate files.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(2);

@@ -155,7 +155,7 @@ impl Failure {
                 Error::ContentTimedOut => "connection_read_timeout",
                 Error::HeadTimedOut | Error::TimedOut => "http_response_timeout",
                 Error::WriteTimedOut => "connection_write_timeout",
-                Error::RequestContentTooLong | Error::RequestContentTooShort | Error::RequestUnspeakable => {
+                Error::RequestContentTooLong | Error::RequestContentTooShort | Error::RequestNotSendable => {
                     "http_request_error"
                 }
                 _ => "http_protocol_error",
@@ -305,7 +305,7 @@ mod tests {
             Failure::Exchange(Error::HeadTimedOut),
             Failure::Exchange(Error::WriteTimedOut),
             Failure::Exchange(Error::RequestContentTooLong),
-            Failure::Exchange(Error::RequestUnspeakable),
+            Failure::Exchange(Error::RequestNotSendable),
         ] {
             assert!(Failure::PROXY_ERRORS.contains(&failure.proxy_error()), "{failure}");
         }

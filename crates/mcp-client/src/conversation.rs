@@ -147,12 +147,12 @@ impl Conversation {
         if let Some(negotiation) = under_way.as_ref().filter(is_useful) {
             return negotiation.outcome.clone();
         }
-        let (tell, outcome) = watch::channel(None);
+        let (send_notification, outcome) = watch::channel(None);
         *under_way = Some(Negotiation { outcome: outcome.clone(), runtime });
         let conversation = self.clone();
         self.spawn(async move {
             let agreed = conversation.negotiate().await;
-            tell.send_replace(Some(agreed));
+            send_notification.send_replace(Some(agreed));
             let mut under_way = conversation.negotiation.lock().unwrap_or_else(PoisonError::into_inner);
             under_way.take();
         });

@@ -249,7 +249,7 @@ impl Incoming {
         drop(table);
         // Only the first answer to a request counts.
         if let (Some(_), Some(requester), Ok(answer)) = (&answer, &requester, &outcome) {
-            requester.hear(answer);
+            requester.handle_shared_answer(answer);
         }
         if let Some(answer) = answer {
             let _ = answer.send(outcome);
@@ -272,9 +272,9 @@ impl Incoming {
         // it.
         let requests = table.in_flight.values();
         let requests = requests.filter(|waiting| waiting.queue.is_none() && !waiting.is_answered);
-        let mut parties = requests.map(|waiting| waiting.requester.as_ref());
-        let first = parties.next()??;
-        parties.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
+        let mut requesters = requests.map(|waiting| waiting.requester.as_ref());
+        let first = requesters.next()??;
+        requesters.all(|other| other.is_some_and(|other| other.key() == first.key())).then(|| first.clone())
     }
 
     /// Resolves when request `of` has ended. If `of` is `None`, resolves when all requests of the requester
@@ -329,7 +329,7 @@ impl Incoming {
             methods::NOTIFICATIONS_PROGRESS => return self.handle_progress(notification),
             methods::NOTIFICATIONS_MESSAGE => {
                 if let Some(requester) = self.requester(of) {
-                    return requester.tell(notification);
+                    return requester.send_notification(notification);
                 }
                 if let Some(on_log) = &self.handlers.logs {
                     if let Some(origin) = self.origin_of_log(of) {
@@ -465,14 +465,14 @@ mod tests {
             Box::pin(async { Err(Error::internal("this test answers no questions")) })
         }
 
-        fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {
+        fn send_notification(&self, _: &Notification<'_>) -> Option<Unsent> {
             None
         }
     }
 
-    fn incoming(parties: &[Option<u64>]) -> Incoming {
+    fn incoming(requesters: &[Option<u64>]) -> Incoming {
         let incoming = Incoming::new(Handlers::default());
-        for (id, key) in (1..).zip(parties) {
+        for (id, key) in (1..).zip(requesters) {
             let requester = key.map(|key| Arc::new(One(key)) as Arc<dyn Requester>);
             incoming.expect(id, Waiting { requester, ..Waiting::default() }).unwrap();
         }
@@ -483,7 +483,7 @@ mod tests {
     /// to the only other party.
     #[test]
     fn what_belongs_to_no_request_is_for_the_only_party_that_has_sent_any() {
-        for (parties, expected) in [
+        for (requesters, expected) in [
             (&[][..], None),
             (&[Some(7)], Some(7)),
             (&[Some(7), Some(7)], Some(7)),
@@ -491,8 +491,8 @@ mod tests {
             (&[Some(7), None], None),
             (&[None], None),
         ] {
-            let requester = incoming(parties).requester(None).map(|requester| requester.key());
-            assert_eq!(requester, expected, "{parties:?}");
+            let requester = incoming(requesters).requester(None).map(|requester| requester.key());
+            assert_eq!(requester, expected, "{requesters:?}");
         }
         assert_eq!(incoming(&[Some(7), None]).requester(Some(1)).map(|requester| requester.key()), Some(7));
     }

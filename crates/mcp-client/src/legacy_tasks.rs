@@ -132,7 +132,7 @@ pub(super) async fn wait(
     let mut polls = Polls::new(client);
     loop {
         match look(client, id).await {
-            Err(error) => polls.forgive(error)?,
+            Err(error) => polls.tolerate(error)?,
             Ok(Task { status: TaskStatus::Working, state }) => polls.paces(&state),
             Ok(Task { status: TaskStatus::Cancelled, .. }) => {
                 guard.id = None;
@@ -141,7 +141,7 @@ pub(super) async fn wait(
             Ok(Task { state, .. }) => {
                 polls.paces(&state);
                 match result(client, id).await {
-                    Err(error) if !matches!(error, McpClientError::Server(_)) => polls.forgive(error)?,
+                    Err(error) if !matches!(error, McpClientError::Server(_)) => polls.tolerate(error)?,
                     outcome => {
                         guard.id = None;
                         return outcome;

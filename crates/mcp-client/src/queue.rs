@@ -26,7 +26,7 @@ pub(super) struct State {
     /// `true` if the server has acknowledged the current stream of the subscription.
     pub(super) is_acknowledged: bool,
     /// `true` if the server has acknowledged any stream of the subscription.
-    has_stood: bool,
+    was_subscribed: bool,
     /// The reason why the subscription has ended, if it has ended.
     pub(super) end: Option<McpClientError>,
 }
@@ -50,7 +50,7 @@ impl Queue {
     fn acknowledge(&self) {
         let mut state = self.state();
         state.is_acknowledged = true;
-        state.has_stood = true;
+        state.was_subscribed = true;
         drop(state);
         self.changed.notify_waiters();
     }
@@ -107,7 +107,7 @@ impl State {
     /// Returns the outcome of the first attempt to subscribe, or `None` while the attempt is pending.
     pub(super) fn subscribed(&self) -> Option<Result<(), McpClientError>> {
         match &self.end {
-            _ if self.has_stood => Some(Ok(())),
+            _ if self.was_subscribed => Some(Ok(())),
             Some(reason) => Some(Err(reason.clone())),
             None => None,
         }

@@ -29,7 +29,7 @@ pub trait Requester: Send + Sync {
     /// Forwards a log message of the server to the requester. If the requester must first read earlier
     /// messages, returns the log message. The caller must deliver the returned message before it reads the
     /// next message of the server.
-    fn tell(&self, notification: &Notification<'_>) -> Option<Unsent>;
+    fn send_notification(&self, notification: &Notification<'_>) -> Option<Unsent>;
 
     /// Returns `true` if `unsent` waits for this requester.
     fn is_reader_of(&self, _unsent: &Unsent) -> bool {
@@ -42,7 +42,7 @@ pub trait Requester: Send + Sync {
 
     /// Called with the answer to a request on a shared stream, before the client handles later messages.
     /// Must return quickly.
-    fn hear(&self, _answer: &Answer) {}
+    fn handle_shared_answer(&self, _answer: &Answer) {}
 }
 
 impl fmt::Debug for dyn Requester {

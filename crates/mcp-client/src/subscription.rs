@@ -183,7 +183,7 @@ async fn unsubscribe(client: McpClient, uris: Vec<String>) {
         queues.iter().any(|queue| queue.filter.resource_subscriptions.contains(uri))
     };
     for uri in uris {
-        let _turn = conversation.subscribing.lock(&uri).await;
+        let _uri_lock = conversation.subscribing.lock(&uri).await;
         if is_wanted(&uri) || conversation.current().is_none() {
             // Another subscription needs the resource, or there is no session.
             continue;
@@ -271,7 +271,7 @@ async fn subscribe_again(client: &McpClient) -> Result<Arc<NegotiatedProtocol>, 
 /// Subscribes to the resources in the filter of `queue`.
 async fn subscribe(client: &McpClient, queue: &Queue) -> Result<(), McpClientError> {
     for uri in &queue.filter.resource_subscriptions {
-        let _turn = client.conversation.subscribing.lock(uri).await;
+        let _uri_lock = client.conversation.subscribing.lock(uri).await;
         let params = SubscribeRequestParams { uri: uri.clone(), meta: None };
         client.request::<serde::de::IgnoredAny, _>(methods::RESOURCES_SUBSCRIBE, params).await?;
     }

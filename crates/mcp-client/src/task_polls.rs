@@ -56,7 +56,7 @@ impl<'a> Polls<'a> {
     ///
     /// # Errors
     /// Fails if the error is permanent, or if the client is closed.
-    pub(super) fn forgive(&mut self, error: McpClientError) -> Result<(), McpClientError> {
+    pub(super) fn tolerate(&mut self, error: McpClientError) -> Result<(), McpClientError> {
         if !error.is_temporary() || self.client.is_closed() {
             return Err(error);
         }

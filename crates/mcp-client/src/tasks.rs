@@ -104,7 +104,7 @@ pub(super) async fn wait(
     let mut answers = Answers::default();
     loop {
         match look(client, id, &mut answers).await {
-            Err(error) => polls.forgive(error)?,
+            Err(error) => polls.tolerate(error)?,
             Ok(DetailedTask::Working(task)) => polls.paces(&task),
             Ok(DetailedTask::InputRequired(asking)) => polls.paces(&asking.task),
             Ok(DetailedTask::Completed(completed)) => {
@@ -148,15 +148,15 @@ async fn answer(
         }
         if answers.asked.insert(name.clone()) {
             let answer = client.conversation.incoming.handlers.answer(question.clone()).await;
-            answers.untold.insert(name.clone(), answer.map_err(McpClientError::QuestionFailed)?);
+            answers.unsent.insert(name.clone(), answer.map_err(McpClientError::QuestionFailed)?);
         }
     }
     // If the server no longer asks a question, it has received the answer, even if the update request
     // failed.
-    answers.untold.retain(|name, _| questions.contains_key(name));
-    if !answers.untold.is_empty() {
-        update(client, id, answers.untold.clone()).await?;
-        answers.untold.clear();
+    answers.unsent.retain(|name, _| questions.contains_key(name));
+    if !answers.unsent.is_empty() {
+        update(client, id, answers.unsent.clone()).await?;
+        answers.unsent.clear();
     }
     Ok(())
 }
@@ -166,7 +166,7 @@ async fn answer(
 struct Answers {
     asked: BTreeSet<String>,
     /// Answers that the server has not confirmed yet.
-    untold: InputResponses,
+    unsent: InputResponses,
 }
 
 /// Maximum number of questions of one task.

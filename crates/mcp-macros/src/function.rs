@@ -87,7 +87,7 @@ fn input(parameters: Vec<LocatedParameter>) -> syn::Result<Input> {
         match parameter {
             Parameter::Member(member) => members.push(member),
             Parameter::Input(kind) if is_alone => return Ok(Input::Whole(kind)),
-            Parameter::Input(_) => return Err(Rule::InputBesideOthers.at(place)),
+            Parameter::Input(_) => return Err(Rule::InputWithOthers.at(place)),
             // The request context is never an argument.
             Parameter::ContextParameter(_) => {}
         }

@@ -16,7 +16,7 @@ pub(crate) enum Rule {
     Duplicate,
     Generic,
     ImplParameter,
-    InputBesideOthers,
+    InputWithOthers,
     NoArgument,
     NoFunction,
     NoMember,
@@ -65,7 +65,7 @@ impl Rule {
             Self::ImplParameter => {
                 ("a parameter of a tool cannot have an `impl` type", "write a concrete type")
             }
-            Self::InputBesideOthers => (
+            Self::InputWithOthers => (
                 "a parameter with `#[tool(input)]` must be the only parameter besides `Context` or `&Call<'_>`",
                 "move the other parameters into the type of this parameter, or remove `#[tool(input)]` \
                  and take each argument as a parameter",

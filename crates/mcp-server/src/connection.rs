@@ -31,7 +31,7 @@ pub(crate) struct Connection {
 struct LocalSession {
     session: Arc<Session>,
     /// The background tokio task that sends change notifications and messages of the backend.
-    telling: AbortHandle,
+    forwarding: AbortHandle,
 }
 
 /// Cancels all requests in progress on a connection when this guard is dropped.
@@ -167,8 +167,9 @@ impl Connection {
         }
         let Some(session) = legacy::initialize(&self.server, request, answers) else { return };
         let session = Arc::new(session.of(caller));
-        let telling = tokio::spawn(tell(session.clone(), self.outbox.downgrade())).abort_handle();
-        self.session = Some(LocalSession { session, telling });
+        let forwarding =
+            tokio::spawn(forward_notifications(session.clone(), self.outbox.downgrade())).abort_handle();
+        self.session = Some(LocalSession { session, forwarding });
     }
 
     /// Spawns a tokio task that completes a request, so that the connection can handle other requests
@@ -233,7 +234,7 @@ impl Connection {
 
 /// Sends the change notifications and the backend messages of a session to the client until the connection
 /// ends.
-async fn tell(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
+async fn forward_notifications(session: Arc<Session>, outbox: mpsc::WeakSender<Vec<u8>>) {
     loop {
         let message = tokio::select! {
             change = session.subscription.next() => change_notification(&change, None),
@@ -275,7 +276,7 @@ pub(crate) fn as_array(messages: &[Vec<u8>]) -> Vec<u8> {
 
 impl Drop for LocalSession {
     fn drop(&mut self) {
-        self.telling.abort();
+        self.forwarding.abort();
         self.session.end();
     }
 }

@@ -55,11 +55,11 @@ pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     let mut schema = generated::<T>();
     // This check needs the formats of numbers. The format of a number shows if its range comes from the
     // developer or from the integer type.
-    let says_more = says_more_than_its_type(&schema);
+    let has_constraints = has_more_than_type(&schema);
     forget_formats_of_numbers(&mut schema);
     schema.entry("type").or_insert_with(|| "object".into());
     give_mirrored_arguments_one_type(&mut schema);
-    (schema, says_more)
+    (schema, has_constraints)
 }
 
 /// Gives a single primitive type to each argument that a header mirrors, because the annotation
@@ -81,7 +81,7 @@ fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
     }
 }
 
-fn says_more_than_its_type(schema: &JsonObject) -> bool {
+fn has_more_than_type(schema: &JsonObject) -> bool {
     schema.iter().any(|(keyword, value)| match keyword.as_str() {
         // serde checks these keywords, or the keywords constrain nothing.
         "$schema"
@@ -98,15 +98,15 @@ fn says_more_than_its_type(schema: &JsonObject) -> bool {
         | param_headers::ANNOTATION => false,
         "minimum" | "maximum" => !is_range_of_integer_type(schema),
         "properties" | "$defs" => value.as_object().is_none_or(|schemas| {
-            schemas.values().any(|schema| schema.as_object().is_some_and(says_more_than_its_type))
+            schemas.values().any(|schema| schema.as_object().is_some_and(has_more_than_type))
         }),
         "items" | "additionalProperties" => match value {
-            Value::Object(schema) => says_more_than_its_type(schema),
+            Value::Object(schema) => has_more_than_type(schema),
             Value::Bool(allowed) => !allowed,
             _ => true,
         },
         "anyOf" | "oneOf" => value.as_array().is_none_or(|schemas| {
-            schemas.iter().any(|schema| schema.as_object().is_some_and(says_more_than_its_type))
+            schemas.iter().any(|schema| schema.as_object().is_some_and(has_more_than_type))
         }),
         _ => true,
     })
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn ranges_that_somebody_wrote_are_checked() {
         assert!(!of_arguments::<Plain>().1);
-        let (schema, says_more) = of_arguments::<Bounded>();
-        assert!(says_more);
+        let (schema, has_constraints) = of_arguments::<Bounded>();
+        assert!(has_constraints);
         assert_eq!(schema["properties"]["signed"], serde_json::json!({"type": "integer", "minimum": 0}));
     }
 

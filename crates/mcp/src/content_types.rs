@@ -24,7 +24,7 @@ impl AcceptedFormats {
             if value == ACCEPTED_BY_CLIENTS.as_bytes() {
                 return Self { json: true, events: true };
             }
-            for member in thruway_message::list::members(value).filter(|member| !is_weightless(member)) {
+            for member in thruway_message::list::members(value).filter(|member| !has_zero_quality(member)) {
                 let names = |expected: &[&str]| {
                     let name = media_type(member);
                     expected.iter().any(|expected| name.eq_ignore_ascii_case(expected.as_bytes()))
@@ -44,7 +44,7 @@ impl AcceptedFormats {
 }
 
 /// Returns `true` if a member of `Accept` has the weight 0 (RFC 9110 §12.4.2).
-fn is_weightless(member: &[u8]) -> bool {
+fn has_zero_quality(member: &[u8]) -> bool {
     let parameters = member.split(|byte| *byte == b';').skip(1);
     parameters.filter_map(|parameter| core::str::from_utf8(parameter).ok()?.split_once('=')).any(
         |(name, value)| {

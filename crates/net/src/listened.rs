@@ -76,12 +76,12 @@ pub fn is_of_this_machine(address: IpAddr) -> bool {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    speaks_to_itself(UdpSocket::bind((any, 0)), address)
+    has_own_address(UdpSocket::bind((any, 0)), address)
 }
 
 /// Returns `true` if the kernel chooses `address` as the source address for packets to `address`. The
 /// kernel chooses such a source address only if `address` belongs to this machine.
-fn speaks_to_itself(socket: io::Result<UdpSocket>, address: IpAddr) -> bool {
+fn has_own_address(socket: io::Result<UdpSocket>, address: IpAddr) -> bool {
     let Ok(socket) = socket else {
         // Without a socket, the result is unknown. Callers use this check to block access, so `true` is the
         // safe result.
@@ -134,8 +134,8 @@ mod tests {
     fn an_address_of_which_nothing_can_be_found_out_is_taken_for_one_of_this_machine() {
         let other = "192.0.2.1".parse().unwrap();
         let used_up = || Err(io::Error::from_raw_os_error(EMFILE));
-        assert!(speaks_to_itself(used_up(), other));
-        assert!(!speaks_to_itself(UdpSocket::bind("0.0.0.0:0"), other));
+        assert!(has_own_address(used_up(), other));
+        assert!(!has_own_address(UdpSocket::bind("0.0.0.0:0"), other));
     }
 
     /// The error for exhausted descriptors.

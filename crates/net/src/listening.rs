@@ -86,7 +86,7 @@ impl LiveWorkers {
     /// Starts to accept connections on `bound`. `listener` is the number of the new listener. Never use the
     /// same number for two listeners.
     pub fn listen(&self, listener: usize, bound: Bound) {
-        let (sockets, place) = deal_out(listener, bound);
+        let (sockets, place) = distribute(listener, bound);
         self.places.keep(listener, place);
         for (commands, listening) in self.commands.iter().zip(sockets) {
             // Sending fails only if the worker has ended. An ended worker accepts no connections.
@@ -112,7 +112,7 @@ impl LiveWorkers {
 
 /// Returns the sockets of a listener: one for each worker, or a single Unix socket. The first worker
 /// accepts the connections of a Unix socket and passes them to the other workers.
-fn deal_out(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Registration) {
+fn distribute(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Registration) {
     let kept = bound.kept().cloned();
     let (address, sockets, place) = bound.into_parts();
     let listening =

@@ -18,7 +18,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::sends::{Outbox, SendObstacle};
+use crate::sends::{Outbox, SendState};
 
 /// A connected, non-blocking socket.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl Socket {
 
     /// Discards all unsent data.
     pub(crate) fn discard_unsent(&self) {
-        if self.outbox.obstacle() == SendObstacle::Nothing {
+        if self.outbox.send_state() == SendState::Ready {
             self.reset_at_close();
         } else {
             self.fail(Errno::CANCELED);

@@ -29,7 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     } else {
         Router::new().any("/mcp", server(sessions).endpoint())
     };
-    Ok(Server::new(router).listen_on(thruway_server::ListenAddr::from(contract::listen_address())).workers(1).run()?)
+    Ok(Server::new(router)
+        .listen_on(thruway_server::ListenAddr::from(contract::listen_address()))
+        .workers(1)
+        .run()?)
 }
 
 /// Sends the message back without parsing it, as a lower bound for the cost of a call.

@@ -56,7 +56,7 @@ impl Worker {
     }
 
     /// Records a complete but unexpected response.
-    pub(super) fn complete_wrongly(
+    pub(super) fn complete_unexpected(
         &self,
         ticket: StartedRequest,
         now: Duration,

@@ -32,7 +32,7 @@ struct Lines<'w, T> {
     /// Ids of failed requests. Late responses to these requests are ignored.
     late: VecDeque<u64>,
     /// Number of timeouts since the last response.
-    silences: u32,
+    timeouts: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ pub(super) async fn drive_lines<T: Transport>(worker: Rc<Worker>, transport: T, 
         kept: Vec::new(),
         pending,
         late: VecDeque::new(),
-        silences: 0,
+        timeouts: 0,
     };
     poll_fn(|cx| {
         deadline.set_waker(cx.waker());
@@ -90,7 +90,7 @@ impl<T: Transport> Lines<'_, T> {
             return Poll::Ready(());
         }
         self.give_up_overdue(time);
-        if self.silences >= SILENCES_MAX {
+        if self.timeouts >= TIMEOUTS_MAX {
             return self.end(FailureKind::Abandoned);
         }
         if self.refill(cx, time) {
@@ -175,8 +175,8 @@ impl<T: Transport> Lines<'_, T> {
             Reading::Response { id: None, outcome: Err(failure) } => self.fail_oldest(&failure, now),
             Reading::Response { id: None, .. } => self.fail_oldest(&Failure::of(FailureKind::WrongId), now),
             Reading::Other => {}
-            Reading::Rubbish if line.trim_ascii().is_empty() => {}
-            Reading::Rubbish => self.fail_oldest(&Failure::of(FailureKind::NotAResponse), now),
+            Reading::NotJsonRpc if line.trim_ascii().is_empty() => {}
+            Reading::NotJsonRpc => self.fail_oldest(&Failure::of(FailureKind::NotAResponse), now),
         }
     }
 
@@ -192,7 +192,7 @@ impl<T: Transport> Lines<'_, T> {
             }
             return;
         };
-        self.silences = 0;
+        self.timeouts = 0;
         match outcome {
             Ok(()) => {
                 let answered = Answered {
@@ -230,7 +230,7 @@ impl<T: Transport> Lines<'_, T> {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
-        self.silences += 1;
+        self.timeouts += 1;
         let started_after = now.saturating_sub(self.worker.connection_options.timeout);
         let (overdue, others): (VecDeque<_>, VecDeque<_>) =
             self.pending.drain(..).partition(|pending| pending.ticket.started <= started_after);
@@ -270,7 +270,7 @@ fn kind_of(error: &io::Error) -> FailureKind {
 }
 
 /// Number of consecutive timeouts after which the worker ends the load.
-const SILENCES_MAX: u32 = 3;
+const TIMEOUTS_MAX: u32 = 3;
 
 /// Maximum number of ids in `late`.
 const LATE_MAX: usize = 4096;

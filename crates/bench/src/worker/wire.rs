@@ -273,7 +273,7 @@ impl<T: Transport> Wire<T> {
                     Answered { status, sent_bytes, received_bytes, content_bytes, is_event_stream };
                 worker.complete(ticket, now, &answered);
             }
-            Err(failure) => worker.complete_wrongly(pending.ticket, now, status, &failure),
+            Err(failure) => worker.complete_unexpected(pending.ticket, now, status, &failure),
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct AcmeClient {
     last_retry_after: RetryAfter,
     opened: Mutex<Opened>,
     /// Lock that is held during an order, so that only one order runs at a time.
-    turn: Mutex<()>,
+    order_lock: Mutex<()>,
 }
 
 /// The store and the account. The client opens the store when an order first needs the store, and the
@@ -35,8 +35,9 @@ struct Opened {
 
 impl AcmeClient {
     pub(super) fn new(config: AcmeConfig, challenges: Challenges) -> Self {
-        let (last_retry_after, opened, turn) = (RetryAfter::default(), Mutex::default(), Mutex::default());
-        Self { config, challenges, last_retry_after, opened, turn }
+        let (last_retry_after, opened, order_lock) =
+            (RetryAfter::default(), Mutex::default(), Mutex::default());
+        Self { config, challenges, last_retry_after, opened, order_lock }
     }
 
     /// Reads the stored certificate for `names`. Returns `None` if the file is missing or invalid.
@@ -56,7 +57,7 @@ impl AcmeClient {
         names: &OrderedNames,
         replaced: Option<&CertificateContents>,
     ) -> Result<(), AcmeError> {
-        let _turn = self.turn.lock().await;
+        let _order_lock = self.order_lock.lock().await;
         let ordering = self.order_now(names, replaced);
         let ordered = timeout(self.config.pace.order, ordering).await.unwrap_or(Err(AcmeError::TimedOut));
         if ordered.as_ref().is_err_and(AcmeError::is_account_unknown) {

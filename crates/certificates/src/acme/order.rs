@@ -37,7 +37,7 @@ pub(super) async fn order(
     drop(published);
     match validated {
         Ok(OrderStatus::Ready) => {}
-        Ok(_) => return Err(why_invalid(&mut order).await),
+        Ok(_) => return Err(invalid_order_error(&mut order).await),
         Err(error) => return Err(error.into()),
     }
     let request = SigningRequest::new(names)?;
@@ -133,7 +133,7 @@ fn name_of(authorization: &AuthorizationHandle<'_>) -> Option<String> {
 }
 
 /// Returns an error with the first name that is not validated, and with the reason from the ACME server.
-async fn why_invalid(order: &mut Order) -> AcmeError {
+async fn invalid_order_error(order: &mut Order) -> AcmeError {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         if authorization.refresh().await.is_err() || authorization.status == AuthorizationStatus::Valid {

@@ -48,12 +48,12 @@ impl Renewer {
             // may have removed the file.
             let present = self.acme_client.present(&self.names);
             let wait = self.wait(present.as_ref()).await;
-            self.tell(present.as_ref(), wait);
+            self.publish(present.as_ref(), wait);
             if wait.is_zero() {
                 self.order(present).await;
             } else {
                 // Sleeps for at most one hour, because the system clock may be changed during the sleep.
-                sleep(wait.min(LOOK_AGAIN)).await;
+                sleep(wait.min(CHECK_INTERVAL_MAX)).await;
             }
         }
     }
@@ -119,8 +119,8 @@ impl Renewer {
         self.failures = Failures { count, last: Some(error.to_string()), next: Some(Instant::now() + wait) };
     }
 
-    fn tell(&self, present: Option<&CertificateContents>, wait: Duration) {
-        self.statuses.tell(CertificateStatus {
+    fn publish(&self, present: Option<&CertificateContents>, wait: Duration) {
+        self.statuses.publish(CertificateStatus {
             names: self.names.clone(),
             path: self.acme_client.config.files(&self.names).chain,
             not_after: present.map(|present| present.validity.not_after),
@@ -135,4 +135,4 @@ fn now() -> SystemTime {
     Clock::system().time_of_day()
 }
 
-const LOOK_AGAIN: Duration = Duration::from_hours(1);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_hours(1);

@@ -36,7 +36,7 @@ pub struct Wanted {
 #[derive(Default)]
 struct CurrentRenewers {
     acme_client: Option<Arc<AcmeClient>>,
-    keepers: BTreeMap<OrderedNames, JoinHandle<()>>,
+    renewers: BTreeMap<OrderedNames, JoinHandle<()>>,
 }
 
 impl Acme {
@@ -99,7 +99,7 @@ impl CurrentRenewers {
         let is_same =
             self.acme_client.as_ref().is_some_and(|acme_client| Some(&acme_client.config) == config.as_ref());
         let is_wanted = |names: &OrderedNames| is_same && certificates.contains(names);
-        let over: Vec<_> = self.keepers.extract_if(.., |names, _| !is_wanted(names)).collect();
+        let over: Vec<_> = self.renewers.extract_if(.., |names, _| !is_wanted(names)).collect();
         for (_, renewer) in over {
             renewer.abort();
             // The next renewer may start only after the aborted renewer has released the store and has
@@ -114,7 +114,7 @@ impl CurrentRenewers {
         for names in certificates {
             let renewer =
                 || tokio::spawn(Renewer::new(acme_client.clone(), names.clone(), statuses.clone()).run());
-            self.keepers.entry(names.clone()).or_insert_with(renewer);
+            self.renewers.entry(names.clone()).or_insert_with(renewer);
         }
     }
 }

@@ -32,7 +32,7 @@ type ByNames = BTreeMap<OrderedNames, CertificateStatus>;
 
 impl Statuses {
     /// Replaces the status of a certificate and wakes callers of [`wait_until`](Self::wait_until).
-    pub(super) fn tell(&self, status: CertificateStatus) {
+    pub(super) fn publish(&self, status: CertificateStatus) {
         self.lock().insert(status.names.clone(), status);
         self.0.1.notify_all();
     }

@@ -47,7 +47,7 @@ impl Staple {
         let mut answers = basic.tbs_response_data.responses.iter();
         let answer = answers.find(|answer| is_same(&answer.cert_id, &named.id)).ok_or(OcspError::ForOther)?;
         let this_update = time_of(answer.this_update);
-        let next_update = answer.next_update.map_or(this_update + UNSAID, time_of);
+        let next_update = answer.next_update.map_or(this_update + NEXT_UPDATE_DEFAULT, time_of);
         if this_update > now + SKEW || next_update <= now || next_update <= this_update {
             return Err(OcspError::NotCurrent);
         }
@@ -77,7 +77,7 @@ fn time_of(time: OcspGeneralizedTime) -> SystemTime {
 
 /// Assumed validity of a response without an expiry. The assumed validity is short, because a newer
 /// response may exist at any time.
-const UNSAID: Duration = Duration::from_hours(1);
+const NEXT_UPDATE_DEFAULT: Duration = Duration::from_hours(1);
 
 /// Tolerated difference between the clocks of the responder and this machine.
 const SKEW: Duration = Duration::from_mins(5);

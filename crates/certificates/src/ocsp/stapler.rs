@@ -73,7 +73,7 @@ struct StapledCertificate {
 /// The TLS acceptors that get OCSP responses, their certificates, and the OCSP requests in progress.
 struct StapledCertificates {
     acceptors: Acceptors,
-    looked: HashMap<Vec<u8>, StapledCertificate>,
+    stapled: HashMap<Vec<u8>, StapledCertificate>,
     fetches: JoinSet<(Vec<u8>, Result<Staple, OcspError>)>,
     client: Client,
     pace: StaplerPace,
@@ -146,12 +146,12 @@ async fn run(
 ) {
     let (client, fetches) = (client(pace.answer), JoinSet::new());
     let mut looking =
-        StapledCertificates { acceptors: Vec::new(), looked: HashMap::new(), fetches, client, pace };
+        StapledCertificates { acceptors: Vec::new(), stapled: HashMap::new(), fetches, client, pace };
     loop {
         tokio::select! {
             said = wanted.recv() => match said {
                 Some(StaplerMessage::Follow(acceptors)) => looking.follow(acceptors),
-                Some(StaplerMessage::FetchNow) => looking.looked.values_mut().for_each(|looked| looked.next = Instant::now()),
+                Some(StaplerMessage::FetchNow) => looking.stapled.values_mut().for_each(|stapled| stapled.next = Instant::now()),
                 None => return,
             },
             Some(Ok((certificate, outcome))) = looking.fetches.join_next() => {
@@ -171,7 +171,7 @@ impl StapledCertificates {
     fn follow(&mut self, acceptors: Acceptors) {
         for before in &self.acceptors {
             if !acceptors.iter().any(|now| Arc::ptr_eq(now, before)) {
-                self.looked.keys().for_each(|certificate| before.staple(certificate, None));
+                self.stapled.keys().for_each(|certificate| before.staple(certificate, None));
             }
         }
         self.acceptors = acceptors;
@@ -184,34 +184,34 @@ impl StapledCertificates {
         let is_served = |certificate: &Vec<u8>| {
             served.iter().any(|served| served.contents.chain.first() == Some(certificate))
         };
-        self.looked.retain(|certificate, _| is_served(certificate));
+        self.stapled.retain(|certificate, _| is_served(certificate));
         for served in &served {
             let Some(certificate) = served.contents.chain.first() else { continue };
-            if !self.looked.contains_key(certificate) {
-                let looked = StapledCertificate::new(served.path.clone(), &served.contents.chain);
-                self.looked.insert(certificate.clone(), looked);
+            if !self.stapled.contains_key(certificate) {
+                let stapled = StapledCertificate::new(served.path.clone(), &served.contents.chain);
+                self.stapled.insert(certificate.clone(), stapled);
             }
         }
         self.fetch_due();
         let now = Clock::system().time_of_day();
-        for (certificate, looked) in &mut self.looked {
-            looked.staple.take_if(|staple| staple.next_update <= now);
+        for (certificate, stapled) in &mut self.stapled {
+            stapled.staple.take_if(|staple| staple.next_update <= now);
             for acceptor in &self.acceptors {
-                acceptor.staple(certificate, looked.staple.as_ref().map(|staple| &*staple.der));
+                acceptor.staple(certificate, stapled.staple.as_ref().map(|staple| &*staple.der));
             }
         }
     }
 
     fn fetch_due(&mut self) {
         let now = Instant::now();
-        for (certificate, looked) in &mut self.looked {
-            let Some(subject) = looked.subject.clone() else { continue };
-            if looked.next > now {
+        for (certificate, stapled) in &mut self.stapled {
+            let Some(subject) = stapled.subject.clone() else { continue };
+            if stapled.next > now {
                 continue;
             }
             // Sets the time of the next request before this request starts, because this request may
             // never end.
-            looked.next = now + 2 * self.pace.answer + self.pace.retry;
+            stapled.next = now + 2 * self.pace.answer + self.pace.retry;
             let (client, certificate) = (self.client.clone(), certificate.clone());
             self.fetches.spawn(async move { (certificate, fetch(&client, &subject).await) });
         }
@@ -219,39 +219,39 @@ impl StapledCertificates {
 
     /// Stores the result of an OCSP request and schedules the next request.
     fn take(&mut self, certificate: &[u8], outcome: Result<Staple, OcspError>) {
-        let Some(looked) = self.looked.get_mut(certificate) else { return };
+        let Some(stapled) = self.stapled.get_mut(certificate) else { return };
         let chance = fastrand::f64();
         let wait = match outcome {
             Ok(staple) => {
-                let file = looked.path.display();
+                let file = stapled.path.display();
                 tracing::info!(%file, "OCSP response fetched");
                 let wait = refresh_after(&staple, Clock::system().time_of_day(), chance);
-                (looked.staple, looked.failures, looked.last_error) = (Some(staple), 0, None);
+                (stapled.staple, stapled.failures, stapled.last_error) = (Some(staple), 0, None);
                 wait
             }
             Err(error) => {
-                looked.failures = looked.failures.saturating_add(1);
-                let file = looked.path.display();
-                tracing::warn!(%file, failures = looked.failures, "cannot fetch an OCSP response: {error}");
+                stapled.failures = stapled.failures.saturating_add(1);
+                let file = stapled.path.display();
+                tracing::warn!(%file, failures = stapled.failures, "cannot fetch an OCSP response: {error}");
                 if error == OcspError::Revoked {
                     // Removes the previous response, because that response states that the certificate is
                     // not revoked.
-                    looked.staple = None;
+                    stapled.staple = None;
                 }
-                looked.last_error = Some(error);
-                retry_after(looked.failures, self.pace.retry, chance)
+                stapled.last_error = Some(error);
+                retry_after(stapled.failures, self.pace.retry, chance)
             }
         };
-        looked.next = Instant::now() + wait;
+        stapled.next = Instant::now() + wait;
     }
 
     fn statuses(&self) -> Vec<StapleStatus> {
-        let asked = self.looked.values().filter(|looked| looked.subject.is_some());
-        let status = |looked: &StapledCertificate| StapleStatus {
-            path: looked.path.clone(),
-            next_update: looked.staple.as_ref().map(|staple| staple.next_update),
-            failures: looked.failures,
-            last_error: looked.last_error.clone(),
+        let asked = self.stapled.values().filter(|stapled| stapled.subject.is_some());
+        let status = |stapled: &StapledCertificate| StapleStatus {
+            path: stapled.path.clone(),
+            next_update: stapled.staple.as_ref().map(|staple| staple.next_update),
+            failures: stapled.failures,
+            last_error: stapled.last_error.clone(),
         };
         asked.map(status).collect()
     }

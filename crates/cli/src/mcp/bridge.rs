@@ -117,7 +117,7 @@ fn connect_first(
     target: Arc<Target>,
     protect: impl Fn(McpEndpoint) -> McpEndpoint + Send + Sync + 'static,
 ) -> Result<JoinHandle<()>, Failure> {
-    let (tell, mut attempt) = watch::channel(FirstAttempt::Running);
+    let (attempt_sender, mut attempt) = watch::channel(FirstAttempt::Running);
     let options = options(args);
     let may_repeat = matches!(*target, Target::Url { .. });
     let connect = move || {
@@ -128,7 +128,7 @@ fn connect_first(
             Ok(bridge)
         }
     };
-    let connecting = runtime.spawn(bridge.clone().connect(connect, may_repeat, protect, tell));
+    let connecting = runtime.spawn(bridge.clone().connect(connect, may_repeat, protect, attempt_sender));
     let outcome = runtime.block_on(async {
         let over = attempt.wait_for(|attempt| *attempt != FirstAttempt::Running);
         let limit = if may_repeat { FIRST_ATTEMPT } else { Duration::MAX };

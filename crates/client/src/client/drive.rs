@@ -15,12 +15,12 @@ use crate::{Error, Exchange, ReadBuffers, ResponseEvent};
 pub(super) struct Driven {
     pub(super) exchange: Exchange,
     content: Bytes,
-    alarm: DeadlineTimer,
+    timer: DeadlineTimer,
 }
 
 impl Driven {
     pub(super) fn new(exchange: Exchange, content: Bytes) -> Self {
-        Self { exchange, content, alarm: DeadlineTimer::default() }
+        Self { exchange, content, timer: DeadlineTimer::default() }
     }
 
     /// Sends as much of the request as the upstream server accepts. Passes the events of the response to
@@ -52,7 +52,7 @@ impl Driven {
                 }
             }
             drop(poll);
-            ready!(self.alarm.poll(cx, self.exchange.deadline(), now));
+            ready!(self.timer.poll(cx, self.exchange.deadline(), now));
         }
     }
 

@@ -147,12 +147,12 @@ impl<T> State<T> {
     pub(super) fn note_received(&mut self) {
         match &mut self.phase {
             Phase::ExpectHead { has_received } => *has_received = true,
-            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => self.timers.owed_since = None,
+            Phase::ExpectContent { .. } | Phase::Complete | Phase::Tunnel => self.timers.waiting_since = None,
         }
     }
 
     pub(super) fn handle_interim(&mut self, status: StatusCode) {
-        self.timers.owed_since = None;
+        self.timers.waiting_since = None;
         if status == StatusCode::CONTINUE {
             self.timers.continue_until = None;
         }
@@ -163,7 +163,7 @@ impl<T> State<T> {
     /// rest of the request (RFC 9112 §9.5).
     #[inline]
     pub(super) fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
-        self.timers.owed_since = None;
+        self.timers.waiting_since = None;
         self.timers.continue_until = None;
         self.phase = Phase::ExpectContent { is_refusal: status.as_u16() >= 400 };
         if body_length == BodyLength::NONE {
@@ -220,9 +220,9 @@ impl<T> State<T> {
     #[inline]
     pub(super) fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
         let awaited = self.awaited();
-        let is_owed =
+        let is_waiting =
             awaited == Awaited::Content || self.is_request_sent() || self.sending == Sending::Stopped;
-        self.timers.wait_to_read(is_owed, awaited, &self.timeouts, now)
+        self.timers.wait_to_read(is_waiting, awaited, &self.timeouts, now)
     }
 
     /// Records that no data could be written. Returns an error if a timeout has expired.

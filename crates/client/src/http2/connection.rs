@@ -200,7 +200,7 @@ impl Connection {
         let mut bytes = thruway_net::PooledBuffer::take();
         write_head(&mut bytes);
         let converted = ConvertedRequest::of(&bytes, self.scheme.clone(), request.asks_for_upgrade);
-        let ConvertedRequest { head, used, upgrade } = converted.ok_or(Error::RequestUnspeakable)?;
+        let ConvertedRequest { head, used, upgrade } = converted.ok_or(Error::RequestNotSendable)?;
         let content = Bytes::copy_from_slice(&bytes[used..]);
         let sending = match request.body_length {
             BodyLength::NONE => Sending::Complete,

@@ -372,7 +372,7 @@ impl Exchange {
 
     /// Records that a part of the response has arrived.
     fn note_answered(&mut self) {
-        self.timers.owed_since = None;
+        self.timers.waiting_since = None;
         self.counted.note_answered();
     }
 
@@ -408,8 +408,8 @@ impl Exchange {
     /// Records that no data has arrived. Returns an error if a timeout has expired.
     fn wait_to_read(&mut self, now: Duration) -> Result<(), Error> {
         let awaited = self.awaited();
-        let is_owed = awaited == Awaited::Content || self.is_request_sent();
-        self.timers.wait_to_read(is_owed, awaited, &self.config.timeouts, now)
+        let is_waiting = awaited == Awaited::Content || self.is_request_sent();
+        self.timers.wait_to_read(is_waiting, awaited, &self.config.timeouts, now)
     }
 
     /// Records that no data could be sent. Returns an error if a timeout has expired.

@@ -150,7 +150,7 @@ fn what_cannot_be_asked_for_is_not() {
         "Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Key: x\r\n",
     ] {
         let mut scene = scene();
-        assert_eq!(start(&mut scene, lines).unwrap_err(), Error::RequestUnspeakable, "{lines}");
+        assert_eq!(start(&mut scene, lines).unwrap_err(), Error::RequestNotSendable, "{lines}");
     }
     assert!(start(&mut scene(), "Upgrade: a/1, other\r\n").is_ok(), "the first valid protocol name");
 }

@@ -161,8 +161,8 @@ impl<'de> Deserialize<'de> for RawProxyProtocol {
             }
 
             fn visit_bool<E: Error>(self, is_wanted: bool) -> Result<RawProxyProtocol, E> {
-                let everybody = RawProxyProtocol::Yes(RawProxies::default());
-                Ok(if is_wanted { everybody } else { RawProxyProtocol::No })
+                let any_proxy = RawProxyProtocol::Yes(RawProxies::default());
+                Ok(if is_wanted { any_proxy } else { RawProxyProtocol::No })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<RawProxyProtocol, A::Error> {

@@ -84,9 +84,9 @@ fn redirects_without_tls(config: &Config) -> impl Iterator<Item = Failure> {
         is_at_port && (listener.tls.is_some() || listener.tcp.is_some())
     };
     let redirects = config.listeners.iter().filter_map(|listener| listener.redirect_to_https.as_ref());
-    let unserved = redirects
+    let without_listener = redirects
         .filter(move |redirect| !config.listeners.iter().any(|listener| serves(listener, redirect.port)));
-    unserved.map(move |redirect| {
+    without_listener.map(move |redirect| {
         let port = redirect.port;
         let message = format!("no listener of this config serves https at port {port}");
         let hint = "check that a load balancer or a port mapping forwards this port to a listener with `tls`";

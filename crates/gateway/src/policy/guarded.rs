@@ -59,7 +59,7 @@ impl Guarded {
 
     /// Passes the request to the handler, with the headers of the policy. Attaches the name of the user to
     /// the response, for the access log.
-    fn tell<'a>(&'a self, request: &mut Request<'a>, facts: VerifiedFacts<'_>) -> Answer {
+    fn identify<'a>(&'a self, request: &mut Request<'a>, facts: VerifiedFacts<'_>) -> Answer {
         let answer = self.pass_on(request, &facts);
         let Some(user) = facts.user.filter(|_| self.is_recorded) else { return answer };
         let user = user.into_owned();
@@ -120,7 +120,7 @@ impl Guarded {
             Verdict::Refuse(refusal) => {
                 Answer::Now(self.refuse(&refusal, request.method() == Method::Connect))
             }
-            Verdict::Tell(facts) => self.tell(request, facts),
+            Verdict::Identify(facts) => self.identify(request, facts),
             Verdict::Wait(verification) => {
                 let is_for_tunnel = request.method() == Method::Connect;
                 let (guarded, request) = (self.clone(), request.take_owned());
@@ -167,6 +167,6 @@ struct Verified {
 
 impl Handler for Verified {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        self.guarded.tell(request, self.guarded.policy.facts_of_user(&self.user))
+        self.guarded.identify(request, self.guarded.policy.facts_of_user(&self.user))
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Verdict<'p> {
     /// The policy refuses the request.
     Refuse(Refusal),
     /// The policy accepts the request and adds headers. The access log contains the name of the user.
-    Tell(VerifiedFacts<'p>),
+    Identify(VerifiedFacts<'p>),
     /// The request waits for the result of a password check.
     Wait(Verification),
 }
@@ -31,7 +31,7 @@ impl<'p> Verdict<'p> {
     /// Returns the verdict that accepts a request of `user`. If `field` is set, the header with this name
     /// sends the user name to the upstream.
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
-        Self::Tell(VerifiedFacts::of_user(field, user))
+        Self::Identify(VerifiedFacts::of_user(field, user))
     }
 }
 

@@ -44,8 +44,8 @@ fn proxied(connection: &ConnectionInfo) -> ProxyHeader {
     match connection.client {
         ClientAddr::Unix => ProxyHeader::Unix,
         ClientAddr::Tcp(source) => {
-            let nowhere = || SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-            ProxyHeader::Tcp { source, destination: connection.destination.unwrap_or_else(nowhere) }
+            let unspecified = || SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+            ProxyHeader::Tcp { source, destination: connection.destination.unwrap_or_else(unspecified) }
         }
     }
 }

@@ -200,7 +200,7 @@ impl Authorizer {
 
     async fn obtain(self: &Arc<Self>, known: &mut Known, demand: &RefusalReason) -> Result<(), OAuthError> {
         let renewal_lock = self.token_record.lock_renewal().await;
-        if self.load_changed_token() && self.has_what_is_wanted(demand) {
+        if self.load_changed_token() && self.meets_demand(demand) {
             return Ok(());
         }
         let used = self.sent_credentials.load_full();
@@ -228,7 +228,7 @@ impl Authorizer {
         }
         // If the token store does not support locks, another process may have obtained a token in the
         // meantime.
-        if self.load_changed_token() && self.has_what_is_wanted(demand) {
+        if self.load_changed_token() && self.meets_demand(demand) {
             return Ok(());
         }
         let scopes = self.scopes(challenge, &oauth_context, last);
@@ -248,7 +248,7 @@ impl Authorizer {
     }
 
     /// `true` if the current token may satisfy `demand`. The server has not seen this token yet.
-    fn has_what_is_wanted(&self, demand: &RefusalReason) -> bool {
+    fn meets_demand(&self, demand: &RefusalReason) -> bool {
         let sent_credentials = self.sent_credentials.load();
         sent_credentials.sent().is_some_and(|token| match demand {
             RefusalReason::Scopes(_) => !demand.may_be_satisfied(Some(token)),

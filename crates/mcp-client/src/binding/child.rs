@@ -54,7 +54,7 @@ impl Origin {
     fn spawn(&mut self) -> io::Result<StreamIo> {
         let mut process = self.command.spawn()?;
         if let (Some(stderr), Some(on_stderr)) = (process.stderr.take(), &self.on_stderr) {
-            tokio::spawn(tell_lines(stderr, on_stderr.clone()));
+            tokio::spawn(report_lines(stderr, on_stderr.clone()));
         }
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         let input = process.stdout.take().ok_or_else(closed)?.into_owned_fd()?;
@@ -92,7 +92,7 @@ impl Child {
 
 /// Passes the lines of the standard error to `on_stderr`. Reads to the end, even if the output contains no
 /// line feeds, so that the child process never blocks while it writes.
-async fn tell_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
+async fn report_lines(mut stderr: ChildStderr, on_stderr: OnStderr) {
     let mut lines = Lines::with_bytes_max(STDERR_LINE_BYTES_MAX);
     while stderr.read_buf(lines.input_buffer()).await.is_ok_and(|read| read > 0) {
         while let Some(line) = lines.next_line() {

@@ -126,7 +126,7 @@ fn translate(
     match (revisions.client.era(), revisions.server.era()) {
         (Era::Modern, Era::Modern) | (Era::Legacy, Era::Legacy) => append_line(output, answer.get()),
         // This is a fast path for results that have no members to remove.
-        (Era::Modern, Era::Legacy) if !says_more(answer.get()) => {
+        (Era::Modern, Era::Legacy) if !has_modern_members(answer.get()) => {
             results.write(output, ResultType::Complete, cache_of(method), answer, None)?;
             keep_on_line(&mut output[start..]);
         }
@@ -148,7 +148,7 @@ fn translate(
 }
 
 /// Returns `true` if a result may already contain members that the bridge adds for modern clients.
-fn says_more(answer: &str) -> bool {
+fn has_modern_members(answer: &str) -> bool {
     ["\"_meta\"", "\"resultType\"", "\"ttlMs\"", "\"cacheScope\""].iter().any(|name| answer.contains(name))
 }
 

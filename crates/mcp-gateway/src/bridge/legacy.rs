@@ -72,18 +72,18 @@ pub(super) fn handle_request(
     }
     let mut forwarded_call = forwarded_call(request, params);
     forwarded_call.sender = (era_server.era() == Era::Modern).then(|| sender(session));
-    let speaking = session.map(|session| SessionClient::new(session, bridge, params));
-    let (speaking, messages) = speaking.unzip();
-    let exchange = match speaking {
-        Some(speaking) if tasks::is_about_tasks(&request.method) => {
+    let session_client = session.map(|session| SessionClient::new(session, bridge, params));
+    let (session_client, messages) = session_client.unzip();
+    let exchange = match session_client {
+        Some(session_client) if tasks::is_about_tasks(&request.method) => {
             let id = params.task_id.as_deref().map(Into::into);
-            Exchange::new(forwarding.forward_about_tasks(forwarded_call, speaking, id), messages)
+            Exchange::new(forwarding.forward_about_tasks(forwarded_call, session_client, id), messages)
         }
-        Some(speaking) if speaking.owner().is_some() && is_to_be_task(request, params) => {
+        Some(session_client) if session_client.owner().is_some() && is_to_be_task(request, params) => {
             forwarded_call.params = request.params.map_or_else(empty_object, ToOwned::to_owned);
-            Exchange::new(forwarding.forward_as_task(forwarded_call, speaking), messages)
+            Exchange::new(forwarding.forward_as_task(forwarded_call, session_client), messages)
         }
-        speaking => Exchange::new(forwarding.forward(forwarded_call, speaking), messages),
+        session_client => Exchange::new(forwarding.forward(forwarded_call, session_client), messages),
     };
     Some(Reply::Later(exchange))
 }
@@ -202,12 +202,13 @@ impl Forwarding {
     async fn forward(
         self,
         mut forwarded_call: ForwardedCall,
-        speaking: Option<SessionClient>,
+        session_client: Option<SessionClient>,
     ) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
             Ok(upstream) => {
-                if let Some(speaking) = speaking {
-                    speaking.attach_to(&mut forwarded_call, self.names(&speaking, upstream.number()));
+                if let Some(session_client) = session_client {
+                    session_client
+                        .attach_to(&mut forwarded_call, self.names(&session_client, upstream.number()));
                 }
                 self.exchange(&upstream, &mut forwarded_call).await
             }
@@ -223,8 +224,8 @@ impl Forwarding {
     /// Returns the translation between the client's task ids and the server's task ids. `server` is the
     /// number of the connection to the server. Returns `None` if the bridge does not forward tasks for
     /// this session.
-    pub(super) fn names(&self, speaking: &SessionClient, server: u64) -> Option<TaskIdMap> {
-        speaking.owner().map(|owner| TaskIdMap::new(self.tasks().clone(), owner.clone(), server))
+    pub(super) fn names(&self, session_client: &SessionClient, server: u64) -> Option<TaskIdMap> {
+        session_client.owner().map(|owner| TaskIdMap::new(self.tasks().clone(), owner.clone(), server))
     }
 
     /// Forwards the request. If a modern server answers with questions, asks the client these questions.

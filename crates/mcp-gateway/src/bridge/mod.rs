@@ -110,10 +110,10 @@ impl Bridge {
             is_ending: Arc::default(),
         };
         let (era_server, discovered) = EraServer::connect(&connector, options.client.era).await?;
-        let may_speak_both = options.client.era == EraChoice::Auto && era_server.era() == Era::Modern;
+        let may_use_legacy_era = options.client.era == EraChoice::Auto && era_server.era() == Era::Modern;
         let core = Arc::new(BridgeCore {
             era_server: Arc::new(era_server),
-            legacy_era_server: LegacyEraServer::new(may_speak_both),
+            legacy_era_server: LegacyEraServer::new(may_use_legacy_era),
             connector,
             shares_subscriptions: options.shares_subscriptions,
             suspended: Suspended::new(options.questions_max, options.question_wait),

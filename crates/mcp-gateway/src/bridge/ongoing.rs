@@ -171,7 +171,7 @@ impl Requester for ModernRequester {
         self.sink().outbox.as_ref().is_some_and(|outbox| unsent.reader() == outbox.reader())
     }
 
-    fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
+    fn send_notification(&self, notification: &Notification<'_>) -> Option<Unsent> {
         let sink = self.sink();
         let Some(outbox) = &sink.outbox else {
             sink.note_dropped();

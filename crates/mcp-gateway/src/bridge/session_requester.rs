@@ -60,7 +60,7 @@ impl Requester for SessionRequester {
         ))
     }
 
-    fn tell(&self, notification: &Notification<'_>) -> Option<Unsent> {
+    fn send_notification(&self, notification: &Notification<'_>) -> Option<Unsent> {
         let translated =
             notification.params.and_then(|params| self.names.as_ref()?.with_client_task_id(params));
         let notification = Notification {
@@ -83,7 +83,7 @@ impl Requester for SessionRequester {
         }
     }
 
-    fn hear(&self, answer: &Answer) {
+    fn handle_shared_answer(&self, answer: &Answer) {
         if let Some(reserved) = &self.reserved {
             // The code that waits for the answer handles this error.
             let _ = reserved.settle(answer);
@@ -125,7 +125,7 @@ impl Requester for OriginClient {
 
     /// Ignores log messages, because log messages that belong to no request go to the log inbox of the
     /// session.
-    fn tell(&self, _: &Notification<'_>) -> Option<Unsent> {
+    fn send_notification(&self, _: &Notification<'_>) -> Option<Unsent> {
         None
     }
 }

@@ -157,7 +157,7 @@ impl Upstream {
             return;
         }
         tokio::spawn(async move {
-            let _turn = self.roots.lock().await;
+            let _roots_lock = self.roots.lock().await;
             self.roots_are_due.store(false, Ordering::Release);
             // Ignore errors, because the server asks for the roots again after a restart.
             let _ = self.client.roots_changed().await;

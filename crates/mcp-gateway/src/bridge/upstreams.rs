@@ -116,7 +116,7 @@ impl Upstreams {
     fn connect_to_share(&self) -> Result<Arc<Upstream>, McpClientError> {
         let number = self.next_id();
         let listeners = Arc::<LogListeners>::default();
-        let builder = self.telling_all(number, &listeners).shared_by_clients();
+        let builder = self.notifying_all(number, &listeners).shared_by_clients();
         Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
     }
 
@@ -226,7 +226,7 @@ impl Upstreams {
         let names = self.names(state, number);
         let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
         let requester = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, names };
-        let builder = McpClient::builder().on_notification(tell_session(session, &self.dropped));
+        let builder = McpClient::builder().on_notification(notify_session(session, &self.dropped));
         let builder = builder.on_log(on_log).answers_by(Arc::new(requester));
         let client = self.client(number, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
@@ -287,7 +287,7 @@ impl Upstreams {
         let capabilities = capabilities.map_err(|_| McpClientError::ArgumentsInvalid)?;
         let number = self.next_id();
         let listeners = Arc::<LogListeners>::default();
-        let client = self.client(number, None, Some(capabilities), self.telling_all(number, &listeners))?;
+        let client = self.client(number, None, Some(capabilities), self.notifying_all(number, &listeners))?;
         self.sweep_from_now_on();
         Ok(self.pool.reserve(pool_key, Upstream::new(client, number, Some(share), listeners)))
     }
@@ -341,13 +341,14 @@ impl Upstreams {
             ..options.clone()
         };
         let tasks = self.tasks.clone();
-        let builder = builder.on_task(Arc::new(move |notification| tasks.tell(number, notification)));
+        let builder =
+            builder.on_task(Arc::new(move |notification| tasks.send_notification(number, notification)));
         (self.connect)(builder.options(options))
     }
 
     /// Returns a builder for connections to the server. The connection forwards the server's
     /// notifications and log messages to all clients that want these messages.
-    fn telling_all(&self, _number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
+    fn notifying_all(&self, _number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
         let on_log = listeners.handler(&self.dropped);
         McpClient::builder().on_log(on_log).on_notification(move |notification| {
@@ -410,7 +411,7 @@ fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc
 }
 
 /// Forwards notifications of a session's dedicated server to that session.
-fn tell_session(
+fn notify_session(
     session: &Arc<Session>,
     dropped: &Arc<DroppedMessages>,
 ) -> impl Fn(ServerNotification) + Send + Sync + 'static {

@@ -46,7 +46,7 @@ impl Answering {
                 let bytes = call.arguments().map_or(0, str::len);
                 Reply::Now(begin_task(self.core(), id, (&task, bytes), later, output))
             }
-            (Outcome::Later(later), Start::WhenHandlerSays) => {
+            (Outcome::Later(later), Start::OnHandlerRequest) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
                 let request = call.bound();
                 let answer = self.drive_to_task(id.to_owned(), request, task.clone(), later);

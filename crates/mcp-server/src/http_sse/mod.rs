@@ -22,7 +22,7 @@ use crate::http_response::{WholeResponse, event};
 use crate::server::McpServer;
 use crate::session::NoCapacity;
 use crate::streamable_http::{
-    McpEndpoint, SILENCE_MAX, accepted, is_json, json_error, json_of, no_capacity, unreadable,
+    KEEP_ALIVE_INTERVAL, McpEndpoint, accepted, is_json, json_error, json_of, no_capacity, unreadable,
     unsupported_media_type,
 };
 use streams::{OpenStream, Received, Refused, Sender, Streams};
@@ -119,7 +119,7 @@ impl StreamEndpoint {
         })?;
         let server = shared.endpoint.server().clone();
         let uri = format!("{}?{STREAM_ID}={}", shared.message_path, stream.id());
-        Ok(Response::events(SILENCE_MAX, async move |mut events: EventSender| {
+        Ok(Response::events(KEEP_ALIVE_INTERVAL, async move |mut events: EventSender| {
             events.send(Event::data(&uri).with_type("endpoint")).await;
             converse(server, stream, events).await;
             Ok(())

@@ -111,7 +111,11 @@ fn response_of(mut events: Events) -> Response {
         }
         Ok(())
     };
-    if is_finite { Response::finite_events(SILENCE_MAX, send) } else { Response::events(SILENCE_MAX, send) }
+    if is_finite {
+        Response::finite_events(KEEP_ALIVE_INTERVAL, send)
+    } else {
+        Response::events(KEEP_ALIVE_INTERVAL, send)
+    }
 }
 
 /// Returns the response for a subscription. A draining server sends the final result only if it has sent
@@ -122,7 +126,7 @@ fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
         let is_acknowledged = is_acknowledged.clone();
         move || is_acknowledged.get().then(|| event(&close_message.to_message()))
     };
-    Response::events_with_last_event(SILENCE_MAX, result, async move |mut sender: EventSender| {
+    Response::events_with_last_event(KEEP_ALIVE_INTERVAL, result, async move |mut sender: EventSender| {
         while let Some(event) = events.next().await {
             sender.send(event).await;
             is_acknowledged.set(true);
@@ -226,7 +230,7 @@ const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: applicatio
 const RETRY_AFTER_SECONDS: &str = "10";
 
 /// Time without an event after which the server sends a keep-alive comment on a stream.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The metadata and the caller of a request to the endpoint, without the request body.
 pub(super) struct Incoming<'a> {

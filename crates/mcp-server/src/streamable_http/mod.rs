@@ -22,7 +22,7 @@ use crate::server::McpServer;
 use answer::{Answer, Incoming, method_not_allowed};
 use guard::Guard;
 
-pub(crate) use answer::{SILENCE_MAX, accepted, json_error, json_of, no_capacity, unreadable};
+pub(crate) use answer::{KEEP_ALIVE_INTERVAL, accepted, json_error, json_of, no_capacity, unreadable};
 pub use tower::{McpBody, McpService};
 
 pub(crate) use post::{is_json, unsupported_media_type};

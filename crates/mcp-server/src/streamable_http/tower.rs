@@ -16,7 +16,7 @@ use thruway_server::{ClientAddr, Event, StatusCode};
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;
 
-use super::answer::{Answer, Answered, Incoming, SILENCE_MAX, json_error, too_large};
+use super::answer::{Answer, Answered, Incoming, KEEP_ALIVE_INTERVAL, json_error, too_large};
 use super::events::Events;
 use super::{Endpoint, McpEndpoint, handle};
 use crate::http_response::{BodyBytes, WholeResponse};
@@ -205,7 +205,8 @@ fn to_http(answered: Answered) -> http::Response<McpBody> {
             response
         }
         Answered::Events(events) => {
-            let body = EventBody { next: Some(next_event(events)), silence: Box::pin(sleep(SILENCE_MAX)) };
+            let body =
+                EventBody { next: Some(next_event(events)), silence: Box::pin(sleep(KEEP_ALIVE_INTERVAL)) };
             let mut response = http::Response::new(McpBody(Source::Events(body)));
             let headers = response.headers_mut();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -244,7 +245,7 @@ impl EventBody {
             Poll::Pending if self.silence.as_mut().poll(cx).is_ready() => Bytes::from_static(COMMENT),
             Poll::Pending => return Poll::Pending,
         };
-        self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
+        self.silence.as_mut().reset(Instant::now() + KEEP_ALIVE_INTERVAL);
         Poll::Ready(Some(bytes))
     }
 }

@@ -29,7 +29,7 @@ enum Clients {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
     AtOnce,
-    WhenHandlerSays,
+    OnHandlerRequest,
 }
 
 impl TaskSupport {
@@ -46,7 +46,7 @@ impl TaskSupport {
     /// without a task.
     #[must_use]
     pub const fn begun_by_handler(self) -> Self {
-        Self { start: Start::WhenHandlerSays, ..self }
+        Self { start: Start::OnHandlerRequest, ..self }
     }
 
     pub(crate) fn is_required(self) -> bool {

@@ -13,7 +13,7 @@ use rustix::net::{SendFlags, send};
 use tokio::io::Interest;
 use tokio::time::timeout;
 
-use super::outbox::SendObstacle;
+use super::outbox::SendState;
 use super::ring::{Ring, Send};
 use crate::socket::Socket;
 use crate::worker::spawn;
@@ -194,7 +194,7 @@ impl Socket {
     /// Earlier bytes could not be sent.
     #[inline]
     pub(crate) fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.obstacle() == SendObstacle::Nothing {
+        if self.outbox.send_state() == SendState::Ready {
             Poll::Ready(Ok(()))
         } else {
             self.poll_clear_slowly(cx)
@@ -203,14 +203,14 @@ impl Socket {
 
     #[cold]
     fn poll_clear_slowly(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.obstacle() == SendObstacle::Queued {
+        if self.outbox.send_state() == SendState::Queued {
             flush();
         }
-        match self.outbox.obstacle() {
-            SendObstacle::Nothing => Poll::Ready(Ok(())),
-            SendObstacle::Failed => Poll::Ready(Err(self.outbox.error().into())),
-            SendObstacle::Unsent => self.outbox.poll_sent(cx).map(Ok),
-            SendObstacle::Queued => {
+        match self.outbox.send_state() {
+            SendState::Ready => Poll::Ready(Ok(())),
+            SendState::Failed => Poll::Ready(Err(self.outbox.error().into())),
+            SendState::Unsent => self.outbox.poll_sent(cx).map(Ok),
+            SendState::Queued => {
                 // The batch of another thread contains the bytes, and that thread will send them soon.
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -221,7 +221,7 @@ impl Socket {
     /// Works like `poll_clear`, but does not send the batch. Instead, waits until a different task has sent
     /// the batch.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.outbox.obstacle() == SendObstacle::Queued {
+        if self.outbox.send_state() == SendState::Queued {
             // The task that sends the batch was woken before this task, so it runs first.
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -234,7 +234,7 @@ impl Socket {
     fn handle_sent(socket: &Arc<Self>, bytes: &[u8], outcome: Result<usize, Errno>) {
         match outcome {
             // The owner of the stream has discarded the data in the meantime.
-            _ if socket.outbox.obstacle() != SendObstacle::Queued => {}
+            _ if socket.outbox.send_state() != SendState::Queued => {}
             Ok(taken) if taken == bytes.len() => socket.outbox.set_empty(),
             Ok(taken) => Self::send_later(socket, bytes.get(taken..).unwrap_or_default()),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Self::send_later(socket, bytes),

@@ -18,4 +18,4 @@ mod ring;
 mod tests;
 
 pub(crate) use batch::{begin, end, poll_all_sent, queue};
-pub(crate) use outbox::{Outbox, SendObstacle};
+pub(crate) use outbox::{Outbox, SendState};

@@ -32,11 +32,11 @@ struct UnsentState {
     sender: Option<Waker>,
 }
 
-/// Reason why a socket cannot send the next bytes yet.
+/// Send state of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SendObstacle {
+pub(crate) enum SendState {
     /// The socket can send bytes now.
-    Nothing,
+    Ready,
     /// Earlier bytes of the socket are still in the batch of the thread.
     Queued,
     /// The socket did not accept some earlier bytes. A task sends these bytes.
@@ -70,15 +70,14 @@ impl Outbox {
         wake(before);
     }
 
-    /// Returns the reason why the socket cannot send the next bytes yet. Returns [`SendObstacle::Nothing`]
-    /// if the socket can send bytes now.
+    /// Returns the send state of the socket.
     #[inline]
-    pub(crate) fn obstacle(&self) -> SendObstacle {
+    pub(crate) fn send_state(&self) -> SendState {
         match self.state.load(Ordering::Acquire) {
-            EMPTY => SendObstacle::Nothing,
-            QUEUED => SendObstacle::Queued,
-            UNSENT => SendObstacle::Unsent,
-            _ => SendObstacle::Failed,
+            EMPTY => SendState::Ready,
+            QUEUED => SendState::Queued,
+            UNSENT => SendState::Unsent,
+            _ => SendState::Failed,
         }
     }
 
@@ -90,7 +89,7 @@ impl Outbox {
     /// Ready when no unsent bytes are left, or when the socket has failed.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut rest = self.rest();
-        match rest.as_mut().filter(|_| self.obstacle() == SendObstacle::Unsent) {
+        match rest.as_mut().filter(|_| self.send_state() == SendState::Unsent) {
             Some(rest) => {
                 rest.waker = Some(cx.waker().clone());
                 Poll::Pending

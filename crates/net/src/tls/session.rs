@@ -91,7 +91,7 @@ impl Session {
         take: impl FnMut(&[u8]),
         unsent: &mut Vec<u8>,
     ) -> Result<Sealed, Error> {
-        self.seal_what(&ToSeal::Content(slices), scratch, input, take, unsent)
+        self.seal_any(&ToSeal::Content(slices), scratch, input, take, unsent)
     }
 
     /// Encrypts a `close_notify` alert. The parameters have the same meaning as in [`seal`](Self::seal).
@@ -102,20 +102,20 @@ impl Session {
         take: impl FnMut(&[u8]),
         unsent: &mut Vec<u8>,
     ) -> Result<Sealed, Error> {
-        self.seal_what(&ToSeal::CloseNotify, scratch, input, take, unsent)
+        self.seal_any(&ToSeal::CloseNotify, scratch, input, take, unsent)
     }
 
-    fn seal_what(
+    fn seal_any(
         &mut self,
-        what: &ToSeal<'_>,
+        input_kind: &ToSeal<'_>,
         scratch: &mut Scratch,
         input: &mut Input<'_>,
         take: impl FnMut(&[u8]),
         unsent: &mut Vec<u8>,
     ) -> Result<Sealed, Error> {
         match self {
-            Self::Client(client) => seal(&mut **client, what, scratch, input, take, unsent),
-            Self::Server(server) => seal(&mut **server, what, scratch, input, take, unsent),
+            Self::Client(client) => seal(&mut **client, input_kind, scratch, input, take, unsent),
+            Self::Server(server) => seal(&mut **server, input_kind, scratch, input, take, unsent),
         }
     }
 
@@ -220,10 +220,10 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, unsent: &mut Vec<u8>) {
     unsent.truncate(start + written);
 }
 
-/// Processes received records until data can be encrypted, and then encrypts `what`.
+/// Processes received records until data can be encrypted, and then encrypts `input_kind`.
 fn seal<P: Process>(
     side: &mut P,
-    what: &ToSeal<'_>,
+    input_kind: &ToSeal<'_>,
     scratch: &mut Scratch,
     input: &mut Input<'_>,
     mut take: impl FnMut(&[u8]),
@@ -234,7 +234,7 @@ fn seal<P: Process>(
         let progress = match state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 input.used += discard;
-                return match what {
+                return match input_kind {
                     ToSeal::Content(slices) => seal_records(&mut traffic, slices, scratch),
                     ToSeal::CloseNotify => {
                         let sealed = traffic.queue_close_notify(&mut scratch.output);

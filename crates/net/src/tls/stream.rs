@@ -28,7 +28,7 @@ pub struct TlsStream<T: Transport = Stream> {
     pub(super) opened: Unread,
     pub(super) unsent: Unsent,
     /// Number of data bytes in `unsent` that `poll_write` has not reported as written yet.
-    owed: usize,
+    unreported: usize,
     pub(super) end: End,
     /// `true` if `close_notify` was already encrypted.
     is_close_sealed: bool,
@@ -69,7 +69,7 @@ impl<T: Transport> TlsStream<T> {
             sealed: early,
             opened: Unread::default(),
             unsent: Unsent::default(),
-            owed: 0,
+            unreported: 0,
             end: End::No,
             is_close_sealed: false,
             server_name: None,
@@ -196,7 +196,7 @@ impl<T: Transport> TlsStream<T> {
         }
         self.unsent.records().extend_from_slice(output);
         self.unsent.written += written;
-        self.owed = sealed.content;
+        self.unreported = sealed.content;
         Poll::Pending
     }
 
@@ -214,9 +214,9 @@ impl<T: Transport> TlsStream<T> {
 
     /// Returns the number of bytes that earlier calls have encrypted and that can now be reported as
     /// written. The number is at most the length of `slices`.
-    fn tell_owed(&mut self, slices: &[IoSlice<'_>]) -> usize {
-        let sent = self.owed.min(length_of(slices));
-        self.owed -= sent;
+    fn report_written(&mut self, slices: &[IoSlice<'_>]) -> usize {
+        let sent = self.unreported.min(length_of(slices));
+        self.unreported -= sent;
         sent
     }
 
@@ -297,10 +297,10 @@ impl<T: Transport> Transport for TlsStream<T> {
         if self.end == End::Broken {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        if self.owed > 0 || self.unsent.is_long() {
+        if self.unreported > 0 || self.unsent.is_long() {
             ready!(self.poll_unsent(cx))?;
-            if self.owed > 0 {
-                return Poll::Ready(Ok(self.tell_owed(slices)));
+            if self.unreported > 0 {
+                return Poll::Ready(Ok(self.report_written(slices)));
             }
         }
         if length_of(slices) == 0 {
@@ -312,13 +312,13 @@ impl<T: Transport> Transport for TlsStream<T> {
         if outcome.is_pending() {
             // Polls the transport again, because a partial write has registered no waker.
             ready!(self.poll_unsent(cx))?;
-            return Poll::Ready(Ok(self.tell_owed(slices)));
+            return Poll::Ready(Ok(self.report_written(slices)));
         }
         outcome
     }
 
     fn has_written_part(&self) -> bool {
-        self.owed > 0 && self.unsent.is_begun()
+        self.unreported > 0 && self.unsent.is_begun()
     }
 
     /// Reads the file into memory, because the data must be encrypted.

@@ -48,7 +48,7 @@ fn listen(messages: &Messages, request: &Request<'_>) -> Response {
     let seen = request.field("last-event-id").and_then(|value| value.as_str()?.parse().ok());
     let seen = seen.map_or(last, |seen: u64| seen.min(last));
     let watched = messages.subscribe();
-    Response::events(SILENCE_MAX, move |events| send(events, watched, seen))
+    Response::events(KEEP_ALIVE_INTERVAL, move |events| send(events, watched, seen))
 }
 
 /// Sends the messages after `seen`. The future is dropped when the client leaves.
@@ -73,5 +73,5 @@ fn main() -> Result<(), ServerError> {
     Server::new(app()).listen("127.0.0.1:8080")?.run()
 }
 
-const SILENCE_MAX: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const MESSAGES_KEPT: usize = 100;

@@ -16,7 +16,7 @@ pub(crate) struct IncomingContent {
     /// Number of bytes in the last read.
     last_bytes: usize,
     /// Time at which the received bytes would have arrived if the client had sent them at the minimum rate.
-    /// Never in the future: see [`pay`](Self::pay).
+    /// Never in the future: see [`credit`](Self::pay).
     paid_until: Duration,
     /// Time at which the server paused reading, because the handler reads too slowly. `None` while the server
     /// reads.
@@ -51,7 +51,7 @@ impl IncomingContent {
         timeouts: &Timeouts,
         now: Duration,
     ) -> Result<(), TooMuchToDiscard> {
-        self.pay(content.len(), timeouts, now);
+        self.credit(content.len(), timeouts, now);
         match &mut self.target {
             Target::Handler(sender) => sender.send(content),
             Target::Discard { left } => {
@@ -69,7 +69,7 @@ impl IncomingContent {
 
     /// Receives a part of the body in a pipe.
     pub(super) fn receive_pipe(&mut self, pipe: Pipe, timeouts: &Timeouts, now: Duration) {
-        self.pay(pipe.len(), timeouts, now);
+        self.credit(pipe.len(), timeouts, now);
         if let Some(sender) = self.sender() {
             sender.send_pipe(pipe);
         }
@@ -80,7 +80,7 @@ impl IncomingContent {
     ///
     /// This is a token bucket that never holds more than the timeout. Without this bound, a client could send
     /// a few megabytes at once, and the server would have to keep them in memory for hours.
-    fn pay(&mut self, bytes: usize, timeouts: &Timeouts, now: Duration) {
+    fn credit(&mut self, bytes: usize, timeouts: &Timeouts, now: Duration) {
         self.last_bytes = bytes;
         let nanoseconds =
             (bytes as u64).saturating_mul(NANOSECONDS_PER_SECOND) / timeouts.content_rate_min.max(1);

@@ -111,8 +111,8 @@ impl<T: Transport> Connection<T> {
             self.break_off_streams();
             return Poll::Ready(());
         }
-        for _ in 0..TURNS_MAX {
-            match self.poll_turn(cx, now) {
+        for _ in 0..POLLS_MAX {
+            match self.poll_once(cx, now) {
                 PollOutcome::Moved => {}
                 PollOutcome::Waits if self.write(cx).is_ready() => return Poll::Ready(()),
                 PollOutcome::Waits => {
@@ -142,7 +142,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> PollOutcome {
+    fn poll_once(&mut self, cx: &mut Context<'_>, now: Duration) -> PollOutcome {
         match &mut self.phase {
             Phase::Begins(library) => match Pin::new(library).poll(cx) {
                 Poll::Pending => PollOutcome::Waits,
@@ -333,4 +333,4 @@ const REFUSED: RequestFacts = RequestFacts {
 };
 
 /// Maximum number of poll iterations of a connection before other connections run.
-const TURNS_MAX: usize = 8;
+const POLLS_MAX: usize = 8;

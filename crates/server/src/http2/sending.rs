@@ -40,7 +40,7 @@ pub(super) struct Sending {
 /// Source of the body.
 enum From {
     /// No source, because the whole body is already in `piece`.
-    Nowhere,
+    Complete,
     File(FileRange),
     Stream(Pin<Box<dyn ContentStream>>),
 }
@@ -63,15 +63,15 @@ impl Sending {
         metadata: Option<ResponseMetadata>,
     ) -> Self {
         let (from, piece) = match source {
-            Source::Static(bytes) => (From::Nowhere, Bytes::from_static(bytes)),
-            Source::Pooled(bytes) => (From::Nowhere, Bytes::from_owner(bytes)),
-            Source::Bytes(bytes) => (From::Nowhere, bytes),
+            Source::Static(bytes) => (From::Complete, Bytes::from_static(bytes)),
+            Source::Pooled(bytes) => (From::Complete, Bytes::from_owner(bytes)),
+            Source::Bytes(bytes) => (From::Complete, bytes),
             Source::File(range) => (From::File(range), Bytes::new()),
             Source::Stream(stream) => (From::Stream(stream), Bytes::new()),
-            Source::Empty | Source::LeftOut(_) | Source::Tunnel(_) => (From::Nowhere, Bytes::new()),
+            Source::Empty | Source::LeftOut(_) | Source::Tunnel(_) => (From::Complete, Bytes::new()),
         };
         // A complete body always has the announced length, so no check is needed.
-        let remaining = if matches!(from, From::Nowhere) { None } else { length };
+        let remaining = if matches!(from, From::Complete) { None } else { length };
         Self {
             to,
             from,
@@ -90,7 +90,7 @@ impl Sending {
     /// nothing and returns `None`.
     pub(super) fn send_at_once(&mut self) -> Option<Sent> {
         let length = self.piece.len();
-        if length == 0 || !matches!(self.from, From::Nowhere) {
+        if length == 0 || !matches!(self.from, From::Complete) {
             return None;
         }
         self.to.reserve_capacity(length);
@@ -170,14 +170,14 @@ impl Sending {
         }
         let part = self.piece.split_to(capacity.min(self.piece.len()));
         self.sent_bytes += part.len() as u64;
-        let is_last = self.piece.is_empty() && matches!(self.from, From::Nowhere);
+        let is_last = self.piece.is_empty() && matches!(self.from, From::Complete);
         Poll::Ready(self.to.send_data(part, is_last))
     }
 
     /// Fetches the next piece of the body. `None` at the end of the body.
     fn poll_fetch(&mut self, cx: &mut Context<'_>, is_draining: bool) -> Poll<Option<Result<(), BoxError>>> {
         let piece = match &mut self.from {
-            From::Nowhere => None,
+            From::Complete => None,
             From::File(range) => read_file(range).transpose(),
             From::Stream(_) if self.is_cut_short => None,
             From::Stream(stream) => match at_drain(stream, is_draining) {
@@ -219,7 +219,7 @@ impl Sending {
     /// Ends the stream, unless the frame with the last body bytes has already ended it.
     fn finish(&mut self) -> Sent {
         let ended = match (&self.from, self.trailers.take()) {
-            (From::Nowhere, _) if self.sent_bytes > 0 => Ok(()),
+            (From::Complete, _) if self.sent_bytes > 0 => Ok(()),
             (_, None) => self.to.send_data(Bytes::new(), true),
             (_, Some(trailers)) => self.to.send_trailers(field_map(&trailers)),
         };

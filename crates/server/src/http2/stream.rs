@@ -90,11 +90,11 @@ impl Stream {
             Answer::Now(response) => self.start(respond, response),
             Answer::Later(later) => self.state = State::Awaits { respond, later },
         }
-        self.poll_turn(cx, now)
+        self.poll_progress(cx, now)
     }
 
     /// Makes all possible progress. Ready when the stream has ended.
-    fn poll_turn(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<()> {
+    fn poll_progress(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<()> {
         self.poll_incoming(cx, now);
         loop {
             let outcome = match &mut self.state {
@@ -330,6 +330,6 @@ impl Future for Stream {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let now = self.connected.service.worker.clock().now();
-        self.poll_turn(cx, now)
+        self.poll_progress(cx, now)
     }
 }

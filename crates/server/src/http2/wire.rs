@@ -36,7 +36,7 @@ struct State<T> {
     /// `true` if the transport has no data to read until the task is woken.
     would_block: bool,
     /// Number of bytes that the current poll may still read.
-    turn_left: usize,
+    poll_bytes_left: usize,
 
     // output
     output: Gathered,
@@ -75,7 +75,7 @@ impl<T: Transport> Wire<T> {
             is_content: false,
             has_input_ended: false,
             would_block: false,
-            turn_left: TURN_BYTES,
+            poll_bytes_left: POLL_READ_BYTES,
             output: Gathered::default(),
             is_gathering: false,
             sent: FrameScan::behind(0),
@@ -93,7 +93,7 @@ impl<T: Transport> Wire<T> {
     /// Starts a poll: allows further reads, and gives points of the flood guard back.
     pub(super) fn begin_poll(&self, now: Duration) {
         let state = &mut *self.0.borrow_mut();
-        state.turn_left = TURN_BYTES;
+        state.poll_bytes_left = POLL_READ_BYTES;
         state.would_block = false;
         state.times.now = now;
         state.flood_guard.refill(now);
@@ -151,7 +151,7 @@ impl<T: Transport> State<T> {
             // Next, the connection checks the flood guard and ends.
             return Poll::Pending;
         }
-        if self.turn_left == 0 {
+        if self.poll_bytes_left == 0 {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -161,7 +161,7 @@ impl<T: Transport> State<T> {
             self.read_early(buffer)
         };
         self.has_input_ended = read == 0;
-        self.turn_left -= read.min(self.turn_left);
+        self.poll_bytes_left -= read.min(self.poll_bytes_left);
         let filled = buffer.filled();
         self.note_received(&filled[filled.len() - read..]);
         Poll::Ready(Ok(()))
@@ -170,11 +170,11 @@ impl<T: Transport> State<T> {
     /// Reads available bytes into the buffer of the worker, and copies them to `buffer`. A direct read would
     /// have to fill `buffer` with zeros first, which costs more than a copy of the usual few bytes.
     fn poll_transport(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        let Self { transport, service, turn_left, would_block, .. } = self;
+        let Self { transport, service, poll_bytes_left, would_block, .. } = self;
         if *would_block {
             return Poll::Pending;
         }
-        let limit = buffer.remaining().min(*turn_left);
+        let limit = buffer.remaining().min(*poll_bytes_left);
         service.with_input(|input| {
             let limit = limit.min(input.len());
             let polled = transport.poll_read(cx, &mut input[..limit]);
@@ -296,6 +296,6 @@ pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PREFACE_BYTES: usize = PREFACE.len();
 
 /// Maximum number of bytes that a connection reads in one poll before other connections run.
-const TURN_BYTES: usize = 256 << 10;
+const POLL_READ_BYTES: usize = 256 << 10;
 
 const LINGER_READ_BYTES: usize = 4 << 10;

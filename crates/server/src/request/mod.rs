@@ -257,8 +257,8 @@ impl<'a> Request<'a> {
     /// Returns the host of the request with its port. This is the host that a trusted proxy reports, or else
     /// the host from the request target or from `Host`.
     pub fn host(&self) -> &'a str {
-        let said = self.origin().and_then(|origin| origin.host);
-        said.or_else(|| self.head.authority().map(|authority| authority.as_str())).unwrap_or_default()
+        let host = self.origin().and_then(|origin| origin.host);
+        host.or_else(|| self.head.authority().map(|authority| authority.as_str())).unwrap_or_default()
     }
 
     /// Returns the kind of forwarding headers to read, if the request came from a trusted proxy.

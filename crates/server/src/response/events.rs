@@ -112,7 +112,7 @@ where
     F: Future<Output = Result<(), BoxError>> + 'static,
 {
     let events = WriterFuture::new(|writer| send(EventSender(writer)));
-    let content = KeepAliveComments { events, period: keep_alive, at_drain, silence: None };
+    let content = KeepAliveComments { events, period: keep_alive, at_drain, keep_alive_timer: None };
     Content::from_content_stream(content)
 }
 
@@ -122,7 +122,7 @@ struct KeepAliveComments<F, D> {
     period: Duration,
     at_drain: D,
     /// Timer for the next comment.
-    silence: Option<Pin<Box<Sleep>>>,
+    keep_alive_timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<F, D> ContentStream for KeepAliveComments<F, D>
@@ -132,15 +132,15 @@ where
 {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         let this = &mut *self;
-        let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(this.period)));
+        let keep_alive_timer = this.keep_alive_timer.get_or_insert_with(|| Box::pin(sleep(this.period)));
         let next = match Pin::new(&mut this.events).poll_next(cx) {
-            Poll::Pending if silence.as_mut().poll(cx).is_ready() => {
+            Poll::Pending if keep_alive_timer.as_mut().poll(cx).is_ready() => {
                 Poll::Ready(Some(Ok(Piece::Data(Bytes::from_static(COMMENT)))))
             }
             next => next,
         };
         if next.is_ready() {
-            silence.as_mut().reset(Instant::now() + this.period);
+            keep_alive_timer.as_mut().reset(Instant::now() + this.period);
         }
         next
     }

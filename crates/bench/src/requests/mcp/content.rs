@@ -52,10 +52,10 @@ impl Content {
     pub(super) fn end(&mut self) -> (Reading, bool) {
         let is_stream = self.form == Form::Events && self.found.is_some();
         let reading = match self.found.take() {
-            _ if self.is_too_long => Reading::Rubbish,
+            _ if self.is_too_long => Reading::NotJsonRpc,
             Some(found) => found,
             None if self.form == Form::Object => read(&self.unread),
-            None => Reading::Rubbish,
+            None => Reading::NotJsonRpc,
         };
         (reading, is_stream)
     }
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn content_without_an_answer_is_rubbish() {
         for text in ["", " ", "<html>", "data: hello\n\n", ": only a comment\n\n", "[]"] {
-            assert_eq!(read_in_pieces(text, 3).0, Reading::Rubbish, "{text:?}");
+            assert_eq!(read_in_pieces(text, 3).0, Reading::NotJsonRpc, "{text:?}");
         }
         let unfinished = format!("data: {ANSWER}\n");
-        assert_eq!(read_in_pieces(&unfinished, 8).0, Reading::Rubbish);
+        assert_eq!(read_in_pieces(&unfinished, 8).0, Reading::NotJsonRpc);
     }
 
     #[test]
@@ -153,6 +153,6 @@ mod tests {
             content.take(&vec![b'{'; 1 << 20]);
         }
         assert!(content.unread.len() <= MESSAGE_BYTES_MAX);
-        assert_eq!(content.end().0, Reading::Rubbish);
+        assert_eq!(content.end().0, Reading::NotJsonRpc);
     }
 }

@@ -23,7 +23,7 @@ pub(crate) enum Reading {
     /// A notification or a request from the server.
     Other,
     /// The text is not a JSON-RPC message.
-    Rubbish,
+    NotJsonRpc,
 }
 
 /// Parses a message.
@@ -41,34 +41,34 @@ fn read_beginning(bytes: &[u8]) -> Option<u64> {
     let mut rest = bytes;
     let mut id = None;
     let mut has_version = false;
-    eat(&mut rest, b"{")?;
+    skip(&mut rest, b"{")?;
     loop {
-        if eat(&mut rest, b"\"jsonrpc\"").is_some() {
-            eat(&mut rest, b":")?;
-            eat(&mut rest, b"\"2.0\"")?;
+        if skip(&mut rest, b"\"jsonrpc\"").is_some() {
+            skip(&mut rest, b":")?;
+            skip(&mut rest, b"\"2.0\"")?;
             has_version = true;
-        } else if eat(&mut rest, b"\"id\"").is_some() {
-            eat(&mut rest, b":")?;
-            let is_first = id.replace(eat_number(&mut rest)?).is_none();
+        } else if skip(&mut rest, b"\"id\"").is_some() {
+            skip(&mut rest, b":")?;
+            let is_first = id.replace(skip_number(&mut rest)?).is_none();
             is_first.then_some(())?;
         } else {
-            eat(&mut rest, b"\"result\"")?;
-            eat(&mut rest, b":")?;
-            eat(&mut rest, b"{")?;
+            skip(&mut rest, b"\"result\"")?;
+            skip(&mut rest, b":")?;
+            skip(&mut rest, b"{")?;
             return id.filter(|_| has_version);
         }
-        eat(&mut rest, b",")?;
+        skip(&mut rest, b",")?;
     }
 }
 
 /// Removes `token` and the whitespace before `token` from the start of `rest`. Returns `None` if `rest`
 /// does not begin with `token`.
-fn eat(rest: &mut &[u8], token: &[u8]) -> Option<()> {
+fn skip(rest: &mut &[u8], token: &[u8]) -> Option<()> {
     *rest = rest.trim_ascii_start().strip_prefix(token)?;
     Some(())
 }
 
-fn eat_number(rest: &mut &[u8]) -> Option<u64> {
+fn skip_number(rest: &mut &[u8]) -> Option<u64> {
     *rest = rest.trim_ascii_start();
     let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, after) = rest.split_at(length);
@@ -88,13 +88,13 @@ fn has_end(bytes: &[u8]) -> bool {
 fn may_be_tool_error(bytes: &[u8]) -> bool {
     memmem::find_iter(bytes, IS_ERROR).any(|at| {
         let mut rest = &bytes[at + IS_ERROR.len()..];
-        eat(&mut rest, b":").and_then(|()| eat(&mut rest, b"t")).is_some()
+        skip(&mut rest, b":").and_then(|()| skip(&mut rest, b"t")).is_some()
     })
 }
 
 #[cold]
 fn parse(bytes: &[u8]) -> Reading {
-    let Ok(message) = json_rpc::parse(bytes) else { return Reading::Rubbish };
+    let Ok(message) = json_rpc::parse(bytes) else { return Reading::NotJsonRpc };
     let Message::Response(response) = message else { return Reading::Other };
     let id = match response.id {
         Some(Id::Integer(id)) => u64::try_from(id).ok(),
@@ -102,7 +102,7 @@ fn parse(bytes: &[u8]) -> Reading {
     };
     let outcome = match response.outcome {
         Err(error) => Err(Failure { kind: FailureKind::RpcError, detail: Detail::Code(error.code.0) }),
-        Ok(result) if !result.get().starts_with('{') => return Reading::Rubbish,
+        Ok(result) if !result.get().starts_with('{') => return Reading::NotJsonRpc,
         Ok(result) => match serde_json::from_str(result.get()) {
             Ok(ToolResult { is_error: true }) => Err(Failure::of(FailureKind::ToolError)),
             _ => Ok(()),
@@ -182,7 +182,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#,
             r#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#,
         ] {
-            assert_eq!(read(text.as_bytes()), Reading::Rubbish, "{text}");
+            assert_eq!(read(text.as_bytes()), Reading::NotJsonRpc, "{text}");
         }
     }
 }

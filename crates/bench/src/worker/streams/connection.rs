@@ -29,7 +29,7 @@ use crate::worker::plan::{Answered, NextStep, Phase, StartedRequest};
 pub(in crate::worker) struct Streams<T: Transport> {
     library: Connection<ByteStream<Watched<T>>, Bytes>,
     send: SendRequest<Bytes>,
-    sight: Rc<Observations>,
+    observations: Rc<Observations>,
     flag: Arc<Flag>,
     flag_waker: Waker,
     /// Requests that have started but could not be sent yet.
@@ -61,9 +61,11 @@ impl Wake for Flag {
 
 impl<T: Transport> WireProtocol<T> for Streams<T> {
     fn new(transport: T, worker: &Worker) -> Self {
-        let sight = Rc::new(Observations::default());
-        let stream =
-            ByteStream::new(Watched::new(transport, sight.clone(), worker.spare.clone()), Rc::default());
+        let observations = Rc::new(Observations::default());
+        let stream = ByteStream::new(
+            Watched::new(transport, observations.clone(), worker.spare.clone()),
+            Rc::default(),
+        );
         let greeting = Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW_BYTES)
@@ -81,7 +83,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
         Self {
             library,
             send,
-            sight,
+            observations,
             flag_waker: flag.clone().into(),
             flag,
             queued: VecDeque::with_capacity(worker.connection_options.pipeline.min(1)),
@@ -103,7 +105,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, worker: &Worker, slot: usize) -> Poll<Ended> {
-        self.sight.begin_poll(cx.waker());
+        self.observations.begin_poll(cx.waker());
         loop {
             self.flag.0.store(false, Ordering::Relaxed);
             self.poll_library();
@@ -115,7 +117,7 @@ impl<T: Transport> WireProtocol<T> for Streams<T> {
             if let Some(ended) = self.check_time(worker, now).or_else(|| self.refill(cx, worker, slot, now)) {
                 return Poll::Ready(ended);
             }
-            if self.sight.is_poll_over() {
+            if self.observations.is_poll_over() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -139,7 +141,7 @@ impl<T: Transport> Streams<T> {
             Poll::Ready(Ok(())) => self.poll_write_capacity().err(),
             Poll::Ready(Err(error)) => Some(error),
         };
-        self.end = Some(match error.map(|error| self.judge(&error, false)) {
+        self.end = Some(match error.map(|error| self.verdict_on(&error, false)) {
             None => Failure::of(FailureKind::Closed),
             Some(Verdict::Failed(failure)) => failure,
             Some(Verdict::Unhandled) => Failure::of(FailureKind::GoneAway),
@@ -155,8 +157,8 @@ impl<T: Transport> Streams<T> {
         }
     }
 
-    fn judge(&self, error: &h2::Error, has_begun: bool) -> Verdict {
-        if self.sight.is_other_protocol() {
+    fn verdict_on(&self, error: &h2::Error, has_begun: bool) -> Verdict {
+        if self.observations.is_other_protocol() {
             return Verdict::Failed(Failure::of(FailureKind::NotHttp2));
         }
         verdict(error, has_begun)
@@ -174,7 +176,7 @@ impl<T: Transport> Streams<T> {
                     let judged = expected.judge(&mut answer);
                     self.count(worker, ticket, now, &answer, judged);
                 }
-                Err(broken) => match self.judge(&broken.error, broken.has_begun) {
+                Err(broken) => match self.verdict_on(&broken.error, broken.has_begun) {
                     Verdict::Failed(failure) => worker.fail(ticket, now, &failure),
                     Verdict::Unhandled => self.unhandled.push_back(ticket),
                 },
@@ -202,7 +204,7 @@ impl<T: Transport> Streams<T> {
             worker.note_streams_max(self.send.current_max_send_streams());
         }
         self.answered += 1;
-        let (received_bytes, sent_bytes) = self.sight.take_bytes();
+        let (received_bytes, sent_bytes) = self.observations.take_bytes();
         let (status, content_bytes) = (answer.status, answer.content_bytes);
         match judged {
             Ok(()) => {
@@ -211,7 +213,7 @@ impl<T: Transport> Streams<T> {
                     Answered { status, sent_bytes, received_bytes, content_bytes, is_event_stream: false };
                 worker.complete(ticket, now, &answered);
             }
-            Err(failure) => worker.complete_wrongly(ticket, now, status, &failure),
+            Err(failure) => worker.complete_unexpected(ticket, now, status, &failure),
         }
     }
 

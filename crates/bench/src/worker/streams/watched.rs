@@ -12,7 +12,7 @@ use thruway_net::Transport;
 /// A transport that observes the bytes of a connection.
 pub(super) struct Watched<T> {
     transport: T,
-    sight: Rc<Observations>,
+    observations: Rc<Observations>,
     spare: Rc<SpareBuffer>,
     ahead: Option<ReadAhead>,
 }
@@ -46,7 +46,7 @@ pub(super) struct Observations {
     /// wake this task.
     task: RefCell<Waker>,
     /// Number of bytes that this poll may still read.
-    turn_left: Cell<usize>,
+    poll_bytes_left: Cell<usize>,
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
     greeting: Cell<Greeting>,
@@ -68,7 +68,7 @@ impl Default for Observations {
     fn default() -> Self {
         Self {
             task: RefCell::new(Waker::noop().clone()),
-            turn_left: Cell::new(0),
+            poll_bytes_left: Cell::new(0),
             received_bytes: Cell::new(0),
             sent_bytes: Cell::new(0),
             greeting: Cell::new(Greeting::Expected([0; FRAME_HEAD_BYTES], 0)),
@@ -80,12 +80,12 @@ impl Observations {
     /// Begins a poll of the connection. `task` is the waker for the task of the connection.
     pub(super) fn begin_poll(&self, task: &Waker) {
         self.task.borrow_mut().clone_from(task);
-        self.turn_left.set(TURN_BYTES);
+        self.poll_bytes_left.set(POLL_READ_BYTES);
     }
 
     /// Returns `true` if the poll has read its maximum number of bytes, and more input may be available.
     pub(super) fn is_poll_over(&self) -> bool {
-        self.turn_left.get() == 0
+        self.poll_bytes_left.get() == 0
     }
 
     /// Returns the bytes that were received and sent since the last call.
@@ -100,7 +100,7 @@ impl Observations {
 
     fn note_received(&self, bytes: &[u8]) -> io::Result<()> {
         self.received_bytes.set(self.received_bytes.get() + bytes.len() as u64);
-        self.turn_left.set(self.turn_left.get().saturating_sub(bytes.len()));
+        self.poll_bytes_left.set(self.poll_bytes_left.get().saturating_sub(bytes.len()));
         if let Greeting::Expected(head, filled) = self.greeting.get() {
             self.greeting.set(greeting(head, filled, bytes));
         }
@@ -119,8 +119,8 @@ fn greeting(mut head: [u8; FRAME_HEAD_BYTES], filled: usize, bytes: &[u8]) -> Gr
 }
 
 impl<T> Watched<T> {
-    pub(super) const fn new(transport: T, sight: Rc<Observations>, spare: Rc<SpareBuffer>) -> Self {
-        Self { transport, sight, spare, ahead: None }
+    pub(super) const fn new(transport: T, observations: Rc<Observations>, spare: Rc<SpareBuffer>) -> Self {
+        Self { transport, observations, spare, ahead: None }
     }
 }
 
@@ -129,13 +129,13 @@ impl<T: Transport> Watched<T> {
         if let Some(ahead) = self.ahead.take() {
             return Poll::Ready(Ok(ahead));
         }
-        if self.sight.is_poll_over() {
+        if self.observations.is_poll_over() {
             // No waker is necessary, because a connection wakes its task itself after a poll that has
             // reached its limit.
             return Poll::Pending;
         }
         let mut bytes = self.spare.take();
-        let task = self.sight.task.borrow();
+        let task = self.observations.task.borrow();
         let filled = match self.transport.poll_read(&mut Context::from_waker(&task), &mut bytes) {
             Poll::Ready(Ok(filled)) => filled,
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -144,7 +144,7 @@ impl<T: Transport> Watched<T> {
                 return Poll::Pending;
             }
         };
-        self.sight.note_received(&bytes[..filled])?;
+        self.observations.note_received(&bytes[..filled])?;
         Poll::Ready(Ok(ReadAhead { bytes, taken: 0, filled }))
     }
 }
@@ -172,9 +172,9 @@ impl<T: Transport> Transport for Watched<T> {
     }
 
     fn poll_write(&mut self, _: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let task = self.sight.task.borrow();
+        let task = self.observations.task.borrow();
         let written = ready!(self.transport.poll_write(&mut Context::from_waker(&task), slices))?;
-        self.sight.sent_bytes.set(self.sight.sent_bytes.get() + written as u64);
+        self.observations.sent_bytes.set(self.observations.sent_bytes.get() + written as u64);
         Poll::Ready(Ok(written))
     }
 
@@ -193,7 +193,7 @@ impl<T: Transport> Transport for Watched<T> {
     }
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let task = self.sight.task.borrow();
+        let task = self.observations.task.borrow();
         self.transport.poll_shutdown(&mut Context::from_waker(&task))
     }
 
@@ -204,7 +204,7 @@ impl<T: Transport> Transport for Watched<T> {
 
 /// Maximum number of bytes that one poll reads. The limit gives time to other connections, and bounds the
 /// memory for unprocessed input.
-const TURN_BYTES: usize = 256 << 10;
+const POLL_READ_BYTES: usize = 256 << 10;
 
 /// Size of one read in bytes.
 const AHEAD_BYTES: usize = 64 << 10;
@@ -220,32 +220,32 @@ mod tests {
     use super::*;
 
     fn seen(pieces: &[&[u8]]) -> Observations {
-        let sight = Observations::default();
+        let observations = Observations::default();
         for piece in pieces {
-            if sight.note_received(piece).is_err() {
+            if observations.note_received(piece).is_err() {
                 break;
             }
         }
-        sight
+        observations
     }
 
     #[test]
     fn what_was_read_at_once_is_given_piece_by_piece() {
         let (peer, end) = thruway_testkit::pipe();
-        let sight = Rc::new(Observations::default());
-        let mut watched = Watched::new(end, sight.clone(), Rc::default());
+        let observations = Rc::new(Observations::default());
+        let mut watched = Watched::new(end, observations.clone(), Rc::default());
         let sent: Vec<u8> = [&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &[7; 5000], &[8; 3000]].concat();
         peer.send(&sent);
         let mut cx = Context::from_waker(Waker::noop());
         let mut buffer = [0; 1024];
         assert!(watched.poll_read(&mut cx, &mut buffer).is_pending(), "a read needs a poll iteration");
-        sight.begin_poll(Waker::noop());
+        observations.begin_poll(Waker::noop());
         let mut received = Vec::new();
         while let Poll::Ready(Ok(read)) = watched.poll_read(&mut cx, &mut buffer) {
             received.extend_from_slice(&buffer[..read]);
             // All bytes were read from the socket at once, so no further poll is needed.
-            assert_eq!(sight.received_bytes.get(), sent.len() as u64);
-            sight.turn_left.set(0);
+            assert_eq!(observations.received_bytes.get(), sent.len() as u64);
+            observations.poll_bytes_left.set(0);
         }
         assert!(received == sent && watched.ahead.is_none());
     }
@@ -255,8 +255,12 @@ mod tests {
         let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0, 1, 2];
         for cut in 0..settings.len() {
             let (first, rest) = settings.split_at(cut);
-            let sight = seen(&[first, rest]);
-            assert_eq!((sight.greeting.get(), sight.take_bytes()), (Greeting::Settings, (11, 0)), "{cut}");
+            let observations = seen(&[first, rest]);
+            assert_eq!(
+                (observations.greeting.get(), observations.take_bytes()),
+                (Greeting::Settings, (11, 0)),
+                "{cut}"
+            );
         }
         for other in [&b"HTTP/1.1 400 Bad Request\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 1], &[0; 9]] {
             assert!(seen(&[other]).is_other_protocol(), "{other:?}");

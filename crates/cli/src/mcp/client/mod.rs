@@ -123,7 +123,7 @@ async fn call(
     let is_shown = io::stderr().is_terminal();
     let client = client.clone().with_progress(move |progress| {
         if is_shown {
-            tell(&progress);
+            print_progress(&progress);
         }
     });
     let called = if args.tasks.no_wait {
@@ -138,7 +138,7 @@ async fn call(
     }
 }
 
-fn tell(progress: &ProgressNotificationParams) {
+fn print_progress(progress: &ProgressNotificationParams) {
     let total = progress.total.map_or_else(String::new, |total| format!(" of {total}"));
     let message = progress.message.as_deref().unwrap_or_default();
     print::to_stderr(&format!("{}{total} {message}", progress.progress));

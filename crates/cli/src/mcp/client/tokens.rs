@@ -115,18 +115,18 @@ impl LockFile {
     /// Waits for the lock by polling, because a blocking wait could not be canceled.
     async fn turn(self) -> io::Result<File> {
         while !self.is_locked()? {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(LOCK_POLL_INTERVAL).await;
         }
         Ok(self.0)
     }
 
     /// Waits at most one second for the lock. A process that holds the lock longer is probably suspended.
     fn wait(self) -> io::Result<File> {
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..LOCK_POLLS_MAX {
             if self.is_locked()? {
                 return Ok(self.0);
             }
-            thread::sleep(LOOK);
+            thread::sleep(LOCK_POLL_INTERVAL);
         }
         Err(io::ErrorKind::TimedOut.into())
     }
@@ -149,10 +149,10 @@ fn digest(text: &str) -> u64 {
 }
 
 /// Time between two attempts to lock a file.
-const LOOK: Duration = Duration::from_millis(10);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Maximum number of attempts to lock the file before a write.
-const LOOKS_MAX: u32 = 100;
+const LOCK_POLLS_MAX: u32 = 100;
 
 #[cfg(test)]
 mod tests {

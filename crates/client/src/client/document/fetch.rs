@@ -26,7 +26,7 @@ pub(super) enum FetchError {
     /// The fetch took too long.
     TimedOut,
     /// The document is unusable. The text contains the reason.
-    Useless(String),
+    Unusable(String),
 }
 
 impl Source {
@@ -42,7 +42,7 @@ impl Source {
     ) -> Result<(T, Duration), FetchError> {
         let fetched = timeout(self.config.within, self.ask()).await;
         let (content, max_age) = fetched.map_err(|_| FetchError::TimedOut)??;
-        let value = read(&content).map_err(|error| FetchError::Useless(error.to_string()))?;
+        let value = read(&content).map_err(|error| FetchError::Unusable(error.to_string()))?;
         let longest = self.config.kept_for.min(self.config.age_max);
         Ok((value, max_age.map_or(longest, |max_age| max_age.min(longest))))
     }
@@ -85,7 +85,7 @@ impl fmt::Display for FetchError {
             Self::Client(error) => error.fmt(f),
             Self::Status(status) => write!(f, "the server responded with status {}", status.as_u16()),
             Self::TimedOut => f.write_str("the fetch took too long"),
-            Self::Useless(reason) => f.write_str(reason),
+            Self::Unusable(reason) => f.write_str(reason),
         }
     }
 }

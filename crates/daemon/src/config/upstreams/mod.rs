@@ -559,7 +559,7 @@ pub(in crate::config) fn resolve_forwards(
 
 fn resolve_forward_config(resolver: &mut Resolver<'_>, raw: &RawUpstream) -> ForwardConfig {
     let default = ForwardConfig::default();
-    let forwarded_port = raw.forwarded_port.as_ref().filter(|is_said| *is_said.get_ref());
+    let forwarded_port = raw.forwarded_port.as_ref().filter(|is_set| *is_set.get_ref());
     if let Some(port) = forwarded_port
         && matches!(raw.forwarded, Some(RawForwarded::Forwarded | RawForwarded::None))
     {

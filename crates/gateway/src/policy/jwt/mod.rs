@@ -74,7 +74,7 @@ impl Jwt {
         let JwtConfig { rules, fields, .. } = &self.config;
         let facts = |keys: &JwtKeys| decide::facts(token, rules, fields, keys, certificate, now);
         match self.keys.read(facts) {
-            Some(Ok(facts)) => Verdict::Tell(facts),
+            Some(Ok(facts)) => Verdict::Identify(facts),
             Some(Err(JwtError::Invalid)) => Verdict::Refuse(self.challenge(false)),
             Some(Err(JwtError::UnknownKey)) => self.again_or(self.challenge(false)),
             None => self.again_or(Refusal::NoKeys),

@@ -85,6 +85,6 @@ async fn permit_to_connect(slot: &ServerSlot) -> Result<Permit, ConnectError> {
 }
 
 /// Returns `true` if the server has chosen HTTP/2 with ALPN (RFC 9113 §3.2).
-pub(crate) fn speaks_http2(stream: &UpstreamStream) -> bool {
+pub(crate) fn uses_http2(stream: &UpstreamStream) -> bool {
     stream.alpn() == Some(b"h2")
 }

@@ -118,7 +118,7 @@ pub(crate) fn keep(
     let (epoch, connection) = (state.health.epoch(), shared.connection.clone());
     let open = Open { number, connection, connections, driving: driving.clone(), epoch };
     with_shared(worker, key, |shared| shared.open.push(open));
-    spawn(doubt_after_epoch(state.clone(), epoch, shared.connection.ping_request()));
+    spawn(ping_after_epoch(state.clone(), epoch, shared.connection.ping_request()));
     // The worker owns the connection, so the task of the connection must not keep the worker alive.
     let worker = Rc::downgrade(worker);
     spawn(async move {
@@ -131,7 +131,7 @@ pub(crate) fn keep(
 
 /// Waits for a failed health check or an ejection of the server, and then sends a ping on the connection.
 /// The wait ends if the connection ends.
-async fn doubt_after_epoch(state: Arc<RetainedState>, epoch: usize, ping_request: PingRequest) {
+async fn ping_after_epoch(state: Arc<RetainedState>, epoch: usize, ping_request: PingRequest) {
     while !ping_request.is_over() {
         if state.health.epoch() != epoch {
             return ping_request.ask();

@@ -13,7 +13,7 @@ use thruway_net::spawn;
 use tokio::time::timeout;
 
 use super::acquire::{Acquired, wait_to_share};
-use super::connect::{connect_secured, speaks_http2};
+use super::connect::{connect_secured, uses_http2};
 use super::http2_sharing::{OpeningGuard, Outcome, SharedConnection, find, keep, next_number};
 use crate::Failure;
 use crate::upstream::server::ChosenVersion;
@@ -153,7 +153,7 @@ async fn open(slot: &ServerSlot, http2: &Http2Config) -> Result<Opened, NotOpene
     let (config, worker) = (&slot.upstream.config, &slot.worker);
     let stream = connect_secured(slot, None).await.map_err(not_opened)?;
     if config.negotiates_http2 {
-        let chosen = if speaks_http2(&stream) { ChosenVersion::Http2 } else { ChosenVersion::Http1 };
+        let chosen = if uses_http2(&stream) { ChosenVersion::Http2 } else { ChosenVersion::Http1 };
         slot.server.set_chosen_version(chosen);
         if chosen == ChosenVersion::Http1 {
             return Ok(Opened::Http1(Connection::new(stream, &config.exchange)));

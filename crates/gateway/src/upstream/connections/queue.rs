@@ -188,7 +188,7 @@ impl Queue {
             if left.is_zero() {
                 break Err(too_late);
             }
-            if timeout(left.min(LOOK_AGAIN), capacity_freed.as_mut()).await.is_ok() {
+            if timeout(left.min(POLL_INTERVAL_MAX), capacity_freed.as_mut()).await.is_ok() {
                 capacity_freed.set(line.capacity_freed.notified());
                 capacity_freed.as_mut().enable();
             }
@@ -201,7 +201,7 @@ impl Queue {
 
 /// Interval at which waiting requests try again without a notification. A server that becomes healthy again
 /// sends no notification.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL_MAX: Duration = Duration::from_millis(100);
 
 /// Histogram of waiting times. Requests that do not wait are not counted.
 #[derive(Debug, Default)]

@@ -25,26 +25,27 @@ impl Forwarding {
     pub(in crate::bridge) async fn forward_as_task(
         self,
         mut forwarded_call: ForwardedCall,
-        speaking: SessionClient,
+        session_client: SessionClient,
     ) -> (Vec<u8>, Status) {
-        let outcome = self.begin_task(&mut forwarded_call, &speaking).await;
+        let outcome = self.begin_task(&mut forwarded_call, &session_client).await;
         self.write(&forwarded_call.method, outcome)
     }
 
     async fn begin_task(
         &self,
         forwarded_call: &mut ForwardedCall,
-        speaking: &SessionClient,
+        session_client: &SessionClient,
     ) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
-        let owner = speaking.owner().ok_or_else(no_task)?;
-        let whose = (owner.clone(), speaking.holder());
-        let reserved = self.tasks().reserve(whose, &upstream, speaking.task_message_sink());
+        let owner = session_client.owner().ok_or_else(no_task)?;
+        let owner_and_holder = (owner.clone(), session_client.holder());
+        let reserved = self.tasks().reserve(owner_and_holder, &upstream, session_client.task_message_sink());
         let reserved = reserved.map_err(McpClientError::Server)?;
         forwarded_call.is_of_process = true;
         forwarded_call.progress_token = Some(reserved.id.clone());
-        forwarded_call.requester =
-            Some(speaking.requester(self.names(speaking, upstream.number()), Some(reserved.clone())));
+        forwarded_call.requester = Some(
+            session_client.requester(self.names(session_client, upstream.number()), Some(reserved.clone())),
+        );
         let answer = upstream.client.forward(forwarded_call).await?;
         if !reserved.settle(&answer)? {
             // A server may answer the call without a task.
@@ -58,12 +59,12 @@ impl Forwarding {
     pub(in crate::bridge) async fn forward_about_tasks(
         self,
         mut forwarded_call: ForwardedCall,
-        speaking: SessionClient,
+        session_client: SessionClient,
         id: Option<Box<str>>,
     ) -> (Vec<u8>, Status) {
         let outcome = match (&*forwarded_call.method, id) {
-            (methods::TASKS_LIST, _) => self.list_tasks(&mut forwarded_call, &speaking).await,
-            (_, Some(id)) => self.ask_about_task(&mut forwarded_call, &speaking, &id).await,
+            (methods::TASKS_LIST, _) => self.list_tasks(&mut forwarded_call, &session_client).await,
+            (_, Some(id)) => self.ask_about_task(&mut forwarded_call, &session_client, &id).await,
             (_, None) => Err(McpClientError::Server(Error::invalid_params("`taskId` is missing"))),
         };
         self.write(&forwarded_call.method, outcome)
@@ -72,18 +73,18 @@ impl Forwarding {
     async fn ask_about_task(
         &self,
         forwarded_call: &mut ForwardedCall,
-        speaking: &SessionClient,
+        session_client: &SessionClient,
         id: &str,
     ) -> Result<Answer, McpClientError> {
-        let owner = speaking.owner().ok_or_else(no_task)?;
+        let owner = session_client.owner().ok_or_else(no_task)?;
         let found = self.tasks().find(id, owner).map_err(McpClientError::Server)?;
         forwarded_call.params = replaced(&forwarded_call.params, TASK_ID, &found.id).ok_or_else(no_task)?;
         forwarded_call.is_of_process = true;
-        speaking.attach_to(forwarded_call, self.names(speaking, found.upstream.number()));
+        session_client.attach_to(forwarded_call, self.names(session_client, found.upstream.number()));
         if *forwarded_call.method != *methods::TASKS_RESULT {
             return self.request_task_status(forwarded_call, &found, id).await;
         }
-        self.tasks().update_sink(id, |sink| speaking.redirect(sink));
+        self.tasks().update_sink(id, |sink| session_client.redirect(sink));
         let outcome = found.upstream.client.clone().with_full_timeout().forward(forwarded_call).await;
         found.check()?;
         if matches!(outcome, Ok(_) | Err(McpClientError::Server(_))) {
@@ -114,11 +115,11 @@ impl Forwarding {
     async fn list_tasks(
         &self,
         forwarded_call: &mut ForwardedCall,
-        speaking: &SessionClient,
+        session_client: &SessionClient,
     ) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
-        let names = self.names(speaking, upstream.number()).ok_or_else(no_task)?;
-        speaking.attach_to(forwarded_call, Some(names.clone()));
+        let names = self.names(session_client, upstream.number()).ok_or_else(no_task)?;
+        session_client.attach_to(forwarded_call, Some(names.clone()));
         let answer = upstream.client.forward(forwarded_call).await?;
         let invalid = |error| McpClientError::result_invalid(&error);
         let page: Page<'_> = serde_json::from_str(answer.get()).map_err(invalid)?;

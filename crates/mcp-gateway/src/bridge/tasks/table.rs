@@ -307,13 +307,17 @@ impl Tasks {
     /// Forwards a notification about a task to the client of the task. `number` is the number of the
     /// connection on which the notification arrived. Discards notifications about unknown tasks. If the
     /// message queue of the client is full, returns the message, which the caller must deliver later.
-    pub(in crate::bridge) fn tell(&self, number: u64, notification: &Notification<'_>) -> Option<Unsent> {
+    pub(in crate::bridge) fn send_notification(
+        &self,
+        number: u64,
+        notification: &Notification<'_>,
+    ) -> Option<Unsent> {
         let forwarded = match &*notification.method {
             methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
             _ => self.status(number, notification),
         };
         let (sink, message) = forwarded?;
-        sink.tell(message)
+        sink.send_notification(message)
     }
 
     fn status(&self, number: u64, notification: &Notification<'_>) -> Option<(TaskMessageSink, Vec<u8>)> {
@@ -448,7 +452,7 @@ impl TaskMessageSink {
     /// Sends a message on the response stream of an open request about the task. If no such request is
     /// open, uses the stream for messages that belong to no request. If the message queue of the request
     /// is full, returns the message, which the caller must deliver later.
-    pub(super) fn tell(&self, message: Vec<u8>) -> Option<Unsent> {
+    pub(super) fn send_notification(&self, message: Vec<u8>) -> Option<Unsent> {
         if let Some(outbox) = self.outbox.upgrade() {
             return outbox.send(message);
         }

@@ -79,7 +79,7 @@ impl Encoded {
             }
             if !self.input.is_empty() {
                 if self.burst_bytes >= BURST_BYTES {
-                    return self.let_others_go_first(cx, output);
+                    return self.yield_to_worker(cx, output);
                 }
                 self.encode_some(&mut output)?;
                 continue;
@@ -98,7 +98,7 @@ impl Encoded {
                     self.state = State::Over;
                     return self.finish(output);
                 }
-                Poll::Pending => return self.poll_silence(cx, output),
+                Poll::Pending => return self.poll_flush_after_idle(cx, output),
             }
         }
     }
@@ -127,7 +127,7 @@ impl Encoded {
     }
 
     /// Flushes the encoder if no input has arrived for some time. Called when the source has no data.
-    fn poll_silence(
+    fn poll_flush_after_idle(
         &mut self,
         cx: &mut Context<'_>,
         mut output: PooledBuffer,
@@ -141,7 +141,7 @@ impl Encoded {
     }
 
     /// Lets the other connections of the worker run before the next input is encoded.
-    fn let_others_go_first(
+    fn yield_to_worker(
         &mut self,
         cx: &Context<'_>,
         output: PooledBuffer,
@@ -220,7 +220,7 @@ impl PauseTimer {
     /// Starts the timer when the encoder receives data.
     fn begin(&mut self) {
         if self.ends.is_none() {
-            self.ends = Some(self.worker.clock().now() + SILENCE);
+            self.ends = Some(self.worker.clock().now() + FLUSH_AFTER_IDLE);
         }
     }
 
@@ -252,7 +252,7 @@ const BURST_BYTES: usize = 64 << 10;
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Time without input after which the encoder is flushed.
-const SILENCE: Duration = Duration::from_millis(100);
+const FLUSH_AFTER_IDLE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {

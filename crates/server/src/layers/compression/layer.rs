@@ -175,11 +175,11 @@ impl Handler for WithListeners {
 /// Adds `Vary: Accept-Encoding` (RFC 9110 §12.5.5), unless `Vary` already contains `Accept-Encoding` or `*`.
 fn vary(response: &mut Response) {
     let mut lines = response.field_lines().iter().filter(|line| line.name.is("vary"));
-    let is_said = lines.any(|line| {
+    let is_listed = lines.any(|line| {
         let value = line.value.as_bytes();
         contains_token(value, "accept-encoding") || members(value).any(|member| member == b"*")
     });
-    if !is_said {
+    if !is_listed {
         append(response, "Vary", b"Accept-Encoding");
     }
 }

@@ -34,7 +34,7 @@ async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
     let mut tally =
         server.upgrade().map(|server| Tally::after(server.health().checked())).unwrap_or_default();
     let clock = Clock::system();
-    while let Some(what) = what_to_check(&upstream, &server) {
+    while let Some(what) = next_probe(&upstream, &server) {
         let outcome = probe(&what, &clock).await;
         // The task must not keep the upstream or the server alive.
         let (Some(upstream), Some(server)) = (upstream.upgrade(), server.upgrade()) else { return };
@@ -54,7 +54,7 @@ async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
     }
 }
 
-fn what_to_check(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToProbe> {
+fn next_probe(upstream: &Weak<Upstream>, server: &Weak<Server>) -> Option<ToProbe> {
     let (upstream, server) = (upstream.upgrade()?, server.upgrade()?);
     let check = upstream.config.check.clone()?;
     let configured = &upstream.config.servers[server.origin].address;

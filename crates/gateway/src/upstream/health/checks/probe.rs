@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::config::{CheckConfig, CheckKind};
 use crate::upstream::address::ServerAddr;
 use crate::upstream::config::UpstreamTls;
-use crate::upstream::connections::connect::{connect_with_proxy_header, secure_as, speaks_http2};
+use crate::upstream::connections::connect::{connect_with_proxy_header, secure_as, uses_http2};
 use crate::upstream::connections::exchange::Exchange;
 use crate::upstream::health::status_range::StatusRange;
 
@@ -90,7 +90,7 @@ impl ToProbe {
         let (config, now) = (Config::default(), clock.now());
         let to_send = RequestToSend::new(Method::Get, BodyLength::NONE);
         let write = |output: &mut Vec<u8>| output.extend_from_slice(request);
-        let is_http2 = !self.negotiates_http2 || speaks_http2(&stream);
+        let is_http2 = !self.negotiates_http2 || uses_http2(&stream);
         let Some(http2) = self.http2.as_ref().filter(|_| is_http2) else {
             return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
         };
