@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_tokens_are_published_and_only_as_long_as_they_are_wanted() {
+    fn challenge_token_is_validated_and_unpublished_on_drop() {
         let challenges = Challenges::default();
         for token in ["", "a/b", "..", "a.b", "a b", "ä", &"a".repeat(257)] {
             assert!(
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_of_another_length_is_refused() {
+    fn tls_alpn_digest_must_have_32_bytes() {
         let challenges = Challenges::default();
         assert!(challenges.publish_handshake("a.example", &[0; 31]).is_err());
         assert!(challenges.publish_handshake("a.example", &[0; 32]).is_ok());

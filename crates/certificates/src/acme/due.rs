@@ -50,28 +50,28 @@ mod tests {
     const DAY: Duration = Duration::from_hours(24);
 
     #[test]
-    fn a_certificate_is_renewed_when_a_third_of_its_time_is_left() {
+    fn renewal_is_due_when_a_third_of_the_lifetime_is_left() {
         let not_before = SystemTime::UNIX_EPOCH + 1000 * DAY;
         let validity = Validity { not_before, not_after: not_before + 90 * DAY };
         assert_eq!(renewal_at(&validity, 0.0), not_before + 60 * DAY);
         assert_eq!(renewal_at(&validity, 1.0), not_before + 57 * DAY);
-        let backwards = Validity { not_before, not_after: not_before - DAY };
-        assert_eq!(renewal_at(&backwards, 0.5), not_before - DAY);
+        let reversed = Validity { not_before, not_after: not_before - DAY };
+        assert_eq!(renewal_at(&reversed, 0.5), not_before - DAY);
         let early = Validity { not_before: SystemTime::UNIX_EPOCH, not_after: SystemTime::UNIX_EPOCH };
         assert_eq!(renewal_at(&early, 1.0), SystemTime::UNIX_EPOCH);
     }
 
     #[test]
-    fn a_window_is_met_somewhere() {
+    fn random_renewal_time_is_inside_suggested_window() {
         let start = SystemTime::UNIX_EPOCH + 1000 * DAY;
         assert_eq!(random_time_between(start, start + 2 * DAY, 0.5), start + DAY);
         assert_eq!(random_time_between(start, start - DAY, 0.5), start);
     }
 
     #[test]
-    fn the_more_failures_the_longer_is_waited() {
+    fn retry_delay_doubles_per_failure_and_honors_retry_after() {
         let pace = Pace::default();
-        let after = |failures, server_wait| retry_after(failures, server_wait, &pace, 0.0);
+        let after = |failures, requested| retry_after(failures, requested, &pace, 0.0);
         let minutes = [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360];
         for (failures, minutes) in (0..).zip(minutes) {
             assert_eq!(after(failures, None), Duration::from_mins(minutes), "{failures}");

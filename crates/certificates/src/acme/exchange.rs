@@ -177,19 +177,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_be_waited_for_fits_into_clocks() {
+    fn retry_after_is_parsed_and_capped_at_one_day() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-        let server_wait =
-            |value: &str| parse_retry_after(value, now).map(|server_wait| server_wait.as_secs());
-        assert_eq!(server_wait("120"), Some(120));
-        assert_eq!(server_wait(" 0 "), Some(0));
-        assert_eq!(server_wait("18446744073709551615"), Some(86_400));
-        assert_eq!(server_wait("99999999999999999999999"), Some(86_400));
-        assert_eq!(server_wait("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
-        assert_eq!(server_wait("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
-        assert_eq!(server_wait("Fri, 31 Dec 9999 23:59:59 GMT"), Some(86_400));
+        let seconds = |value: &str| waited_for(value, now).map(|delay| delay.as_secs());
+        assert_eq!(seconds("120"), Some(120));
+        assert_eq!(seconds(" 0 "), Some(0));
+        assert_eq!(seconds("18446744073709551615"), Some(86_400));
+        assert_eq!(seconds("99999999999999999999999"), Some(86_400));
+        assert_eq!(seconds("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
+        assert_eq!(seconds("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
+        assert_eq!(seconds("Fri, 31 Dec 9999 23:59:59 GMT"), Some(86_400));
         for value in ["", "-1", "1.5", "soon"] {
-            assert_eq!(server_wait(value), None);
+            assert_eq!(seconds(value), None);
         }
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_of_hosts() {
+    fn ordered_names_must_be_unique_host_names() {
         let names = OrderedNames::new(["WWW.Example", "example"]).unwrap();
         assert_eq!((names.first(), names.iter().len()), ("www.example", 2));
         assert!(names.are_among(&["example".to_owned(), "more".to_owned(), "Www.example".to_owned()]));

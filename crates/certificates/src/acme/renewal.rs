@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_issuer_says_a_certificate_does_not_expire() {
+    fn renewal_is_before_expiry_even_if_issuer_suggests_a_later_time() {
         let contents = contents();
         let start = contents.validity.not_before;
         let at = |from: Duration, until: Duration| {
@@ -107,15 +107,15 @@ mod tests {
         };
         assert_eq!(at(10 * DAY, 12 * DAY), 11 * DAY);
         assert_eq!(at(100 * DAY, 200 * DAY), 81 * DAY);
-        let unsaid = Renewal::of(&contents, None, 0.0);
-        assert_eq!(unsaid.at, start + 60 * DAY);
-        assert!(unsaid.holds_for(&contents));
+        let by_default = Renewal::of(&contents, None, 0.0);
+        assert_eq!(by_default.at, start + 60 * DAY);
+        assert!(by_default.holds_for(&contents));
         let other = CertificateContents { chain: vec![b"other".to_vec()], ..contents };
-        assert!(!unsaid.holds_for(&other));
+        assert!(!by_default.holds_for(&other));
     }
 
     #[test]
-    fn a_certificate_is_called_by_its_issuer_and_its_number() {
+    fn certificate_identifier_matches_rfc_9773_example() {
         let key = KeyPair::generate().unwrap();
         let mut authority = CertificateParams::default();
         authority.key_identifier_method = KeyIdMethod::PreSpecified(vec![

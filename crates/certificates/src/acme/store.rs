@@ -154,18 +154,18 @@ mod tests {
     }
 
     #[test]
-    fn one_process_at_a_time_has_it() {
+    fn store_can_be_opened_only_once_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("a/b");
-        let store = Store::open(&place).unwrap();
-        assert!(matches!(Store::open(&place), Err(AcmeError::StoreInUse(path)) if path == place));
+        let path = directory.path().join("a/b");
+        let store = Store::open(&path).unwrap();
+        assert!(matches!(Store::open(&path), Err(AcmeError::StoreInUse(in_use)) if in_use == path));
         drop(store);
-        assert!(Store::open(&place).is_ok());
-        assert_eq!((mode(&place), mode(&place.join("lock"))), (0o700, 0o600));
+        assert!(Store::open(&path).is_ok());
+        assert_eq!((mode(&path), mode(&path.join("lock"))), (0o700, 0o600));
     }
 
     #[test]
-    fn a_certificate_is_replaced_as_a_whole_or_not_at_all() {
+    fn unusable_certificate_does_not_replace_stored_one() {
         let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
         let store = Store::open(directory.path()).unwrap();
         let path = directory.path().join("a.example.pem");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn that_there_is_no_room_is_known_before() {
+    fn capacity_check_fails_if_store_cannot_be_written() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
         store.check_capacity().unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_none_is_not_overwritten() {
+    fn unreadable_account_file_is_an_error_until_forgotten() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
         assert!(store.account().unwrap().is_none());

@@ -66,7 +66,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     #[test]
-    fn an_answer_is_fetched_again_when_half_of_its_time_is_over() {
+    fn ocsp_response_is_refreshed_at_half_of_its_validity() {
         let this_update = SystemTime::UNIX_EPOCH + 1000 * HOUR;
         let after = |hours: u32, now: u32, chance| {
             let staple = Staple { der: Vec::new(), this_update, next_update: this_update + hours * HOUR };
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_failures_the_longer_is_waited() {
+    fn retry_delay_doubles_with_each_failure_up_to_one_hour() {
         let after = |failures| retry_after(failures, Duration::from_mins(1), 0.0);
         assert_eq!([1, 2, 3, 6].map(after), [1, 2, 4, 32].map(Duration::from_mins));
         assert_eq!(after(u32::MAX), RETRY_MAX);

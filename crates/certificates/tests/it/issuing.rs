@@ -6,15 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use thruway_certificates::acme::{AcmeError, ChallengeKind, ExternalAccount, OrderedNames, Wanted};
 use thruway_testkit::acme::Misbehaviour;
 
-use crate::scene::{DAY, PATIENCE, Scene, is_issued, names};
+use crate::scene::{DAY, Scene, TIMEOUT, is_issued, names};
 
 #[test]
-fn a_certificate_is_issued_for_several_names_in_either_way() {
+fn certificate_is_issued_for_several_names_by_each_challenge_type() {
     for challenge in [ChallengeKind::Http01, ChallengeKind::TlsAlpn01] {
         let scene = Scene::new(challenge);
         assert!(scene.acceptor.served().is_empty());
         let acme = scene.start();
-        assert!(acme.wait_until(PATIENCE, is_issued), "{:?}", acme.statuses());
+        assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
         assert_eq!(scene.acceptor.refresh(), Ok(true));
         let served = scene.acceptor.served();
         assert_eq!(served[0].contents.names, ["a.example", "b.example"]);
@@ -29,63 +29,63 @@ fn a_certificate_is_issued_for_several_names_in_either_way() {
 }
 
 #[test]
-fn one_number_that_is_not_fresh_costs_nothing() {
+fn single_bad_nonce_does_not_fail_the_order() {
     let scene = Scene::new(ChallengeKind::Http01);
     scene.server.misbehave(Misbehaviour::BadNonceOnce);
     let acme = scene.start();
-    assert!(acme.wait_until(PATIENCE, is_issued), "{:?}", acme.statuses());
+    assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
     assert_eq!(scene.server.issued(), 1);
 }
 
 #[test]
-fn nothing_is_asked_for_before_the_terms_are_agreed_to() {
+fn client_sends_no_request_before_terms_are_accepted() {
     let mut scene = Scene::new(ChallengeKind::Http01);
     scene.config.terms_of_service_agreed = false;
     let acme = scene.start();
     let refused = AcmeError::TermsNotAgreed.to_string();
     let is_refused = |last: &Option<String>| last.as_deref() == Some(&*refused);
-    assert!(acme.wait_until(PATIENCE, |all| all.iter().any(|status| is_refused(&status.last_error))));
+    assert!(acme.wait_until(TIMEOUT, |all| all.iter().any(|status| is_refused(&status.last_error))));
     assert_eq!(scene.server.requests(), 0);
 }
 
 #[test]
-fn another_certificate_is_ordered_while_the_first_goes_on() {
+fn certificate_added_during_an_order_is_issued_too() {
     let scene = Scene::new(ChallengeKind::TlsAlpn01);
     scene.server.misbehave(Misbehaviour::Dawdles("1"));
     let acme = scene.start();
     // The account and the order exist, and the client waits for the server.
-    assert!(acme.wait_until(PATIENCE, |all| !all.is_empty()));
+    assert!(acme.wait_until(TIMEOUT, |all| !all.is_empty()));
     let more = OrderedNames::new(["c.example"]).unwrap();
     let Wanted { config, mut certificates } = scene.wanted();
     certificates.push(more.clone());
     acme.follow(Some(Wanted { config, certificates }));
     scene.server.misbehave(Misbehaviour::None);
     let are_issued = |all: &[_]| all.len() == 2 && is_issued(all);
-    assert!(acme.wait_until(PATIENCE, are_issued), "{:?}", acme.statuses());
+    assert!(acme.wait_until(TIMEOUT, are_issued), "{:?}", acme.statuses());
     assert!(scene.config.files(&more).contents().is_ok());
     assert_eq!((scene.server.accounts(), scene.server.issued()), (1, 2));
     // A certificate that is no longer wanted leaves the status, but its files stay.
     acme.follow(None);
-    assert!(acme.wait_until(PATIENCE, <[_]>::is_empty));
+    assert!(acme.wait_until(TIMEOUT, <[_]>::is_empty));
     assert!(scene.config.files(&more).contents().is_ok());
 }
 
 #[test]
-fn a_certificate_of_an_account_elsewhere_is_issued() {
+fn certificate_is_issued_with_external_account_binding() {
     let mut scene = Scene::new(ChallengeKind::Http01);
     scene.config.external_account = Some(ExternalAccount { key_id: "ours".to_owned(), key: vec![7; 32] });
     let acme = scene.start();
-    assert!(acme.wait_until(PATIENCE, is_issued), "{:?}", acme.statuses());
+    assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
     assert_eq!(scene.server.external_accounts(), ["ours"]);
 }
 
 #[test]
-fn an_old_certificate_is_renewed_and_said_to_be_replaced() {
+fn renewal_order_names_the_certificate_that_it_replaces() {
     let scene = Scene::new(ChallengeKind::Http01);
     let old = scene.put_old_certificate();
     scene.server.issue_for(DAY, 89 * DAY);
     let acme = scene.start();
-    assert!(acme.wait_until(PATIENCE, is_issued), "{:?}", acme.statuses());
+    assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
     assert_ne!(fs::read_to_string(scene.files().chain).unwrap(), old);
     assert_eq!((scene.server.issued(), scene.server.replacements()), (1, 1));
     let status = &acme.statuses()[0];

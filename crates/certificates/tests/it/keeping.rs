@@ -5,61 +5,61 @@ use std::fs;
 use thruway_certificates::acme::{CertificateStatus, ChallengeKind};
 use thruway_testkit::acme::Misbehaviour;
 
-use crate::scene::{PATIENCE, Scene, is_issued};
+use crate::scene::{Scene, TIMEOUT, is_issued};
 
 #[test]
-fn a_certificate_and_an_account_that_are_there_are_used_again() {
+fn restarted_client_reuses_stored_certificate_and_account() {
     let scene = Scene::new(ChallengeKind::Http01);
     let acme = scene.start();
-    assert!(acme.wait_until(PATIENCE, is_issued), "{:?}", acme.statuses());
+    assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
     drop(acme);
     let again = scene.start();
-    assert!(again.wait_until(PATIENCE, is_issued), "{:?}", again.statuses());
+    assert!(again.wait_until(TIMEOUT, is_issued), "{:?}", again.statuses());
     assert_eq!(scene.server.issued(), 1);
     drop(again);
     fs::remove_file(scene.files().chain).unwrap();
     let again = scene.start();
-    assert!(again.wait_until(PATIENCE, is_issued), "{:?}", again.statuses());
+    assert!(again.wait_until(TIMEOUT, is_issued), "{:?}", again.statuses());
     assert_eq!((scene.server.issued(), scene.server.accounts()), (2, 1));
 }
 
 #[test]
-fn of_two_processes_one_orders() {
+fn second_client_on_same_store_orders_nothing() {
     let scene = Scene::new(ChallengeKind::TlsAlpn01);
     let first = scene.start();
-    assert!(first.wait_until(PATIENCE, is_issued), "{:?}", first.statuses());
+    assert!(first.wait_until(TIMEOUT, is_issued), "{:?}", first.statuses());
     fs::remove_file(scene.files().chain).unwrap();
     let second = scene.start();
     let is_refused = |status: &CertificateStatus| {
         status.last_error.as_ref().is_some_and(|error| error.starts_with("another process"))
     };
-    assert!(second.wait_until(PATIENCE, |all| all.iter().any(is_refused)), "{:?}", second.statuses());
+    assert!(second.wait_until(TIMEOUT, |all| all.iter().any(is_refused)), "{:?}", second.statuses());
     assert_eq!(scene.server.issued(), 1);
 }
 
 #[test]
-fn a_server_that_forgot_the_account_gets_another_one() {
+fn client_recovers_if_acme_server_forgets_the_account() {
     let scene = Scene::new(ChallengeKind::Http01);
     let acme = scene.start();
-    assert!(acme.wait_until(PATIENCE, is_issued));
+    assert!(acme.wait_until(TIMEOUT, is_issued));
     drop(acme);
     fs::remove_file(scene.files().chain).unwrap();
     scene.server.misbehave(Misbehaviour::AccountUnknown);
     let acme = scene.start();
-    assert!(acme.wait_until(PATIENCE, |all| all.iter().any(|status| status.failures >= 2)));
+    assert!(acme.wait_until(TIMEOUT, |all| all.iter().any(|status| status.failures >= 2)));
     scene.server.misbehave(Misbehaviour::None);
-    assert!(acme.wait_until(PATIENCE, is_issued), "{:?}", acme.statuses());
+    assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
 }
 
 #[test]
-fn an_account_that_cannot_be_read_is_left_alone() {
+fn unreadable_account_file_is_reported_and_kept() {
     let scene = Scene::new(ChallengeKind::Http01);
     fs::create_dir_all(scene.account().parent().unwrap()).unwrap();
     fs::write(scene.account(), "is not a valid account").unwrap();
     let acme = scene.start();
-    let is_told =
+    let is_reported =
         |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("is not a valid account"));
-    assert!(acme.wait_until(PATIENCE, |all| all.iter().any(|status| is_told(&status.last_error))));
+    assert!(acme.wait_until(TIMEOUT, |all| all.iter().any(|status| is_reported(&status.last_error))));
     assert_eq!(fs::read_to_string(scene.account()).unwrap(), "is not a valid account");
     assert_eq!(scene.server.requests(), 0);
 }

@@ -28,17 +28,17 @@ pub(crate) struct Scene {
 }
 
 /// Time limit of each wait. It expires only if the test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
 impl Scene {
     pub(crate) fn new(challenge: ChallengeKind) -> Self {
-        Self::before(AcmeServer::start(), challenge)
+        Self::with_server(AcmeServer::start(), challenge)
     }
 
     /// Creates a scene with this ACME server. The client trusts the server's own authority.
-    pub(crate) fn before(server: AcmeServer, challenge: ChallengeKind) -> Self {
+    pub(crate) fn with_server(server: AcmeServer, challenge: ChallengeKind) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let roots = Roots::Files(vec![server.root()]);
         let connector =
@@ -75,8 +75,8 @@ impl Scene {
     }
 
     /// Port of a listener: 0 is the one without TLS, 1 the one with TLS.
-    pub(crate) fn port(&self, place: usize) -> u16 {
-        port(self.site.as_ref().unwrap(), place)
+    pub(crate) fn port(&self, index: usize) -> u16 {
+        port(self.site.as_ref().unwrap(), index)
     }
 
     /// Starts an ACME client for the certificate.
@@ -125,8 +125,8 @@ impl Drop for Scene {
     }
 }
 
-fn port(site: &RunningServer, place: usize) -> u16 {
-    match &site.addresses()[place] {
+fn port(site: &RunningServer, index: usize) -> u16 {
+    match &site.addresses()[index] {
         ListenAddr::Tcp(address) => address.port(),
         ListenAddr::Unix(_) => 0,
     }

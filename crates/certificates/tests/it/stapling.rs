@@ -9,7 +9,7 @@ use thruway_net::tls::{CertificateFiles, TlsAcceptor, TlsAcceptorConfig};
 use thruway_testkit::Authority;
 use thruway_testkit::ocsp::{OcspResponder, Says};
 
-use crate::scene::{DAY, PATIENCE};
+use crate::scene::{DAY, TIMEOUT};
 
 /// Returns a responder, and a certificate that names it.
 fn scene() -> (OcspResponder, CertificateFiles, Arc<TlsAcceptor>) {
@@ -37,17 +37,17 @@ fn is_stapled(statuses: &[StapleStatus]) -> bool {
 /// Waits for this number of failures and returns the last error.
 fn failed(stapler: &Stapler, failures: u32) -> OcspError {
     let has_failed = |all: &[StapleStatus]| all.iter().any(|status| status.failures >= failures);
-    assert!(stapler.wait_until(PATIENCE, has_failed), "{:?}", stapler.statuses());
+    assert!(stapler.wait_until(TIMEOUT, has_failed), "{:?}", stapler.statuses());
     stapler.statuses()[0].last_error.clone().unwrap()
 }
 
 #[test]
-fn an_answer_is_fetched_and_given_to_clients() {
+fn ocsp_response_is_fetched_and_stapled() {
     for says in [Says::Good(DAY), Says::GoodBySomebody(DAY)] {
         let (responder, files, acceptor) = scene();
         responder.say(says);
         let stapler = stapler(&acceptor);
-        assert!(stapler.wait_until(PATIENCE, is_stapled), "{says:?}: {:?}", stapler.statuses());
+        assert!(stapler.wait_until(TIMEOUT, is_stapled), "{says:?}: {:?}", stapler.statuses());
         assert!(acceptor.stapled(&files.chain).is_some());
         let status = &stapler.statuses()[0];
         let left = status.next_update.unwrap().duration_since(Clock::system().time_of_day()).unwrap();
@@ -57,7 +57,7 @@ fn an_answer_is_fetched_and_given_to_clients() {
 }
 
 #[test]
-fn what_cannot_be_believed_is_given_to_nobody() {
+fn invalid_ocsp_response_is_not_stapled() {
     let rows = [
         (Says::GoodByNobody, OcspError::SignatureInvalid),
         (Says::GoodOfOther, OcspError::ForOther),
@@ -84,32 +84,32 @@ fn what_cannot_be_believed_is_given_to_nobody() {
         assert_eq!(acceptor.stapled(&files.chain), None, "{says:?}");
     }
     responder.say(Says::Good(DAY));
-    assert!(stapler(&acceptor).wait_until(PATIENCE, is_stapled));
+    assert!(stapler(&acceptor).wait_until(TIMEOUT, is_stapled));
 }
 
 #[test]
-fn an_answer_is_kept_through_failures_until_it_expires() {
+fn stapled_response_survives_fetch_failures_until_it_expires() {
     let (responder, files, acceptor) = scene();
     // The response expires soon, so that the stapler fetches the next one as soon as possible.
     responder.say(Says::Good(Duration::from_secs(3)));
     let stapler = stapler(&acceptor);
-    assert!(stapler.wait_until(PATIENCE, is_stapled), "{:?}", stapler.statuses());
+    assert!(stapler.wait_until(TIMEOUT, is_stapled), "{:?}", stapler.statuses());
     let before = acceptor.stapled(&files.chain);
     assert!(before.is_some());
     responder.say(Says::Fails);
     stapler.fetch_now();
     assert_eq!(failed(&stapler, 1), OcspError::Status(500));
     assert_eq!(acceptor.stapled(&files.chain), before);
-    let is_over = |all: &[StapleStatus]| all.iter().all(|status| status.next_update.is_none());
-    assert!(stapler.wait_until(PATIENCE, is_over), "{:?}", stapler.statuses());
+    let has_expired = |all: &[StapleStatus]| all.iter().all(|status| status.next_update.is_none());
+    assert!(stapler.wait_until(TIMEOUT, has_expired), "{:?}", stapler.statuses());
     assert_eq!(acceptor.stapled(&files.chain), None);
 }
 
 #[test]
-fn one_that_is_revoked_is_not_said_to_be_good_any_more() {
+fn revoked_certificate_loses_its_stapled_response() {
     let (responder, files, acceptor) = scene();
     let stapler = stapler(&acceptor);
-    assert!(stapler.wait_until(PATIENCE, is_stapled));
+    assert!(stapler.wait_until(TIMEOUT, is_stapled));
     responder.say(Says::Revoked);
     stapler.fetch_now();
     assert_eq!(failed(&stapler, 1), OcspError::Revoked);
@@ -117,10 +117,10 @@ fn one_that_is_revoked_is_not_said_to_be_good_any_more() {
 }
 
 #[test]
-fn another_certificate_gets_another_answer() {
+fn new_certificate_gets_its_own_ocsp_response() {
     let (responder, files, acceptor) = scene();
     let stapler = stapler(&acceptor);
-    assert!(stapler.wait_until(PATIENCE, is_stapled));
+    assert!(stapler.wait_until(TIMEOUT, is_stapled));
     let before = acceptor.stapled(&files.chain);
     responder.authority().issue_with_responder("server", &["a.example"], &responder.url());
     assert_eq!(acceptor.refresh(), Ok(true));
@@ -128,43 +128,43 @@ fn another_certificate_gets_another_answer() {
     assert_ne!(acceptor.stapled(&files.chain), before);
     let is_another =
         |_: &[StapleStatus]| acceptor.stapled(&files.chain).is_some_and(|staple| Some(staple) != before);
-    assert!(stapler.wait_until(PATIENCE, is_another), "{:?}", stapler.statuses());
+    assert!(stapler.wait_until(TIMEOUT, is_another), "{:?}", stapler.statuses());
     // Another config with the same files gets the response immediately.
     let reloaded = self::acceptor(&files);
     stapler.follow(vec![reloaded.clone()]);
-    let has_it = |_: &[StapleStatus]| reloaded.stapled(&files.chain).is_some();
-    assert!(stapler.wait_until(PATIENCE, has_it));
+    let has_staple = |_: &[StapleStatus]| reloaded.stapled(&files.chain).is_some();
+    assert!(stapler.wait_until(TIMEOUT, has_staple));
     assert_eq!(responder.requests(), 2);
 }
 
 /// Regression test: clients got such a response forever, even after it had expired.
 #[test]
-fn what_nobody_renews_any_more_is_given_to_nobody() {
+fn stapled_response_is_removed_when_stapler_stops_refreshing_it() {
     let (_responder, files, acceptor) = scene();
     let stapler = stapler(&acceptor);
-    assert!(stapler.wait_until(PATIENCE, is_stapled));
+    assert!(stapler.wait_until(TIMEOUT, is_stapled));
     stapler.follow(Vec::new());
     let is_gone = |_: &[StapleStatus]| acceptor.stapled(&files.chain).is_none();
-    assert!(stapler.wait_until(PATIENCE, is_gone));
+    assert!(stapler.wait_until(TIMEOUT, is_gone));
 }
 
 #[test]
-fn nobody_is_asked_about_a_certificate_that_names_nobody() {
+fn stapler_ignores_certificate_without_ocsp_url() {
     let (responder, _, named) = scene();
     let unnamed = acceptor(&responder.authority().issue("unnamed", &["b.example"]));
     let stapler = Stapler::with_pace(Duration::from_secs(1), Duration::from_millis(10));
     stapler.follow(vec![unnamed.clone(), named]);
-    assert!(stapler.wait_until(PATIENCE, is_stapled));
+    assert!(stapler.wait_until(TIMEOUT, is_stapled));
     assert_eq!((stapler.statuses().len(), responder.requests()), (1, 1));
 }
 
 /// A response from a file is checked like one that is fetched.
 #[test]
-fn what_a_file_says_is_about_its_certificate_and_holds_now() {
+fn ocsp_response_from_file_must_match_certificate_and_be_current() {
     let (responder, files, _) = scene();
     let chain = files.contents().unwrap().chain;
-    let read = |said: &[u8], chain: &[Vec<u8>]| {
-        Staple::of_chain(said, chain, Clock::system().time_of_day()).map(drop)
+    let read = |response: &[u8], chain: &[Vec<u8>]| {
+        Staple::of_chain(response, chain, Clock::system().time_of_day()).map(drop)
     };
     let good = responder.answer_about(&files);
     assert_eq!(read(&good, &chain), Ok(()));
@@ -184,7 +184,7 @@ fn what_a_file_says_is_about_its_certificate_and_holds_now() {
 
 /// Another client with another digest may have fetched the response in a file.
 #[test]
-fn another_digest_names_the_same_certificate() {
+fn ocsp_response_with_another_digest_matches_same_certificate() {
     let (responder, files, _) = scene();
     let chain = files.contents().unwrap().chain;
     responder.say(Says::GoodByOtherDigest);

@@ -14,7 +14,7 @@ const SECRET: &str = "a secret of at least thirty-two bytes";
 /// The MCP SDK used RSA keys of any length, keys for encryption, and keys without the operation `verify`. The
 /// gateway counted the digits of an RSA modulus, so zeros at its start made a short key look long.
 #[test]
-fn keys_that_are_too_weak_or_not_for_signatures_are_skipped() {
+fn weak_keys_and_keys_for_other_uses_are_skipped() {
     let set = |key: Value| JwtKeys::from_set(&json!({ "keys": [key] }).to_string());
     let short = json!({ "kty": "RSA", "n": "q".repeat(170) + "g", "e": "AQAB" });
     let secret = json!({ "kty": "oct", "k": "AAAA" });
@@ -65,7 +65,7 @@ fn keys_that_are_too_weak_or_not_for_signatures_are_skipped() {
 }
 
 #[test]
-fn a_key_that_is_not_understood_does_not_hide_the_others() {
+fn unknown_key_type_does_not_hide_other_keys_of_the_set() {
     // RFC 7517 §5.
     let known: Value = serde_json::from_str(ED25519_JWK).unwrap();
     let set = json!({ "keys": [known, { "kty": "new" }, { "kty": 5, "use": [] }, null] });
@@ -73,7 +73,7 @@ fn a_key_that_is_not_understood_does_not_hide_the_others() {
 }
 
 #[test]
-fn an_issuer_may_publish_no_keys() {
+fn issuer_key_set_may_be_empty() {
     for set in ["{\"keys\":[]}", "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AAAA\"}]}"] {
         let keys = JwtKeys::from_issuer(set).unwrap();
         assert!(keys.is_empty() && keys.lack(None), "{set}");
@@ -85,7 +85,7 @@ fn an_issuer_may_publish_no_keys() {
 }
 
 #[test]
-fn a_key_in_pem_is_for_what_its_kind_can() {
+fn pem_key_allows_only_algorithms_of_its_key_type() {
     let rsa = JwtKeys::from_file(RSA_2048).unwrap();
     assert!([Algorithm::RS256, Algorithm::PS512].into_iter().all(|algorithm| rsa.are_for(algorithm)));
     assert!(!rsa.are_for(Algorithm::EdDSA) && !rsa.are_for(Algorithm::HS256));

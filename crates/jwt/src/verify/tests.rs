@@ -41,7 +41,7 @@ fn is_valid(rules: &JwtRules, claims: &Value) -> bool {
 }
 
 #[test]
-fn the_examples_of_the_standard_are_valid_until_they_expire() {
+fn rfc_7515_example_tokens_are_valid_until_they_expire() {
     // RFC 7515 §A.2 and §A.3.
     for (key, token) in [(RSA_KEY, RSA_TOKEN), (EC_KEY, EC_TOKEN)] {
         let keys = JwtKeys::from_set(&format!("{{\"keys\":[{key}]}}")).unwrap();
@@ -57,7 +57,7 @@ fn the_examples_of_the_standard_are_valid_until_they_expire() {
 
 /// The MCP SDK ignored `crit`, so that it accepted tokens with conditions that it does not know.
 #[test]
-fn a_token_with_critical_extensions_is_refused() {
+fn token_with_critical_extensions_is_rejected() {
     let text = claims().to_string();
     let verify = |header: &str| {
         JwtRules::default().verify(sign_text(header, &text).as_bytes(), &keys(), NOW).map(|_| ())
@@ -70,7 +70,7 @@ fn a_token_with_critical_extensions_is_refused() {
 }
 
 #[test]
-fn headers_that_can_be_read_in_two_ways_are_refused() {
+fn malformed_or_ambiguous_token_header_is_rejected() {
     let text = claims().to_string();
     for header in [
         "{\"alg\":\"none\"}",
@@ -94,7 +94,7 @@ fn headers_that_can_be_read_in_two_ways_are_refused() {
 }
 
 #[test]
-fn text_that_is_no_token_is_refused() {
+fn malformed_token_is_rejected() {
     let token = sign(&Header::default(), &claims());
     let (message, signature) = token.rsplit_once('.').unwrap();
     for text in [
@@ -121,7 +121,7 @@ fn text_that_is_no_token_is_refused() {
 
 /// A public key must not verify a signature as a secret key: anyone can make such a signature.
 #[test]
-fn a_public_key_is_no_secret() {
+fn public_key_does_not_verify_hmac_signature() {
     let set = format!("{{\"keys\":[{RSA_KEY}]}}");
     let keys = JwtKeys::from_set(&set).unwrap();
     let jwk: Value = serde_json::from_str(RSA_KEY).unwrap();
@@ -133,7 +133,7 @@ fn a_public_key_is_no_secret() {
 }
 
 #[test]
-fn a_token_is_valid_from_its_beginning_until_its_end() {
+fn token_is_valid_between_nbf_and_exp_with_leeway() {
     let now = NOW.as_secs();
     let rules = JwtRules::default();
     for (name, value, expected) in [
@@ -159,7 +159,7 @@ fn a_token_is_valid_from_its_beginning_until_its_end() {
 }
 
 #[test]
-fn issuer_audience_and_required_claims_are_compared() {
+fn issuer_audience_and_required_claims_are_checked() {
     let rules = JwtRules {
         issuer: Some("https://login.example".to_owned()),
         audience: vec!["api".to_owned(), "web".to_owned()],
@@ -188,7 +188,7 @@ fn issuer_audience_and_required_claims_are_compared() {
 
 /// `typ` was ignored, so a token for another purpose gave access.
 #[test]
-fn a_token_of_another_type_is_refused() {
+fn token_with_unexpected_typ_is_rejected() {
     let text = claims().to_string();
     let is_valid = |types: &[&str], token_type: Option<&str>| {
         let header = match token_type {
@@ -221,7 +221,7 @@ fn a_token_of_another_type_is_refused() {
 
 /// The MCP SDK accepted ID tokens and logout tokens for access.
 #[test]
-fn a_token_that_is_not_for_access_is_recognized_by_its_claims() {
+fn id_tokens_and_logout_tokens_are_recognized_by_their_claims() {
     let all = JwtRules::default();
     let access = JwtRules { allow_id_tokens: false, ..JwtRules::default() };
     for (name, value) in [
@@ -249,7 +249,7 @@ fn a_token_that_is_not_for_access_is_recognized_by_its_claims() {
 
 /// `cnf` was ignored, so a stolen token worked without the key that it is bound to.
 #[test]
-fn a_token_that_is_bound_to_a_key_needs_its_holder() {
+fn certificate_bound_token_needs_matching_client_certificate() {
     let rules = JwtRules::default();
     let digest = [0xab; 32];
     let thumbprint = URL_SAFE_NO_PAD.encode(digest);
@@ -283,7 +283,7 @@ fn a_token_that_is_bound_to_a_key_needs_its_holder() {
 }
 
 #[test]
-fn a_token_of_a_key_that_is_missing_is_told_apart() {
+fn token_signed_with_unknown_key_has_its_own_error() {
     let key = |id: &str| {
         let mut jwk: Value = serde_json::from_str(EC_KEY).unwrap();
         jwk["kid"] = json!(id);
