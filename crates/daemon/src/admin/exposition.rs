@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_quoted_and_escaped() {
+    fn metric_labels_are_quoted_and_escaped() {
         let mut exposition = Exposition::default();
         let mut family = exposition.family("a_total", Kind::Counter, "What it is.");
         family.sample(&[], 1);

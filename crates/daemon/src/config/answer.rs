@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_kept_once() {
+    fn equal_texts_share_one_allocation() {
         let texts = ["a text".to_owned(), "a text".to_owned()].map(kept);
         assert!(std::ptr::eq(texts[0], texts[1]));
         assert_eq!(kept("another".to_owned()), "another");

@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    fn filled(text: &str) -> Result<String, SubstitutionError> {
+    fn substitute(text: &str) -> Result<String, SubstitutionError> {
         filled_in(text, |name| match name {
             "HOST" => Ok("h".to_owned()),
             "_EMPTY1" => Ok(String::new()),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_and_defaults_are_filled_in() {
+    fn variables_and_defaults_are_substituted() {
         for (text, expected) in [
             ("", ""),
             ("http://${HOST}{path}", "http://h{path}"),
@@ -179,12 +179,12 @@ mod tests {
             ("${HOST:-x}", "h"),
             ("5$$ and $${HOST}", "5$ and ${HOST}"),
         ] {
-            assert_eq!(filled(text).as_deref(), Ok(expected), "{text}");
+            assert_eq!(substitute(text).as_deref(), Ok(expected), "{text}");
         }
     }
 
     #[test]
-    fn what_cannot_be_filled_in_is_refused() {
+    fn invalid_or_unset_variable_is_an_error() {
         for (text, error) in [
             ("5$", SubstitutionError::Dollar),
             ("$HOST", SubstitutionError::Dollar),
@@ -195,7 +195,7 @@ mod tests {
             ("${BYTES:-x}", SubstitutionError::NotText("BYTES".to_owned())),
             ("${PORT}", SubstitutionError::Undefined("PORT".to_owned())),
         ] {
-            assert_eq!(filled(text), Err(error), "{text}");
+            assert_eq!(substitute(text), Err(error), "{text}");
         }
     }
 }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_compared_with_a_listener_in_every_spelling() {
+    fn server_address_matches_listener_in_every_spelling() {
         for (server, listener) in [
             ("127.0.0.1:80", "127.0.0.1:80"),
             ("127.0.0.1:80", "0.0.0.0:80"),

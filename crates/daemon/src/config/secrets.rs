@@ -188,10 +188,10 @@ mod tests {
     use super::*;
     use crate::config::failure::without_value;
 
-    /// Regression test: messages quoted values of environment variables, in full or in part, whatever the
-    /// excerpt showed.
+    /// Regression test: messages quoted values of environment variables, in full or in part, even
+    /// if the excerpt masked them.
     #[test]
-    fn a_message_names_the_variable_instead_of_its_value() {
+    fn message_names_the_variable_instead_of_its_value() {
         let replaced = |message: &str, value| without_value(message.to_owned(), value, "${TOK}", true);
         assert_eq!(replaced("unknown value `sesame`", "sesame"), "unknown value `${TOK}`");
         assert_eq!(replaced("`se\\nsame` is no host", "se\nsame"), "`${TOK}` is no host");
@@ -206,8 +206,8 @@ mod tests {
 
     /// Regression test: an error about another part of a URL showed its password.
     #[test]
-    fn credentials_in_urls_become_stars() {
-        let text = "[[routes]]\nredirect.to = \"https://bob:sesame@a.example/\"\nworkers ="; // no TOML
+    fn credentials_in_urls_are_masked() {
+        let text = "[[routes]]\nredirect.to = \"https://bob:sesame@a.example/\"\nworkers ="; // invalid TOML
         for text in [text, text.trim_end_matches("\nworkers =")] {
             let shown = hidden(text);
             assert_eq!(shown.len(), text.len());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_become_stars_and_nothing_moves() {
+    fn secrets_are_masked_without_changing_text_length() {
         let text = "[policies.a]\nbasic_auth = { realm = \"r\", users = { \"b\" = 'pä', c = \"\"\"x\ny\"\"\" } }\n\
                     [policies.b.jwt]\nsecret = \"s3\"\n[policies.c.api_keys.keys]\nd = 5\n\
                     [upstreams.u]\nsticky.secret = \"t\"\n";
@@ -233,7 +233,7 @@ mod tests {
 
     /// Regression test: values were hidden only if their keys were spelled correctly.
     #[test]
-    fn what_follows_a_key_that_is_not_known_may_be_a_secret() {
+    fn values_of_misspelled_keys_near_secrets_are_masked() {
         for text in [
             "policies.a.jwt.secert = \"sesame\"",
             "policies.a.jwt.secert = 731",
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_to_be_none_is_shown() {
+    fn values_that_are_not_secret_are_shown() {
         for text in [
             "wrokers = 2",
             "workers = \"two\"",
@@ -271,7 +271,7 @@ mod tests {
 
     /// Regression test: with a missing quote, the error showed the secret in front of it.
     #[test]
-    fn what_is_no_toml_may_hold_secrets_as_well() {
+    fn secrets_in_invalid_toml_are_masked() {
         assert_eq!(hidden("[[listeners]]\naddress = \"::1\n"), "[[listeners]]\naddress = \"::1\n");
         let text = "workers = 2\n[policies.a.jwt]\nleeway = \"1s\nsecret = \"sesame\n[policies.b.basic_auth.users]\n\
                     bob = sesame\n[polices.c]\nx = sesame\n[upstreams.a]\nsticky = { secret = sesame }\nsesame==\n";

@@ -38,13 +38,13 @@ fn resolved(text: &str) -> Result<Config, Failure> {
 }
 
 #[test]
-fn the_example_shows_the_defaults_of_the_server() {
+fn example_config_shows_server_defaults() {
     let config = resolved(EXAMPLE).unwrap();
     assert_eq!(format!("{:?}", config.server), format!("{:?}", thruway_server::Config::default()));
 }
 
 #[test]
-fn the_example_shows_the_defaults_of_upstreams() {
+fn example_config_shows_upstream_defaults() {
     let config = resolved(EXAMPLE).unwrap();
     let shown = &config.upstreams["backend"];
     let servers = shown.servers.iter().map(|server| ServerConfig::new(server.address.clone())).collect();
@@ -53,7 +53,7 @@ fn the_example_shows_the_defaults_of_upstreams() {
 }
 
 #[test]
-fn what_the_example_comments_out_can_be_said() {
+fn commented_settings_of_example_config_are_valid() {
     let text: Vec<&str> = EXAMPLE
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ")).unwrap_or(line))
@@ -68,7 +68,7 @@ fn what_the_example_comments_out_can_be_said() {
 }
 
 #[test]
-fn the_example_names_every_key() {
+fn example_config_contains_every_key() {
     for section in [
         "",
         "[[listeners]]\n",
@@ -138,7 +138,7 @@ fn violations(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_schema_fits_the_examples() {
+fn schema_accepts_example_configs() {
     for example in [EXAMPLE, GATEWAY, REWRITING, CANARY, COMPRESSION, TCP, POLICIES, TUNNELS, ACME] {
         assert_eq!(violations(example), [""; 0]);
         assert!(resolved(example).is_ok());
@@ -147,7 +147,7 @@ fn the_schema_fits_the_examples() {
 
 /// The schema accepts the settings of TLS, although their files do not exist here.
 #[test]
-fn the_schema_fits_what_is_said_of_tls() {
+fn schema_accepts_tls_settings_of_examples() {
     assert_eq!(violations(TLS), [""; 0]);
     let commented: Vec<_> =
         EXAMPLE.lines().filter_map(|line| line.strip_prefix("# tls = ")).map(str::to_owned).collect();
@@ -165,7 +165,7 @@ fn the_schema_fits_what_is_said_of_tls() {
 }
 
 #[test]
-fn the_schema_refuses_what_configs_refuse() {
+fn schema_and_parser_reject_the_same_configs() {
     let route = |rest: &str| format!("[[routes]]\npath = \"/\"\n{rest}");
     assert_eq!(violations(&route("demo = true")), [""; 0]);
     assert_eq!(violations("workers = \"${WORKERS}\"\nbatch_sends = \"${BATCH:-true}\""), [""; 0]);
@@ -189,7 +189,7 @@ fn the_schema_refuses_what_configs_refuse() {
 }
 
 #[test]
-fn the_schema_tells_what_keys_mean() {
+fn schema_describes_keys() {
     let schema = schema();
     let described =
         |pointer: &str| schema.pointer(pointer).and_then(|text| text.as_str()).unwrap_or_default();
@@ -200,7 +200,7 @@ fn the_schema_tells_what_keys_mean() {
 }
 
 #[test]
-fn an_old_name_of_a_key_fails_with_the_new_name() {
+fn error_for_renamed_key_shows_its_new_name() {
     let route = |key: &str| format!("[[routes]]\npath = \"/\"\n{key}\n");
     let upstream = |key: &str| format!("[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n{key}\n");
     let policy = |key: &str| format!("[policies.a]\n{key}\n");

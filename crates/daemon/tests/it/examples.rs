@@ -14,7 +14,7 @@ mod from_code;
 mod from_file;
 
 #[test]
-fn a_gateway_from_code_forwards_to_its_servers_in_turn() {
+fn gateway_from_code_balances_requests_across_its_servers() {
     let servers = ["one", "two"].map(|body| Daemon::from_config(answering(body)).unwrap());
     let addresses = servers.each_ref().map(|server| tcp(&address_of(server)));
     let daemon = Daemon::from_config(from_code::gateway("127.0.0.1:0", addresses).unwrap()).unwrap();
@@ -27,7 +27,7 @@ fn a_gateway_from_code_forwards_to_its_servers_in_turn() {
 }
 
 #[test]
-fn a_gateway_from_a_file_serves_its_routes() {
+fn gateway_from_a_file_serves_its_routes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.toml");
     fs::write(&path, file_answering("from a file", "")).unwrap();

@@ -26,7 +26,7 @@ fn address_in_use() -> (TcpListener, SocketAddr) {
 }
 
 #[test]
-fn a_missing_file_is_an_error_with_its_path_and_a_hint() {
+fn missing_file_is_an_error_with_its_path_and_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("absent.toml");
     let failure = Daemon::from_file(&path).unwrap_err();
@@ -39,7 +39,7 @@ fn a_missing_file_is_an_error_with_its_path_and_a_hint() {
 }
 
 #[test]
-fn an_unreadable_file_is_an_error_with_its_path() {
+fn unreadable_file_is_an_error_with_its_path() {
     let directory = tempfile::tempdir().unwrap();
     // Root ignores permissions, so the path is a directory.
     let failure = Daemon::from_file(directory.path()).unwrap_err();
@@ -58,21 +58,21 @@ fn text_that_is_not_utf8_is_an_error_with_its_path() {
 }
 
 #[test]
-fn an_invalid_value_is_an_error_with_its_line() {
+fn invalid_value_is_an_error_with_its_line() {
     let (findings, path, _directory) = findings_of(&file_answering("", "[timeouts]\nidle = \"soon\""));
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     assert_eq!((finding.file(), finding.line()), (Some(&*path), Some(8)), "{finding}");
 }
 
 #[test]
-fn a_half_written_file_is_an_error_with_its_line() {
+fn half_written_file_is_an_error_with_its_line() {
     let (findings, path, _directory) = findings_of("workers = 1\n[[listeners]]\naddress = \"127.0.0.1:");
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     assert_eq!((finding.file(), finding.line()), (Some(&*path), Some(3)), "{finding}");
 }
 
 #[test]
-fn an_unknown_key_is_an_error_with_its_line_and_the_key_that_was_meant() {
+fn unknown_key_is_an_error_with_its_line_and_a_suggested_key() {
     let (findings, path, _directory) = findings_of(&format!("worker = 1\n{}", file_answering("", "")));
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     assert_eq!((finding.file(), finding.line()), (Some(&*path), Some(1)), "{finding}");
@@ -80,7 +80,7 @@ fn an_unknown_key_is_an_error_with_its_line_and_the_key_that_was_meant() {
 }
 
 #[test]
-fn all_mistakes_of_a_file_are_found_at_once() {
+fn all_mistakes_of_a_file_are_reported_at_once() {
     let text = "connections_max = 0\nworkers = 0\n[[listeners]]\naddress = \"127.0.0.1:0\"\n";
     let (findings, ..) = findings_of(text);
     let mut lines: Vec<_> = findings.iter().filter_map(Finding::line).collect();
@@ -89,7 +89,7 @@ fn all_mistakes_of_a_file_are_found_at_once() {
 }
 
 #[test]
-fn an_address_in_use_is_an_error_with_a_hint() {
+fn address_in_use_is_an_error_with_a_hint() {
     let (_listener, address) = address_in_use();
     let text = file_answering("", "").replace("127.0.0.1:0", &address.to_string());
     let (findings, ..) = findings_of(&text);
@@ -101,7 +101,7 @@ fn an_address_in_use_is_an_error_with_a_hint() {
 /// Regression test: the server was already running when the admin listener failed to start. It accepted
 /// connections, and the caller could not stop it.
 #[test]
-fn an_admin_address_in_use_is_an_error_and_the_server_accepts_no_connection() {
+fn failed_admin_listener_stops_the_server_listeners() {
     let (_listener, admin) = address_in_use();
     let directory = tempfile::tempdir().unwrap();
     let (path, socket) = (directory.path().join("gateway.toml"), directory.path().join("socket"));

@@ -10,7 +10,7 @@ use thruway_gateway::UpstreamConfig;
 use crate::client::{address_of, answering, end, everything, file_answering, get};
 
 #[test]
-fn a_reload_reads_the_file_again_and_a_failed_one_changes_nothing() {
+fn reload_applies_the_file_and_failed_reload_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.toml");
     fs::write(&path, file_answering("first", "")).unwrap();
@@ -44,16 +44,16 @@ fn a_reload_reads_the_file_again_and_a_failed_one_changes_nothing() {
 }
 
 #[test]
-fn a_config_from_code_is_replaced_by_another_and_mistakes_change_nothing() {
+fn reload_with_replaces_config_and_failed_reload_changes_nothing() {
     let daemon = Daemon::from_config(answering("first")).unwrap();
     let address = address_of(&daemon);
 
     let unknown = answering("second").route(Route::forward(everything(), "absent"));
     assert_eq!(daemon.reload_with(unknown).unwrap_err().findings().len(), 1);
     let in_use = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let kept = TcpListener::bind(in_use).unwrap();
+    let listener = TcpListener::bind(in_use).unwrap();
     daemon.reload_with(answering("second").listen(&in_use.to_string()).unwrap()).unwrap_err();
-    drop(kept);
+    drop(listener);
     assert_eq!(get(&address, "/").1, "first");
 
     let server: UpstreamAddr = "127.0.0.1:1".parse().unwrap();
@@ -64,7 +64,7 @@ fn a_config_from_code_is_replaced_by_another_and_mistakes_change_nothing() {
 }
 
 #[test]
-fn a_config_from_code_has_no_file_to_read_again() {
+fn reload_of_a_config_from_code_is_an_error() {
     let daemon = Daemon::from_config(answering("first")).unwrap();
     let failure = daemon.reload().unwrap_err();
     assert!(failure.findings()[0].hints()[0].contains("reload_with"), "{failure}");
@@ -73,7 +73,7 @@ fn a_config_from_code_has_no_file_to_read_again() {
 }
 
 #[test]
-fn listeners_follow_the_config() {
+fn reload_adds_new_listeners() {
     let daemon = Daemon::from_config(answering("first")).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", directory.path().join("socket").display());

@@ -19,7 +19,7 @@ fn forwarding_to(server: UpstreamAddr) -> Config {
 }
 
 #[test]
-fn status_and_metrics_are_values() {
+fn daemon_handle_returns_status_and_metrics() {
     let backend = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = backend.local_addr().unwrap();
     let daemon = Daemon::from_config(forwarding_to(server.into())).unwrap();
@@ -33,7 +33,7 @@ fn status_and_metrics_are_values() {
 }
 
 #[test]
-fn the_admin_listener_reports_the_same_values() {
+fn admin_listener_reports_the_same_status_and_metrics() {
     let daemon = Daemon::from_config(answering("").admin("127.0.0.1:0").unwrap()).unwrap();
     let admin = daemon.admin_addresses()[0].clone();
     let status: serde_json::Value = serde_json::from_str(&get(&admin, "/status").1).unwrap();
@@ -46,7 +46,7 @@ fn the_admin_listener_reports_the_same_values() {
 }
 
 #[test]
-fn a_drain_answers_the_requests_that_were_accepted() {
+fn drain_completes_accepted_requests() {
     let backend = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = backend.local_addr().unwrap();
     let daemon = Daemon::from_config(forwarding_to(server.into())).unwrap();

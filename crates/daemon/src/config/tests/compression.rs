@@ -14,14 +14,14 @@ fn compression(server: &str, route: &str) -> Result<Option<Compression>, String>
 }
 
 #[test]
-fn the_example_shows_the_defaults_of_compression() {
+fn example_config_shows_compression_defaults() {
     let config = resolved(EXAMPLE).unwrap();
     assert_eq!(config.routes[0].compression, Some(Compression::new()));
     assert_eq!(config.routes[1].compression, None);
 }
 
 #[test]
-fn a_route_says_it_or_else_the_server() {
+fn route_compression_overrides_server_compression() {
     let on = Some(Compression::new());
     for (server, route, expected) in [
         ("", "", None),
@@ -46,7 +46,7 @@ fn a_route_says_it_or_else_the_server() {
 }
 
 #[test]
-fn what_compresses_nothing_is_refused() {
+fn invalid_compression_settings_are_errors() {
     for (keys, message) in [
         ("codings = []", "`codings` is empty"),
         ("codings = [\"deflate\"]", "unknown value `deflate`"),
@@ -70,7 +70,7 @@ fn what_compresses_nothing_is_refused() {
 }
 
 #[test]
-fn check_says_what_is_compressed() {
+fn check_shows_compression_of_a_route() {
     let text = "compression = true\n[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
     let shown = resolved(text).unwrap().to_string();
     assert!(

@@ -13,25 +13,25 @@ fn route(keys: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn a_route_for_tunnels_takes_connect_and_nothing_else() {
+fn check_shows_settings_of_tunnel_route() {
     let config =
         route("path = \"/\"\nconnect = { hosts = [\"A.example\", \"*.b.example\", \"*\"] }").unwrap();
     assert_eq!(
         config.routes[0].to_string(),
         "/ and below (CONNECT): tunnels to a.example, *.b.example, *, port 443"
     );
-    let said = "path = \"/\"\nconnect = { hosts = [\"*\"], ports = [443, 8443], private = [\"10.0.0.0/8\"], own_listeners = true, idle_timeout = \"1h\" }";
-    let config = route(said).unwrap();
+    let keys = "path = \"/\"\nconnect = { hosts = [\"*\"], ports = [443, 8443], private = [\"10.0.0.0/8\"], own_listeners = true, idle_timeout = \"1h\" }";
+    let config = route(keys).unwrap();
     assert_eq!(
         config.routes[0].to_string(),
         "/ and below (CONNECT): tunnels to *, ports 443, 8443, also at 10.0.0.0/8, also to listeners here"
     );
-    let Action::Connect(connect) = &config.routes[0].action else { panic!("another action") };
+    let Action::Connect(connect) = &config.routes[0].action else { panic!("the action is not a tunnel") };
     assert_eq!((connect.idle, connect.connect_timeout), (Duration::from_hours(1), Duration::from_secs(5)));
 }
 
 #[test]
-fn the_example_shows_the_defaults_of_tunnels() {
+fn example_config_shows_tunnel_defaults() {
     let config = resolved(EXAMPLE).unwrap();
     let shown = config.routes.iter().find_map(|route| match &route.action {
         Action::Connect(connect) => Some(connect),
@@ -42,7 +42,7 @@ fn the_example_shows_the_defaults_of_tunnels() {
 }
 
 #[test]
-fn what_is_wrong_with_tunnels_is_shown_where_it_is() {
+fn invalid_tunnel_routes_are_errors() {
     for (keys, message) in [
         ("connect = {}", "missing field `hosts`"),
         ("connect = { hosts = [] }", "`hosts` needs at least one host"),

@@ -19,7 +19,7 @@ fn blocks<'p>(page: &'p str, start: &'p str) -> impl Iterator<Item = &'p str> {
 }
 
 #[test]
-fn the_configs_of_the_guide_are_valid() {
+fn configs_in_readme_and_guide_are_valid() {
     let mut count = 0;
     for (name, page) in PAGES {
         for block in blocks(page, "```toml\n") {

@@ -15,8 +15,8 @@ fn listener(keys: &str) -> Result<String, String> {
 }
 
 #[test]
-fn proxies_are_believed_from_everywhere_or_from_networks() {
-    for (keys, said) in [
+fn proxy_protocol_can_be_limited_to_networks() {
+    for (keys, expected) in [
         ("", "127.0.0.1:1"),
         ("proxy_protocol = false", "127.0.0.1:1"),
         ("proxy_protocol = true", "127.0.0.1:1, behind PROXY headers"),
@@ -26,40 +26,40 @@ fn proxies_are_believed_from_everywhere_or_from_networks() {
             "127.0.0.1:1, behind PROXY headers from 10.0.0.0/8, ::1",
         ),
     ] {
-        assert_eq!(listener(keys).as_deref(), Ok(said));
+        assert_eq!(listener(keys).as_deref(), Ok(expected));
     }
 }
 
 #[test]
-fn http2_is_spoken_where_that_is_said() {
-    for (keys, said) in [
+fn listener_serves_http2_as_configured() {
+    for (keys, expected) in [
         ("http2 = true", "127.0.0.1:1, HTTP/2 too"),
         ("http2 = \"only\"", "127.0.0.1:1, HTTP/2 only"),
         ("http2 = false", "127.0.0.1:1"),
         ("http2 = true\nproxy_protocol = true", "127.0.0.1:1, HTTP/2 too, behind PROXY headers"),
     ] {
-        assert_eq!(listener(keys).as_deref(), Ok(said));
+        assert_eq!(listener(keys).as_deref(), Ok(expected));
     }
 }
 
 #[test]
-fn responses_are_compressed_as_the_listener_says() {
-    for (keys, said) in [
+fn listener_compression_is_shown_and_rejected_for_tcp() {
+    for (keys, expected) in [
         ("compression = false", "127.0.0.1:1, nothing compressed"),
         (
             "compression = { codings = [\"gzip\"] }",
             "127.0.0.1:1, compressed by gzip at level 5, from 512 bytes on",
         ),
     ] {
-        assert_eq!(listener(keys).as_deref(), Ok(said));
+        assert_eq!(listener(keys).as_deref(), Ok(expected));
     }
     let failure = listener("tcp = \"db\"\ncompression = true").unwrap_err();
     assert!(failure.contains("a listener with `tcp` sends no HTTP responses"), "{failure}");
 }
 
 #[test]
-fn streams_are_forwarded_to_an_upstream() {
-    for (keys, said) in [
+fn tcp_listener_forwards_to_an_upstream_and_needs_no_routes() {
+    for (keys, expected) in [
         ("tcp = \"db\"", "127.0.0.1:1, TCP forwarded to db"),
         ("tcp = { upstream = \"by_address\" }", "127.0.0.1:1, TCP forwarded to by_address"),
         (
@@ -67,7 +67,7 @@ fn streams_are_forwarded_to_an_upstream() {
             "127.0.0.1:1, TCP forwarded to db, behind PROXY headers",
         ),
     ] {
-        assert_eq!(listener(keys).as_deref(), Ok(said));
+        assert_eq!(listener(keys).as_deref(), Ok(expected));
     }
     // A config without HTTP listeners needs no routes.
     let rest = "[upstreams.db]\nservers = [\"127.0.0.1:2\"]\n";
@@ -78,20 +78,20 @@ fn streams_are_forwarded_to_an_upstream() {
 
 /// Regression test: such settings were accepted without effect.
 #[test]
-fn what_only_requests_have_is_not_said_of_upstreams_of_streams() {
+fn http_settings_on_tcp_only_upstream_are_errors() {
     let config = |keys: &str, route: &str| {
         resolved(&format!(
             "[[listeners]]\naddress = \"127.0.0.1:1\"\ntcp = \"db\"\n[upstreams.db]\nservers = [\"127.0.0.1:2\"]\n{keys}\n{route}"
         ))
         .map_err(|failure| failure.to_string())
     };
-    for (keys, said) in [
+    for (keys, expected) in [
         ("host = \"server\"", "`host` applies to HTTP requests"),
         ("forwarded = \"none\"\nvia = false", "`forwarded`, `via` applies to HTTP requests"),
         ("ejection.statuses = [\"503\"]", "`ejection.statuses` applies to HTTP requests"),
     ] {
         let failure = config(keys, "").err().unwrap();
-        assert!(failure.contains(said) && failure.contains("serve.toml:4"), "{failure}");
+        assert!(failure.contains(expected) && failure.contains("serve.toml:4"), "{failure}");
         assert!(config(keys, "[[routes]]\npath = \"/\"\nupstream = \"db\"").is_ok(), "{keys}");
     }
     assert!(config("check = { path = \"/\" }\nretries_max = 1", "").is_ok());
@@ -99,7 +99,7 @@ fn what_only_requests_have_is_not_said_of_upstreams_of_streams() {
 
 /// Regression test: only the default upstream of a listener was checked, not those for server names.
 #[test]
-fn what_only_requests_have_is_not_said_of_upstreams_of_named_streams_either() {
+fn http_settings_on_upstream_for_tls_server_name_are_errors() {
     let config = |keys: &str| {
         resolved(&format!(
             "[[listeners]]\naddress = \"127.0.0.1:1\"\n\
@@ -118,7 +118,7 @@ fn what_only_requests_have_is_not_said_of_upstreams_of_named_streams_either() {
 }
 
 #[test]
-fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
+fn invalid_listener_error_names_its_line() {
     for (keys, message) in [
         ("proxy_protocol = \"v1\"", "expected `true` or a table with `from`"),
         ("proxy_protocol = { to = [] }", "unknown key `to`"),
@@ -143,13 +143,13 @@ fn what_is_wrong_with_a_listener_is_shown_where_it_is() {
 
 /// Regression test: such configs were valid, although no request could reach their routes.
 #[test]
-fn a_redirect_that_leaves_no_listener_for_the_routes_is_refused() {
+fn https_redirect_without_a_listener_for_the_routes_is_an_error() {
     let redirect = "[[listeners]]\naddress = \"127.0.0.1:1\"\nredirect_to_https = 443\n";
     let route = "[[routes]]\npath = \"/\"\ndemo = true\n";
     let streams = "[[listeners]]\naddress = \"127.0.0.1:2\"\ntcp = \"db\"\n\
                    [upstreams.db]\nservers = [\"127.0.0.1:3\"]\n";
     let plain = "[[listeners]]\naddress = \"127.0.0.1:4\"\n";
-    let refused = |text: String| resolved(&text).err().map(|failure| failure.to_string());
+    let error_of = |text: String| resolved(&text).err().map(|failure| failure.to_string());
     for (text, message) in [
         (
             format!("{redirect}{route}"),
@@ -158,17 +158,17 @@ fn a_redirect_that_leaves_no_listener_for_the_routes_is_refused() {
         (format!("{redirect}{streams}{route}"), "no request reaches a route"),
         (redirect.to_owned(), "no listener serves https, because every listener redirects to https"),
     ] {
-        let failure = refused(text).unwrap();
+        let failure = error_of(text).unwrap();
         assert!(failure.contains(message) && failure.contains("serve.toml:3"), "{failure}");
     }
     // A TCP stream may carry HTTPS.
-    assert_eq!(refused(format!("{redirect}{streams}")), None);
-    assert_eq!(refused(format!("{redirect}{plain}{route}")), None);
+    assert_eq!(error_of(format!("{redirect}{streams}")), None);
+    assert_eq!(error_of(format!("{redirect}{plain}{route}")), None);
 }
 
 /// Regression test: `check` did not warn of a redirect to a port without a TLS listener.
 #[test]
-fn a_redirect_to_a_port_without_tls_is_warned_of() {
+fn redirect_to_a_port_without_tls_gets_a_warning() {
     let config = |listener: &str| {
         resolved(&format!(
             "[[listeners]]\naddress = \"127.0.0.1:1\"\nredirect_to_https = 443\n\

@@ -8,17 +8,17 @@ use super::*;
 
 /// Regression test: a response written as a string was refused with "expected struct `RawAnswer`".
 #[test]
-fn no_message_about_a_value_has_the_name_of_a_type() {
+fn no_value_error_contains_a_rust_type_name() {
     let schema = schema();
     let mut messages = BTreeSet::new();
     try_values(schema.as_value(), schema.as_value(), &mut Vec::new(), &mut messages);
-    assert!(messages.len() > 30, "values of other types are refused: {messages:#?}");
+    assert!(messages.len() > 30, "some values have the wrong type: {messages:#?}");
     messages.retain(|message| message.split(|c: char| !c.is_alphanumeric()).any(is_name_of_type));
     assert!(messages.is_empty(), "{messages:#?}");
 }
 
-/// Collects the messages for values of all types at `place` in the schema, and at all places below it.
-fn try_values(root: &Value, place: &Value, path: &mut Vec<String>, messages: &mut BTreeSet<String>) {
+/// Collects the messages for values of all types at `node` in the schema, and at all nodes below it.
+fn try_values(root: &Value, node: &Value, path: &mut Vec<String>, messages: &mut BTreeSet<String>) {
     if path.len() > DEPTH_MAX {
         return;
     }
@@ -32,24 +32,24 @@ fn try_values(root: &Value, place: &Value, path: &mut Vec<String>, messages: &mu
             messages.extend(message.lines().next().map(str::to_owned));
         }
     }
-    let referred = place["$ref"].as_str().and_then(|at| root.pointer(at.strip_prefix('#')?));
-    let lists = ["anyOf", "oneOf", "allOf"].iter().filter_map(|list| place[list].as_array());
-    for place in referred.into_iter().chain(lists.flatten()) {
-        try_values(root, place, path, messages);
+    let referred = node["$ref"].as_str().and_then(|at| root.pointer(at.strip_prefix('#')?));
+    let lists = ["anyOf", "oneOf", "allOf"].iter().filter_map(|list| node[list].as_array());
+    for node in referred.into_iter().chain(lists.flatten()) {
+        try_values(root, node, path, messages);
     }
-    let mut below = |place: &Value, step: String| {
+    let mut below = |node: &Value, step: String| {
         path.push(step);
-        try_values(root, place, path, messages);
+        try_values(root, node, path, messages);
         path.pop();
     };
-    for (key, place) in place["properties"].as_object().into_iter().flatten() {
-        below(place, format!("{{ {key} = ... }}"));
+    for (key, node) in node["properties"].as_object().into_iter().flatten() {
+        below(node, format!("{{ {key} = ... }}"));
     }
-    if place["additionalProperties"].is_object() {
-        below(&place["additionalProperties"], "{ name = ... }".to_owned());
+    if node["additionalProperties"].is_object() {
+        below(&node["additionalProperties"], "{ name = ... }".to_owned());
     }
-    if place["items"].is_object() {
-        below(&place["items"], "[...]".to_owned());
+    if node["items"].is_object() {
+        below(&node["items"], "[...]".to_owned());
     }
 }
 

@@ -15,20 +15,20 @@ fn policy(keys: &str) -> Result<PolicyConfig, String> {
 }
 
 #[test]
-fn a_rate_limit_that_says_little_has_defaults() {
+fn rate_limit_settings_are_optional() {
     let limit = |keys: &str| match policy(&format!("rate_limit = {{ requests = 7{keys} }}")).unwrap() {
         PolicyConfig::RateLimit(limit) => limit,
         other => panic!("{other:?}"),
     };
     assert_eq!(limit(""), RateLimitConfig::per_second(7));
-    let said = limit(", per = \"1m\", burst = 3, by = { header = \"X-Key\" }, keys_max = 100");
-    assert_eq!((said.per, said.burst, said.keys_max), (Duration::from_mins(1), 3, 100));
-    assert_eq!(said.by, CountBy::Header("X-Key".to_owned()));
+    let custom = limit(", per = \"1m\", burst = 3, by = { header = \"X-Key\" }, keys_max = 100");
+    assert_eq!((custom.per, custom.burst, custom.keys_max), (Duration::from_mins(1), 3, 100));
+    assert_eq!(custom.by, CountBy::Header("X-Key".to_owned()));
     assert_eq!(limit(", by = \"route\"").by, CountBy::Route);
 }
 
 #[test]
-fn keys_are_shown_in_one_place() {
+fn api_keys_are_read_from_header_query_or_bearer_token() {
     let digest = "0".repeat(64);
     let place = |keys: &str| {
         let keys = format!("api_keys = {{ {keys} keys = {{ a = \"sha256:{digest}\" }} }}");
@@ -43,8 +43,8 @@ fn keys_are_shown_in_one_place() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
-    are_refused(&[
+fn invalid_policy_error_names_its_line() {
+    assert_errors(&[
         ("", "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`"),
         ("allow = [\"::1\"]\nbody_bytes_max = 1", "a policy needs exactly one kind"),
         ("allow = []", "the list is empty"),
@@ -103,8 +103,8 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_is() {
 }
 
 #[test]
-fn what_is_wrong_with_tokens_is_shown_where_it_is() {
-    are_refused(&[
+fn invalid_jwt_policy_error_names_its_line() {
+    assert_errors(&[
         ("jwt = {}", "a `jwt` policy needs one of `keys_file`, `keys_url` and `secret`"),
         (
             "jwt = { keys_url = \"https://a.example/\", secret = \"a secret of thirty-two bytes, at least\" }",
@@ -175,7 +175,7 @@ fn what_is_wrong_with_tokens_is_shown_where_it_is() {
 }
 
 #[test]
-fn a_jwt_policy_can_accept_fewer_kinds_of_tokens() {
+fn jwt_policy_can_restrict_token_types() {
     let rules = |keys: &str| match policy(&format!(
         "jwt = {{ secret = \"a secret of thirty-two bytes, at least\"{keys} }}"
     ))
@@ -190,29 +190,29 @@ fn a_jwt_policy_can_accept_fewer_kinds_of_tokens() {
     assert!(!strict.allow_id_tokens);
 }
 
-/// Asserts that each of these policies is refused with its message.
-fn are_refused(policies: &[(&str, &str)]) {
+/// Asserts that each of these policies fails with its message.
+fn assert_errors(policies: &[(&str, &str)]) {
     for (keys, message) in policies {
         let failure = policy(keys).unwrap_err();
-        let is_there = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
-        assert!(failure.contains(message) && is_there, "{keys}\n{failure}");
+        let names_line = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
+        assert!(failure.contains(message) && names_line, "{keys}\n{failure}");
     }
 }
 
 #[test]
-fn a_certificate_is_asked_for_by_a_listener_or_else_in_vain() {
+fn certificate_policy_needs_listener_that_requests_certificates() {
     let rest = REST.replace("demo = true", "demo = true\npolicies = [\"a\"]");
     let policy = "[policies.a]\nclient_certificate = true\n";
     let failure = resolved(&format!("{rest}{policy}")).err().unwrap().to_string();
     assert!(
         failure.contains("no listener asks clients for a certificate") && failure.contains("serve.toml:7")
     );
-    assert!(resolved(&format!("{REST}{policy}")).is_ok(), "no route has it");
+    assert!(resolved(&format!("{REST}{policy}")).is_ok(), "no route uses the policy");
 }
 
-/// Regression test: of two passwords or two names, only one took effect, without a warning.
+/// Regression test: of two passwords of a user or two names for a key, only one took effect, without a warning.
 #[test]
-fn nobody_is_there_twice() {
+fn duplicate_users_and_duplicate_api_keys_are_errors() {
     let directory = tempfile::tempdir().unwrap();
     let (users, keys) = (directory.path().join("users"), directory.path().join("keys"));
     let hash = "$2y$10$dGGXUJOVnuL1Np/cZJw9oebHuWep.Mm6TgDleeEAoOIaeqzUw/d7u";
@@ -228,7 +228,7 @@ fn nobody_is_there_twice() {
 }
 
 #[test]
-fn secrets_are_not_shown_where_something_is_wrong() {
+fn errors_do_not_show_secrets() {
     for keys in [
         "basic_auth = { users = { a = \"open sesame\" } }",
         "basic_auth = { relm = \"x\", users = { a = \"open sesame\" } }",
@@ -248,7 +248,7 @@ fn secrets_are_not_shown_where_something_is_wrong() {
 
 /// Regression test: the rewrite replaced the policy's header without a warning.
 #[test]
-fn what_a_policy_tells_is_not_rewritten_by_its_route() {
+fn route_cannot_rewrite_headers_that_its_policies_set() {
     let config = |rewrite: &str, policies: &str| {
         let route = format!("upstream = \"a\"\npolicies = [{policies}]\nrewrite.request = {{ {rewrite} }}");
         let route = REST.replace("demo = true", &route);
@@ -273,7 +273,7 @@ fn what_a_policy_tells_is_not_rewritten_by_its_route() {
 }
 
 #[test]
-fn routes_name_policies_that_there_are_once() {
+fn unknown_or_repeated_policy_of_a_route_is_an_error() {
     let route = |names: &str| {
         let route = REST.replace("demo = true", &format!("demo = true\npolicies = [{names}]"));
         resolved(&format!(
@@ -295,7 +295,7 @@ fn routes_name_policies_that_there_are_once() {
 }
 
 #[test]
-fn the_example_shows_the_defaults_of_policies() {
+fn example_config_shows_policy_defaults() {
     let config = resolved(EXAMPLE).unwrap();
     let PolicyConfig::Jwt(jwt) = &config.policies["tokens"] else { panic!("a policy of another kind") };
     let default = thruway_gateway::JwtConfig::new(jwt.keys.clone());

@@ -10,7 +10,7 @@ fn proxies(keys: &str) -> Result<String, String> {
 }
 
 #[test]
-fn networks_are_shown_with_the_fields_that_are_believed() {
+fn check_shows_trusted_proxies_and_their_headers() {
     assert_eq!(
         proxies("trusted_proxies = [\"10.0.0.0/8\", \"::1\", \"unix\"]").unwrap(),
         "trusts X-Forwarded-* from proxies at 10.0.0.0/8, ::1, unix"
@@ -21,7 +21,7 @@ fn networks_are_shown_with_the_fields_that_are_believed() {
 }
 
 #[test]
-fn what_is_no_network_is_shown_where_it_is() {
+fn invalid_trusted_proxy_error_names_its_line() {
     for (keys, message) in [
         ("trusted_proxies = [\"localhost\"]", "not a network"),
         ("trusted_proxies = [\"10.0.0.1/8\"]", "the network of this address is `10.0.0.0/8`"),

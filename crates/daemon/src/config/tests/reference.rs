@@ -3,7 +3,7 @@
 use crate::config::reference;
 
 #[test]
-fn the_configuration_reference_is_current() {
+fn configuration_reference_is_current() {
     let committed = include_str!("../../../../../docs/guide/configuration.md");
     assert!(
         committed == reference(),

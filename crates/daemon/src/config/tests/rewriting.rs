@@ -21,7 +21,7 @@ fn action(keys: &str) -> Result<String, String> {
 }
 
 #[test]
-fn what_is_rewritten_is_shown() {
+fn check_shows_rewrites_splits_and_mirrors() {
     let keys = "upstream = \"a\"\nrewrite.path = \"/v2{rest}\"\nrewrite.request = { remove = [\"A\"], set = { B = \"{client}\" } }\n\
                 rewrite.response.add = { C = \"{{}}\" }\nmirror = { upstream = \"b\", share = 0.25 }";
     assert_eq!(
@@ -36,7 +36,7 @@ fn what_is_rewritten_is_shown() {
 }
 
 #[test]
-fn what_servers_are_told_is_said_of_the_upstream() {
+fn upstream_sets_host_forwarded_and_via_headers() {
     let forward =
         |keys: &str| config("path = \"/\"", "upstream = \"a\"", keys).unwrap().forwards["b"].clone();
     let default = forward("");
@@ -67,7 +67,7 @@ fn what_servers_are_told_is_said_of_the_upstream() {
 }
 
 #[test]
-fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
+fn invalid_rewrite_split_and_mirror_settings_are_errors() {
     for (keys, message) in [
         ("rewrite.path = \"v2{rest}\"", "a path must start with `/`, `{path}` or `{rest}`"),
         ("rewrite.path = \"/a?b\"", "a path must be percent-encoded"),
@@ -108,7 +108,7 @@ fn what_is_wrong_with_rewriting_is_shown_where_it_is() {
 }
 
 #[test]
-fn places_are_those_of_the_path() {
+fn path_rewrite_allows_only_placeholders_of_its_path_match() {
     let rewritten = |path: &str, template: &str| {
         config(path, &format!("upstream = \"a\"\nrewrite.path = \"{template}\""), "").is_ok()
     };

@@ -21,7 +21,7 @@ const fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn an_upstream_says_how_long_it_is_waited_for_and_what_is_kept() {
+fn upstream_timeouts_limits_and_pool_settings_are_applied() {
     let keys = "response_header_timeout = \"1s\"\nbody_idle_timeout = \"2s\"\nevent_stream_idle_timeout = \"3s\"\n\
                 write_stall_timeout = \"4s\"\ntotal_timeout = \"5s\"\nresponse_header_bytes = 6000\n\
                 response_headers = 7\npool = { per_server_max = 0, connections_max = 9, idle_timeout = \"10s\" }";
@@ -37,23 +37,23 @@ fn an_upstream_says_how_long_it_is_waited_for_and_what_is_kept() {
     };
     assert_eq!((timeouts, event_stream_idle), (expected, seconds(3)));
     assert_eq!((limits.header_section_bytes, limits.field_lines), (6_000, 7));
-    assert_eq!(limits.content_bytes, u64::MAX, "content is not held");
+    assert_eq!(limits.content_bytes, u64::MAX, "the body size is not limited");
     assert_eq!(pool, PoolConfig { idle_per_address_max: 0, idle_max: 9, idle: seconds(10) });
 }
 
 #[test]
-fn a_route_may_say_it_otherwise() {
+fn route_timeouts_override_upstream_timeouts() {
     let keys = "upstream = \"a\"\nresponse_header_timeout = \"1s\"\nbody_idle_timeout = \"2s\"\n\
                 event_stream_idle_timeout = \"3s\"\ntotal_timeout = \"4s\"";
     let config = config(keys, "").unwrap();
-    let Action::Forward(action) = &config.routes[0].action else { panic!("it is forwarded") };
+    let Action::Forward(action) = &config.routes[0].action else { panic!("the action does not forward") };
     let [head, content_idle, event_stream_idle, total] = [1, 2, 3, 4].map(|n| Some(seconds(n)));
     let expected = ForwardTimeouts { head, content_idle, event_stream_idle, total };
     assert_eq!(action.timeouts, expected);
 }
 
 #[test]
-fn what_cannot_be_waited_for_is_refused() {
+fn invalid_timeouts_and_limits_are_errors() {
     for (route, upstream, message) in [
         ("demo = true\nresponse_header_timeout = \"1s\"", "", "this key requires `split` or `upstream`"),
         ("demo = true\ntotal_timeout = \"1s\"", "", "this key requires `split` or `upstream`"),

@@ -24,7 +24,7 @@ fn servers_are_addresses_or_tables() {
          { address = \"backend.example:80\", weight = 3, backup = true, requests_max = 2 }]",
     );
     let servers: Vec<_> = config.unwrap().servers.into_iter().collect();
-    let said: Vec<_> = servers
+    let settings: Vec<_> = servers
         .iter()
         .map(|server| (server.address.to_string(), server.weight, server.is_backup, server.requests_max))
         .collect();
@@ -33,11 +33,11 @@ fn servers_are_addresses_or_tables() {
         ("unix:a.sock".to_owned(), 1, false, 9),
         ("backend.example:80".to_owned(), 3, true, 2),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(settings, expected);
 }
 
 #[test]
-fn an_upstream_may_be_required_for_readiness() {
+fn upstream_can_be_required_for_readiness() {
     let required = |keys: &str| {
         let rest = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\nupstream = \"a\"\n";
         let text = format!("{rest}[upstreams.a]\nservers = [\"127.0.0.1:9001\"]\n{keys}\n");
@@ -50,7 +50,7 @@ fn an_upstream_may_be_required_for_readiness() {
 }
 
 #[test]
-fn a_balance_is_a_name_or_a_table() {
+fn balance_is_a_name_or_a_table() {
     let balance = |keys: &str| with_servers(keys).unwrap().balance;
     for (name, expected) in [
         ("round_robin", Balance::RoundRobin),
@@ -73,18 +73,22 @@ fn a_balance_is_a_name_or_a_table() {
 }
 
 #[test]
-fn servers_are_told_about_clients_in_one_of_two_versions() {
-    let told = |keys: &str| with_servers(keys).unwrap().proxy_protocol;
-    assert_eq!(told(""), None);
-    assert_eq!(told("proxy_protocol = \"v1\""), Some(ProxyVersion::V1));
-    assert_eq!(told("proxy_protocol = \"v2\""), Some(ProxyVersion::V2));
+fn upstream_proxy_protocol_is_v1_or_v2() {
+    let version = |keys: &str| with_servers(keys).unwrap().proxy_protocol;
+    assert_eq!(version(""), None);
+    assert_eq!(version("proxy_protocol = \"v1\""), Some(ProxyVersion::V1));
+    assert_eq!(version("proxy_protocol = \"v2\""), Some(ProxyVersion::V2));
     assert!(with_servers("proxy_protocol = true").unwrap_err().contains("serve.toml:8"));
 }
 
 #[test]
-fn servers_speak_http2_where_that_is_said_and_clients_share_connections() {
-    let speaks = |keys: &str| with_servers(keys).unwrap().http2.is_some();
-    assert!(speaks("http2 = true") && !speaks("http2 = false\nproxy_protocol = \"v1\"") && !speaks(""));
+fn upstream_http2_excludes_proxy_protocol() {
+    let uses_http2 = |keys: &str| with_servers(keys).unwrap().http2.is_some();
+    assert!(
+        uses_http2("http2 = true")
+            && !uses_http2("http2 = false\nproxy_protocol = \"v1\"")
+            && !uses_http2("")
+    );
     let failure = with_servers("http2 = true\nproxy_protocol = \"v1\"").unwrap_err();
     assert!(
         failure.contains("`proxy_protocol` names one client for each connection, so it requires HTTP/1.1")
@@ -94,7 +98,7 @@ fn servers_speak_http2_where_that_is_said_and_clients_share_connections() {
 }
 
 #[test]
-fn servers_choose_the_version_where_one_is_negotiated() {
+fn upstream_http2_auto_negotiates_by_alpn_and_needs_tls() {
     let offered = |keys: &str| {
         let config = with_servers(keys).unwrap();
         let connector = config.tls.unwrap().connector;
@@ -119,14 +123,14 @@ fn servers_choose_the_version_where_one_is_negotiated() {
 }
 
 #[test]
-fn connections_are_limited_shared_or_not() {
-    let most = |keys: &str| with_servers(keys).unwrap().connections_max;
-    assert_eq!((most(""), most("connections_max = 100")), (0, 100));
-    assert_eq!(most("connections_max = 100\nhttp2 = true"), 100);
+fn connections_max_applies_with_and_without_http2() {
+    let maximum = |keys: &str| with_servers(keys).unwrap().connections_max;
+    assert_eq!((maximum(""), maximum("connections_max = 100")), (0, 100));
+    assert_eq!(maximum("connections_max = 100\nhttp2 = true"), 100);
 }
 
 #[test]
-fn names_are_asked_of_the_system_or_of_servers_of_names() {
+fn resolver_is_system_dns_or_a_list_of_nameservers() {
     let resolver = |keys: &str| with_servers(keys).unwrap().resolver;
     assert_eq!(resolver("resolver = \"system\""), ResolverConfig::System);
     assert_eq!(resolver("resolver = \"dns\""), ResolverConfig::Dns(Vec::new()));
@@ -144,7 +148,7 @@ fn names_are_asked_of_the_system_or_of_servers_of_names() {
 }
 
 #[test]
-fn a_check_without_a_path_is_about_connections() {
+fn health_check_without_a_path_uses_tcp() {
     let check = |keys: &str| with_servers(keys).unwrap().check.unwrap();
     assert_eq!(check("check = {}").kind, CheckKind::Tcp);
     let http = check("check = { path = \"/health?full\", interval = \"1s\", fall = 1 }");
@@ -153,7 +157,7 @@ fn a_check_without_a_path_is_about_connections() {
 }
 
 #[test]
-fn a_server_without_weight_may_stand_beside_others() {
+fn one_server_may_have_weight_zero_but_not_all() {
     let weights = |first: u32, second: u32| {
         upstream(&format!(
             "servers = [{{ address = \"a:1\", weight = {first} }}, {{ address = \"b:1\", weight = {second} }}]"
@@ -165,17 +169,17 @@ fn a_server_without_weight_may_stand_beside_others() {
 }
 
 #[test]
-fn what_has_no_name_is_refused() {
+fn upstream_and_policy_need_a_name() {
     let rest = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\n";
-    let refusal = |section: &str| resolved(&format!("{rest}{section}")).err().unwrap().to_string();
-    let failure = refusal("[upstreams.\"\"]\nservers = [\"127.0.0.1:9001\"]\n");
+    let error_of = |section: &str| resolved(&format!("{rest}{section}")).err().unwrap().to_string();
+    let failure = error_of("[upstreams.\"\"]\nservers = [\"127.0.0.1:9001\"]\n");
     assert!(failure.contains("an upstream needs a name") && failure.contains("serve.toml:6"), "{failure}");
-    let failure = refusal("[policies.\" \"]\nallow = [\"::1\"]\n");
+    let failure = error_of("[policies.\" \"]\nallow = [\"::1\"]\n");
     assert!(failure.contains("a policy needs a name") && failure.contains("serve.toml:6"), "{failure}");
 }
 
 #[test]
-fn what_is_wrong_is_shown_where_it_is() {
+fn invalid_upstream_error_names_its_line() {
     for (keys, message) in [
         ("servers = []", "`servers` is empty"),
         ("servers = [\"[::1]:1\", \"[0::1]:1\"]", "the upstream lists the server `[::1]:1` twice"),
@@ -189,8 +193,8 @@ fn what_is_wrong_is_shown_where_it_is() {
         ("servers = [{ address = \"a:1\", weight = 0 }]", "all servers have the weight 0"),
     ] {
         let failure = upstream(keys).unwrap_err();
-        let is_there = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
-        assert!(failure.contains(message) && is_there, "{failure}");
+        let names_line = [6, 7].iter().any(|line| failure.contains(&format!("serve.toml:{line}")));
+        assert!(failure.contains(message) && names_line, "{failure}");
     }
     for (keys, message) in [
         ("balance = \"peak\"", "unknown value `peak`"),
@@ -223,7 +227,7 @@ fn what_is_wrong_is_shown_where_it_is() {
 }
 
 #[test]
-fn the_port_is_said_beside_fields_of_the_same_kind() {
+fn forwarded_port_requires_x_forwarded_headers() {
     for keys in ["", "forwarded = \"both\"", "forwarded = \"x-forwarded\""] {
         assert!(with_servers(&format!("{keys}\nforwarded_port = true")).is_ok(), "{keys}");
     }
