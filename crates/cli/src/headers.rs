@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_ends_at_the_first_colon() {
+    fn header_name_ends_at_the_first_colon() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             parsed(&["Authorization: Bearer a:b", "X-A :", "b:c "]),
@@ -45,7 +45,7 @@ mod tests {
 
     /// The error message once contained the whole line, including the secret.
     #[test]
-    fn what_is_no_header_field_is_not_shown() {
+    fn error_does_not_show_an_invalid_header_line() {
         for line in ["Authorization Bearer secret", "Authorization Bearer secret:more", ": secret", ""] {
             let said = parsed(&["A: b", line]).unwrap_err();
             assert!(said.contains("`-H` number 2") && !said.contains("secret"), "{said}");

@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_by_wrk() {
+    fn wrk_time_without_unit_is_in_seconds() {
         for (text, seconds) in [("30", 30), ("2s", 2), ("1m", 60), ("2h", 7200)] {
             assert_eq!(parse_wrk_time(text), Ok(Duration::from_secs(seconds)), "{text}");
         }

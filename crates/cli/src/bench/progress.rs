@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_fits_into_the_terminal() {
+    fn progress_line_is_cut_to_terminal_width() {
         assert_eq!(cut("1234567 µs", 9), "1234567 ");
         assert_eq!(cut("12", usize::MAX), "12");
         assert_eq!(cut("12", 0), "");

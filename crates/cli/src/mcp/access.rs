@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_a_token_file_is_a_token_of_a_caller_of_its_own() {
+    fn each_token_in_the_token_file_identifies_its_own_caller() {
         let list = list("# for the office\r\n\nabcdefghijklmnop\r\n  0123456789-._~+/==  \n");
         let caller = |token: &str| list.verify(token).map(|identity| identity.subject);
         assert!(caller("abcdefghijklmnop").is_ok() && caller("0123456789-._~+/==").is_ok());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_usable_tokens_is_refused_without_showing_them() {
+    fn invalid_token_file_error_does_not_show_tokens() {
         for (text, expected) in [
             ("", "the file has no tokens"),
             ("# only a comment\n\n", "the file has no tokens"),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_this_machine_are_local() {
+    fn only_loopback_and_unix_addresses_are_local() {
         let is_remote = |text: &str| is_remote(&text.parse().unwrap());
         for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/mcp.sock"] {
             assert!(!is_remote(local), "{local}");

@@ -35,7 +35,7 @@ fn without_time(line: &str) -> String {
 }
 
 #[test]
-fn the_common_format_is_what_others_write() {
+fn common_format_matches_the_common_log_format() {
     let lines: Vec<String> = lines("common").iter().map(|line| without_time(line)).collect();
     assert_eq!(
         lines,
@@ -47,7 +47,7 @@ fn the_common_format_is_what_others_write() {
 }
 
 #[test]
-fn the_combined_format_adds_referer_and_user_agent() {
+fn combined_format_adds_referer_and_user_agent() {
     let lines: Vec<String> = lines("combined").iter().map(|line| without_time(line)).collect();
     assert_eq!(
         lines,
@@ -59,7 +59,7 @@ fn the_combined_format_adds_referer_and_user_agent() {
 }
 
 #[test]
-fn json_is_one_object_a_line() {
+fn json_format_has_one_object_per_line() {
     let lines = lines("json");
     let first: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!(lines.len(), 2);
@@ -76,7 +76,7 @@ fn json_is_one_object_a_line() {
 }
 
 #[test]
-fn without_a_path_lines_go_to_the_standard_output() {
+fn access_log_without_a_path_goes_to_standard_output() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config(""));
     get(&thruway.address(), "/ok");
@@ -86,7 +86,7 @@ fn without_a_path_lines_go_to_the_standard_output() {
 }
 
 #[test]
-fn a_rotated_log_is_begun_anew_at_sigusr1() {
+fn sigusr1_reopens_the_access_log_after_rotation() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("path = \"access.log\", format = \"common\""));
     let address = thruway.address();
@@ -112,7 +112,7 @@ fn a_rotated_log_is_begun_anew_at_sigusr1() {
 }
 
 #[test]
-fn without_a_log_sigusr1_ends_nothing() {
+fn sigusr1_without_an_access_log_is_ignored() {
     let mut thruway = Thruway::demo(&[]);
     let address = thruway.address();
     thruway.signal(Signal::USR1);
@@ -121,7 +121,7 @@ fn without_a_log_sigusr1_ends_nothing() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_reported_and_delays_nobody() {
+fn failed_access_log_write_is_logged_and_does_not_block_requests() {
     if !Path::new("/dev/full").exists() {
         return;
     }
@@ -135,7 +135,7 @@ fn a_log_that_cannot_be_written_is_reported_and_delays_nobody() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_delays_nobody() {
+fn unread_access_log_pipe_does_not_block_requests() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("path = \"-\""));
     let mut client = Client::connect(&thruway.address());
@@ -149,7 +149,7 @@ fn a_log_that_nobody_reads_delays_nobody() {
 }
 
 #[test]
-fn json_says_how_requests_were_forwarded() {
+fn json_format_shows_upstream_server_retries_and_timings() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Thruway::demo(&[]);
     let address = server.authority();
@@ -193,7 +193,7 @@ fn json_says_how_requests_were_forwarded() {
 }
 
 #[test]
-fn json_says_which_policy_refused_a_request_and_what_the_upstream_was_told_it_is_called() {
+fn json_format_shows_rejecting_policy_and_forwarded_request_id() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Thruway::demo(&[]);
     let address = server.authority();
@@ -219,7 +219,7 @@ fn json_says_which_policy_refused_a_request_and_what_the_upstream_was_told_it_is
 }
 
 #[test]
-fn the_client_is_the_one_that_a_trusted_proxy_says() {
+fn client_address_comes_from_trusted_proxy_header() {
     let log = |keys: &str| {
         let directory = tempfile::tempdir().unwrap();
         let rest = config("path = \"access.log\", format = \"common\"");
@@ -234,7 +234,7 @@ fn the_client_is_the_one_that_a_trusted_proxy_says() {
 }
 
 #[test]
-fn who_comes_over_a_unix_socket_may_be_a_proxy() {
+fn unix_socket_peer_can_be_a_trusted_proxy() {
     let directory = tempfile::tempdir().unwrap();
     let config = "trusted_proxies = [\"unix\"]\ntrusted_proxies_write = \"forwarded\"\n\
                   access_log = { path = \"access.log\", format = \"json\" }\n\
@@ -309,7 +309,7 @@ const TOKEN: &str = "Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.\
 
 /// The user column was once always `-`, and the log contained API keys in clear text.
 #[test]
-fn every_format_names_the_authenticated_user_and_hides_keys() {
+fn every_format_shows_authenticated_user_and_masks_api_keys() {
     for format in ["common", "combined"] {
         let text = authenticated(format);
         let users: Vec<_> = text.lines().map(|line| line.split(' ').nth(2).unwrap()).collect();
@@ -332,7 +332,7 @@ fn every_format_names_the_authenticated_user_and_hides_keys() {
 /// After a reload, the log once contained the keys of a new policy if it read them from another query
 /// parameter.
 #[test]
-fn a_reload_hides_the_keys_of_new_policies() {
+fn reload_masks_api_keys_of_new_policies() {
     let directory = tempfile::tempdir().unwrap();
     let policy = "[policies.keys.api_keys]\nquery = \"key\"\n\
                   keys.a = \"sha256:6ab9f1eb8f7d3388f4f9d586f66e99fd54080df2c446f0e58668b09c08a16dd0\"\n";

@@ -59,7 +59,7 @@ impl Site {
 }
 
 #[test]
-fn the_example_gets_a_certificate_and_serves_it_without_a_restart() {
+fn acme_example_gets_and_serves_a_certificate_without_restart() {
     let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
     let config = example(&server, directory.path());
     let mut site = Site::serve(directory.path(), &config);
@@ -94,7 +94,7 @@ fn the_example_gets_a_certificate_and_serves_it_without_a_restart() {
 }
 
 #[test]
-fn a_reload_goes_on_with_an_order_and_orders_what_is_new() {
+fn reload_continues_pending_order_and_orders_new_certificates() {
     let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
     let config = example(&server, directory.path()).replace("challenge = \"http-01\"", "");
     let mut site = Site::serve(directory.path(), &config);
@@ -112,7 +112,7 @@ fn a_reload_goes_on_with_an_order_and_orders_what_is_new() {
 }
 
 #[test]
-fn without_a_certificate_there_is_an_alert_and_what_is_wrong_is_told() {
+fn missing_certificate_causes_tls_alert_and_shows_the_acme_error() {
     let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
     server.misbehave(Misbehaviour::RateLimited("3600"));
     let mut site = Site::serve(directory.path(), &example(&server, directory.path()));
@@ -141,7 +141,7 @@ fn checked(directory: &Path, config: &str) -> Ended {
 }
 
 #[test]
-fn check_says_what_is_wrong_with_orders_and_where() {
+fn check_shows_mistakes_in_acme_settings_with_line_and_hint() {
     let directory = tempfile::tempdir().unwrap();
     for (from, to, message, hint) in [
         (
@@ -208,7 +208,7 @@ fn check_says_what_is_wrong_with_orders_and_where() {
 }
 
 #[test]
-fn check_says_whether_names_can_be_validated_and_what_is_ordered() {
+fn check_shows_acme_orders_and_impossible_validation() {
     let directory = tempfile::tempdir().unwrap();
     let nobody = "[[listeners]]\naddress = \"127.0.0.1:0\"\ntls.certificates = [{ acme = [\"a.example\"] }]\n\
                   [[routes]]\npath = \"/\"\ndemo = true\n";

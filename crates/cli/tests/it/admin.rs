@@ -76,7 +76,7 @@ fn backends(names: &[&str]) -> (Vec<Thruway>, Vec<String>, tempfile::TempDir) {
 }
 
 #[test]
-fn a_server_that_is_disabled_gets_no_requests_until_it_is_enabled() {
+fn disabled_server_gets_no_requests_until_it_is_enabled() {
     let (_servers, addresses, _kept) = backends(&["one", "two"]);
     let directory = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(directory.path(), &config(&addresses, ""));
@@ -113,7 +113,7 @@ fn a_server_that_is_disabled_gets_no_requests_until_it_is_enabled() {
 }
 
 #[test]
-fn the_status_tells_what_runs() {
+fn status_shows_listeners_routes_and_upstreams() {
     let directory = tempfile::tempdir().unwrap();
     let servers = ["127.0.0.1:9".to_owned(), "unix:a.sock".to_owned()];
     let gateway = Gateway::start(directory.path(), &config(&servers, ""));
@@ -135,7 +135,7 @@ fn the_status_tells_what_runs() {
 }
 
 #[test]
-fn a_reload_that_fails_says_why_and_changes_nothing() {
+fn failed_reload_shows_the_error_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let servers = ["127.0.0.1:9".to_owned()];
     let gateway = Gateway::start(directory.path(), &config(&servers, ""));
@@ -152,7 +152,7 @@ fn a_reload_that_fails_says_why_and_changes_nothing() {
 }
 
 #[test]
-fn pages_in_a_browser_are_refused() {
+fn admin_requests_from_web_pages_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(directory.path(), &config(&["127.0.0.1:9".to_owned()], ""));
     assert_eq!(post(&gateway.admin, "/reload", "Origin: http://localhost\r\n").status(), "403");
@@ -168,7 +168,7 @@ fn pages_in_a_browser_are_refused() {
 
 /// `/ready` once responded 200 although all servers failed their health checks.
 #[test]
-fn a_gateway_is_not_ready_while_no_server_of_a_required_upstream_is_healthy() {
+fn gateway_is_not_ready_without_healthy_server_of_required_upstream() {
     let (servers, addresses, kept) = backends(&["one"]);
     let check = "check = { interval = \"100ms\", fall = 1, rise = 1 }\n";
     let start =
@@ -186,7 +186,7 @@ fn a_gateway_is_not_ready_while_no_server_of_a_required_upstream_is_healthy() {
 }
 
 #[test]
-fn a_server_that_operators_disable_makes_a_gateway_unready_that_requires_it() {
+fn gateway_is_not_ready_if_all_required_servers_are_drained() {
     let (_servers, addresses, kept) = backends(&["one", "two"]);
     let gateway = Gateway::start(kept.path(), &config(&addresses, "required_for_ready = true"));
     for (address, status) in addresses.iter().zip(["200", "503"]) {
@@ -196,7 +196,7 @@ fn a_server_that_operators_disable_makes_a_gateway_unready_that_requires_it() {
 }
 
 #[test]
-fn while_it_drains_it_says_that_it_is_not_ready() {
+fn draining_gateway_is_not_ready() {
     let directory = tempfile::tempdir().unwrap();
     let demo = "[[routes]]\npath = \"/demo\"\ndemo = true";
     let mut gateway = Gateway::start(directory.path(), &config(&["127.0.0.1:9".to_owned()], demo));
@@ -217,7 +217,7 @@ fn while_it_drains_it_says_that_it_is_not_ready() {
 }
 
 #[test]
-fn what_other_machines_reach_must_be_allowed() {
+fn remote_admin_address_requires_allow_remote() {
     let directory = tempfile::tempdir().unwrap();
     let check = |text: &str| {
         fs::write(directory.path().join("a.toml"), text).unwrap();
@@ -265,7 +265,7 @@ fn sample(metrics: &str, name: &str) -> f64 {
 }
 
 #[test]
-fn metrics_count_what_happened() {
+fn metrics_count_requests_policies_retries_and_failures() {
     let (servers, mut addresses, _kept) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
     let gone = format!("unix:{}", directory.path().join("nobody.sock").display());
@@ -331,7 +331,7 @@ fn metrics_count_what_happened() {
 /// A request body that broke off during the response once caused a log line at level `error`. A client could
 /// fill the log of a gateway in this way.
 #[test]
-fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
+fn client_errors_are_counted_but_not_logged() {
     let mut origin = Thruway::demo(&[]);
     let directory = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(directory.path(), &config(&[origin.authority()], ""));
@@ -351,7 +351,7 @@ fn faults_of_clients_are_counted_and_write_nothing_into_the_log() {
 }
 
 #[test]
-fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
+fn response_time_metrics_survive_a_reload() {
     let (_servers, addresses, _kept) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
     // Requests on routes with policies take another path through the code, which must count them too.
@@ -382,7 +382,7 @@ fn response_times_are_counted_for_upstreams_and_servers_also_over_a_reload() {
 }
 
 #[test]
-fn open_connections_are_told_also_those_of_before_a_limit() {
+fn open_connections_metric_includes_connections_before_a_limit() {
     let (_servers, addresses, _kept) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
     let text = config(&addresses, "");
@@ -400,7 +400,7 @@ fn open_connections_are_told_also_those_of_before_a_limit() {
 }
 
 #[test]
-fn copies_of_requests_are_counted_also_over_a_reload() {
+fn mirror_metrics_survive_a_reload() {
     let directory = tempfile::tempdir().unwrap();
     let config = "[admin]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
                   [[routes]]\npath = \"/\"\nupstream = \"gone\"\nmirror = { upstream = \"gone\", requests_max = 0 }\n\

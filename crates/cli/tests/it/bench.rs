@@ -24,7 +24,7 @@ fn bench(args: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_load_is_reported_in_every_form() {
+fn report_is_available_in_every_output_format() {
     let (demo, url) = demo("/plaintext");
     let pid = demo.pid().as_raw_nonzero().to_string();
     let load = ["http", &url, "-n", "500", "-c", "4", "--workers", "2", "--pid", &pid];
@@ -57,7 +57,7 @@ fn a_load_is_reported_in_every_form() {
 }
 
 #[test]
-fn requests_are_what_was_asked_for_and_answers_what_was_expected() {
+fn responses_are_checked_for_status_length_and_sha256() {
     let (_demo, url) = demo("/echo");
     let digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     let good = [
@@ -91,7 +91,7 @@ fn requests_are_what_was_asked_for_and_answers_what_was_expected() {
 }
 
 #[test]
-fn a_file_of_requests_is_sent_by_weight() {
+fn requests_from_a_file_are_sent_by_weight() {
     let (_demo, url) = demo("");
     let directory = tempfile::tempdir().unwrap();
     let lines = format!(
@@ -107,7 +107,7 @@ fn a_file_of_requests_is_sent_by_weight() {
 }
 
 #[test]
-fn an_open_loop_tells_offered_and_achieved_rate() {
+fn open_loop_reports_offered_and_achieved_rate() {
     let (_demo, url) = demo("/ok");
     let args = ["http", &url, "--rate", "300", "--poisson", "-d", "700ms", "--output", "json"];
     let report = bench(&args).json();
@@ -124,7 +124,7 @@ fn an_open_loop_tells_offered_and_achieved_rate() {
 
 /// Every load once used the same seed, so the second attempt of a step repeated the first exactly.
 #[test]
-fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
+fn poisson_arrivals_differ_unless_the_seed_is_fixed() {
     let (_demo, url) = demo("/ok");
     let http = ["http", &url, "--rate", "1000", "--poisson", "-d", "100ms", "--output", "json"];
     let due = |args: &[&str]| {
@@ -146,7 +146,7 @@ fn chance_arrivals_are_others_each_time_unless_they_are_asked_for_again() {
 }
 
 #[test]
-fn an_interrupt_ends_a_load_with_what_was_measured() {
+fn interrupt_ends_the_load_and_prints_the_report() {
     let (_demo, url) = demo("/ok");
     let bench = Thruway::start_in(Path::new("."), &["bench", "http", &url, "-d", "1h", "--output", "json"]);
     // The program handles signals by the time the load's thread exists.
@@ -158,7 +158,7 @@ fn an_interrupt_ends_a_load_with_what_was_measured() {
 }
 
 #[test]
-fn a_page_is_written_that_needs_nothing_else() {
+fn html_report_is_self_contained() {
     let (_demo, url) = demo("/ok");
     let directory = tempfile::tempdir().unwrap();
     let args = ["bench", "http", &url, "-n", "2000", "--html", "page.html"];
@@ -169,7 +169,7 @@ fn a_page_is_written_that_needs_nothing_else() {
 }
 
 #[test]
-fn servers_are_compared_by_url_and_by_command() {
+fn compare_accepts_urls_and_commands_and_detects_regressions() {
     let (_demo, url) = demo("/ok");
     let other = url.replace("/ok", "/plaintext");
     let directory = tempfile::tempdir().unwrap();
@@ -219,7 +219,7 @@ fn servers_are_compared_by_url_and_by_command() {
 
 /// `compare` once rejected the JSON of `bench http` without naming the command that writes a baseline.
 #[test]
-fn a_report_of_one_load_is_a_baseline() {
+fn report_of_bench_http_can_be_a_baseline() {
     let (_demo, url) = demo("/ok");
     let directory = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| Thruway::start_in(directory.path(), &[&["bench"], args].concat()).end();
@@ -248,7 +248,7 @@ fn a_report_of_one_load_is_a_baseline() {
 
 /// The library that prints the help once replaced `{n}` by a line break.
 #[test]
-fn help_shows_placeholders_as_they_are_typed() {
+fn help_shows_placeholders_literally() {
     let help = |command: &str| bench(&[command, "--help"]).stdout;
     assert!(help("http").contains("\n  {n}       Number of the request"), "{}", help("http"));
     assert!(help("http").contains("http://127.0.0.1:8080/item/{n}\","), "{}", help("http"));
@@ -256,7 +256,7 @@ fn help_shows_placeholders_as_they_are_typed() {
 }
 
 #[test]
-fn a_load_without_an_expected_answer_has_no_figures_of_a_request() {
+fn load_without_successful_responses_has_no_per_request_figures() {
     let (demo, url) = demo("/ok");
     let pid = demo.pid().as_raw_nonzero().to_string();
     let args = ["http", &url, "-n", "20", "-c", "1", "--status", "201", "--pid", &pid];
@@ -271,7 +271,7 @@ fn a_load_without_an_expected_answer_has_no_figures_of_a_request() {
 
 /// The error message once showed the password in the URL.
 #[test]
-fn a_refused_url_is_shown_without_its_password() {
+fn error_masks_the_password_in_a_url() {
     let refused = bench(&["http", "http://bob:sesame@127.0.0.1:1/"]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("`http://**********@127.0.0.1:1/`"), "{}", refused.stderr);
@@ -280,7 +280,7 @@ fn a_refused_url_is_shown_without_its_password() {
 /// A baseline without any matching candidate once passed silently. So did a baseline with other load
 /// settings.
 #[test]
-fn a_baseline_of_others_or_of_another_load_is_refused() {
+fn baseline_with_other_servers_or_other_settings_is_an_error() {
     let (_demo, url) = demo("/ok");
     let directory = tempfile::tempdir().unwrap();
     let load = ["-n", "40", "-c", "2", "--rounds", "4", "--output", "json"];
@@ -333,7 +333,7 @@ fn a_baseline_of_others_or_of_another_load_is_refused() {
 
 /// The second server once failed to listen, and the program compared the first server with itself.
 #[test]
-fn two_commands_on_one_address_are_refused() {
+fn two_commands_on_one_address_are_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("a.sock").display().to_string();
     let program = env!("CARGO_BIN_EXE_thruway");
@@ -351,7 +351,7 @@ fn two_commands_on_one_address_are_refused() {
 
 /// If the started command has ended, the requests reach some other process.
 #[test]
-fn a_command_that_ends_while_others_answer_for_it_is_told() {
+fn early_exit_of_a_compared_command_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     let program = env!("CARGO_BIN_EXE_thruway");
@@ -368,7 +368,7 @@ fn a_command_that_ends_while_others_answer_for_it_is_told() {
 
 /// When a server failed in the ninth round, all earlier results were once lost.
 #[test]
-fn what_was_measured_before_a_server_went_away_is_reported() {
+fn finished_rounds_are_reported_if_a_server_goes_away() {
     let (_demo, url) = demo("/ok");
     let dying = goes_away_after(100);
     let load = ["-n", "10", "-c", "1", "--rounds", "30", "--output", "json"];
@@ -408,7 +408,7 @@ fn goes_away_after(requests: u32) -> String {
 
 /// After a second interrupt, the programs that the comparison had started once kept running.
 #[test]
-fn a_second_interrupt_ends_what_was_started_too() {
+fn second_interrupt_kills_started_commands() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let serve = format!("{} serve --listen unix:{}", env!("CARGO_BIN_EXE_thruway"), path("a.sock").display());
@@ -434,7 +434,7 @@ fn a_second_interrupt_ends_what_was_started_too() {
 }
 
 #[test]
-fn the_highest_rate_is_looked_for_step_by_step() {
+fn ramp_lowers_the_rate_after_failed_steps() {
     let (_demo, url) = demo("/ok");
     // Every machine reaches the first rates, but none reaches a p99 of one nanosecond.
     let args = ["ramp", &url, "-d", "50ms", "--rate", "100", "--p99", "1ns", "--output", "json"];
@@ -453,7 +453,7 @@ fn the_highest_rate_is_looked_for_step_by_step() {
 }
 
 #[test]
-fn command_lines_of_other_tools_are_understood() {
+fn wrk_and_ab_command_lines_are_accepted() {
     let (_demo, url) = demo("/ok");
     let wrk = bench(&["wrk", "-t2", "-c4", "-d500ms", "--latency", &url]);
     assert!(
@@ -480,7 +480,7 @@ fn command_lines_of_other_tools_are_understood() {
 
 /// This common wrk command line was once rejected because of its `Connection: keep-alive`.
 #[test]
-fn options_of_other_tools_do_what_they_do_there() {
+fn wrk_and_ab_options_behave_as_in_the_original_tools() {
     let (_demo, url) = demo("/ok");
     let keeps = bench(&["wrk", "-c2", "-t1", "-d500ms", "-H", "Connection: keep-alive", &url]);
     assert!(keeps.code == Some(0) && keeps.stdout.contains("2 opened"), "{}{}", keeps.stdout, keeps.stderr);
@@ -502,7 +502,7 @@ fn options_of_other_tools_do_what_they_do_there() {
 /// A server that stalled near the end once went unnoticed: the exit code was 0, without a warning. So did a
 /// server that had sent only few responses on each connection.
 #[test]
-fn a_server_that_stops_to_answer_before_the_end_is_told() {
+fn stalled_server_fails_the_load() {
     for (connections, answers) in [(2, 50), (16, 100)] {
         assert_stalled(connections, answers);
     }
@@ -535,7 +535,7 @@ fn assert_stalled(connections: u32, answers: u32) {
 }
 
 #[test]
-fn what_cannot_be_loaded_is_refused_with_a_hint() {
+fn impossible_loads_are_errors_with_a_hint() {
     let (_demo, url) = demo("/ok");
     let elsewhere = "http://127.0.0.1:1/";
     for (args, message, hint) in [
@@ -607,7 +607,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
 }
 
 #[test]
-fn nonsense_is_refused_before_anything_happens() {
+fn invalid_arguments_fail_before_any_connection() {
     for args in [
         &["http"][..],
         &["http", "http://a/", "--poisson"],
@@ -635,7 +635,7 @@ fn nonsense_is_refused_before_anything_happens() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_reported_with_what_was_measured() {
+fn killed_server_is_reported_as_failed_requests() {
     let (demo, url) = demo("/ok");
     let directory = tempfile::tempdir().unwrap();
     let args = ["bench", "http", &url, "-d", "1500ms", "--warm-up", "0s", "--output", "json"];

@@ -46,7 +46,7 @@ impl Site {
 }
 
 #[test]
-fn streams_of_http2_are_loaded_with_tls_and_without() {
+fn http2_load_runs_over_tls_and_cleartext() {
     let site = Site::start("http2 = true");
     let load = ["-n", "500", "-c", "2", "--http2", "--streams", "16"];
     let over_tls = site.bench(&[&["http", &site.url("/plaintext"), "--output", "json"], &load[..]].concat());
@@ -74,7 +74,7 @@ fn streams_of_http2_are_loaded_with_tls_and_without() {
 }
 
 #[test]
-fn what_is_sent_over_http2_is_what_was_asked_for() {
+fn http2_load_sends_bodies_headers_and_request_files() {
     let site = Site::start("http2 = true");
     let digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     let load = ["-n", "60", "-c", "2", "--http2", "--streams", "4", "--output", "json"];
@@ -103,7 +103,7 @@ fn what_is_sent_over_http2_is_what_was_asked_for() {
 }
 
 #[test]
-fn open_loops_ramps_and_comparisons_speak_http2() {
+fn open_loop_ramp_and_compare_support_http2() {
     let site = Site::start("http2 = true");
     let url = site.url("/ok");
     let http2 = ["--http2", "--streams", "4", "-c", "2", "--output", "json"];
@@ -121,7 +121,7 @@ fn open_loops_ramps_and_comparisons_speak_http2() {
 }
 
 #[test]
-fn what_cannot_be_spoken_is_refused() {
+fn invalid_tls_and_http2_options_are_errors() {
     let site = Site::start("http2 = false");
     let url = site.url("/ok");
     // The certificate is valid for `localhost` only.
@@ -152,7 +152,7 @@ fn what_cannot_be_spoken_is_refused() {
 }
 
 #[test]
-fn handshakes_are_counted_full_and_resumed() {
+fn report_counts_full_and_resumed_tls_handshakes() {
     let site = Site::start("");
     let url = site.url("/ok");
     let load = ["http", &url, "-n", "60", "-c", "2", "--no-keep-alive"];
@@ -191,7 +191,7 @@ fn handshakes_are_counted_full_and_resumed() {
 }
 
 #[test]
-fn messages_of_mcp_are_sent_over_tls() {
+fn mcp_load_runs_over_tls() {
     let site = Site::start("");
     let url = site.url("/mcp");
     for args in

@@ -24,7 +24,7 @@ fn stdio(args: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_server_over_http_is_loaded_in_both_eras() {
+fn http_server_load_runs_in_both_eras() {
     let (server, url) = server();
     let pid = server.pid().as_raw_nonzero().to_string();
     for (args, target) in [
@@ -56,7 +56,7 @@ fn a_server_over_http_is_loaded_in_both_eras() {
 }
 
 #[test]
-fn a_child_is_loaded_in_both_eras() {
+fn child_process_load_runs_in_both_eras() {
     for (args, target) in [
         (&[][..], "(MCP 2026-07-28: tools/call echo)"),
         (&["--window", "16"], "(MCP 2026-07-28: tools/call echo)"),
@@ -75,7 +75,7 @@ fn a_child_is_loaded_in_both_eras() {
 }
 
 #[test]
-fn the_time_until_the_last_subscriber_was_told_is_measured_in_both_eras() {
+fn fan_out_measures_time_to_the_last_subscriber_in_both_eras() {
     let (server, url) = server();
     let pid = server.pid().as_raw_nonzero().to_string();
     for era in ["modern", "legacy", "2025-03-26"] {
@@ -107,7 +107,7 @@ fn the_time_until_the_last_subscriber_was_told_is_measured_in_both_eras() {
 }
 
 #[test]
-fn a_fan_out_of_nothing_is_refused() {
+fn fan_out_without_notifications_is_an_error() {
     let (_server, url) = server();
     let subscribers = [&url, "--subscribers", "3", "-n", "1", "--timeout", "300ms"];
     for (args, message) in [
@@ -126,7 +126,7 @@ fn a_fan_out_of_nothing_is_refused() {
 }
 
 #[test]
-fn a_report_has_the_schema_and_the_page_of_every_load() {
+fn mcp_report_matches_schema_and_has_html_page() {
     let (_server, url) = server();
     let directory = tempfile::tempdir().unwrap();
     let args = ["bench", "mcp", &url, "-n", "500", "--html", "page.html", "--output", "json"];
@@ -139,7 +139,7 @@ fn a_report_has_the_schema_and_the_page_of_every_load() {
 }
 
 #[test]
-fn bad_answers_are_told_and_fail_the_load() {
+fn error_responses_are_reported_and_fail_the_load() {
     let (_server, url) = server();
     for (args, kind, example) in [
         (["--tool", "none"], "rpc_error", "-32602"),
@@ -157,7 +157,7 @@ fn bad_answers_are_told_and_fail_the_load() {
 }
 
 #[test]
-fn a_child_that_dies_is_reported_with_what_was_measured() {
+fn exited_child_process_ends_the_load_with_a_report() {
     let script = r#"
         answer() { printf '{"jsonrpc":"2.0","id":%s,"result":{}}\n' "$1"; }
         read -r line; answer 0
@@ -172,7 +172,7 @@ fn a_child_that_dies_is_reported_with_what_was_measured() {
 }
 
 #[test]
-fn an_interrupt_ends_a_load_of_a_child_with_what_was_measured() {
+fn interrupt_ends_child_process_load_and_prints_the_report() {
     let args = ["bench", "mcp", "-d", "1h", "--output", "json", "--", PROGRAM, "mcp", "serve", "--stdio"];
     let bench = Thruway::start_in(Path::new("."), &args);
     bench.until_it_has_a_thread("bench-0");
@@ -183,7 +183,7 @@ fn an_interrupt_ends_a_load_of_a_child_with_what_was_measured() {
 }
 
 #[test]
-fn what_cannot_be_loaded_is_refused_with_a_hint() {
+fn impossible_mcp_loads_are_errors_with_a_hint() {
     let (_server, url) = server();
     let elsewhere = url.replace("/mcp", "/none");
     for (args, message, hint) in [
@@ -227,7 +227,7 @@ fn what_cannot_be_loaded_is_refused_with_a_hint() {
 }
 
 #[test]
-fn nonsense_is_refused_before_anything_happens() {
+fn invalid_mcp_arguments_fail_before_any_connection() {
     for args in [
         &[][..],
         &["http://a/", "--", "true"],

@@ -45,7 +45,7 @@ fn get(address: &str, target: &str, accept: &str) -> Response {
 }
 
 #[test]
-fn a_listener_may_have_its_responses_compressed_or_not() {
+fn listener_setting_turns_compression_on_or_off() {
     let served = Served::start();
     for (target, coding) in [("/", None), ("/static/app.js", None), ("/static/packed.js", Some("br"))] {
         let response = get(&served.plain, target, "br");
@@ -71,7 +71,7 @@ fn a_listener_may_have_its_responses_compressed_or_not() {
 }
 
 #[test]
-fn the_example_compresses_what_it_says() {
+fn compression_example_compresses_as_documented() {
     let served = Served::start();
     for (target, accept, coding) in [
         ("/", "gzip, br, zstd", "zstd"),

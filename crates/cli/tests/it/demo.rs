@@ -4,7 +4,7 @@ use crate::client::{Client, get};
 use crate::process::{Signal, Thruway};
 
 #[test]
-fn the_first_page_names_what_there_is() {
+fn index_page_lists_all_paths() {
     let mut thruway = Thruway::demo(&[]);
     let address = thruway.address();
     let page = get(&address, "/");
@@ -31,7 +31,7 @@ fn the_first_page_names_what_there_is() {
 }
 
 #[test]
-fn small_answers_are_what_benchmarks_expect() {
+fn benchmark_endpoints_return_expected_responses() {
     let mut thruway = Thruway::demo(&[]);
     let mut client = Client::connect(&thruway.address());
     let plaintext = client.get("/plaintext");
@@ -49,7 +49,7 @@ fn small_answers_are_what_benchmarks_expect() {
 }
 
 #[test]
-fn echo_sends_content_back_as_it_arrives() {
+fn echo_streams_the_body_back() {
     let mut thruway = Thruway::demo(&[]);
     let mut client = Client::connect(&thruway.address());
     client.send("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
@@ -70,7 +70,7 @@ fn echo_sends_content_back_as_it_arrives() {
 }
 
 #[test]
-fn download_makes_as_many_bytes_as_it_is_asked_for() {
+fn download_sends_requested_number_of_bytes() {
     let mut thruway = Thruway::demo(&[]);
     let mut client = Client::connect(&thruway.address());
     for bytes in [0, 1, 1_000_000] {
@@ -86,7 +86,7 @@ fn download_makes_as_many_bytes_as_it_is_asked_for() {
 }
 
 #[test]
-fn head_of_a_download_tells_its_length_and_makes_nothing() {
+fn head_of_download_has_content_length_and_no_body() {
     let mut thruway = Thruway::demo(&[]);
     let mut client = Client::connect(&thruway.address());
     let head = client.request("HEAD /download?bytes=1073741824", "");
@@ -96,7 +96,7 @@ fn head_of_a_download_tells_its_length_and_makes_nothing() {
 }
 
 #[test]
-fn queries_that_make_no_sense_are_answered_with_what_would() {
+fn invalid_queries_get_400_with_a_hint() {
     let mut thruway = Thruway::demo(&[]);
     let mut client = Client::connect(&thruway.address());
     let hint = "\n\nhint: /download?bytes=N, with &chunked, &delay=MS and &close optional\n";
@@ -117,7 +117,7 @@ fn queries_that_make_no_sense_are_answered_with_what_would() {
 }
 
 #[test]
-fn headers_shows_the_request_as_it_was_understood() {
+fn headers_endpoint_shows_the_parsed_request() {
     let mut thruway = Thruway::demo(&[]);
     let response = Client::connect(&thruway.address()).request("GET /headers?a=b", "X-Y:  z \r\n");
     let seen: serde_json::Value = serde_json::from_slice(&response.content).unwrap();
@@ -127,7 +127,7 @@ fn headers_shows_the_request_as_it_was_understood() {
 }
 
 #[test]
-fn events_come_one_after_the_other() {
+fn events_endpoint_streams_server_sent_events() {
     let mut thruway = Thruway::demo(&[]);
     let address = thruway.address();
     let response = get(&address, "/events?count=2&every=1");
@@ -140,7 +140,7 @@ fn events_come_one_after_the_other() {
 }
 
 #[test]
-fn it_says_that_it_is_the_demo() {
+fn demo_logs_that_it_has_no_config() {
     let mut thruway = Thruway::demo(&[]);
     thruway.until_it_logs("no config: serving the test server");
     thruway.signal(Signal::INT);

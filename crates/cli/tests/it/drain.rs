@@ -28,7 +28,7 @@ fn until_refused(address: &str) {
 }
 
 #[test]
-fn what_was_accepted_is_answered_and_the_exit_is_clean() {
+fn drain_completes_accepted_requests_and_exits_with_0() {
     for signal in [Signal::TERM, Signal::INT] {
         let directory = tempfile::tempdir().unwrap();
         let (mut thruway, address, mut client) = busy(&directory, "1h");
@@ -49,7 +49,7 @@ fn what_was_accepted_is_answered_and_the_exit_is_clean() {
 }
 
 #[test]
-fn what_does_not_end_is_cut_off_at_the_deadline() {
+fn drain_timeout_cuts_off_requests_and_exits_with_1() {
     let directory = tempfile::tempdir().unwrap();
     let (thruway, _, mut client) = busy(&directory, "1ms");
     let ended = thruway.terminate();
@@ -68,7 +68,7 @@ fn what_does_not_end_is_cut_off_at_the_deadline() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn second_signal_ends_the_process_immediately() {
     let directory = tempfile::tempdir().unwrap();
     let (mut thruway, _, mut client) = busy(&directory, "1h");
     thruway.signal(Signal::TERM);
@@ -79,7 +79,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn connections_are_spread_evenly() {
+fn connections_are_spread_evenly_across_workers() {
     for count in [16, 100] {
         let mut thruway = Thruway::demo(&["--workers", "2"]);
         let address = thruway.address();

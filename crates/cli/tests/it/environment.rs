@@ -14,7 +14,7 @@ respond = { body = "5 $$", headers = [{ name = "From", value = "${THRUWAY_TEST_P
 "#;
 
 #[test]
-fn texts_hold_values_of_the_environment() {
+fn environment_variables_are_substituted_in_strings() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), CONFIG).unwrap();
     let variables = [("THRUWAY_TEST_PATH", "here"), ("THRUWAY_TEST_PORT", "")];
@@ -36,7 +36,7 @@ respond = { status = "${THRUWAY_TEST_STATUS}", body = "${THRUWAY_TEST_WORKERS}" 
 
 /// Environment variables could once set only strings.
 #[test]
-fn numbers_and_truth_values_come_from_the_environment_too() {
+fn environment_variables_set_numbers_and_booleans() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), TYPED).unwrap();
     let variables = [("THRUWAY_TEST_WORKERS", "1"), ("THRUWAY_TEST_STATUS", "203")];
@@ -46,7 +46,7 @@ fn numbers_and_truth_values_come_from_the_environment_too() {
 }
 
 #[test]
-fn what_is_no_number_is_refused_where_it_is_filled_in_and_is_not_shown() {
+fn invalid_number_from_variable_is_an_error_without_its_value() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), TYPED).unwrap();
     for (workers, status, message) in [
@@ -73,7 +73,7 @@ fn what_is_no_number_is_refused_where_it_is_filled_in_and_is_not_shown() {
 }
 
 #[test]
-fn what_is_not_in_the_environment_is_refused() {
+fn unset_variable_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), CONFIG).unwrap();
     let ended = Thruway::start_in(directory.path(), &["check", "a.toml"]).end();
@@ -92,7 +92,7 @@ hint: set the variable, or write a default: `${THRUWAY_TEST_PATH:-default}`
 }
 
 #[test]
-fn an_error_names_a_missing_variable_also_in_a_secret() {
+fn error_names_an_unset_variable_in_a_secret() {
     let directory = tempfile::tempdir().unwrap();
     let config = "[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n\
                   sticky = { cookie = \"a\", secret = \"${THRUWAY_TEST_SECRET}\" }\n";
@@ -104,7 +104,7 @@ fn an_error_names_a_missing_variable_also_in_a_secret() {
 }
 
 #[test]
-fn mistakes_in_filled_in_values_are_shown_where_they_are_filled_in() {
+fn error_for_substituted_value_points_at_the_variable() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), CONFIG).unwrap();
     let variables = [("THRUWAY_TEST_PATH", "a b"), ("THRUWAY_TEST_PORT", "0")];
@@ -122,7 +122,7 @@ error: a path cannot contain ` `
 /// Errors once contained the value: on the terminal, in the log, and in the response of the admin listener to
 /// a reload.
 #[test]
-fn an_error_names_the_variable_and_does_not_show_its_value() {
+fn error_names_the_variable_and_hides_its_value() {
     let directory = tempfile::tempdir().unwrap();
     let rest = "listeners = [{ address = \"127.0.0.1:0\" }]\n\
                 [[routes]]\npath = \"/\"\nupstream = \"a\"\n[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n";
@@ -166,7 +166,7 @@ fn an_error_names_the_variable_and_does_not_show_its_value() {
 }
 
 #[test]
-fn a_refused_reload_does_not_show_values_of_the_environment() {
+fn failed_reload_does_not_show_values_of_variables() {
     let directory = tempfile::tempdir().unwrap();
     let config = "admin.address = \"127.0.0.1:0\"\nlisteners = [{ address = \"127.0.0.1:0\" }]\n\
                   routes = [{ path = \"/\", demo = true }]\n";

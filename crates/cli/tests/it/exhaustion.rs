@@ -34,7 +34,7 @@ fn until_no_connection(thruway: &Thruway) {
 
 /// Workers once wrote the log themselves. When the pipe was full, they blocked and the server hung.
 #[test]
-fn a_log_that_nobody_reads_delays_no_request() {
+fn unread_log_pipe_does_not_block_requests() {
     let directory = tempfile::tempdir().unwrap();
     let config = "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[policies.none]\ndeny = [\"0.0.0.0/0\"]\n\
                   [[routes]]\npath = \"/\"\nrespond.status = 200\npolicies = [\"none\"]\n";
@@ -50,7 +50,7 @@ fn a_log_that_nobody_reads_delays_no_request() {
 }
 
 #[test]
-fn ten_thousand_resets_leave_nothing_behind() {
+fn ten_thousand_resets_leak_no_memory_or_connections() {
     let mut thruway = Thruway::demo(&["--workers", "2"]);
     let address = thruway.address();
     let said: [&[u8]; 5] =
@@ -77,7 +77,7 @@ fn ten_thousand_resets_leave_nothing_behind() {
 }
 
 #[test]
-fn answers_that_nobody_reads_are_not_kept() {
+fn server_stops_reading_if_client_does_not_read_responses() {
     let mut thruway = Thruway::demo(&["--workers", "2"]);
     let address = thruway.address();
     get(&address, "/plaintext");
@@ -115,7 +115,7 @@ fn answers_that_nobody_reads_are_not_kept() {
 /// When the kernel did not accept the last response, the server once stopped counting the connection and did
 /// not cut it off in time.
 #[test]
-fn clients_that_never_read_are_cut_off_wherever_their_answers_stop() {
+fn stalled_clients_are_disconnected_after_write_timeout() {
     let directory = tempfile::tempdir().unwrap();
     let config = "workers = 1\ntimeouts = { write_stall = '200ms', idle = '300ms' }\nlisteners = [{ address = '127.0.0.1:0' }]\n\
                   [[routes]]\npath = '/'\ndemo = true\n";
@@ -144,7 +144,7 @@ fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
 /// This test was once unreliable on a busy machine. It counted descriptors while the server was still
 /// starting, and it measured a shorter time than its attempts needed.
 #[test]
-fn connections_wait_for_descriptors_that_become_free() {
+fn server_accepts_again_when_file_descriptors_are_free() {
     let mut thruway = Thruway::demo_that_logs("debug", &["--workers", "1"]);
     let address = thruway.address();
     // A response shows that the worker is running.

@@ -38,7 +38,7 @@ fn explain(args: &[&str]) -> Ended {
 }
 
 #[test]
-fn candidates_are_listed_in_their_order_with_what_became_of_them() {
+fn explain_lists_candidate_routes_in_evaluation_order() {
     let ended = explain(&["GET http://www.example.com/users/5?a"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
     assert_eq!(
@@ -62,7 +62,7 @@ routes for the host and path of the request, in the order of their evaluation:
 }
 
 #[test]
-fn a_request_that_no_route_takes_is_explained_too() {
+fn explain_shows_unmatched_requests() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), CONFIG.replace("path = \"/\"", "path = \"/any\"")).unwrap();
     let ask = |request| {
@@ -77,7 +77,7 @@ fn a_request_that_no_route_takes_is_explained_too() {
 }
 
 #[test]
-fn a_path_is_shown_as_it_is_compared() {
+fn explain_shows_the_normalized_path() {
     let ended = explain(&["PUT /x/..//%6fnly"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
     let expected = "PUT /x/..//%6fnly: the demo\n\nThruway compares routes with `/only`, but forwards the path of the request without changes\n\nroutes";
@@ -87,7 +87,7 @@ fn a_path_is_shown_as_it_is_compared() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn explain_rejects_invalid_requests() {
     for request in ["G@T /", "GET a b", "GET nowhere", "GET /a\r\nb"] {
         let ended = explain(&[request]);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{request}");
@@ -97,7 +97,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn the_schema_is_printed_without_a_config() {
+fn schema_is_printed_without_a_config() {
     let ended = Thruway::start_in(Path::new("."), &["check", "--schema"]).end();
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
     let schema: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -106,7 +106,7 @@ fn the_schema_is_printed_without_a_config() {
 }
 
 #[test]
-fn what_is_rewritten_and_where_a_split_goes_is_shown() {
+fn explain_shows_rewrites_and_splits() {
     let directory = tempfile::tempdir().unwrap();
     for (example, request, shown) in [
         (

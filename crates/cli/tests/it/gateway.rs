@@ -7,7 +7,7 @@ use crate::process::Thruway;
 const EXAMPLE: &str = include_str!("../../../daemon/examples/gateway.toml");
 
 #[test]
-fn the_example_forwards_to_its_servers_in_turn() {
+fn gateway_example_forwards_to_each_server() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = EXAMPLE.replace("127.0.0.1:8080", "127.0.0.1:0");
     let mut servers = Vec::new();

@@ -9,7 +9,7 @@ fn serve(directory: &tempfile::TempDir, config: &str) -> Thruway {
 }
 
 #[test]
-fn limits_are_those_of_the_config() {
+fn limits_of_the_config_are_enforced() {
     let directory = tempfile::tempdir().unwrap();
     let config = "[limits]\nrequest_target_bytes = 64\nheader_bytes = 256\nheaders = 4\n\
                   body_bytes = 10\nrequests_per_connection = 2";
@@ -31,7 +31,7 @@ fn limits_are_those_of_the_config() {
 }
 
 #[test]
-fn timeouts_are_those_of_the_config() {
+fn timeouts_of_the_config_are_enforced() {
     let directory = tempfile::tempdir().unwrap();
     let config = "[timeouts]\nheader = \"500ms\"\nbody = \"500ms\"\nidle = \"1s\"";
     let mut thruway = serve(&directory, config);
@@ -48,7 +48,7 @@ fn timeouts_are_those_of_the_config() {
 }
 
 #[test]
-fn connections_beyond_the_limit_are_told_to_come_back() {
+fn connections_beyond_the_limit_get_503_with_retry_after() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = serve(&directory, "connections_max = 1\nworkers = 2");
     let address = thruway.address();

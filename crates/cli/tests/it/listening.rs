@@ -20,7 +20,7 @@ fn refusal(directory: &Path, listen: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_second_start_at_the_same_port_is_refused() {
+fn second_server_on_the_same_port_is_an_error() {
     let mut thruway = Thruway::demo(&["--workers", "2"]);
     let address = thruway.address();
     let port = address.strip_prefix("http://").unwrap();
@@ -33,7 +33,7 @@ fn a_second_start_at_the_same_port_is_refused() {
 }
 
 #[test]
-fn a_port_is_free_again_when_its_server_has_ended() {
+fn port_is_reusable_after_its_server_ended() {
     let mut first = Thruway::demo(&[]);
     let address = first.address();
     // The server closes first, so a connection of its port remains in TIME_WAIT.
@@ -47,7 +47,7 @@ fn a_port_is_free_again_when_its_server_has_ended() {
 /// Load balancers probe a port every few seconds by connecting and then resetting. Each probe once caused a
 /// warning.
 #[test]
-fn who_only_looks_whether_somebody_listens_is_not_warned_about() {
+fn port_probe_without_data_logs_no_warning() {
     let directory = tempfile::tempdir().unwrap();
     let config = "[[listeners]]\naddress = '127.0.0.1:0'\nproxy_protocol = true\n[[routes]]\npath = '/'\ndemo = true\n";
     fs::write(directory.path().join("a.toml"), config).unwrap();
@@ -66,7 +66,7 @@ fn who_only_looks_whether_somebody_listens_is_not_warned_about() {
 /// Each unsolicited PING acknowledgment once caused a warning of the HTTP/2 library. Clients may send any
 /// number of these.
 #[test]
-fn clients_of_http2_do_not_fill_the_log() {
+fn http2_clients_cannot_fill_the_log() {
     let directory = tempfile::tempdir().unwrap();
     let config =
         "[[listeners]]\naddress = '127.0.0.1:0'\nhttp2 = true\n[[routes]]\npath = '/'\ndemo = true\n";
@@ -92,7 +92,7 @@ fn clients_of_http2_do_not_fill_the_log() {
 }
 
 #[test]
-fn text_that_is_no_address_is_refused() {
+fn invalid_listener_address_is_an_error() {
     for text in ["8080", "localhost:8080", "127.0.0.1:65536", "unix:"] {
         let expected = format!(
             "error: `{text}` is not a listener address\n\n\
@@ -103,7 +103,7 @@ fn text_that_is_no_address_is_refused() {
 }
 
 #[test]
-fn an_address_of_another_machine_is_refused() {
+fn address_of_another_machine_is_an_error() {
     // An address of TEST-NET-1 (RFC 5737), which no machine has.
     let (code, message) = refusal(Path::new("."), "192.0.2.1:0");
     assert_eq!(code, Some(2));
@@ -112,7 +112,7 @@ fn an_address_of_another_machine_is_refused() {
 }
 
 #[test]
-fn one_address_twice_is_refused() {
+fn duplicate_address_is_an_error() {
     let args = ["serve", "--listen", "unix:socket", "--listen", "unix:socket"];
     let ended = Thruway::start_in(Path::new("."), &args).end();
     let expected = "error: another listener has the address `unix:socket`\n\nhint: remove the second listener, or give it another address\n";
@@ -120,7 +120,7 @@ fn one_address_twice_is_refused() {
 }
 
 #[test]
-fn a_socket_that_was_left_behind_is_replaced() {
+fn stale_unix_socket_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     drop(UnixListener::bind(&path).unwrap());
@@ -133,7 +133,7 @@ fn a_socket_that_was_left_behind_is_replaced() {
 }
 
 #[test]
-fn a_socket_that_somebody_listens_on_is_left_alone() {
+fn unix_socket_in_use_is_kept_and_start_fails() {
     let directory = tempfile::tempdir().unwrap();
     let mut first = Thruway::start_in(directory.path(), &["serve", "--listen", "unix:socket"]);
     first.address();
@@ -146,7 +146,7 @@ fn a_socket_that_somebody_listens_on_is_left_alone() {
 }
 
 #[test]
-fn a_file_that_is_no_socket_is_left_alone() {
+fn file_that_is_not_a_socket_is_kept_and_start_fails() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("file"), "precious").unwrap();
     let (code, message) = refusal(directory.path(), "unix:file");
@@ -158,7 +158,7 @@ fn a_file_that_is_no_socket_is_left_alone() {
 }
 
 #[test]
-fn an_address_that_fails_takes_the_others_with_it() {
+fn failed_listener_closes_the_other_listeners() {
     let directory = tempfile::tempdir().unwrap();
     let args = ["serve", "--listen", "unix:socket", "--listen", "unix:none/socket"];
     let ended = Thruway::start_in(directory.path(), &args).end();

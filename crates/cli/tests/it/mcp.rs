@@ -153,17 +153,17 @@ fn converse(mut server: Parent) {
 }
 
 #[test]
-fn a_client_may_use_pipes() {
+fn client_can_connect_over_pipes() {
     converse(Parent::with_pipes());
 }
 
 #[test]
-fn a_client_may_use_a_socket() {
+fn client_can_connect_over_a_socket_pair() {
     converse(Parent::with_socket());
 }
 
 #[test]
-fn input_and_output_may_be_files() {
+fn input_and_output_can_be_files() {
     let directory = tempfile::tempdir().unwrap();
     let (input, output) = (directory.path().join("input"), directory.path().join("output"));
     let requests = [
@@ -183,7 +183,7 @@ fn input_and_output_may_be_files() {
 }
 
 #[test]
-fn the_process_ends_with_its_input_though_a_handler_waits_for_the_client() {
+fn process_exits_at_end_of_input_while_a_handler_waits() {
     // The process once kept running until the handler timed out.
     for mut server in [Parent::with_pipes(), Parent::with_socket()] {
         server.send(&initialize("2025-06-18"));
@@ -197,7 +197,7 @@ fn the_process_ends_with_its_input_though_a_handler_waits_for_the_client() {
 }
 
 #[test]
-fn the_process_ends_when_nobody_reads_its_output() {
+fn process_exits_if_its_output_is_closed() {
     let mut child = stdio().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let mut input = child.stdin.take().unwrap();
@@ -224,7 +224,7 @@ fn message(response: &Response) -> Value {
 }
 
 #[test]
-fn the_endpoint_is_at_its_path() {
+fn endpoint_is_served_at_mcp_path() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::start_in(directory.path(), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
     let address = thruway.address();
@@ -245,7 +245,7 @@ fn the_endpoint_is_at_its_path() {
 }
 
 #[test]
-fn other_hosts_are_answered_when_they_are_named() {
+fn allow_host_option_permits_other_hosts() {
     let directory = tempfile::tempdir().unwrap();
     let listen = ["mcp", "serve", "--listen", "127.0.0.1:0"];
     let hosts = ["--allow-host", "mcp.example", "--allow-host", "[2001:db8::1]"];
@@ -261,7 +261,7 @@ fn other_hosts_are_answered_when_they_are_named() {
 }
 
 #[test]
-fn old_clients_find_their_two_endpoints() {
+fn clients_of_2024_11_05_use_sse_and_post_endpoints() {
     let directory = tempfile::tempdir().unwrap();
     for command in [&["mcp", "serve", "--listen", "127.0.0.1:0"][..], &["serve", "--listen", "127.0.0.1:0"]] {
         let mut thruway = Thruway::start_in(directory.path(), command);
@@ -285,7 +285,7 @@ fn old_clients_find_their_two_endpoints() {
 
 /// The limit of 4 MiB once had no option, and its error over stdio had no id.
 #[test]
-fn the_largest_message_can_be_chosen() {
+fn message_max_option_limits_message_size() {
     let mut command = stdio();
     command.args(["--message-max", "64KiB"]);
     let mut server = Parent::with_pipes_of(command);
@@ -305,7 +305,7 @@ fn the_largest_message_can_be_chosen() {
 
 /// The server once kept the arguments of all calls in progress, without a limit on their size.
 #[test]
-fn the_bytes_of_calls_in_progress_can_be_limited() {
+fn in_flight_max_option_must_be_at_least_1_mib() {
     for size in ["0", "1048575", "1023KiB", "64KB", "-1", "MiB", ""] {
         let output =
             stdio().args([&format!("--in-flight-max={size}")]).stderr(Stdio::piped()).output().unwrap();
@@ -322,7 +322,7 @@ fn the_bytes_of_calls_in_progress_can_be_limited() {
 
 /// A single client could once use all sessions of a server.
 #[test]
-fn the_sessions_of_an_address_can_be_limited() {
+fn sessions_per_address_can_be_limited() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::start_in(
         directory.path(),

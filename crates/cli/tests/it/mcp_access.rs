@@ -35,7 +35,7 @@ fn token_file(directory: &Path) -> String {
 /// The server once listened on any address without a credential. Only the `Host` header kept other machines
 /// out, and any program can send `Host: localhost`.
 #[test]
-fn an_address_for_other_machines_needs_permission_and_a_credential() {
+fn remote_address_requires_permission_and_a_credential() {
     let directory = tempfile::tempdir().unwrap();
     let tokens = token_file(directory.path());
     let short = directory.path().join("short").display().to_string();
@@ -96,7 +96,7 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":7,"method":"initialize","param
     "protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
 
 #[test]
-fn a_client_on_another_machine_needs_a_token_of_the_file() {
+fn remote_client_needs_a_token_from_the_token_file() {
     let directory = tempfile::tempdir().unwrap();
     let tokens = token_file(directory.path());
     let access = ["--listen", "0.0.0.0:0", "--allow-remote", "--token-file", &tokens];
@@ -128,7 +128,7 @@ fn a_client_on_another_machine_needs_a_token_of_the_file() {
 }
 
 #[test]
-fn a_token_file_that_others_may_read_is_warned_of() {
+fn token_file_readable_by_others_logs_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let tokens = token_file(directory.path());
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o644)).unwrap();
@@ -139,7 +139,7 @@ fn a_token_file_that_others_may_read_is_warned_of() {
 }
 
 #[test]
-fn a_client_on_another_machine_may_show_a_certificate() {
+fn client_ca_option_requires_a_client_certificate() {
     let authority = Authority::new();
     let files = authority.issue("server", &["localhost"]);
     let client = authority.issue_client("client", "client.example");
@@ -198,7 +198,7 @@ fn relay_to(address: &str) -> (String, Arc<AtomicBool>) {
 /// A bridge once ended with an error if its server was not up yet. Services on one machine had to start in
 /// the right order.
 #[test]
-fn a_bridge_starts_before_its_server_and_serves_when_that_is_up() {
+fn bridge_starts_before_its_server_and_connects_later() {
     let directory = tempfile::tempdir().unwrap();
     let mut demo = Thruway::start_in(directory.path(), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
     let (url, is_open) = relay_to(&demo.address());
@@ -221,7 +221,7 @@ fn a_bridge_starts_before_its_server_and_serves_when_that_is_up() {
 }
 
 #[test]
-fn a_bridge_that_is_not_connected_ends_at_a_signal() {
+fn unconnected_bridge_exits_on_a_signal() {
     let directory = tempfile::tempdir().unwrap();
     let (url, _) = relay_to("http://127.0.0.1:1");
     let mut bridge = Thruway::start_in(directory.path(), &["mcp", "bridge", "--listen", "127.0.0.1:0", &url]);
@@ -232,7 +232,7 @@ fn a_bridge_that_is_not_connected_ends_at_a_signal() {
 
 /// Retrying would not help: the operator has to change something.
 #[test]
-fn a_bridge_to_what_is_no_server_ends_with_an_error() {
+fn bridge_to_an_invalid_server_exits_with_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let mut demo = Thruway::start_in(directory.path(), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
     let elsewhere = format!("{}/elsewhere", demo.address());

@@ -42,7 +42,7 @@ fn ask_everything(ask: &impl Fn(&[&str]) -> String, way: &str) {
 }
 
 #[test]
-fn a_server_at_a_url_is_one_that_clients_start() {
+fn stdio_bridge_forwards_to_http_server_in_every_era() {
     let (_demo, url) = demo();
     for far in ERAS {
         for near in ERAS {
@@ -54,7 +54,7 @@ fn a_server_at_a_url_is_one_that_clients_start() {
 }
 
 #[test]
-fn a_server_that_clients_start_is_one_over_http() {
+fn http_bridge_forwards_to_child_process_in_every_era() {
     for far in ERAS {
         let command = ["--", THRUWAY, "mcp", "serve", "--stdio"];
         let args = ["mcp", "bridge", "--listen", "127.0.0.1:0", "--era", far];
@@ -72,7 +72,7 @@ fn a_server_that_clients_start_is_one_over_http() {
 }
 
 #[test]
-fn changes_are_told_across() {
+fn bridge_forwards_notifications() {
     let (_demo, url) = demo();
     let bridge = ["--", THRUWAY, "mcp", "bridge", &url];
     let mut listening = Command::new(THRUWAY)
@@ -89,7 +89,7 @@ fn changes_are_told_across() {
 }
 
 #[test]
-fn what_is_no_server_is_none() {
+fn invalid_bridge_arguments_and_servers_are_errors() {
     for (args, expected) in [
         (vec!["bridge"], "required"),
         (vec!["bridge", "http://127.0.0.1:1/mcp"], "error: "),

@@ -41,7 +41,7 @@ fn server() -> (Thruway, String) {
 }
 
 #[test]
-fn a_server_is_asked_over_http_in_every_era() {
+fn client_commands_work_over_http_in_every_era() {
     let (_server, url) = server();
     for era in ERAS {
         let ask =
@@ -66,7 +66,7 @@ fn a_server_is_asked_over_http_in_every_era() {
 }
 
 #[test]
-fn a_server_is_started_and_asked() {
+fn client_commands_work_with_a_child_process() {
     for era in ERAS {
         assert!(printed(&child(&["tools", "--era", era])).contains("echo "), "{era}");
         assert!(printed(&child(&["call", "add", "a=1", "b=2", "--era", era])).contains('3'));
@@ -74,7 +74,7 @@ fn a_server_is_started_and_asked() {
 }
 
 #[test]
-fn exit_codes_tell_refusals_from_mistakes() {
+fn exit_codes_separate_server_refusals_from_other_errors() {
     let (code, said) = refused(&child(&["call", "unknown"]));
     assert!(code == Some(1) && said.contains("the server refused"), "{code:?} {said}");
     let (code, said) = refused(&child(&["call", "add", "a=one", "b=2"]));
@@ -97,7 +97,7 @@ fn exit_codes_tell_refusals_from_mistakes() {
 }
 
 #[test]
-fn the_help_says_what_is_to_be_typed() {
+fn help_shows_positional_arguments() {
     for (command, words) in [
         ("call", "URL TOOL [KEY=VALUE]..."),
         ("call", "TOOL [KEY=VALUE]... -- COMMAND [ARG]..."),
@@ -111,7 +111,7 @@ fn the_help_says_what_is_to_be_typed() {
 }
 
 #[test]
-fn who_asks_at_the_wrong_path_is_told() {
+fn error_for_wrong_endpoint_path_suggests_mcp_path() {
     let (_server, url) = server();
     let (code, said) = refused(&["ping", url.trim_end_matches("/mcp")]);
     assert!(code == Some(2) && said.contains("`/mcp`"), "{code:?} {said}");
@@ -127,7 +127,7 @@ fn scripted(results: &[Value]) -> String {
 }
 
 #[test]
-fn arguments_are_completed() {
+fn complete_command_prints_argument_values() {
     for era in ERAS {
         assert_eq!(printed(&child(&["complete", "greeting", "name=a", "--era", era])), "Ada\nAlan\n");
     }
@@ -136,7 +136,7 @@ fn arguments_are_completed() {
 }
 
 #[test]
-fn messages_are_shown_with_their_timing() {
+fn trace_option_shows_messages_with_timing() {
     let output = thruway(&child(&["call", "echo", "message=hello", "--trace", "--era", "legacy"]));
     let said = String::from_utf8(output.stderr).unwrap();
     for part in [
@@ -150,7 +150,7 @@ fn messages_are_shown_with_their_timing() {
 }
 
 #[test]
-fn questions_are_not_asked_where_nobody_is() {
+fn elicitation_without_a_terminal_fails() {
     for era in ERAS {
         let (code, said) = refused(&child(&["call", "ask", "--era", era]));
         let is_modern = matches!(era, "auto" | "modern");
@@ -163,7 +163,7 @@ fn questions_are_not_asked_where_nobody_is() {
 /// The program once asked for progress only at a terminal. Progress extends the time of a call, so calls in
 /// scripts timed out.
 #[test]
-fn progress_is_asked_for_where_nobody_sees_it() {
+fn progress_is_requested_without_a_terminal() {
     let good = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "content": []}});
     let script =
         format!(r#"read -r line; case "$line" in *progressToken*) echo '{good}' ;; esac; cat >/dev/null"#);
@@ -173,7 +173,7 @@ fn progress_is_asked_for_where_nobody_sees_it() {
 
 /// If the server did not support templates, the command once showed no resources either.
 #[test]
-fn resources_are_shown_without_templates() {
+fn resources_are_shown_without_template_support() {
     let listed = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete",
         "resources": [{"uri": "a://b", "name": "b"}]}});
     let unknown = json!({"jsonrpc": "2.0", "id": 2, "error": {"code": -32601, "message": "no such method"}});
@@ -183,19 +183,19 @@ fn resources_are_shown_without_templates() {
 
 /// Such a timeout once caused a panic.
 #[test]
-fn a_call_may_wait_for_longer_than_the_clock_goes() {
+fn very_long_timeout_is_accepted() {
     printed(&child(&["ping", "--timeout", "18446744073709551615s"]));
 }
 
 #[test]
-fn a_host_that_is_not_known_is_named() {
+fn error_names_an_unknown_host() {
     let (code, said) = refused(&["ping", "http://name.invalid/mcp"]);
     // Without a DNS server, the system cannot tell that the name does not exist, so the reason varies.
     assert!(code == Some(2) && said.contains("the host `name.invalid` "), "{code:?} {said}");
 }
 
 #[test]
-fn ctrl_c_ends_a_subscription_that_does_not_stand_yet() {
+fn ctrl_c_ends_an_unacknowledged_subscription() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let directory = tempfile::tempdir().unwrap();
@@ -212,8 +212,8 @@ fn ctrl_c_ends_a_subscription_that_does_not_stand_yet() {
 /// Under `nohup` and in background jobs of shells, SIGINT is ignored. The child inherited this, so the test
 /// above always failed there.
 #[test]
-fn ctrl_c_ends_a_subscription_in_a_test_run_that_ignores_it() {
-    let test = "mcp_client::ctrl_c_ends_a_subscription_that_does_not_stand_yet";
+fn ctrl_c_ends_a_subscription_if_the_test_run_ignores_sigint() {
+    let test = "mcp_client::ctrl_c_ends_an_unacknowledged_subscription";
     let output = Command::new("sh")
         .args(["-c", "trap '' INT; exec \"$@\"", "sh"])
         .arg(std::env::current_exe().unwrap())
@@ -225,7 +225,7 @@ fn ctrl_c_ends_a_subscription_in_a_test_run_that_ignores_it() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_saved() {
+fn binary_content_is_saved_to_files() {
     let content = json!([
         {"type": "image", "mimeType": "image/png", "data": "AAEC"},
         {"type": "audio", "mimeType": "audio/wav", "data": "AAECAw=="},
@@ -253,7 +253,7 @@ fn what_cannot_be_shown_is_saved() {
 
 /// The program once reported this error but exited with code 0.
 #[test]
-fn what_cannot_be_saved_is_a_failure() {
+fn failed_save_is_an_error() {
     let content = json!([{"type": "image", "mimeType": "image/png", "data": "AAEC"}]);
     let script = scripted(&[json!({"resultType": "complete", "content": content})]);
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -269,7 +269,7 @@ fn what_cannot_be_saved_is_a_failure() {
 
 /// The program once stopped at the first error and did not show the other tasks.
 #[test]
-fn what_is_refused_of_one_task_is_of_no_other() {
+fn error_for_one_task_does_not_hide_other_tasks() {
     let task = json!({"resultType": "complete", "taskId": "t2", "status": "working", "ttlMs": null,
         "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"});
     let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such task"}}"#;
@@ -285,7 +285,7 @@ fn what_is_refused_of_one_task_is_of_no_other() {
 }
 
 #[test]
-fn tasks_are_waited_for_or_not() {
+fn wait_options_control_waiting_for_tasks() {
     let task = |status: &str| {
         json!({"resultType": "complete", "taskId": "t1", "status": status, "statusMessage": "reading",
             "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null, "pollIntervalMs": 10})
@@ -315,7 +315,7 @@ fn tasks_are_waited_for_or_not() {
 }
 
 #[test]
-fn tasks_of_2025_11_25_are_made_and_listed() {
+fn tasks_of_2025_11_25_are_created_and_listed() {
     let offers = json!({"tools": {}, "tasks": {"list": {}, "requests": {"tools": {"call": {}}}}});
     let begun = json!({"protocolVersion": "2025-11-25", "capabilities": offers,
         "serverInfo": {"name": "old", "version": "1"}});

@@ -132,7 +132,7 @@ fn visit(url: &str) -> String {
 }
 
 #[test]
-fn a_login_lasts_and_nobody_else_can_read_it() {
+fn login_is_saved_and_readable_only_by_its_owner() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let mut child = server.ping(home.path(), &["--login", "--scope", "mine"]).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -152,7 +152,7 @@ fn a_login_lasts_and_nobody_else_can_read_it() {
 }
 
 #[test]
-fn where_nobody_is_there_nobody_is_waited_for() {
+fn client_starts_no_login_without_the_login_option() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let output = server.ping(home.path(), &[]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -161,7 +161,7 @@ fn where_nobody_is_there_nobody_is_waited_for() {
 }
 
 #[test]
-fn a_token_that_is_known_is_sent_and_no_other_is_asked_for() {
+fn given_bearer_token_is_sent_without_a_login() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let file = home.path().join("token");
     fs::write(&file, "token\n").unwrap();
@@ -177,7 +177,7 @@ fn a_token_that_is_known_is_sent_and_no_other_is_asked_for() {
 }
 
 #[test]
-fn a_program_acts_for_itself_with_a_secret() {
+fn client_credentials_are_sent_only_to_the_given_issuer() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let itself = ["--client-id", "id", "--client-secret", "confidential", "--client-credentials", "--issuer"];
     let known = [&itself[..], &[&*server.url]].concat();
@@ -195,7 +195,7 @@ fn a_program_acts_for_itself_with_a_secret() {
 
 /// The program once sent the secret to the authorization server that the MCP server named.
 #[test]
-fn a_secret_without_an_issuer_is_an_error_before_anything_is_sent() {
+fn secret_without_issuer_is_an_error_before_any_request() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let secret = ["--client-id", "id", "--client-secret", "confidential"];
     for grant in [&["--client-credentials"][..], &["--login"], &[]] {
@@ -211,7 +211,7 @@ fn a_secret_without_an_issuer_is_an_error_before_anything_is_sent() {
 }
 
 #[test]
-fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
+fn token_is_refreshed_with_the_secret_only_at_its_issuer() {
     let (server, home) = (Guarded::start_with(1), tempfile::tempdir().unwrap());
     let known = ["--client-id", "id", "--client-secret", "confidential"];
     let there = [&known[..], &["--issuer", &server.url]].concat();
@@ -233,7 +233,7 @@ fn a_token_is_renewed_with_a_secret_only_where_the_secret_is_known() {
 /// Each process once refreshed the token that it had read at its start, so it could use a refresh token
 /// twice. Servers then reject the token or revoke the whole login.
 #[test]
-fn processes_that_share_a_login_renew_its_token_one_after_the_other() {
+fn concurrent_processes_use_each_refresh_token_once() {
     let (server, home) = (Guarded::start_with(1), tempfile::tempdir().unwrap());
     let mut child = server.ping(home.path(), &["--login"]).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -255,7 +255,7 @@ fn processes_that_share_a_login_renew_its_token_one_after_the_other() {
 
 /// The program once took this id for the URL of a client metadata document and required a login.
 #[test]
-fn a_program_whose_id_is_a_url_acts_for_itself_too() {
+fn client_credentials_work_with_a_url_as_client_id() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let id =
         ["--client-id", "https://app.example/id", "--client-secret", "confidential", "--issuer", &server.url];
@@ -271,7 +271,7 @@ fn a_program_whose_id_is_a_url_acts_for_itself_too() {
 
 /// A bridge could once only send a token that was given to it.
 #[test]
-fn a_bridge_lets_a_person_log_in_once() {
+fn bridge_login_is_saved_and_reused() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let mut child = server.ping_across(home.path(), &["--login"]).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -288,7 +288,7 @@ fn a_bridge_lets_a_person_log_in_once() {
 }
 
 #[test]
-fn a_bridge_sends_a_token_that_is_known() {
+fn bridge_sends_the_given_token() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let token = ["--bearer", "token"];
     let header = ["-H", "Authorization: Bearer token"];
@@ -302,7 +302,7 @@ fn a_bridge_sends_a_token_that_is_known() {
 }
 
 #[test]
-fn there_is_no_login_to_a_command() {
+fn login_options_are_errors_for_a_command() {
     let home = tempfile::tempdir().unwrap();
     for args in [&["--login"][..], &["--bearer", "token"], &["--client-id", "id"], &["--scope", "a"]] {
         let output = thruway(home.path(), &[&["bridge"], args, &["--", "true"]].concat()).output();

@@ -27,7 +27,7 @@ fn with(rest: &str) -> String {
 }
 
 #[test]
-fn check_says_what_would_be_served() {
+fn check_lists_listeners_routes_upstreams_and_policies() {
     let directory = tempfile::tempdir().unwrap();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/examples/serve.toml");
     fs::copy(example, directory.path().join("serve.toml")).unwrap();
@@ -70,7 +70,7 @@ access log: combined, to the standard output
 }
 
 #[test]
-fn what_nothing_uses_and_names_without_addresses_are_warned_of() {
+fn check_warns_of_unused_settings_and_unresolvable_names() {
     // No process uses this port anymore.
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = with(&format!(
@@ -115,7 +115,7 @@ hint: check the name; if this machine has no DNS, skip this check with `--offlin
 }
 
 #[test]
-fn text_that_is_no_toml_is_refused() {
+fn invalid_toml_is_an_error() {
     assert_eq!(
         refusal("workers 2\n"),
         "\
@@ -129,7 +129,7 @@ error: key with no value, expected `=`
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_the_one_that_was_meant() {
+fn unknown_key_is_an_error_with_a_suggestion() {
     assert_eq!(
         refusal(&with("wrokers = 2")),
         "\
@@ -157,7 +157,7 @@ hint: possible here: `format`, `path`
 }
 
 #[test]
-fn values_of_the_wrong_kind_are_refused() {
+fn values_of_the_wrong_type_are_errors() {
     assert_eq!(
         refusal(&with("workers = \"two\"")),
         "\
@@ -195,7 +195,7 @@ error: `5` is not a duration: write `10s`, `1m 30s` or `500ms`
 }
 
 #[test]
-fn a_config_that_serves_nothing_is_refused() {
+fn config_without_listeners_and_routes_is_an_error() {
     assert_eq!(
         refusal(""),
         "\
@@ -211,7 +211,7 @@ hint: add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`
 }
 
 #[test]
-fn several_mistakes_are_reported_together() {
+fn all_mistakes_are_reported_together() {
     let config = r#"
 workers = 0
 limits.headers = 100000
@@ -274,7 +274,7 @@ error: the value must be from 1ms to 24h
 }
 
 #[test]
-fn paths_that_no_request_has_are_refused() {
+fn invalid_route_paths_are_errors() {
     let config = r#"
 [[routes]]
 path = "/a"
@@ -345,7 +345,7 @@ error: the path leads above the root
 }
 
 #[test]
-fn hosts_patterns_and_methods_that_no_request_has_are_refused() {
+fn invalid_hosts_patterns_and_methods_are_errors() {
     let config = r#"
 [[routes]]
 host = "example.com:80"
@@ -407,7 +407,7 @@ error: a field name must be a token
 }
 
 #[test]
-fn redirects_to_nowhere_are_refused() {
+fn invalid_redirects_are_errors() {
     let config = "[[routes]]\npath = \"/a\"\nredirect = { to = \"/{query}{path}\" }\n\
                   [[routes]]\npath = \"/b\"\nredirect = { to = \"/c\", status = 200 }";
     assert_eq!(
@@ -429,7 +429,7 @@ error: the status of a redirect is 301, 302, 303, 307 or 308
 }
 
 #[test]
-fn routes_that_are_never_reached_are_refused() {
+fn unreachable_routes_are_errors() {
     let config = r#"
 [[routes]]
 host = "A.example"
@@ -480,7 +480,7 @@ hint: remove this route, or add a condition: `host`, `methods`, `headers` or `qu
 }
 
 #[test]
-fn answers_that_could_not_be_sent_are_refused() {
+fn invalid_fixed_responses_are_errors() {
     let config = r#"
 [[routes]]
 path = "/a"
@@ -551,7 +551,7 @@ error: the status must be from 200 to 599
 }
 
 #[test]
-fn fields_of_the_server_are_refused_in_any_case() {
+fn headers_that_the_server_sets_are_errors_in_any_case() {
     for name in
         ["connection", "DATE", "Keep-Alive", "Server", "TE", "Trailer", "Transfer-Encoding", "Upgrade"]
     {
@@ -563,7 +563,7 @@ fn fields_of_the_server_are_refused_in_any_case() {
 }
 
 #[test]
-fn files_that_cannot_be_served_are_refused() {
+fn invalid_files_settings_are_errors() {
     assert_eq!(
         refusal(&with("[[routes]]\npath = \"/f\"\nfiles.root = \"none\"")),
         "\
@@ -582,7 +582,7 @@ error: cannot serve the directory `none`: No such file or directory (os error 2)
 }
 
 #[test]
-fn an_access_log_that_cannot_be_written_is_refused() {
+fn unwritable_access_log_is_an_error() {
     assert_eq!(
         refusal(&with("access_log.path = \"none/access.log\"")),
         "\
@@ -598,7 +598,7 @@ hint: the directory must exist, and the user of this process needs permission to
 }
 
 #[test]
-fn a_config_that_is_not_there_is_refused() {
+fn missing_config_file_is_an_error() {
     for command in ["check", "serve"] {
         let directory = tempfile::tempdir().unwrap();
         let ended = Thruway::start_in(directory.path(), &[command, "none.toml"]).end();
@@ -609,7 +609,7 @@ fn a_config_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_refused() {
+fn invalid_arguments_are_errors() {
     for args in [&["serve", "--workers", "0"][..], &["serve", "--wrokers", "1"], &["sevre"], &[]] {
         let ended = Thruway::start_in(Path::new("."), args).end();
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
@@ -619,7 +619,7 @@ fn arguments_that_make_no_sense_are_refused() {
 /// `check` once accepted an upstream that was its own listener. A single request then used up all
 /// connections.
 #[test]
-fn an_upstream_that_leads_back_to_its_own_listener_is_refused() {
+fn upstream_that_leads_back_to_its_listener_is_an_error() {
     let http = |rest: &str| {
         format!(
             "[[listeners]]\naddress = \"127.0.0.1:8080\"\n[[routes]]\npath = \"/\"\nupstream = \"own\"\n\
@@ -662,7 +662,7 @@ hint: each request would return to this gateway: use the address of another serv
 
 /// A gateway may send requests to itself on purpose, with another host or path. So this is only a warning.
 #[test]
-fn an_upstream_that_may_lead_back_to_a_listener_is_warned_of() {
+fn upstream_that_may_lead_back_to_a_listener_gets_a_warning() {
     let route = "[[listeners]]\naddress = \"127.0.0.1:8080\"\n[[routes]]\npath = \"/\"\nupstream = \"own\"\n";
     for (text, listener) in [
         (

@@ -17,7 +17,7 @@ fn example(backend: &str) -> String {
 /// An upstream server might read these paths as `/admin/users`. Without this check, they would bypass the
 /// password.
 #[test]
-fn a_path_that_only_some_servers_read_as_guarded_goes_past_no_policy() {
+fn ambiguous_path_cannot_bypass_policies() {
     let directory = tempfile::tempdir().unwrap();
     let mut backend = Thruway::demo(&[]);
     let closed = "[[routes]]\npath = \"/closed\"\nrespond.status = 403\n";
@@ -34,7 +34,7 @@ fn a_path_that_only_some_servers_read_as_guarded_goes_past_no_policy() {
 }
 
 #[test]
-fn the_example_lets_those_pass_who_may() {
+fn policies_example_enforces_authentication_and_limits() {
     let directory = tempfile::tempdir().unwrap();
     let mut backend = Thruway::demo(&[]);
     let config = example(&backend.authority());
@@ -66,7 +66,7 @@ fn the_example_lets_those_pass_who_may() {
 }
 
 #[test]
-fn check_says_what_a_request_must_pass_and_in_which_order() {
+fn check_shows_policies_in_evaluation_order() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), EXAMPLE).unwrap();
     let check = |args: &[&str]| {
@@ -100,7 +100,7 @@ fn once(burst: u32, content: &str) -> String {
 }
 
 #[test]
-fn what_was_counted_is_kept_until_the_policy_is_another() {
+fn rate_limit_count_survives_reload_unless_the_policy_changes() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &once(1, "one"));
     let address = thruway.address();
@@ -113,7 +113,7 @@ fn what_was_counted_is_kept_until_the_policy_is_another() {
 }
 
 #[test]
-fn files_with_secrets_are_read_again_when_the_config_is() {
+fn reload_reads_key_files_again() {
     let directory = tempfile::tempdir().unwrap();
     let keys = directory.path().join("keys.txt");
     // Hash of the key `k1`.
@@ -137,7 +137,7 @@ fn files_with_secrets_are_read_again_when_the_config_is() {
 }
 
 #[test]
-fn keys_are_fetched_from_where_the_config_says() {
+fn jwt_policy_fetches_keys_from_its_keys_url() {
     let [directory, issuer_directory] = [(), ()].map(|()| tempfile::tempdir().unwrap());
     // A key from RFC 8037.
     let keys = "{\\\"keys\\\":[{\\\"kty\\\":\\\"OKP\\\",\\\"crv\\\":\\\"Ed25519\\\",\

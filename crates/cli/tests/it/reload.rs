@@ -15,7 +15,7 @@ fn config(content: &str, rest: &str) -> String {
 }
 
 #[test]
-fn requests_are_answered_while_the_config_is_reloaded_again_and_again() {
+fn no_request_fails_during_repeated_reloads() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("0", ""));
     let address = thruway.address();
@@ -58,7 +58,7 @@ fn requests_are_answered_while_the_config_is_reloaded_again_and_again() {
 
 /// If a signal arrives while the server reads the config, the server must read the config again.
 #[test]
-fn of_two_reloads_close_together_the_last_config_is_served() {
+fn last_of_two_quick_reloads_takes_effect() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("thruway.toml");
     let mut thruway = Thruway::serve(directory.path(), &config("0", ""));
@@ -77,7 +77,7 @@ fn of_two_reloads_close_together_the_last_config_is_served() {
 }
 
 #[test]
-fn a_config_that_cannot_be_used_changes_nothing() {
+fn failed_reload_keeps_the_previous_config() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
     let address = thruway.address();
@@ -107,7 +107,7 @@ fn a_config_that_cannot_be_used_changes_nothing() {
 }
 
 #[test]
-fn what_takes_effect_with_a_restart_is_said() {
+fn reload_logs_settings_that_need_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
     let address = thruway.address();
@@ -125,7 +125,7 @@ fn what_takes_effect_with_a_restart_is_said() {
 }
 
 #[test]
-fn limits_timeouts_and_trusted_proxies_are_those_of_connections_to_come() {
+fn reloaded_limits_timeouts_and_proxies_apply_to_new_connections() {
     let directory = tempfile::tempdir().unwrap();
     let demo = "[[routes]]\npath = \"/demo\"\ndemo = true\n";
     let mut thruway = Thruway::serve(directory.path(), &config("old", demo));
@@ -147,7 +147,7 @@ fn limits_timeouts_and_trusted_proxies_are_those_of_connections_to_come() {
 }
 
 #[test]
-fn listeners_come_and_go_and_what_they_have_accepted_is_answered() {
+fn reload_adds_keeps_and_removes_listeners() {
     let directory = tempfile::tempdir().unwrap();
     let config = |content: &str| config(content, "").replace("workers = 1", "workers = 2");
     let mut thruway = Thruway::serve(directory.path(), &config("old"));
@@ -176,7 +176,7 @@ fn listeners_come_and_go_and_what_they_have_accepted_is_answered() {
 }
 
 #[test]
-fn a_listener_that_cannot_be_had_changes_nothing() {
+fn reload_with_unavailable_listener_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut thruway = Thruway::serve(directory.path(), &config("old", ""));
@@ -191,7 +191,7 @@ fn a_listener_that_cannot_be_had_changes_nothing() {
 }
 
 #[test]
-fn the_access_log_is_another_is_none_and_is_there_again() {
+fn reload_changes_disables_and_reenables_access_log() {
     let directory = tempfile::tempdir().unwrap();
     let log = |format: &str, path: &str| format!("[access_log]\nformat = \"{format}\"\npath = \"{path}\"\n");
     let mut thruway = Thruway::serve(directory.path(), &config("a", &log("common", "one")));
@@ -238,7 +238,7 @@ fn upstream_client(client: &mut Client) -> String {
 }
 
 #[test]
-fn an_upstream_that_did_not_change_keeps_its_connections() {
+fn reload_keeps_connections_of_unchanged_upstream() {
     let directory = tempfile::tempdir().unwrap();
     let (_server, upstream) = upstream("1");
     let mut gateway = Thruway::serve(directory.path(), &config("1", &upstream));
@@ -255,7 +255,7 @@ fn an_upstream_that_did_not_change_keeps_its_connections() {
 
 /// Each reload replaces the upstream and closes its connections.
 #[test]
-fn no_request_fails_while_its_upstream_is_replaced_again_and_again() {
+fn no_request_fails_while_its_upstream_is_replaced_repeatedly() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Thruway::demo(&["--workers", "1"]);
     let address = server.authority();
@@ -293,7 +293,7 @@ fn no_request_fails_while_its_upstream_is_replaced_again_and_again() {
 }
 
 #[test]
-fn streams_live_on_even_if_their_routes_are_gone() {
+fn open_streams_survive_removal_of_their_routes() {
     let directory = tempfile::tempdir().unwrap();
     let (_server, upstream) = upstream("1");
     let own = "[[routes]]\npath = \"/demo\"\ndemo = true\n";
@@ -317,7 +317,7 @@ fn streams_live_on_even_if_their_routes_are_gone() {
 }
 
 #[test]
-fn sessions_of_an_mcp_endpoint_live_on() {
+fn mcp_sessions_survive_a_reload() {
     let directory = tempfile::tempdir().unwrap();
     let rest = "[[routes]]\npath = \"/mcp\"\nmcp = true\n";
     let mut thruway = Thruway::serve(directory.path(), &config("1", rest));

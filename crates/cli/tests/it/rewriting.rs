@@ -11,7 +11,7 @@ const REWRITING: &str = include_str!("../../../daemon/examples/rewriting.toml");
 const CANARY: &str = include_str!("../../../daemon/examples/canary.toml");
 
 #[test]
-fn the_example_of_rewriting_does_what_it_says() {
+fn rewriting_example_rewrites_as_documented() {
     let directory = tempfile::tempdir().unwrap();
     // The `Location` of the redirect shows the request that the upstream server received.
     let backend = "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\n\
@@ -38,7 +38,7 @@ fn the_example_of_rewriting_does_what_it_says() {
 }
 
 #[test]
-fn the_example_of_canaries_keeps_users_on_their_side() {
+fn canary_example_keeps_each_user_on_one_upstream() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = CANARY
         .replace("127.0.0.1:8080", "127.0.0.1:0")
@@ -71,7 +71,7 @@ fn the_example_of_canaries_keeps_users_on_their_side() {
 
 /// Mirrors once received the credentials of all clients, and no setting could remove them.
 #[test]
-fn a_mirror_does_not_receive_headers_that_are_removed_for_it() {
+fn mirror_does_not_receive_removed_headers() {
     let directory = tempfile::tempdir().unwrap();
     let (_server, server) = Thruway::answering(directory.path(), "original");
     let mirror = TcpListener::bind("127.0.0.1:0").unwrap();

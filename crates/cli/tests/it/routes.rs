@@ -6,7 +6,7 @@ use crate::client::{Client, get};
 use crate::process::Thruway;
 
 #[test]
-fn every_kind_of_listener_serves() {
+fn server_listens_on_ipv4_ipv6_and_unix_sockets() {
     let directory = tempfile::tempdir().unwrap();
     let config = r#"
         [[listeners]]
@@ -33,7 +33,7 @@ fn every_kind_of_listener_serves() {
 }
 
 #[test]
-fn addresses_of_the_command_line_come_instead() {
+fn listen_option_replaces_listeners_of_the_config() {
     let directory = tempfile::tempdir().unwrap();
     let config = "listeners = [{ address = \"unix:socket\" }]\nroutes = [{ path = \"/\", demo = true }]\n";
     fs::write(directory.path().join("thruway.toml"), config).unwrap();
@@ -49,7 +49,7 @@ fn addresses_of_the_command_line_come_instead() {
 /// Only `answer` once protected its path. Below a `redirect`, other spellings of the path reached the
 /// upstream of `/`.
 #[test]
-fn every_action_that_answers_here_protects_its_path_in_every_spelling() {
+fn ambiguous_path_below_a_local_action_gets_400() {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("public")).unwrap();
     let (_server, backend) = Thruway::answering(directory.path(), "of the upstream");
@@ -83,7 +83,7 @@ fn every_action_that_answers_here_protects_its_path_in_every_spelling() {
 }
 
 #[test]
-fn the_most_specific_route_wins() {
+fn most_specific_route_wins() {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir_all(directory.path().join("public/sub")).unwrap();
     fs::write(directory.path().join("public/index.html"), "index").unwrap();
@@ -134,7 +134,7 @@ fn the_most_specific_route_wins() {
 }
 
 #[test]
-fn fixed_answers_are_as_they_are_written() {
+fn fixed_responses_are_sent_as_configured() {
     let directory = tempfile::tempdir().unwrap();
     let config = r#"
         [[listeners]]
@@ -171,7 +171,7 @@ fn fixed_answers_are_as_they_are_written() {
 }
 
 #[test]
-fn routes_are_told_apart_by_host_pattern_method_header_and_query() {
+fn routes_match_by_host_pattern_method_header_and_query() {
     let directory = tempfile::tempdir().unwrap();
     let config = r#"
         [[listeners]]
@@ -210,7 +210,7 @@ fn routes_are_told_apart_by_host_pattern_method_header_and_query() {
 }
 
 #[test]
-fn redirects_tell_where_else_to_ask() {
+fn redirect_builds_location_from_placeholders() {
     let directory = tempfile::tempdir().unwrap();
     let config = r#"
         [[listeners]]
@@ -239,7 +239,7 @@ fn redirects_tell_where_else_to_ask() {
 }
 
 #[test]
-fn the_mcp_endpoint_answers_to_the_host_of_its_route() {
+fn mcp_endpoint_accepts_only_the_host_of_its_route() {
     let directory = tempfile::tempdir().unwrap();
     let config = r#"
         [[listeners]]

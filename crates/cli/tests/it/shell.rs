@@ -7,7 +7,7 @@ fn thruway(args: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn shells_complete_the_commands() {
+fn completions_exist_for_each_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = thruway(&["completions", shell]);
         let script = String::from_utf8(output.stdout).unwrap();
@@ -17,7 +17,7 @@ fn shells_complete_the_commands() {
 }
 
 #[test]
-fn each_command_has_a_page() {
+fn man_command_writes_manual_pages() {
     let directory = tempfile::tempdir().unwrap();
     let pages = directory.path().join("man1");
     assert!(thruway(&["man", pages.to_str().unwrap()]).status.success());

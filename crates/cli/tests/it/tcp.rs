@@ -47,7 +47,7 @@ fn echo(name: &'static str) -> String {
 }
 
 #[test]
-fn the_example_forwards_streams_and_tells_of_each() {
+fn tcp_example_forwards_and_logs_streams() {
     let directory = tempfile::tempdir().unwrap();
     let (one, two) = (echo("one"), echo("two"));
     let config = EXAMPLE
@@ -71,7 +71,7 @@ fn streams_status(admin: &str) -> Value {
 }
 
 #[test]
-fn what_runs_is_shown_and_counted_and_follows_the_config() {
+fn tcp_streams_are_in_status_and_metrics_and_follow_reloads() {
     let directory = tempfile::tempdir().unwrap();
     let config = |server: &str| {
         format!(
@@ -105,7 +105,7 @@ fn what_runs_is_shown_and_counted_and_follows_the_config() {
 }
 
 #[test]
-fn a_listener_may_become_one_for_http_and_be_for_streams_again() {
+fn reload_switches_listener_between_tcp_and_http() {
     let directory = tempfile::tempdir().unwrap();
     let streams = format!(
         "workers = 2\nlisteners = [{{ address = \"127.0.0.1:0\", tcp = \"db\" }}]\nupstreams.db.servers = [\"{}\"]\n",

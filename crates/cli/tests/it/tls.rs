@@ -116,7 +116,7 @@ const DEMO: &str = "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
     [[routes]]\npath = \"/\"\ndemo = true\n";
 
 #[test]
-fn the_example_speaks_tls_on_both_sides() {
+fn tls_example_uses_tls_to_clients_and_upstream_servers() {
     let (authority, internal) = (Authority::new(), Authority::new());
     let directory = tempfile::tempdir().unwrap();
     let backend_directory = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ fn the_example_speaks_tls_on_both_sides() {
 }
 
 #[test]
-fn what_the_issuer_says_of_revocation_is_fetched_and_told() {
+fn ocsp_staple_is_fetched_and_shown_in_status_and_metrics() {
     let responder = OcspResponder::start(Authority::new());
     let directory = tempfile::tempdir().unwrap();
     let files = responder.authority().issue_with_responder("www", &["www.example"], &responder.url());
@@ -195,7 +195,7 @@ fn what_the_issuer_says_of_revocation_is_fetched_and_told() {
 
 /// Clients once received any bytes from this file, even after they had expired.
 #[test]
-fn what_a_file_says_of_revocation_is_checked_and_not_given_to_clients_if_it_is_not_so() {
+fn invalid_ocsp_file_fails_check_and_is_not_sent_to_clients() {
     let responder = OcspResponder::start(Authority::new());
     let directory = tempfile::tempdir().unwrap();
     let files = responder.authority().issue_with_responder("www", &["www.example"], &responder.url());
@@ -232,7 +232,7 @@ fn what_a_file_says_of_revocation_is_checked_and_not_given_to_clients_if_it_is_n
 }
 
 #[test]
-fn a_certificate_that_changes_is_used_without_a_signal() {
+fn changed_certificate_file_is_loaded_without_a_signal() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = demo(&directory, &authority);
@@ -251,7 +251,7 @@ fn a_certificate_that_changes_is_used_without_a_signal() {
 }
 
 #[test]
-fn a_reload_replaces_certificates_and_leaves_connections_alone() {
+fn reload_replaces_certificates_and_keeps_connections() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = demo(&directory, &authority);
@@ -273,7 +273,7 @@ fn a_reload_replaces_certificates_and_leaves_connections_alone() {
 }
 
 #[test]
-fn a_host_that_asks_for_certificates_is_not_served_by_a_listener_that_does_not() {
+fn host_that_requires_client_certificate_gets_421_on_other_listener() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
@@ -301,7 +301,7 @@ fn a_host_that_asks_for_certificates_is_not_served_by_a_listener_that_does_not()
 /// Connections once kept the rules from when they were accepted. So a client could reach hosts that a reload
 /// had since restricted.
 #[test]
-fn a_host_that_asks_for_certificates_after_a_reload_is_not_served_on_connections_of_before() {
+fn reload_applies_client_certificate_rule_to_open_connections() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
@@ -328,7 +328,7 @@ fn a_host_that_asks_for_certificates_after_a_reload_is_not_served_on_connections
 }
 
 #[test]
-fn check_says_what_is_wrong_with_files_and_where() {
+fn check_shows_tls_mistakes_with_line_and_hint() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
@@ -400,7 +400,7 @@ fn check_says_what_is_wrong_with_files_and_where() {
 
 /// `--listen` once silently replaced the TLS listener with one for plain HTTP.
 #[test]
-fn addresses_of_the_command_line_keep_tls_or_are_refused() {
+fn listen_option_keeps_tls_or_is_an_error() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
@@ -422,7 +422,7 @@ fn addresses_of_the_command_line_keep_tls_or_are_refused() {
 }
 
 #[test]
-fn an_expired_certificate_is_served_with_a_warning() {
+fn expired_certificate_is_served_with_a_warning() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue_expired("www", &["www.example"]));
@@ -432,7 +432,7 @@ fn an_expired_certificate_is_served_with_a_warning() {
 }
 
 #[test]
-fn a_server_of_mcp_is_asked_by_https() {
+fn mcp_client_uses_https_and_verifies_the_certificate() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["127.0.0.1"]));
@@ -449,7 +449,7 @@ fn a_server_of_mcp_is_asked_by_https() {
 }
 
 #[test]
-fn a_server_is_loaded_by_https() {
+fn bench_uses_https_and_verifies_the_certificate() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["127.0.0.1"]));
@@ -473,7 +473,7 @@ fn a_server_is_loaded_by_https() {
 }
 
 #[test]
-fn http2_is_negotiated_with_clients_and_with_servers() {
+fn http2_is_used_to_upstream_and_client_without_alpn_gets_http1() {
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));

@@ -76,7 +76,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn no_request_fails_while_certificates_and_keys_of_tickets_change() {
+fn no_request_fails_during_certificate_and_ticket_key_rotation() {
     let mut server = Rotating::start();
     let url = format!("{}/plaintext", server.url);
     // The gateway connects to the server over HTTP/2. Its own clients use plain text.

@@ -32,7 +32,7 @@ fn ask(address: &str, authority: &str, lines: &str) -> (String, TcpStream) {
 }
 
 #[test]
-fn the_example_makes_tunnels_for_those_who_may_ask_and_logs_what_they_carry() {
+fn tunnels_example_authenticates_forwards_and_logs_tunnels() {
     let backend = TcpListener::bind("127.0.0.1:0").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = Thruway::serve(directory.path(), &example(&backend));
@@ -76,7 +76,7 @@ fn the_example_makes_tunnels_for_those_who_may_ask_and_logs_what_they_carry() {
 }
 
 #[test]
-fn which_route_makes_a_tunnel_is_explained() {
+fn explain_shows_which_route_opens_a_tunnel() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.toml"), EXAMPLE).unwrap();
     let explain = |request: &str| {

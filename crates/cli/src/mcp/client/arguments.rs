@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_is_what_the_schema_says() {
+    fn argument_type_follows_the_schema() {
         assert_eq!(typed_as("5", &json!({"type": "string"})), Some(json!("5")));
         assert_eq!(typed_as("5", &json!({"type": "integer"})), Some(json!(5)));
         assert_eq!(typed_as("5.5", &json!({"type": "number"})), Some(json!(5.5)));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_of_which_nothing_is_said_is_what_it_looks_like() {
+    fn argument_without_schema_type_is_json_or_else_a_string() {
         assert_eq!(typed_as("5", &json!({})), Some(json!(5)));
         assert_eq!(typed_as("five", &json!({"anyOf": []})), Some(json!("five")));
         assert_eq!(of_tool(&["a=b=c".into()], None).ok(), json!({"a": "b=c"}).as_object().cloned());

@@ -347,12 +347,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_shown_nothing_that_it_would_obey() {
+    fn terminal_control_characters_are_removed() {
         assert_eq!(shown("a\u{1b}[2J\r\u{9b}b\n\tc\u{202e}d"), "a[2Jb\n\tcd");
     }
 
     #[test]
-    fn columns_stand_below_each_other() {
+    fn table_columns_are_aligned() {
         let rows = [["a".to_owned(), "one".to_owned()], ["grün".to_owned(), String::new()]];
         assert_eq!(table(&rows), "a     one\ngrün\n");
         let long = "x".repeat(100_000);
@@ -366,7 +366,7 @@ mod save_tests {
     use super::*;
 
     #[test]
-    fn files_have_numbers_and_are_never_overwritten() {
+    fn saved_files_are_numbered_and_never_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path().join("new");
         let save = |mime_type: &str, base64: &str| save(&directory, "image", mime_type, base64);
@@ -377,7 +377,7 @@ mod save_tests {
     }
 
     #[test]
-    fn a_type_leads_nowhere_else() {
+    fn mime_type_cannot_change_the_path_of_a_saved_file() {
         for (mime_type, expected) in [
             ("image/jpeg", "jpg"),
             ("audio/x-wav", "wav"),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_asked_for_field_by_field_until_it_is_right() {
+    fn form_repeats_each_field_until_its_value_is_valid() {
         let (result, shown) = filled("\nAda\nold\n36\nl\n\ngreen\nred, blue\nmaybe\nyes\n");
         assert_eq!(result.action, ElicitAction::Accept);
         let expected =
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_optional_may_be_left_out_and_all_may_be_refused() {
+    fn form_allows_empty_optional_fields_decline_and_cancel() {
         let (result, _) = filled("Ada\n\n\n\n\n");
         assert_eq!(result.content.map(Value::Object), Some(json!({"name": "Ada", "size": "m"})));
         assert_eq!(filled("Ada\n-\n").0.action, ElicitAction::Decline);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_people_are_asked() {
+    fn url_elicitation_needs_confirmation_and_roots_list_is_an_error() {
         let question = serde_json::from_value(json!({"method": "roots/list", "params": {}})).unwrap();
         assert!(answer(question, &mut &b""[..], &mut Vec::new()).is_err());
         let page =

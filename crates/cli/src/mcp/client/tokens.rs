@@ -175,7 +175,7 @@ mod tests {
 
     /// Concurrent writers once overwrote each other's tokens.
     #[test]
-    fn tokens_that_are_saved_at_the_same_time_are_all_kept() {
+    fn concurrent_saves_keep_all_tokens() {
         let directory = tempfile::tempdir().unwrap();
         thread::scope(|scope| {
             for n in 0..8 {
@@ -191,7 +191,7 @@ mod tests {
 
     /// The program could once not read the token file and then overwrote it with only the new token.
     #[test]
-    fn what_cannot_be_read_is_not_written_anew() {
+    fn unreadable_token_file_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let file = file(&directory);
         file.save("https://a.example", &token("a"));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_at_a_time_renews_a_token_of_a_server() {
+    async fn token_refresh_lock_is_exclusive_per_server() {
         let directory = tempfile::tempdir().unwrap();
         let (one, two) = (file(&directory), file(&directory));
         let lock = one.lock("https://a.example").await;

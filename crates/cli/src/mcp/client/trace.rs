@@ -47,14 +47,14 @@ mod tests {
 
     /// Timestamps once had the resolution of the clock tick and were up to four milliseconds old.
     #[test]
-    fn times_are_exact() {
+    fn trace_timestamps_are_finer_than_a_clock_tick() {
         let mut times: Vec<_> = (0..1000).map(|_| now()).collect();
         times.dedup();
         assert!(times.len() > 10, "{times:?}");
     }
 
     #[test]
-    fn a_message_is_one_line_and_does_nothing_to_a_terminal() {
+    fn traced_message_is_one_line_without_control_characters() {
         let bytes = "{\"a\":\"\u{1b}[2Jü\"}\n".as_bytes();
         let line = line(Duration::from_micros(1500), Direction::Sent, bytes);
         assert_eq!(line, "     1.500 ms --> {\"a\":\"\\u{1b}[2Jü\"}");
