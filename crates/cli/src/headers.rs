@@ -47,8 +47,8 @@ mod tests {
     #[test]
     fn error_does_not_show_an_invalid_header_line() {
         for line in ["Authorization Bearer secret", "Authorization Bearer secret:more", ": secret", ""] {
-            let said = parsed(&["A: b", line]).unwrap_err();
-            assert!(said.contains("`-H` number 2") && !said.contains("secret"), "{said}");
+            let error = parsed(&["A: b", line]).unwrap_err();
+            assert!(error.contains("`-H` number 2") && !error.contains("secret"), "{error}");
         }
     }
 }

@@ -410,6 +410,6 @@ mod tests {
         for wrong in ["", "0", "-1", "s", "2x", "99999999999999999999"] {
             assert!(parse_wrk_time(wrong).is_err(), "{wrong}");
         }
-        assert!(parse_time("30").is_err(), "elsewhere a number without a unit may mean anything");
+        assert!(parse_time("30").is_err(), "other options require a unit");
     }
 }

@@ -96,7 +96,7 @@ fn sigusr1_reopens_the_access_log_after_rotation() {
     let rotate = |thruway: &mut Thruway, to: &str| {
         fs::rename(directory.path().join("access.log"), directory.path().join(to)).unwrap();
         thruway.signal(Signal::USR1);
-        thruway.until_it_logs("access log reopened");
+        thruway.wait_for_log("access log reopened");
         // The server creates the new file before the next request.
         assert!(directory.path().join("access.log").exists());
     };
@@ -129,7 +129,7 @@ fn failed_access_log_write_is_logged_and_does_not_block_requests() {
     let mut thruway = Thruway::serve(directory.path(), &config("path = \"/dev/full\""));
     let address = thruway.address();
     assert_eq!(get(&address, "/ok").text(), "ok");
-    thruway.until_it_logs("cannot write the access log");
+    thruway.wait_for_log("cannot write the access log");
     assert_eq!(get(&address, "/ok").text(), "ok");
     assert_eq!(thruway.terminate().code, Some(0));
 }
@@ -153,12 +153,12 @@ fn json_format_shows_upstream_server_retries_and_timings() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Thruway::demo(&[]);
     let address = server.authority();
-    let nobody = format!("unix:{}", directory.path().join("nobody.sock").display());
+    let missing = format!("unix:{}", directory.path().join("nobody.sock").display());
     let config = format!(
         "workers = 1\naccess_log = {{ path = \"access.log\", format = \"json\" }}\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
          [[routes]]\npath = \"/\"\nupstream = \"good\"\n[[routes]]\npath = \"/bad\"\nupstream = \"bad\"\n\
          [[routes]]\npath = \"/own\"\nrespond.status = 204\n\
-         [upstreams.good]\nservers = [\"{address}\"]\n[upstreams.bad]\nservers = [\"{nobody}\"]\nretries_max = 1\n"
+         [upstreams.good]\nservers = [\"{address}\"]\n[upstreams.bad]\nservers = [\"{missing}\"]\nretries_max = 1\n"
     );
     let mut thruway = Thruway::serve(directory.path(), &config);
     let mut client = Client::connect(&thruway.address());
@@ -184,9 +184,9 @@ fn json_format_shows_upstream_server_retries_and_timings() {
     }
     assert!(
         first["connect_us"].is_u64() && second["connect_us"].is_null(),
-        "the second connection is the first"
+        "the second request reuses the connection"
     );
-    assert_eq!(bad["upstream_server"], nobody);
+    assert_eq!(bad["upstream_server"], missing);
     assert_eq!((&bad["retries"], &bad["error.type"]), (&1.into(), &"connection_refused".into()));
     assert!(bad["response_header_us"].is_null() && bad["http.response.status_code"] == 502, "{bad}");
     assert!(own.get("upstream").is_none(), "{own}");
@@ -205,14 +205,14 @@ fn json_format_shows_rejecting_policy_and_forwarded_request_id() {
     );
     let mut thruway = Thruway::serve(directory.path(), &config);
     let mut client = Client::connect(&thruway.address());
-    let heard = client.get("/headers").text().to_owned();
+    let echoed = client.get("/headers").text().to_owned();
     client.get("/closed");
     assert_eq!(thruway.terminate().code, Some(0));
     let text = fs::read_to_string(directory.path().join("access.log")).unwrap();
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let id = lines[0]["request_id"].as_str().unwrap();
-    assert!(heard.contains(&format!("[\"X-Called\",\"{id}\"]")), "{heard}");
+    assert!(echoed.contains(&format!("[\"X-Called\",\"{id}\"]")), "{echoed}");
     assert!(lines[0].get("policy").is_none() && lines[1].get("request_id").is_none(), "{text}");
     assert_eq!((&lines[1]["policy"], &lines[1]["reason"]), (&"nobody".into(), &"address".into()));
     assert_eq!(lines[1]["http.response.status_code"], 403);

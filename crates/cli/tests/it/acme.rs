@@ -48,13 +48,13 @@ impl Site {
         server.validate_at(port(&self.plain), port(&self.secured));
     }
 
-    fn asked(&self, path: &str) -> String {
+    fn get(&self, path: &str) -> String {
         get_admin(&self.admin, path).text().to_owned()
     }
 
     /// Waits until the listener uses a new certificate.
-    fn until_it_is_served(&mut self) {
-        self.thruway.until_it_logs("certificates reloaded");
+    fn wait_for_new_certificate(&mut self) {
+        self.thruway.wait_for_log("certificates reloaded");
     }
 }
 
@@ -64,7 +64,7 @@ fn acme_example_gets_and_serves_a_certificate_without_restart() {
     let config = example(&server, directory.path());
     let mut site = Site::serve(directory.path(), &config);
     site.validate_by(&server);
-    site.until_it_is_served();
+    site.wait_for_new_certificate();
     let root = directory.path().join("root.pem");
     let over_tls = || crate::tls::get_from(&root, &site.secured, "www.example.com");
     assert!(over_tls().ends_with("from https"));
@@ -73,10 +73,10 @@ fn acme_example_gets_and_serves_a_certificate_without_restart() {
     let elsewhere = Client::connect(&site.plain)
         .request("GET /.well-known/acme-challenge/unknown", "Connection: close\r\n");
     assert!(elsewhere.head.starts_with("http/1.1 308 "), "{}", elsewhere.head);
-    let status = site.asked("/status");
+    let status = site.get("/status");
     assert!(status.contains("\"orders\":[{\"names\":[\"www.example.com\",\"example.com\"]"), "{status}");
     assert!(status.contains("\"consecutive_failures\":0"), "{status}");
-    let metrics = site.asked("/metrics");
+    let metrics = site.get("/metrics");
     assert!(
         metrics.contains("\nthruway_acme_consecutive_failures{name=\"www.example.com\"} 0\n"),
         "{metrics}"
@@ -102,11 +102,11 @@ fn reload_continues_pending_order_and_orders_new_certificates() {
     let more = config.replace("[{ acme =", "[{ acme = [\"new.example.com\"] }, { acme =");
     site.thruway.reload(directory.path(), &more, RELOADED);
     site.validate_by(&server);
-    site.until_it_is_served();
+    site.wait_for_new_certificate();
     let root = directory.path().join("root.pem");
     assert!(crate::tls::get_from(&root, &site.secured, "www.example.com").ends_with("from https"));
     while server.issued() < 2 {
-        site.until_it_is_served();
+        site.wait_for_new_certificate();
     }
     assert_eq!((server.issued(), server.accounts()), (2, 1));
 }
@@ -116,12 +116,12 @@ fn missing_certificate_causes_tls_alert_and_shows_the_acme_error() {
     let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
     server.misbehave(Misbehaviour::RateLimited("3600"));
     let mut site = Site::serve(directory.path(), &example(&server, directory.path()));
-    let said = site.thruway.until_it_logs("cannot get a certificate");
-    assert!(said.contains("too many"), "{said}");
+    let line = site.thruway.wait_for_log("cannot get a certificate");
+    assert!(line.contains("too many"), "{line}");
     let root = directory.path().join("root.pem");
-    let refused = crate::tls::refused_by(&root, &site.secured, "www.example.com");
+    let refused = crate::tls::connection_error(&root, &site.secured, "www.example.com");
     assert!(refused.contains("AccessDenied"), "{refused}");
-    let status = site.asked("/status");
+    let status = site.get("/status");
     assert!(
         status.contains(
             "\"consecutive_failures\":1,\"last_error\":\"the ACME server refused the request: too many"
@@ -129,7 +129,7 @@ fn missing_certificate_causes_tls_alert_and_shows_the_acme_error() {
         "{status}"
     );
     assert!(
-        site.asked("/metrics").contains("\nthruway_acme_consecutive_failures{name=\"www.example.com\"} 1\n")
+        site.get("/metrics").contains("\nthruway_acme_consecutive_failures{name=\"www.example.com\"} 1\n")
     );
     assert!(TcpStream::connect(site.plain.strip_prefix("http://").unwrap()).is_ok());
 }
@@ -200,19 +200,19 @@ fn check_shows_mistakes_in_acme_settings_with_line_and_hint() {
     ] {
         assert!(EXAMPLE.contains(from), "{from}");
         let ended = checked(directory.path(), &EXAMPLE.replacen(from, to, 1));
-        let said = &ended.stderr;
+        let stderr = &ended.stderr;
         assert_eq!(ended.code, Some(2), "{to}");
-        assert!(said.contains(message) && said.contains("hint: ") && said.contains(hint), "{said}");
-        assert!(said.contains("a.toml:"), "{said}");
+        assert!(stderr.contains(message) && stderr.contains("hint: ") && stderr.contains(hint), "{stderr}");
+        assert!(stderr.contains("a.toml:"), "{stderr}");
     }
 }
 
 #[test]
 fn check_shows_acme_orders_and_impossible_validation() {
     let directory = tempfile::tempdir().unwrap();
-    let nobody = "[[listeners]]\naddress = \"127.0.0.1:0\"\ntls.certificates = [{ acme = [\"a.example\"] }]\n\
+    let without_acme = "[[listeners]]\naddress = \"127.0.0.1:0\"\ntls.certificates = [{ acme = [\"a.example\"] }]\n\
                   [[routes]]\npath = \"/\"\ndemo = true\n";
-    let ended = checked(directory.path(), nobody);
+    let ended = checked(directory.path(), without_acme);
     assert!(
         ended.stderr.contains("`acme` in a certificate requires the section `[acme]`"),
         "{}",

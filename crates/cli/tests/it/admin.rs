@@ -77,7 +77,7 @@ fn backends(names: &[&str]) -> (Vec<Thruway>, Vec<String>, tempfile::TempDir) {
 
 #[test]
 fn disabled_server_gets_no_requests_until_it_is_enabled() {
-    let (_servers, addresses, _kept) = backends(&["one", "two"]);
+    let (_servers, addresses, _directory) = backends(&["one", "two"]);
     let directory = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(directory.path(), &config(&addresses, ""));
     let names = || {
@@ -86,28 +86,28 @@ fn disabled_server_gets_no_requests_until_it_is_enabled() {
         names.dedup();
         names
     };
-    let tell = |server: &str, what: &str| {
-        gateway.post(&format!("/upstreams/backend/servers/{server}/{what}")).status().to_owned()
+    let set_state = |server: &str, action: &str| {
+        gateway.post(&format!("/upstreams/backend/servers/{server}/{action}")).status().to_owned()
     };
     assert_eq!(names(), ["one", "two"]);
-    assert_eq!(tell(&addresses[0], "disable"), "200");
+    assert_eq!(set_state(&addresses[0], "disable"), "200");
     assert_eq!((names(), gateway.states()), (vec!["two".to_owned()], vec!["disabled".into(), "up".into()]));
     // A disabled server stays disabled when the config of its upstream changes.
     fs::write(directory.path().join("thruway.toml"), config(&addresses, "retries_max = 1")).unwrap();
     assert_eq!(gateway.post("/reload").status(), "200");
     assert_eq!(names(), ["two"]);
-    assert_eq!(tell(&addresses[1], "drain"), "200");
+    assert_eq!(set_state(&addresses[1], "drain"), "200");
     assert_eq!(
         (gateway.states(), get(&gateway.address, "/").status()),
         (vec!["disabled".into(), "draining".into()], "503")
     );
     assert_eq!(get_admin(&gateway.admin, "/ready").text(), "the upstream `backend` has no server\n");
     for address in &addresses {
-        assert_eq!(tell(address, "enable"), "200");
+        assert_eq!(set_state(address, "enable"), "200");
     }
     assert_eq!((names().len(), get_admin(&gateway.admin, "/ready").status()), (2, "200"));
-    for (server, what) in [("127.0.0.1:1", "disable"), (addresses[0].as_str(), "stop")] {
-        assert_eq!(tell(server, what), "404");
+    for (server, action) in [("127.0.0.1:1", "disable"), (addresses[0].as_str(), "stop")] {
+        assert_eq!(set_state(server, action), "404");
     }
     assert_eq!(gateway.post("/upstreams/other/servers/127.0.0.1:1/enable").status(), "404");
 }
@@ -169,10 +169,10 @@ fn admin_requests_from_web_pages_are_rejected() {
 /// `/ready` once responded 200 although all servers failed their health checks.
 #[test]
 fn gateway_is_not_ready_without_healthy_server_of_required_upstream() {
-    let (servers, addresses, kept) = backends(&["one"]);
+    let (servers, addresses, directory) = backends(&["one"]);
     let check = "check = { interval = \"100ms\", fall = 1, rise = 1 }\n";
     let start =
-        |required: &str| Gateway::start(kept.path(), &config(&addresses, &format!("{check}{required}")));
+        |required: &str| Gateway::start(directory.path(), &config(&addresses, &format!("{check}{required}")));
     let (required, other) = (start("required_for_ready = true"), start(""));
     let ready = |gateway: &Gateway| get_admin(&gateway.admin, "/ready");
     assert_eq!((ready(&required).status(), ready(&other).status()), ("200", "200"));
@@ -182,13 +182,13 @@ fn gateway_is_not_ready_without_healthy_server_of_required_upstream() {
     let unready = std::iter::repeat_with(|| ready(&required)).find(|response| response.status() == "503");
     assert_eq!(unready.unwrap().text(), "no server of the upstream `backend` is healthy\n");
     std::iter::repeat_with(|| other.states()).find(|states| states == &["check_failing"]).unwrap();
-    assert_eq!(ready(&other).text(), "ready\n", "it is not required there");
+    assert_eq!(ready(&other).text(), "ready\n", "readiness does not require this upstream");
 }
 
 #[test]
 fn gateway_is_not_ready_if_all_required_servers_are_drained() {
-    let (_servers, addresses, kept) = backends(&["one", "two"]);
-    let gateway = Gateway::start(kept.path(), &config(&addresses, "required_for_ready = true"));
+    let (_servers, addresses, directory) = backends(&["one", "two"]);
+    let gateway = Gateway::start(directory.path(), &config(&addresses, "required_for_ready = true"));
     for (address, status) in addresses.iter().zip(["200", "503"]) {
         gateway.post(&format!("/upstreams/backend/servers/{address}/drain"));
         assert_eq!(get_admin(&gateway.admin, "/ready").status(), status);
@@ -207,7 +207,7 @@ fn draining_gateway_is_not_ready() {
     // shutdown.
     assert!(client.head().starts_with("http/1.1 100 "));
     gateway.thruway.signal(Signal::TERM);
-    gateway.thruway.until_it_logs("draining");
+    gateway.thruway.wait_for_log("draining");
     let unready = std::iter::repeat_with(|| get_admin(&gateway.admin, "/ready"))
         .find(|response| response.status() == "503");
     assert_eq!(unready.unwrap().text(), "draining\n");
@@ -266,7 +266,7 @@ fn sample(metrics: &str, name: &str) -> f64 {
 
 #[test]
 fn metrics_count_requests_policies_retries_and_failures() {
-    let (servers, mut addresses, _kept) = backends(&["one"]);
+    let (servers, mut addresses, _directory) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
     let gone = format!("unix:{}", directory.path().join("nobody.sock").display());
     addresses.push(gone.clone());
@@ -352,7 +352,7 @@ fn client_errors_are_counted_but_not_logged() {
 
 #[test]
 fn response_time_metrics_survive_a_reload() {
-    let (_servers, addresses, _kept) = backends(&["one"]);
+    let (_servers, addresses, _directory) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
     // Requests on routes with policies take another path through the code, which must count them too.
     let guarded = "[[routes]]\npath = \"/guarded\"\npolicies = [\"all\"]\nupstream = \"backend\"\n\
@@ -383,7 +383,7 @@ fn response_time_metrics_survive_a_reload() {
 
 #[test]
 fn open_connections_metric_includes_connections_before_a_limit() {
-    let (_servers, addresses, _kept) = backends(&["one"]);
+    let (_servers, addresses, _directory) = backends(&["one"]);
     let directory = tempfile::tempdir().unwrap();
     let text = config(&addresses, "");
     let gateway = Gateway::start(directory.path(), &text);

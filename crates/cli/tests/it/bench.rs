@@ -150,7 +150,7 @@ fn interrupt_ends_the_load_and_prints_the_report() {
     let (_demo, url) = demo("/ok");
     let bench = Thruway::start_in(Path::new("."), &["bench", "http", &url, "-d", "1h", "--output", "json"]);
     // The program handles signals by the time the load's thread exists.
-    bench.until_it_has_a_thread("bench-0");
+    bench.wait_for_thread("bench-0");
     bench.signal(Signal::INT);
     let ended = bench.end();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
@@ -226,9 +226,9 @@ fn report_of_bench_http_can_be_a_baseline() {
     let report = run(&["http", &url, "-c", "2", "-d", "2s", "--output", "json"]);
     fs::write(directory.path().join("before.json"), &report.stdout).unwrap();
     let load = ["-c", "2", "-n", "40", "--rounds", "4", "--tolerance", "99", "--output", "json"];
-    let told = run(&[&["compare", &url, "--baseline", "before.json"], &load[..]].concat());
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
-    let pair = &told.json()["pairs"][0];
+    let ended = run(&[&["compare", &url, "--baseline", "before.json"], &load[..]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let pair = &ended.json()["pairs"][0];
     assert_eq!(
         (&pair["metric"], &pair["is_paired"]),
         (&"achieved_requests_per_second".into(), &false.into())
@@ -260,10 +260,10 @@ fn load_without_successful_responses_has_no_per_request_figures() {
     let (demo, url) = demo("/ok");
     let pid = demo.pid().as_raw_nonzero().to_string();
     let args = ["http", &url, "-n", "20", "-c", "1", "--status", "201", "--pid", &pid];
-    let told = bench(&args);
-    assert_eq!(told.code, Some(1));
-    assert_eq!(told.stdout.matches("– CPU per request").count(), 2, "{}", told.stdout);
-    assert!(!told.stdout.contains("received"), "{}", told.stdout);
+    let ended = bench(&args);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.stdout.matches("– CPU per request").count(), 2, "{}", ended.stdout);
+    assert!(!ended.stdout.contains("received"), "{}", ended.stdout);
     let json = bench(&[&args[..], &["--output", "json"]].concat()).json();
     assert!(json["generator"]["cpu_us_per_request"].is_null(), "{json}");
     jsonschema::validate(&bench(&["http", "--schema"]).json(), &json).unwrap();
@@ -325,9 +325,9 @@ fn baseline_with_other_servers_or_other_settings_is_an_error() {
         assert!(refused.stderr.contains(message) && refused.stderr.contains(hint), "{}", refused.stderr);
     }
     for (name, is_warned) in [("same.json", false), ("old.json", true)] {
-        let told = compare(&[&url, "--baseline", name, "--tolerance", "99"]);
-        assert_eq!(told.code, Some(0), "{}", told.stderr);
-        assert_eq!(told.stderr.contains("the baseline has no load settings"), is_warned, "{}", told.stderr);
+        let ended = compare(&[&url, "--baseline", name, "--tolerance", "99"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains("the baseline has no load settings"), is_warned, "{}", ended.stderr);
     }
 }
 
@@ -370,7 +370,7 @@ fn early_exit_of_a_compared_command_is_reported() {
 #[test]
 fn finished_rounds_are_reported_if_a_server_goes_away() {
     let (_demo, url) = demo("/ok");
-    let dying = goes_away_after(100);
+    let dying = server_that_closes_after(100);
     let load = ["-n", "10", "-c", "1", "--rounds", "30", "--output", "json"];
     let ended = bench(&[&["compare", &url, &dying], &load[..]].concat());
     let comparison = ended.json();
@@ -379,7 +379,7 @@ fn finished_rounds_are_reported_if_a_server_goes_away() {
     assert!(ended.stderr.contains("error: cannot connect to"), "{}", ended.stderr);
     assert_eq!(comparison["pairs"].as_array().unwrap().len(), 3);
 
-    let dying = goes_away_after(100);
+    let dying = server_that_closes_after(100);
     let ramp = ["ramp", &dying, "-c", "1", "-n", "20", "--rate", "1000", "--p99", "1m", "--output", "json"];
     let ended = bench(&ramp);
     let steps = ended.json()["steps"].as_array().map(Vec::len);
@@ -389,7 +389,7 @@ fn finished_rounds_are_reported_if_a_server_goes_away() {
 
 /// Starts a server that closes after this number of requests and serves one connection at a time. Returns its
 /// URL.
-fn goes_away_after(requests: u32) -> String {
+fn server_that_closes_after(requests: u32) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     thread::spawn(move || {
@@ -419,7 +419,7 @@ fn second_interrupt_kills_started_commands() {
     let started = format!("{url} -- sh stubborn.sh");
     let args = ["bench", "compare", &started, &url, "-d", "1h", "--rounds", "2"];
     let bench = Thruway::start_in(directory.path(), &args);
-    bench.until_it_has_a_thread("bench-0");
+    bench.wait_for_thread("bench-0");
     bench.signal(Signal::INT);
     while !path("ended").exists() {
         thread::yield_now();
@@ -429,8 +429,8 @@ fn second_interrupt_kills_started_commands() {
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     let stat = format!("/proc/{}/stat", fs::read_to_string(path("pid")).unwrap().trim());
     // A killed process may take a moment to end, and then remains a zombie until its new parent collects it.
-    let is_left = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
-    assert!((0..100_000).any(|_| !is_left()), "it was left");
+    let is_running = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+    assert!((0..100_000).any(|_| !is_running()), "the started process still runs");
 }
 
 #[test]

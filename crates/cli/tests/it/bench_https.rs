@@ -175,7 +175,7 @@ fn report_counts_full_and_resumed_tls_handshakes() {
         assert_eq!(
             schema.json()["handshakes"]["per_second"],
             0.0,
-            "the connection was open before the start"
+            "the connection was opened before the measurement"
         );
     }
     assert!(run(&["--full-handshakes"]).stdout.contains("handshakes/s: 60 full, 0 resumed"));
@@ -200,8 +200,8 @@ fn mcp_load_runs_over_tls() {
         let load = ["mcp", &url, "-n", "40", "-c", "2", "--output", "json"];
         site.bench(&[&load[..], args].concat()).answered(40);
     }
-    let told = ["--subscribers", "3", "--tool", "count", "--uri", "example://counter", "-n", "5"];
-    let ended = site.bench(&[&["mcp", &url, "--output", "json"], &told[..]].concat());
+    let fan_out = ["--subscribers", "3", "--tool", "count", "--uri", "example://counter", "-n", "5"];
+    let ended = site.bench(&[&["mcp", &url, "--output", "json"], &fan_out[..]].concat());
     ended.answered(5);
 
     let insecure = ["bench", "mcp", &url, "-n", "5", "--insecure", "--output", "json"];

@@ -87,7 +87,7 @@ fn fan_out_measures_time_to_the_last_subscriber_in_both_eras() {
             report["target"].as_str().unwrap().contains("count notifies 20 subscribers of example://counter")
         );
         assert_eq!(report["deliveries"]["count"], 15 * 20, "{era}");
-        let of = |times: &str, what: &str| report[times][what].as_f64().unwrap();
+        let of = |times: &str, statistic: &str| report[times][statistic].as_f64().unwrap();
         let last = |times: &str| report[times]["max_us"].to_string();
         assert_eq!(last("service_time"), last("deliveries"), "the last delivery ends the service time");
         assert!(
@@ -175,7 +175,7 @@ fn exited_child_process_ends_the_load_with_a_report() {
 fn interrupt_ends_child_process_load_and_prints_the_report() {
     let args = ["bench", "mcp", "-d", "1h", "--output", "json", "--", PROGRAM, "mcp", "serve", "--stdio"];
     let bench = Thruway::start_in(Path::new("."), &args);
-    bench.until_it_has_a_thread("bench-0");
+    bench.wait_for_thread("bench-0");
     bench.signal(Signal::INT);
     let ended = bench.end();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);

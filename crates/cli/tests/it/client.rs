@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
-use crate::process::PATIENCE;
+use crate::process::TIMEOUT;
 
 /// A connection to the server.
 pub(crate) struct Client {
@@ -36,11 +36,11 @@ impl Client {
     pub(crate) fn try_connect(address: &str) -> std::io::Result<Self> {
         let stream: Box<dyn Stream> = if let Some(path) = address.strip_prefix("unix:") {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             Box::new(stream)
         } else {
             let stream = TcpStream::connect(address.strip_prefix("http://").unwrap())?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             Box::new(stream)
         };
         Ok(Self { stream, unread: Vec::new() })

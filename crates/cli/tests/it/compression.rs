@@ -49,9 +49,18 @@ fn listener_setting_turns_compression_on_or_off() {
     let served = Served::start();
     for (target, coding) in [("/", None), ("/static/app.js", None), ("/static/packed.js", Some("br"))] {
         let response = get(&served.plain, target, "br");
-        let said = coding.map(|coding| format!("\r\ncontent-encoding: {coding}\r\n"));
-        assert_eq!(response.head.contains("content-encoding"), said.is_some(), "{target}: {}", response.head);
-        assert!(said.is_none_or(|said| response.head.contains(&said)), "{target}: {}", response.head);
+        let expected = coding.map(|coding| format!("\r\ncontent-encoding: {coding}\r\n"));
+        assert_eq!(
+            response.head.contains("content-encoding"),
+            expected.is_some(),
+            "{target}: {}",
+            response.head
+        );
+        assert!(
+            expected.is_none_or(|expected| response.head.contains(&expected)),
+            "{target}: {}",
+            response.head
+        );
     }
     // The setting of the route takes precedence: the gateway compresses events. This stream does not end. A
     // stream of a single event would make the test unreliable: on a busy machine the gateway may receive the

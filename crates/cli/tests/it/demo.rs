@@ -142,7 +142,7 @@ fn events_endpoint_streams_server_sent_events() {
 #[test]
 fn demo_logs_that_it_has_no_config() {
     let mut thruway = Thruway::demo(&[]);
-    thruway.until_it_logs("no config: serving the test server");
+    thruway.wait_for_log("no config: serving the test server");
     thruway.signal(Signal::INT);
     assert_eq!(thruway.end().code, Some(0));
 }

@@ -23,7 +23,7 @@ fn busy(directory: &tempfile::TempDir, drain: &str) -> (Thruway, String, Client)
 }
 
 /// Waits until `address` refuses connections.
-fn until_refused(address: &str) {
+fn wait_until_refused(address: &str) {
     while Client::try_connect(address).is_ok() {}
 }
 
@@ -32,12 +32,12 @@ fn drain_completes_accepted_requests_and_exits_with_0() {
     for signal in [Signal::TERM, Signal::INT] {
         let directory = tempfile::tempdir().unwrap();
         let (mut thruway, address, mut client) = busy(&directory, "1h");
-        let mut idles = Client::connect(&address);
-        assert_eq!(idles.get("/ok").status(), "200");
+        let mut idle = Client::connect(&address);
+        assert_eq!(idle.get("/ok").status(), "200");
         thruway.signal(signal);
-        thruway.until_it_logs("draining");
-        until_refused(&address);
-        assert!(idles.is_closed());
+        thruway.wait_for_log("draining");
+        wait_until_refused(&address);
+        assert!(idle.is_closed());
         client.send("ab");
         let response = client.response(false);
         assert!(response.status() == "200" && response.has("connection: close"), "{}", response.head);
@@ -57,13 +57,13 @@ fn drain_timeout_cuts_off_requests_and_exits_with_1() {
     assert!(ended.stderr.contains("cut_off=1"), "{}", ended.stderr);
     assert!(client.is_closed());
     let log = fs::read_to_string(directory.path().join("access.log")).unwrap();
-    for said in [
+    for part in [
         "\"url.path\":\"/headers\"",
         "\"http.response.status_code\":503",
         "\"complete\":false",
         "\"ended_by\":\"drain\"",
     ] {
-        assert!(log.contains(said), "{said}: {log}");
+        assert!(log.contains(part), "{part}: {log}");
     }
 }
 
@@ -72,7 +72,7 @@ fn second_signal_ends_the_process_immediately() {
     let directory = tempfile::tempdir().unwrap();
     let (mut thruway, _, mut client) = busy(&directory, "1h");
     thruway.signal(Signal::TERM);
-    thruway.until_it_logs("draining");
+    thruway.wait_for_log("draining");
     thruway.signal(Signal::INT);
     assert_eq!(thruway.end().code, Some(143));
     assert!(client.is_closed());

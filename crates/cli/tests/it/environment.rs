@@ -152,17 +152,17 @@ fn error_names_the_variable_and_hides_its_value() {
         "upstreams.b = { servers = [\"a:1\"], sticky.cookie = \"${THRUWAY_TEST_SECRET}\" }",
         "upstreams.b = { servers = [\"a:1\"], check = { path = \"${THRUWAY_TEST_SECRET}\" } }",
     ] {
-        let said = check(&format!("{wrong}\n{rest}"));
-        assert!(!said.contains("same"), "{wrong}: {said}");
-        assert!(said.contains("THRUWAY_TEST_SECRET") || said.contains("****"), "{wrong}: {said}");
+        let stderr = check(&format!("{wrong}\n{rest}"));
+        assert!(!stderr.contains("same"), "{wrong}: {stderr}");
+        assert!(stderr.contains("THRUWAY_TEST_SECRET") || stderr.contains("****"), "{wrong}: {stderr}");
     }
     for (key, wrong) in [("path", "/a//${THRUWAY_TEST_SECRET}"), ("upstream", "${THRUWAY_TEST_SECRET}")] {
         let config = rest.replace(&format!("{key} = "), &format!("{key} = \"{wrong}\" # "));
         assert!(!check(&config).contains("same"), "{wrong}");
     }
     let url = "policies.p.jwt.keys_url = \"http://bob:sesame@a.example/\"";
-    let said = check(&format!("{url}\n{rest}"));
-    assert!(said.contains("http://**********@a.example/") && !said.contains("sesame"), "{said}");
+    let stderr = check(&format!("{url}\n{rest}"));
+    assert!(stderr.contains("http://**********@a.example/") && !stderr.contains("sesame"), "{stderr}");
 }
 
 #[test]

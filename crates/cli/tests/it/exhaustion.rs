@@ -13,23 +13,23 @@ use rustix::process::{Resource, Rlimit, prlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::client::{Client, get};
-use crate::process::{PATIENCE, Thruway};
+use crate::process::{TIMEOUT, Thruway};
 
 /// Connects without sending anything.
 fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
 /// Waits until the server has closed all its connections.
-fn until_no_connection(thruway: &Thruway) {
-    let tries = PATIENCE.as_millis() / PAUSE.as_millis();
-    let is_so = |_| {
+fn wait_for_no_connection(thruway: &Thruway) {
+    let tries = TIMEOUT.as_millis() / PAUSE.as_millis();
+    let is_reached = |_| {
         thread::sleep(PAUSE);
         thruway.connections() == 0
     };
-    assert!((0..tries).any(is_so), "{} connections are open", thruway.connections());
+    assert!((0..tries).any(is_reached), "{} connections are open", thruway.connections());
 }
 
 /// Workers once wrote the log themselves. When the pipe was full, they blocked and the server hung.
@@ -44,7 +44,7 @@ fn unread_log_pipe_does_not_block_requests() {
     let mut client = Client::connect(&thruway.address());
     // Each request logs a line. All lines together exceed the capacity of a pipe many times.
     (0..5_000).for_each(|_| assert_eq!(client.get("/").status(), "403"));
-    let line = thruway.until_it_logs("request rejected by a policy");
+    let line = thruway.wait_for_log("request rejected by a policy");
     assert!(line.len() * 5_000 > 4 * (64 << 10), "{line}");
     assert_eq!(thruway.terminate().code, Some(0));
 }
@@ -53,21 +53,21 @@ fn unread_log_pipe_does_not_block_requests() {
 fn ten_thousand_resets_leak_no_memory_or_connections() {
     let mut thruway = Thruway::demo(&["--workers", "2"]);
     let address = thruway.address();
-    let said: [&[u8]; 5] =
+    let inputs: [&[u8]; 5] =
         [b"", b"GET / HT", GET, b"GET /download?bytes=9999999 HTTP/1.1\r\nHost: a\r\n\r\n", UPLOAD];
     let round = || {
         let mut streams: Vec<TcpStream> = (0..500).map(|_| connect(&address)).collect();
-        for (stream, said) in streams.iter_mut().zip(said.iter().cycle()) {
-            stream.write_all(said).unwrap();
+        for (stream, input) in streams.iter_mut().zip(inputs.iter().cycle()) {
+            stream.write_all(input).unwrap();
             set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
         }
     };
     // Only later rounds are measured, because the first ones fill the buffer pools.
     (0..4).for_each(|_| round());
-    until_no_connection(&thruway);
+    wait_for_no_connection(&thruway);
     let before = thruway.resident_bytes();
     (0..20).for_each(|_| round());
-    until_no_connection(&thruway);
+    wait_for_no_connection(&thruway);
     let after = thruway.resident_bytes();
     assert!(after < before + GROWTH_BYTES_MAX, "memory grew from {before} to {after} bytes");
     assert_eq!(get(&address, "/ok").text(), "ok");
@@ -96,18 +96,18 @@ fn server_stops_reading_if_client_does_not_read_responses() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert!(sent < requests.len(), "it should have stopped");
+    assert!(sent < requests.len(), "the server should have stopped reading");
     let after = thruway.resident_bytes();
     assert!(after < before + GROWTH_BYTES_MAX, "memory grew from {before} to {after} bytes");
     assert_eq!(get(&address, "/ok").text(), "ok");
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     let mut writer = stream.try_clone().unwrap();
     let writing = thread::spawn(move || writer.write_all(&requests[sent..]).unwrap());
-    let answer = Client::connect(&address).get("/download?bytes=300");
-    let mut bytes = vec![0; answer.head.len() + answer.content.len()];
+    let expected = Client::connect(&address).get("/download?bytes=300");
+    let mut bytes = vec![0; expected.head.len() + expected.content.len()];
     for _ in 0..PIPELINED {
         stream.read_exact(&mut bytes).unwrap();
-        assert!(bytes.starts_with(b"HTTP/1.1 200 ") && bytes.ends_with(&answer.content));
+        assert!(bytes.starts_with(b"HTTP/1.1 200 ") && bytes.ends_with(&expected.content));
     }
     writing.join().unwrap();
 }
@@ -122,15 +122,15 @@ fn stalled_clients_are_disconnected_after_write_timeout() {
     let mut thruway = Thruway::serve(directory.path(), config);
     let address = thruway.address();
     for last in ["Connection: close\r\n", ""] {
-        let ask = |pieces| ask_without_reading(&address, pieces, last);
-        let clients: Vec<TcpStream> = (1..=PIECES).map(ask).collect();
-        until_no_connection(&thruway);
+        let request = |pieces| request_without_reading(&address, pieces, last);
+        let clients: Vec<TcpStream> = (1..=PIECES).map(request).collect();
+        wait_for_no_connection(&thruway);
         drop(clients);
     }
 }
 
 /// Pipelines requests with growing delays. `last` is an additional header line of the last request.
-fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
+fn request_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
     let mut stream = connect(address);
     set_socket_recv_buffer_size(&stream, 4 << 10).unwrap();
     for piece in 1..=pieces {
@@ -145,7 +145,7 @@ fn ask_without_reading(address: &str, pieces: usize, last: &str) -> TcpStream {
 /// starting, and it measured a shorter time than its attempts needed.
 #[test]
 fn server_accepts_again_when_file_descriptors_are_free() {
-    let mut thruway = Thruway::demo_that_logs("debug", &["--workers", "1"]);
+    let mut thruway = Thruway::demo_with_log_level("debug", &["--workers", "1"]);
     let address = thruway.address();
     // A response shows that the worker is running.
     assert_eq!(get(&address, "/ok").text(), "ok");
@@ -153,21 +153,21 @@ fn server_accepts_again_when_file_descriptors_are_free() {
     let limit = Some(thruway.descriptors() as u64 + 20);
     prlimit(Some(thruway.pid()), Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
     let clients: Vec<Client> = (0..60).map(|_| Client::connect(&address)).collect();
-    thruway.until_it_logs("cannot accept connections, retrying");
+    thruway.wait_for_log("cannot accept connections, retrying");
     let mut tries = 1;
     while now() < began + WATCHED {
-        thruway.until_it_logs("still cannot accept connections");
+        thruway.wait_for_log("still cannot accept connections");
         tries += 1;
     }
     let (cpu, watched) = (thruway.cpu().saturating_sub(cpu), now().saturating_sub(began));
-    assert!(cpu < watched / 4, "it was busy for {cpu:?} of {watched:?}");
+    assert!(cpu < watched / 4, "the process used {cpu:?} of CPU time in {watched:?}");
     assert!(watched >= tries * TRY_EVERY_MIN, "{tries} tries in {watched:?}");
     // The server has accepted the first connections. Each frees a descriptor after its response.
     for mut client in clients {
         assert_eq!(client.get("/ok").text(), "ok");
     }
     assert_eq!(get(&address, "/ok").text(), "ok");
-    until_no_connection(&thruway);
+    wait_for_no_connection(&thruway);
 }
 
 impl Thruway {

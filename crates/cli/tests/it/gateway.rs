@@ -23,6 +23,6 @@ fn gateway_example_forwards_to_each_server() {
     }
     for server in servers {
         let ended = server.terminate();
-        assert!(ended.stderr.contains("connections_total=1"), "each has a part: {}", ended.stderr);
+        assert!(ended.stderr.contains("connections_total=1"), "each server gets requests: {}", ended.stderr);
     }
 }

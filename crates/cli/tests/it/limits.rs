@@ -36,15 +36,15 @@ fn timeouts_of_the_config_are_enforced() {
     let config = "[timeouts]\nheader = \"500ms\"\nbody = \"500ms\"\nidle = \"1s\"";
     let mut thruway = serve(&directory, config);
     let address = thruway.address();
-    let mut dawdles_in_head = Client::connect(&address);
-    dawdles_in_head.send("GET /ok HTTP/1.1\r\n");
-    let mut idles = Client::connect(&address);
-    let mut dawdles_in_content = Client::connect(&address);
-    dawdles_in_content.send("GET /headers HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na");
-    assert_eq!(idles.get("/ok").status(), "200");
-    assert_eq!(dawdles_in_head.response(false).status(), "408");
-    assert_eq!(dawdles_in_content.response(false).status(), "408");
-    assert!(idles.is_closed());
+    let mut slow_head = Client::connect(&address);
+    slow_head.send("GET /ok HTTP/1.1\r\n");
+    let mut idle = Client::connect(&address);
+    let mut slow_body = Client::connect(&address);
+    slow_body.send("GET /headers HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na");
+    assert_eq!(idle.get("/ok").status(), "200");
+    assert_eq!(slow_head.response(false).status(), "408");
+    assert_eq!(slow_body.response(false).status(), "408");
+    assert!(idle.is_closed());
 }
 
 #[test]

@@ -12,8 +12,8 @@ use rustix::net::sockopt::set_socket_linger;
 use crate::client::get;
 use crate::process::Thruway;
 
-/// Runs a start that must fail. Returns the exit code and the error message.
-fn refusal(directory: &Path, listen: &str) -> (Option<i32>, String) {
+/// Runs `serve`, which must fail. Returns the exit code and the error message.
+fn start_error(directory: &Path, listen: &str) -> (Option<i32>, String) {
     let ended = Thruway::start_in(directory, &["serve", "--listen", listen]).end();
     assert_eq!(ended.stdout, "");
     (ended.code, ended.stderr)
@@ -28,7 +28,7 @@ fn second_server_on_the_same_port_is_an_error() {
         "error: cannot listen on `{port}`: Address already in use (os error 98)\n\n\
          hint: another process already listens on this port; stop it, or choose another address or port\n"
     );
-    assert_eq!(refusal(Path::new("."), port), (Some(2), expected));
+    assert_eq!(start_error(Path::new("."), port), (Some(2), expected));
     assert_eq!(get(&address, "/ok").text(), "ok");
 }
 
@@ -58,7 +58,7 @@ fn port_probe_without_data_logs_no_warning() {
         let stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
         set_socket_linger(&stream, linger).unwrap();
         drop(stream);
-        let line = thruway.until_it_logs("PROXY header");
+        let line = thruway.wait_for_log("PROXY header");
         assert!(line.contains("DEBUG") && line.contains("connection ended without"), "{line}");
     }
 }
@@ -98,14 +98,14 @@ fn invalid_listener_address_is_an_error() {
             "error: `{text}` is not a listener address\n\n\
              hint: write an address as `IP:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`, or as `unix:PATH`\n"
         );
-        assert_eq!(refusal(Path::new("."), text), (Some(2), expected));
+        assert_eq!(start_error(Path::new("."), text), (Some(2), expected));
     }
 }
 
 #[test]
 fn address_of_another_machine_is_an_error() {
     // An address of TEST-NET-1 (RFC 5737), which no machine has.
-    let (code, message) = refusal(Path::new("."), "192.0.2.1:0");
+    let (code, message) = start_error(Path::new("."), "192.0.2.1:0");
     assert_eq!(code, Some(2));
     assert!(message.starts_with("error: cannot listen on `192.0.2.1:0`: "), "{message}");
     assert!(message.ends_with("\n\nhint: choose an address of this machine\n"), "{message}");
@@ -137,7 +137,7 @@ fn unix_socket_in_use_is_kept_and_start_fails() {
     let directory = tempfile::tempdir().unwrap();
     let mut first = Thruway::start_in(directory.path(), &["serve", "--listen", "unix:socket"]);
     first.address();
-    let (code, message) = refusal(directory.path(), "unix:socket");
+    let (code, message) = start_error(directory.path(), "unix:socket");
     assert_eq!(code, Some(2));
     let hint = "\n\nhint: another process already listens on this path; stop it, or choose another path\n";
     assert!(message.ends_with(hint), "{message}");
@@ -149,7 +149,7 @@ fn unix_socket_in_use_is_kept_and_start_fails() {
 fn file_that_is_not_a_socket_is_kept_and_start_fails() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("file"), "precious").unwrap();
-    let (code, message) = refusal(directory.path(), "unix:file");
+    let (code, message) = start_error(directory.path(), "unix:file");
     assert_eq!(code, Some(2));
     let hint =
         "\n\nhint: a file that is not a socket exists at this path; remove it, or choose another path\n";

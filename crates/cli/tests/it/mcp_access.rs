@@ -13,7 +13,7 @@ use std::thread;
 
 use thruway_testkit::Authority;
 
-use crate::process::{PATIENCE, Signal, Thruway};
+use crate::process::{Signal, TIMEOUT, Thruway};
 use crate::tls::ask_as;
 
 const THRUWAY: &str = env!("CARGO_BIN_EXE_thruway");
@@ -59,14 +59,14 @@ fn remote_address_requires_permission_and_a_credential() {
         let args = [&["--listen", "127.0.0.1:0", "--listen", remote], extra].concat();
         for line in [bridge(&args), serve(&args)] {
             let output = thruway(&line.split(' ').collect::<Vec<_>>());
-            let said = String::from_utf8(output.stderr).unwrap();
-            assert!(output.status.code() == Some(2) && said.contains(expected), "{line}: {said}");
-            assert!(!said.contains("secret"), "{line}: {said}");
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.code() == Some(2) && stderr.contains(expected), "{line}: {stderr}");
+            assert!(!stderr.contains("secret"), "{line}: {stderr}");
         }
     }
     let output = thruway(&[&["bridge", "--token-file", &tokens], &DEMO[..]].concat());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(2) && said.contains("pass `--listen ADDR`"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && stderr.contains("pass `--listen ADDR`"), "{stderr}");
 }
 
 /// Sends a message by POST with additional header lines and returns the response.
@@ -77,7 +77,7 @@ fn post(address: &str, lines: &str, message: &str) -> String {
 /// Sends a request after which the server closes the connection, and returns the response.
 fn send(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
@@ -111,10 +111,7 @@ fn remote_client_needs_a_token_from_the_token_file() {
         assert_eq!(status(&format!("Authorization: Basic {TOKEN}\r\n")), "401");
         assert_eq!(status(&format!("Authorization: Bearer {TOKEN}\r\n")), "200");
         let refused = post(&address, "", INITIALIZE);
-        assert!(
-            refused.contains("WWW-Authenticate: Bearer\r\n"),
-            "there is no metadata to point to: {refused}"
-        );
+        assert!(refused.contains("WWW-Authenticate: Bearer\r\n"), "there is no metadata URL: {refused}");
         let stream = send(&address, "GET /sse HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         assert!(stream.starts_with("HTTP/1.1 401"), "{stream}");
         let url = format!("{address}/mcp");
@@ -134,7 +131,7 @@ fn token_file_readable_by_others_logs_a_warning() {
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o644)).unwrap();
     let args = ["mcp", "serve", "--listen", "127.0.0.1:0", "--token-file", &tokens];
     let mut server = Thruway::start_in(directory.path(), &args);
-    let line = server.until_it_logs("other users may read the token file");
+    let line = server.wait_for_log("other users may read the token file");
     assert!(line.contains("mode 0644") && line.contains("chmod 600"), "{line}");
 }
 
@@ -158,8 +155,8 @@ fn client_ca_option_requires_a_client_certificate() {
     ];
     let directory = tempfile::tempdir().unwrap();
     for start in [&["mcp", "serve"][..], &["mcp", "bridge"]] {
-        let behind: &[&str] = if start[1] == "bridge" { &DEMO } else { &[] };
-        let mut server = Thruway::start_in(directory.path(), &[start, &access, behind].concat());
+        let command: &[&str] = if start[1] == "bridge" { &DEMO } else { &[] };
+        let mut server = Thruway::start_in(directory.path(), &[start, &access, command].concat());
         let address = server.address().replace("0.0.0.0", "127.0.0.1");
         let request = request("", INITIALIZE);
         let answer = ask_as(&authority, &address, "localhost", Some(&client), &request).unwrap();
@@ -204,7 +201,7 @@ fn bridge_starts_before_its_server_and_connects_later() {
     let (url, is_open) = relay_to(&demo.address());
     let mut bridge = Thruway::start_in(directory.path(), &["mcp", "bridge", "--listen", "127.0.0.1:0", &url]);
     let address = bridge.address();
-    bridge.until_it_logs("cannot connect to the server behind the bridge, trying again in");
+    bridge.wait_for_log("cannot connect to the server behind the bridge, trying again in");
     let refused = post(&address, "", INITIALIZE);
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("Retry-After: "), "{refused}");
     assert!(
@@ -212,7 +209,7 @@ fn bridge_starts_before_its_server_and_connects_later() {
         "{refused}"
     );
     is_open.store(true, Ordering::Release);
-    bridge.until_it_logs("connected to the server behind the bridge");
+    bridge.wait_for_log("connected to the server behind the bridge");
     assert!(post(&address, "", INITIALIZE).starts_with("HTTP/1.1 200"));
     let output = thruway(&["call", &format!("{address}/mcp"), "add", "a=1", "b=2"]);
     assert!(String::from_utf8(output.stdout).unwrap().contains('3'));
@@ -237,10 +234,10 @@ fn bridge_to_an_invalid_server_exits_with_an_error() {
     let mut demo = Thruway::start_in(directory.path(), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
     let elsewhere = format!("{}/elsewhere", demo.address());
     let listen = ["bridge", "--listen", "127.0.0.1:0"];
-    for behind in [&[elsewhere.as_str()][..], &["http://"], &["--", "/nowhere/to/be/found"], &["--", "false"]]
+    for target in [&[elsewhere.as_str()][..], &["http://"], &["--", "/nowhere/to/be/found"], &["--", "false"]]
     {
-        let output = thruway(&[&listen, behind].concat());
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && said.contains("error: "), "{behind:?}: {said}");
+        let output = thruway(&[&listen, target].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.contains("error: "), "{target:?}: {stderr}");
     }
 }

@@ -15,8 +15,8 @@ fn thruway(args: &[&str]) -> Output {
 
 fn printed(args: &[&str]) -> String {
     let output = thruway(args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -32,13 +32,13 @@ fn start(args: &[&str]) -> (Thruway, String) {
     (server, url)
 }
 
-fn ask_everything(ask: &impl Fn(&[&str]) -> String, way: &str) {
-    assert!(ask(&["discover"]).contains("thruway-demo"), "{way}");
-    assert!(ask(&["tools"]).contains("  Adds two numbers\n"), "{way}");
-    assert!(ask(&["call", "add", "a=1", "b=2.5"]).contains("3.5"), "{way}");
-    assert_eq!(ask(&["read", "example://greeting/Ada"]), "Hello, Ada!\n", "{way}");
-    assert_eq!(ask(&["get", "greeting", "name=Ada"]), "user: Greet Ada warmly.\n", "{way}");
-    assert_eq!(ask(&["complete", "greeting", "name=al"]), "Alan\n", "{way}");
+fn run_all_commands(ask: &impl Fn(&[&str]) -> String, eras: &str) {
+    assert!(ask(&["discover"]).contains("thruway-demo"), "{eras}");
+    assert!(ask(&["tools"]).contains("  Adds two numbers\n"), "{eras}");
+    assert!(ask(&["call", "add", "a=1", "b=2.5"]).contains("3.5"), "{eras}");
+    assert_eq!(ask(&["read", "example://greeting/Ada"]), "Hello, Ada!\n", "{eras}");
+    assert_eq!(ask(&["get", "greeting", "name=Ada"]), "user: Greet Ada warmly.\n", "{eras}");
+    assert_eq!(ask(&["complete", "greeting", "name=al"]), "Alan\n", "{eras}");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn stdio_bridge_forwards_to_http_server_in_every_era() {
         for near in ERAS {
             let bridge = ["--", THRUWAY, "mcp", "bridge", &url, "--era", far];
             let ask = |words: &[&str]| printed(&[words, &["--era", near], &bridge].concat());
-            ask_everything(&ask, &format!("{near} before {far}"));
+            run_all_commands(&ask, &format!("{near} before {far}"));
         }
     }
 }
@@ -62,7 +62,7 @@ fn http_bridge_forwards_to_child_process_in_every_era() {
         for near in ERAS {
             let ask =
                 |words: &[&str]| printed(&[&words[..1], &[&url], &words[1..], &["--era", near]].concat());
-            ask_everything(&ask, &format!("{near} before {far}"));
+            run_all_commands(&ask, &format!("{near} before {far}"));
         }
         let old = url.replace("/mcp", "/sse");
         assert!(printed(&["tools", &old, "--era", "2024-11-05"]).contains("echo "), "{far}: HTTP with SSE");
@@ -84,8 +84,12 @@ fn bridge_forwards_notifications() {
     while listening.try_wait().unwrap().is_none() {
         printed(&["call", &url, "count"]);
     }
-    let told = String::from_utf8(listening.wait_with_output().unwrap().stdout).unwrap();
-    assert!(told.contains("notifications/resources/updated") && told.contains("example://counter"), "{told}");
+    let notification = String::from_utf8(listening.wait_with_output().unwrap().stdout).unwrap();
+    assert!(
+        notification.contains("notifications/resources/updated")
+            && notification.contains("example://counter"),
+        "{notification}"
+    );
 }
 
 #[test]
@@ -102,7 +106,7 @@ fn invalid_bridge_arguments_and_servers_are_errors() {
         ),
     ] {
         let output = thruway(&args);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{args:?}: {said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.contains(expected), "{args:?}: {stderr}");
     }
 }

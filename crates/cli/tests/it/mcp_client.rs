@@ -18,8 +18,8 @@ fn thruway(args: &[&str]) -> Output {
 /// Runs a command that must succeed, and returns its output.
 fn printed(args: &[&str]) -> String {
     let output = thruway(args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -54,7 +54,7 @@ fn client_commands_work_over_http_in_every_era() {
             "{tools}"
         );
         assert!(ask("call", &["add", "a=1", "b=2.5"]).contains("3.5"));
-        assert!(ask("call", &["echo", "message=5"]).contains("\"5\""), "a string, as the schema says");
+        assert!(ask("call", &["echo", "message=5"]).contains("\"5\""), "the schema type is string");
         assert!(ask("resources", &[]).contains("example://greeting/{name}"));
         assert_eq!(ask("read", &["example://greeting/Ada"]), "Hello, Ada!\n");
         assert!(ask("prompts", &[]).starts_with("greeting  [name]"));
@@ -75,10 +75,10 @@ fn client_commands_work_with_a_child_process() {
 
 #[test]
 fn exit_codes_separate_server_refusals_from_other_errors() {
-    let (code, said) = refused(&child(&["call", "unknown"]));
-    assert!(code == Some(1) && said.contains("the server refused"), "{code:?} {said}");
-    let (code, said) = refused(&child(&["call", "add", "a=one", "b=2"]));
-    assert!(code == Some(2) && said.contains("the tool expects number"), "{code:?} {said}");
+    let (code, stderr) = refused(&child(&["call", "unknown"]));
+    assert!(code == Some(1) && stderr.contains("the server refused"), "{code:?} {stderr}");
+    let (code, stderr) = refused(&child(&["call", "add", "a=one", "b=2"]));
+    assert!(code == Some(2) && stderr.contains("the tool expects number"), "{code:?} {stderr}");
     for (args, expected) in [
         (vec!["tools"], "no server is named"),
         (vec!["tools", "nonsense"], "no server is named"),
@@ -91,8 +91,8 @@ fn exit_codes_separate_server_refusals_from_other_errors() {
         (vec!["ping", "--", "false"], "`--trace` prints"),
         (vec!["ping", "http://127.0.0.1:1/", "--era", "2020-01-01"], "2025-11-25"),
     ] {
-        let (code, said) = refused(&args);
-        assert!(code == Some(2) && said.contains(expected), "{args:?}: {code:?} {said}");
+        let (code, stderr) = refused(&args);
+        assert!(code == Some(2) && stderr.contains(expected), "{args:?}: {code:?} {stderr}");
     }
 }
 
@@ -113,8 +113,8 @@ fn help_shows_positional_arguments() {
 #[test]
 fn error_for_wrong_endpoint_path_suggests_mcp_path() {
     let (_server, url) = server();
-    let (code, said) = refused(&["ping", url.trim_end_matches("/mcp")]);
-    assert!(code == Some(2) && said.contains("`/mcp`"), "{code:?} {said}");
+    let (code, stderr) = refused(&["ping", url.trim_end_matches("/mcp")]);
+    assert!(code == Some(2) && stderr.contains("`/mcp`"), "{code:?} {stderr}");
 }
 
 /// Returns a script that acts as a server of the modern era. It answers the requests in order with `results`.
@@ -131,36 +131,36 @@ fn complete_command_prints_argument_values() {
     for era in ERAS {
         assert_eq!(printed(&child(&["complete", "greeting", "name=a", "--era", era])), "Ada\nAlan\n");
     }
-    let (code, said) = refused(&child(&["complete", "greeting"]));
-    assert!(code == Some(2) && said.contains("a prompt or a resource template"), "{said}");
+    let (code, stderr) = refused(&child(&["complete", "greeting"]));
+    assert!(code == Some(2) && stderr.contains("a prompt or a resource template"), "{stderr}");
 }
 
 #[test]
 fn trace_option_shows_messages_with_timing() {
     let output = thruway(&child(&["call", "echo", "message=hello", "--trace", "--era", "legacy"]));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     for part in [
         " ms --> {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"",
         " ms <-- {",
         "notifications/initialized",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
-    assert!(String::from_utf8(output.stdout).unwrap().contains("hello"), "the result stands by itself");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("hello"), "stdout contains the result");
 }
 
 #[test]
 fn elicitation_without_a_terminal_fails() {
     for era in ERAS {
-        let (code, said) = refused(&child(&["call", "ask", "--era", era]));
+        let (code, stderr) = refused(&child(&["call", "ask", "--era", era]));
         let is_modern = matches!(era, "auto" | "modern");
-        let why = if is_modern { "there is no terminal" } else { "lacks a required capability" };
-        let is_told = said.contains(why) || (said.is_empty() && !is_modern);
-        assert!(code == Some(1) && is_told, "{era}: {code:?} {said}");
+        let reason = if is_modern { "there is no terminal" } else { "lacks a required capability" };
+        let is_reported = stderr.contains(reason) || (stderr.is_empty() && !is_modern);
+        assert!(code == Some(1) && is_reported, "{era}: {code:?} {stderr}");
     }
 }
 
-/// The program once asked for progress only at a terminal. Progress extends the time of a call, so calls in
+/// The program once requested progress only at a terminal. Progress extends the time of a call, so calls in
 /// scripts timed out.
 #[test]
 fn progress_is_requested_without_a_terminal() {
@@ -189,9 +189,9 @@ fn very_long_timeout_is_accepted() {
 
 #[test]
 fn error_names_an_unknown_host() {
-    let (code, said) = refused(&["ping", "http://name.invalid/mcp"]);
+    let (code, stderr) = refused(&["ping", "http://name.invalid/mcp"]);
     // Without a DNS server, the system cannot tell that the name does not exist, so the reason varies.
-    assert!(code == Some(2) && said.contains("the host `name.invalid` "), "{code:?} {said}");
+    assert!(code == Some(2) && stderr.contains("the host `name.invalid` "), "{code:?} {stderr}");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn ctrl_c_ends_an_unacknowledged_subscription() {
     assert!(stream.read(&mut [0; 64]).unwrap() > 0);
     listening.signal(Signal::INT);
     let ended = listening.end();
-    assert_eq!((ended.code, &*ended.stdout), (None, ""), "the signal has ended it: {}", ended.stderr);
+    assert_eq!((ended.code, &*ended.stdout), (None, ""), "SIGINT ended the process: {}", ended.stderr);
 }
 
 /// Under `nohup` and in background jobs of shells, SIGINT is ignored. The child inherited this, so the test
@@ -220,8 +220,8 @@ fn ctrl_c_ends_a_subscription_if_the_test_run_ignores_sigint() {
         .args(["--exact", test])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
 }
 
 #[test]
@@ -235,9 +235,9 @@ fn binary_content_is_saved_to_files() {
     let directory = tempfile::tempdir().unwrap();
     let save = directory.path().to_str().unwrap();
     let command = ["--", "sh", "-c", &script];
-    let said = printed(&[&["call", "picture", "--era", "modern", "--save", save], &command[..]].concat());
+    let stdout = printed(&[&["call", "picture", "--era", "modern", "--save", save], &command[..]].concat());
     for name in ["image-1.png", "audio-1.wav", "resource-1.y"] {
-        assert!(said.contains(&format!(": {save}/{name}]")), "{said}");
+        assert!(stdout.contains(&format!(": {save}/{name}]")), "{stdout}");
     }
     assert_eq!(std::fs::read(directory.path().join("audio-1.wav")).unwrap(), [0, 1, 2, 3]);
     let named = printed(&[&["call", "picture", "--era", "modern"], &command[..]].concat());
@@ -245,9 +245,9 @@ fn binary_content_is_saved_to_files() {
     // With JSON output, the program prints the data unchanged and also saves the files.
     let command = [&["call", "picture", "--era", "modern", "--save", save, "--output", "json"], &command[..]];
     let output = thruway(&command.concat());
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(output.status.success() && said.contains(&format!("saved {save}/image-2.png")), "{said}");
+    assert!(output.status.success() && stderr.contains(&format!("saved {save}/image-2.png")), "{stderr}");
     assert_eq!(result["content"], content);
 }
 
@@ -259,11 +259,11 @@ fn failed_save_is_an_error() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
     for output in ["text", "json"] {
-        let (code, said) = refused(&[
+        let (code, stderr) = refused(&[
             "call", "picture", "--era", "modern", "--save", path, "--output", output, "--", "sh", "-c",
             &script,
         ]);
-        assert!(code == Some(1) && said.contains("cannot save the"), "{output}: {code:?} {said}");
+        assert!(code == Some(1) && stderr.contains("cannot save the"), "{output}: {code:?} {stderr}");
     }
 }
 
@@ -272,14 +272,14 @@ fn failed_save_is_an_error() {
 fn error_for_one_task_does_not_hide_other_tasks() {
     let task = json!({"resultType": "complete", "taskId": "t2", "status": "working", "ttlMs": null,
         "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"});
-    let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such task"}}"#;
+    let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such task"}}"#;
     let found = json!({"jsonrpc": "2.0", "id": 2, "result": task});
-    let script = format!("read -r line; echo '{refusal}'; read -r line; echo '{found}'; cat >/dev/null");
+    let script = format!("read -r line; echo '{error}'; read -r line; echo '{found}'; cat >/dev/null");
     let output = thruway(&["tasks", "t1", "t2", "--era", "modern", "--", "sh", "-c", &script]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.code() == Some(1) && said.contains("`t1`: the server refused: no such task"),
-        "{said}"
+        output.status.code() == Some(1) && stderr.contains("`t1`: the server refused: no such task"),
+        "{stderr}"
     );
     assert_eq!(String::from_utf8_lossy(&output.stdout), "t2  working\n");
 }
@@ -300,18 +300,18 @@ fn wait_options_control_waiting_for_tasks() {
         completed["result"] = json!({"content": [{"type": "text", "text": "the report"}]});
         completed
     };
-    let asked = |args: &[&str], results: &[Value]| {
+    let run = |args: &[&str], results: &[Value]| {
         let script = scripted(results);
         let command = ["--era", "modern", "--", "sh", "-c", &script];
         printed(&[args, &command].concat())
     };
     let results = [created.clone(), task("working"), completed.clone()];
-    assert_eq!(asked(&["call", "report"], &results), "the report\n");
-    assert_eq!(asked(&["call", "report", "--no-wait"], &[created]), "t1  working  reading\n");
-    assert_eq!(asked(&["tasks", "t1"], &[task("working")]), "t1  working  reading\n");
-    assert_eq!(asked(&["tasks", "t1", "--wait"], &[completed]), "the report\n");
+    assert_eq!(run(&["call", "report"], &results), "the report\n");
+    assert_eq!(run(&["call", "report", "--no-wait"], &[created]), "t1  working  reading\n");
+    assert_eq!(run(&["tasks", "t1"], &[task("working")]), "t1  working  reading\n");
+    assert_eq!(run(&["tasks", "t1", "--wait"], &[completed]), "the report\n");
     let cancelled = [json!({"resultType": "complete"}), task("cancelled")];
-    assert_eq!(asked(&["tasks", "t1", "--cancel"], &cancelled), "t1  cancelled  reading\n");
+    assert_eq!(run(&["tasks", "t1", "--cancel"], &cancelled), "t1  cancelled  reading\n");
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn tasks_of_2025_11_25_are_created_and_listed() {
         "serverInfo": {"name": "old", "version": "1"}});
     let task = json!({"taskId": "t1", "status": "working", "createdAt": "then", "lastUpdatedAt": "now", "ttl": null});
     let tool = json!({"name": "report", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"}});
-    let asked = |args: &[&str], results: &[Value]| {
+    let run = |args: &[&str], results: &[Value]| {
         let script = scripted(&[std::slice::from_ref(&begun), results].concat());
         // The script skips the notification that completes the initialization; it is not a request.
         let script = script.replacen('\n', "\nread -r line\n", 1);
@@ -329,8 +329,8 @@ fn tasks_of_2025_11_25_are_created_and_listed() {
         printed(&[args, &command].concat())
     };
     let made = [json!({"tools": [tool]}), json!({"task": task})];
-    assert_eq!(asked(&["call", "report", "--no-wait"], &made), "t1  working\n");
-    assert_eq!(asked(&["tasks"], &[json!({"tasks": [task, task]})]), "t1  working\nt1  working\n");
-    let (code, said) = refused(&child(&["tasks", "--era", "modern"]));
-    assert!(code == Some(2) && said.contains("the id of a task"), "{said}");
+    assert_eq!(run(&["call", "report", "--no-wait"], &made), "t1  working\n");
+    assert_eq!(run(&["tasks"], &[json!({"tasks": [task, task]})]), "t1  working\nt1  working\n");
+    let (code, stderr) = refused(&child(&["tasks", "--era", "modern"]));
+    assert!(code == Some(2) && stderr.contains("the id of a task"), "{stderr}");
 }

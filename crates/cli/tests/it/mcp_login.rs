@@ -135,9 +135,9 @@ fn visit(url: &str) -> String {
 fn login_is_saved_and_readable_only_by_its_owner() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let mut child = server.ping(home.path(), &["--login", "--scope", "mine"]).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    stderr.read_line(&mut line).unwrap();
     let url = line.trim_end().strip_prefix("to log in, open ").unwrap();
     assert!(url.contains("&scope=use+mine"), "{url}");
     assert_eq!(visit(&visit(url)), "");
@@ -145,7 +145,7 @@ fn login_is_saved_and_readable_only_by_its_owner() {
     let file = home.path().join("thruway/mcp_tokens.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-    // From now on, no login is needed.
+    // Later commands need no login.
     let output = server.ping(home.path(), &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(server.seen("GET /authorize"), 1);
@@ -155,8 +155,8 @@ fn login_is_saved_and_readable_only_by_its_owner() {
 fn client_starts_no_login_without_the_login_option() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let output = server.ping(home.path(), &[]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(2) && said.contains("--login"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && stderr.contains("--login"), "{stderr}");
     assert_eq!(server.seen("POST /register"), 0);
 }
 
@@ -179,15 +179,16 @@ fn given_bearer_token_is_sent_without_a_login() {
 #[test]
 fn client_credentials_are_sent_only_to_the_given_issuer() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
-    let itself = ["--client-id", "id", "--client-secret", "confidential", "--client-credentials", "--issuer"];
-    let known = [&itself[..], &[&*server.url]].concat();
+    let credentials =
+        ["--client-id", "id", "--client-secret", "confidential", "--client-credentials", "--issuer"];
+    let known = [&credentials[..], &[&*server.url]].concat();
     assert!(server.ping(home.path(), &known).output().unwrap().status.success());
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
-    let kept = fs::read_to_string(home.path().join("thruway/mcp_tokens.json")).unwrap();
-    assert!(!kept.contains("confidential"), "{kept}");
+    let saved = fs::read_to_string(home.path().join("thruway/mcp_tokens.json")).unwrap();
+    assert!(!saved.contains("confidential"), "{saved}");
     // The program does not send the secret to another issuer.
     let elsewhere = tempfile::tempdir().unwrap();
-    let known = [&itself[..], &["https://known.example"]].concat();
+    let known = [&credentials[..], &["https://known.example"]].concat();
     let output = server.ping(elsewhere.path(), &known).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
@@ -216,9 +217,9 @@ fn token_is_refreshed_with_the_secret_only_at_its_issuer() {
     let known = ["--client-id", "id", "--client-secret", "confidential"];
     let there = [&known[..], &["--issuer", &server.url]].concat();
     let mut child = server.ping(home.path(), &[&there[..], &["--login"]].concat()).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    stderr.read_line(&mut line).unwrap();
     visit(&visit(line.trim_end().strip_prefix("to log in, open ").unwrap()));
     assert!(child.wait().unwrap().success());
     let renewals = || server.seen("grant_type=refresh_token");
@@ -236,9 +237,9 @@ fn token_is_refreshed_with_the_secret_only_at_its_issuer() {
 fn concurrent_processes_use_each_refresh_token_once() {
     let (server, home) = (Guarded::start_with(1), tempfile::tempdir().unwrap());
     let mut child = server.ping(home.path(), &["--login"]).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    stderr.read_line(&mut line).unwrap();
     visit(&visit(line.trim_end().strip_prefix("to log in, open ").unwrap()));
     assert!(child.wait().unwrap().success());
     let pings: Vec<_> = (0..6).map(|_| server.ping(home.path(), &[]).spawn().unwrap()).collect();
@@ -259,14 +260,14 @@ fn client_credentials_work_with_a_url_as_client_id() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let id =
         ["--client-id", "https://app.example/id", "--client-secret", "confidential", "--issuer", &server.url];
-    let itself = [&id[..], &["--client-credentials"]].concat();
-    let output = server.ping(home.path(), &itself).output().unwrap();
+    let credentials = [&id[..], &["--client-credentials"]].concat();
+    let output = server.ping(home.path(), &credentials).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(server.seen("grant_type=client_credentials"), 1);
     // A token from the client credentials grant must not be used in place of a login.
     let output = server.ping(home.path(), &id).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("--login"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && stderr.contains("--login"), "{stderr}");
 }
 
 /// A bridge could once only send a token that was given to it.
@@ -274,9 +275,9 @@ fn client_credentials_work_with_a_url_as_client_id() {
 fn bridge_login_is_saved_and_reused() {
     let (server, home) = (Guarded::start(), tempfile::tempdir().unwrap());
     let mut child = server.ping_across(home.path(), &["--login"]).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    stderr.read_line(&mut line).unwrap();
     assert_eq!(visit(&visit(line.trim_end().strip_prefix("to log in, open ").unwrap())), "");
     assert!(child.wait().unwrap().success());
     // The bridge saves its token for other commands, and it can use their tokens.
@@ -297,8 +298,8 @@ fn bridge_sends_the_given_token() {
     }
     assert_eq!(server.seen("GET "), 0);
     let output = server.ping_across(home.path(), &[]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && said.contains("pass `--login` to log in"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("pass `--login` to log in"), "{stderr}");
 }
 
 #[test]
@@ -307,7 +308,10 @@ fn login_options_are_errors_for_a_command() {
     for args in [&["--login"][..], &["--bearer", "token"], &["--client-id", "id"], &["--scope", "a"]] {
         let output = thruway(home.path(), &[&["bridge"], args, &["--", "true"]].concat()).output();
         let output = output.unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && said.contains("cannot be used with"), "{args:?}: {said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && stderr.contains("cannot be used with"),
+            "{args:?}: {stderr}"
+        );
     }
 }

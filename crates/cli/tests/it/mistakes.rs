@@ -13,7 +13,7 @@ fn run(command: &str, config: &str) -> Ended {
 }
 
 /// Returns the error of `check` for an invalid config. `serve` must print the same error.
-fn refusal(config: &str) -> String {
+fn error_of(config: &str) -> String {
     let [checked, served] = ["check", "serve"].map(|command| run(command, config));
     assert_eq!((checked.code, served.code), (Some(2), Some(2)), "{}", checked.stderr);
     assert_eq!((&*checked.stdout, &*served.stdout), ("", ""));
@@ -72,9 +72,9 @@ access log: combined, to the standard output
 #[test]
 fn check_warns_of_unused_settings_and_unresolvable_names() {
     // No process uses this port anymore.
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nameserver = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = with(&format!(
-        "[upstreams.spare]\nservers = [\"127.0.0.1:1\",\n  \"a.example:80\"]\nresolver = {{ nameservers = [\"{nobody}\"] }}\n\
+        "[upstreams.spare]\nservers = [\"127.0.0.1:1\",\n  \"a.example:80\"]\nresolver = {{ nameservers = [\"{nameserver}\"] }}\n\
          [policies.office]\nallow = [\"::1\"]\n"
     ));
     let unused = "\
@@ -117,7 +117,7 @@ hint: check the name; if this machine has no DNS, skip this check with `--offlin
 #[test]
 fn invalid_toml_is_an_error() {
     assert_eq!(
-        refusal("workers 2\n"),
+        error_of("workers 2\n"),
         "\
 error: key with no value, expected `=`
  --> a.toml:1:9
@@ -131,7 +131,7 @@ error: key with no value, expected `=`
 #[test]
 fn unknown_key_is_an_error_with_a_suggestion() {
     assert_eq!(
-        refusal(&with("wrokers = 2")),
+        error_of(&with("wrokers = 2")),
         "\
 error: unknown key `wrokers`
  --> a.toml:1:1
@@ -143,7 +143,7 @@ hint: did you mean `workers`?
 "
     );
     assert_eq!(
-        refusal(&with("[access_log]\ncolour = 2")),
+        error_of(&with("[access_log]\ncolour = 2")),
         "\
 error: unknown key `colour`
  --> a.toml:2:1
@@ -159,7 +159,7 @@ hint: possible here: `format`, `path`
 #[test]
 fn values_of_the_wrong_type_are_errors() {
     assert_eq!(
-        refusal(&with("workers = \"two\"")),
+        error_of(&with("workers = \"two\"")),
         "\
 error: invalid type: string, expected a whole number of at least 0
  --> a.toml:1:11
@@ -171,7 +171,7 @@ hint: write numbers without quotes and without a unit
 "
     );
     assert_eq!(
-        refusal(&with("access_log.format = \"jsn\"")),
+        error_of(&with("access_log.format = \"jsn\"")),
         "\
 error: unknown value `jsn`
  --> a.toml:1:21
@@ -183,7 +183,7 @@ hint: did you mean `json`?
 "
     );
     assert_eq!(
-        refusal(&with("timeouts.idle = \"5\"")),
+        error_of(&with("timeouts.idle = \"5\"")),
         "\
 error: `5` is not a duration: write `10s`, `1m 30s` or `500ms`
  --> a.toml:1:17
@@ -197,7 +197,7 @@ error: `5` is not a duration: write `10s`, `1m 30s` or `500ms`
 #[test]
 fn config_without_listeners_and_routes_is_an_error() {
     assert_eq!(
-        refusal(""),
+        error_of(""),
         "\
 error: `a.toml` has no listener
 
@@ -228,7 +228,7 @@ address = "127.0.0.1:80"
 path = "/"
 "#;
     assert_eq!(
-        refusal(config),
+        error_of(config),
         "\
 error: the value must be from 1 to 1024
  --> a.toml:2:11
@@ -297,7 +297,7 @@ path = "/.."
 demo = true
 "#;
     assert_eq!(
-        refusal(&with(config)),
+        error_of(&with(config)),
         "\
 error: a route needs exactly one of `path`, `path_exact` and `path_pattern`
  --> a.toml:2:1
@@ -355,7 +355,7 @@ headers = { "a b" = true, c = false }
 demo = true
 "#;
     assert_eq!(
-        refusal(&with(config)),
+        error_of(&with(config)),
         "\
 error: a condition cannot be `false`
  --> a.toml:6:31
@@ -365,7 +365,7 @@ error: a condition cannot be `false`
 "
     );
     assert_eq!(
-        refusal(&with(&config.replace("false", "true"))),
+        error_of(&with(&config.replace("false", "true"))),
         "\
 error: a host must not have a port
  --> a.toml:3:8
@@ -411,7 +411,7 @@ fn invalid_redirects_are_errors() {
     let config = "[[routes]]\npath = \"/a\"\nredirect = { to = \"/{query}{path}\" }\n\
                   [[routes]]\npath = \"/b\"\nredirect = { to = \"/c\", status = 200 }";
     assert_eq!(
-        refusal(&with(config)),
+        error_of(&with(config)),
         "\
 error: a redirect target is `https://HOST…`, `http://HOST…` or `/PATH…`, and the request must not choose the host
  --> a.toml:3:19
@@ -452,7 +452,7 @@ path_exact = "/a"
 demo = true
 "#;
     assert_eq!(
-        refusal(&with(config)),
+        error_of(&with(config)),
         "\
 error: no request reaches this route
   --> a.toml:12:1
@@ -499,7 +499,7 @@ path = "/c"
 respond.status = 101
 "#;
     assert_eq!(
-        refusal(&with(config)),
+        error_of(&with(config)),
         "\
 error: a response with status 204 has no body
  --> a.toml:6:8
@@ -558,14 +558,14 @@ fn headers_that_the_server_sets_are_errors_in_any_case() {
         let route =
             format!("[[routes]]\npath = \"/\"\nrespond.headers = [{{ name = \"{name}\", value = \"a\" }}]");
         let expected = format!("error: the server sets `{name}` itself\n");
-        assert!(refusal(&with(&route)).starts_with(&expected), "{name}");
+        assert!(error_of(&with(&route)).starts_with(&expected), "{name}");
     }
 }
 
 #[test]
 fn invalid_files_settings_are_errors() {
     assert_eq!(
-        refusal(&with("[[routes]]\npath = \"/f\"\nfiles.root = \"none\"")),
+        error_of(&with("[[routes]]\npath = \"/f\"\nfiles.root = \"none\"")),
         "\
 error: cannot serve the directory `none`: No such file or directory (os error 2)
  --> a.toml:1:1
@@ -576,7 +576,7 @@ error: cannot serve the directory `none`: No such file or directory (os error 2)
     );
     let config =
         "[[routes]]\npath = \"/f\"\nfiles = { root = \".\", index = \"a/b\", cache_control = \"a\\u0000\" }";
-    let message = refusal(&with(config));
+    let message = error_of(&with(config));
     assert!(message.contains("error: `index` is a file name, without a path\n"), "{message}");
     assert!(message.contains("error: a field value must not contain control characters"), "{message}");
 }
@@ -584,7 +584,7 @@ error: cannot serve the directory `none`: No such file or directory (os error 2)
 #[test]
 fn unwritable_access_log_is_an_error() {
     assert_eq!(
-        refusal(&with("access_log.path = \"none/access.log\"")),
+        error_of(&with("access_log.path = \"none/access.log\"")),
         "\
 error: cannot write the access log: No such file or directory (os error 2)
  --> a.toml:1:19
@@ -627,7 +627,7 @@ fn upstream_that_leads_back_to_its_listener_is_an_error() {
         )
     };
     assert_eq!(
-        refusal(&http("via = false\n")),
+        error_of(&http("via = false\n")),
         "\
 error: the upstream `own` leads back to the listener `127.0.0.1:8080`
  --> a.toml:7:12
@@ -652,12 +652,12 @@ hint: each request would return to this gateway: use the address of another serv
         ("127.0.0.1:8080", "localhost:8080"),
         ("unix:socket", "unix:socket"),
     ] {
-        let said = refusal(&addresses(listener, server));
-        assert!(said.contains("leads back to the listener"), "{listener} {server}: {said}");
+        let stderr = error_of(&addresses(listener, server));
+        assert!(stderr.contains("leads back to the listener"), "{listener} {server}: {stderr}");
     }
     let streams = "[[listeners]]\naddress = \"127.0.0.1:8080\"\ntcp = \"own\"\n\
                    [upstreams.own]\nservers = [\"127.0.0.1:8080\"]\n";
-    assert!(refusal(streams).contains("leads back to the listener `127.0.0.1:8080`"));
+    assert!(error_of(streams).contains("leads back to the listener `127.0.0.1:8080`"));
 }
 
 /// A gateway may send requests to itself on purpose, with another host or path. So this is only a warning.

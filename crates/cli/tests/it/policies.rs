@@ -59,10 +59,10 @@ fn policies_example_enforces_authentication_and_limits() {
     assert_eq!(other.response(false).status(), "413");
     let statuses: Vec<_> =
         (0..5).map(|_| client.request("GET /api", &with("k1")).status().to_owned()).collect();
-    assert_eq!(statuses, ["404", "404", "404", "404", "429"], "one was too large, but it counts");
+    assert_eq!(statuses, ["404", "404", "404", "404", "429"], "the request that was too large counts too");
     let refused = client.request("GET /api", &with("k1"));
     assert!(refused.has("ratelimit-limit: 5") && refused.has("ratelimit-remaining: 0"));
-    assert_eq!(client.request("GET /api", &with("k2")).status(), "404", "another has still all of its own");
+    assert_eq!(client.request("GET /api", &with("k2")).status(), "404", "each key has its own limit");
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn reload_reads_key_files_again() {
     assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").status(), "401");
     fs::write(&keys, "ada:k1").unwrap();
     thruway.signal(Signal::HUP);
-    let said = thruway.until_it_logs("line 1 of this file");
-    assert!(!said.contains("k1"), "{said}");
+    let line = thruway.wait_for_log("line 1 of this file");
+    assert!(!line.contains("k1"), "{line}");
     assert_eq!(client.request("GET /", "X-Api-Key: k1\r\n").status(), "401");
 }
 

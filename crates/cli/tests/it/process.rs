@@ -64,7 +64,7 @@ impl Thruway {
     }
 
     fn spawn(command: &mut Command) -> Self {
-        give_children_the_default_interrupt();
+        restore_default_sigint_in_children();
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = Lines::of(child.stdout.take().unwrap());
@@ -93,20 +93,20 @@ impl Thruway {
     }
 
     /// Replaces the config that [`serve`](Self::serve) has written, sends SIGHUP, and returns the first log
-    /// line that contains `said`.
-    pub(crate) fn reload(&mut self, directory: &Path, config: &str, said: &str) -> String {
+    /// line that contains `text`.
+    pub(crate) fn reload(&mut self, directory: &Path, config: &str, text: &str) -> String {
         std::fs::write(directory.join("thruway.toml"), config).unwrap();
         self.signal(Signal::HUP);
-        self.until_it_logs(said)
+        self.wait_for_log(text)
     }
 
     /// Starts the demo with these additional arguments.
     pub(crate) fn demo(args: &[&str]) -> Self {
-        Self::demo_that_logs("info", args)
+        Self::demo_with_log_level("info", args)
     }
 
     /// Starts the demo with these additional arguments and this log level.
-    pub(crate) fn demo_that_logs(level: &str, args: &[&str]) -> Self {
+    pub(crate) fn demo_with_log_level(level: &str, args: &[&str]) -> Self {
         let serve = ["serve", "--listen", "127.0.0.1:0"];
         Self::spawn(Command::new(crate::PROGRAM).args(serve).args(args).env("THRUWAY_LOG", level))
     }
@@ -131,14 +131,14 @@ impl Thruway {
         self.address_after("listening on tcp://")
     }
 
-    fn address_after(&mut self, what: &str) -> String {
+    fn address_after(&mut self, prefix: &str) -> String {
         let line = self.stdout.next().unwrap_or_else(|| panic!("no address: {}", self.stderr.rest()));
-        let address = line.trim_end().strip_prefix(what);
+        let address = line.trim_end().strip_prefix(prefix);
         address.unwrap_or_else(|| panic!("no address: {line}")).to_owned()
     }
 
     /// Waits until the process logs a line with `text`, and returns the line.
-    pub(crate) fn until_it_logs(&mut self, text: &str) -> String {
+    pub(crate) fn wait_for_log(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while let Some(line) = self.stderr.next() {
             if line.contains(text) {
@@ -146,21 +146,25 @@ impl Thruway {
             }
             seen.push_str(&line);
         }
-        panic!("`{text}` was not logged, but {seen}");
+        panic!("`{text}` was not logged; the log: {seen}");
     }
 
     /// Waits until the process has a thread of this name.
-    pub(crate) fn until_it_has_a_thread(&self, name: &str) {
+    pub(crate) fn wait_for_thread(&self, name: &str) {
         let process = format!("/proc/{}", self.pid().as_raw_nonzero());
-        let is_there = || {
+        let has_thread = || {
             let threads = std::fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
             let mut names =
                 threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
             names.any(|found| found.trim() == name)
         };
-        while !is_there() {
+        while !has_thread() {
             let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
-            assert!(!stat.is_empty() && !stat.contains(") Z "), "it has ended: {}", self.stderr.rest());
+            assert!(
+                !stat.is_empty() && !stat.contains(") Z "),
+                "the process has ended: {}",
+                self.stderr.rest()
+            );
             thread::yield_now();
         }
     }
@@ -217,10 +221,10 @@ impl Lines {
 
     /// Returns the next line, or `None` at the end.
     pub(crate) fn next(&self) -> Option<String> {
-        match self.0.recv_timeout(PATIENCE) {
+        match self.0.recv_timeout(TIMEOUT) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("it has printed nothing for {PATIENCE:?}"),
+            Err(RecvTimeoutError::Timeout) => panic!("no output for {TIMEOUT:?}"),
         }
     }
 
@@ -234,7 +238,7 @@ impl Lines {
 /// `nohup` and shells that start background jobs ignore SIGINT. A child inherits an ignored signal. A signal
 /// that its parent handles has the default effect in the child (signal(7)), so this function installs a
 /// handler.
-fn give_children_the_default_interrupt() {
+fn restore_default_sigint_in_children() {
     static IS_DONE: Once = Once::new();
     IS_DONE.call_once(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -252,7 +256,7 @@ fn give_children_the_default_interrupt() {
 
 /// Limit for an event that a test waits for. Even a busy machine needs less, so only a failed test reaches
 /// it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Log message of a successful reload.
 pub(crate) const RELOADED: &str = "config reloaded";

@@ -21,21 +21,18 @@ fn no_request_fails_during_repeated_reloads() {
     let address = thruway.address();
     let mut idle = Client::connect(&address);
     assert_eq!(idle.get("/").text(), "0");
-    let is_over = AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let clients: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
                     let mut client = Client::connect(&address);
                     let mut last = 0;
-                    while !is_over.load(Ordering::Relaxed) {
+                    while !is_done.load(Ordering::Relaxed) {
                         let response = client.get("/");
                         assert_eq!(response.status(), "200");
                         let now: u32 = response.text().parse().unwrap();
-                        assert!(
-                            now >= last,
-                            "{now} after {last}: no request is answered by what was replaced"
-                        );
+                        assert!(now >= last, "{now} after {last}: an old config served this request");
                         last = now;
                     }
                     last
@@ -46,14 +43,14 @@ fn no_request_fails_during_repeated_reloads() {
             thruway.reload(directory.path(), &config(&turn.to_string(), ""), RELOADED);
             assert_eq!(idle.get("/").text(), turn.to_string());
         }
-        is_over.store(true, Ordering::Relaxed);
+        is_done.store(true, Ordering::Relaxed);
         for client in clients {
             assert!(client.join().unwrap() <= 30);
         }
     });
     let ended = thruway.terminate();
     assert_eq!(ended.code, Some(0));
-    assert!(ended.stderr.contains("connections_total=5"), "all connections were kept: {}", ended.stderr);
+    assert!(ended.stderr.contains("connections_total=5"), "all connections stay open: {}", ended.stderr);
 }
 
 /// If a signal arrives while the server reads the config, the server must read the config again.
@@ -95,13 +92,13 @@ fn failed_reload_keeps_the_previous_config() {
         (config("new", "[[routes]]\npath = \"/\"\ndemo = true"), "error: no request reaches this route"),
     ] {
         thruway.reload(directory.path(), &bad, "reload failed, keeping the previous config");
-        thruway.until_it_logs(reason);
-        thruway.until_it_logs("--> thruway.toml:");
+        thruway.wait_for_log(reason);
+        thruway.wait_for_log("--> thruway.toml:");
         assert_eq!(client.get("/").text(), "old", "{reason}");
     }
     std::fs::remove_file(directory.path().join("thruway.toml")).unwrap();
     thruway.signal(Signal::HUP);
-    thruway.until_it_logs("error: cannot read `thruway.toml`");
+    thruway.wait_for_log("error: cannot read `thruway.toml`");
     thruway.reload(directory.path(), &config("new", ""), RELOADED);
     assert_eq!(client.get("/").text(), "new");
 }
@@ -115,9 +112,9 @@ fn reload_logs_settings_that_need_a_restart() {
         .replace("workers = 1", "workers = 2\nbatch_sends = false");
     thruway.reload(directory.path(), &changed, "`workers` has changed: restart the process");
     for key in ["batch_sends", "admin"] {
-        thruway.until_it_logs(&format!("`{key}` has changed: restart the process to apply the change"));
+        thruway.wait_for_log(&format!("`{key}` has changed: restart the process to apply the change"));
     }
-    thruway.until_it_logs(RELOADED);
+    thruway.wait_for_log(RELOADED);
     assert_eq!(get(&address, "/").text(), "new");
     thruway.reload(directory.path(), &config("newer", ""), RELOADED);
     let ended = thruway.terminate();
@@ -157,7 +154,7 @@ fn reload_adds_keeps_and_removes_listeners() {
     let unix = "[[listeners]]\naddress = \"unix:socket\"\n[[listeners]]";
     let both = config("both").replacen("[[listeners]]", unix, 1);
     thruway.reload(directory.path(), &both, "listening address=unix:");
-    thruway.until_it_logs(RELOADED);
+    thruway.wait_for_log(RELOADED);
     let second = format!("unix:{}", directory.path().join("socket").display());
     let mut other = Client::connect(&second);
     assert_eq!(other.get("/").text(), "both");
@@ -165,12 +162,12 @@ fn reload_adds_keeps_and_removes_listeners() {
     assert_eq!(get(&first, "/").text(), "both");
     let only = config("only").replace("127.0.0.1:0", "unix:socket");
     thruway.reload(directory.path(), &only, "no longer listening address=127.0.0.1:");
-    thruway.until_it_logs(RELOADED);
-    assert!(kept.is_closed(), "a connection that waits for nothing ends");
+    thruway.wait_for_log(RELOADED);
+    assert!(kept.is_closed(), "idle connections are closed");
     assert_eq!(other.get("/").text(), "only");
     assert_eq!(get(&second, "/").text(), "only");
     let port = first.strip_prefix("http://").unwrap();
-    assert!(std::net::TcpStream::connect(port).is_err(), "nobody listens there");
+    assert!(std::net::TcpStream::connect(port).is_err(), "the listener is closed");
     assert_eq!(thruway.terminate().code, Some(0));
     assert!(!directory.path().join("socket").exists());
 }
@@ -185,7 +182,7 @@ fn reload_with_unavailable_listener_changes_nothing() {
     let bad = format!("[[listeners]]\naddress = \"{}\"\n", taken.local_addr().unwrap());
     let changed = config("new", "").replacen("[[listeners]]", &format!("{free}{bad}[[listeners]]"), 1);
     thruway.reload(directory.path(), &changed, "reload failed, keeping the previous config");
-    thruway.until_it_logs("cannot listen on");
+    thruway.wait_for_log("cannot listen on");
     assert_eq!(get(&address, "/").text(), "old");
     assert!(!directory.path().join("socket").exists(), "a failed reload closes its new listeners");
 }
@@ -269,12 +266,12 @@ fn no_request_fails_while_its_upstream_is_replaced_repeatedly() {
     };
     let mut gateway = Thruway::serve(directory.path(), &config("0", &upstream(0)));
     let address = gateway.address();
-    let is_over = AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 let mut client = Client::connect(&address);
-                while !is_over.load(Ordering::Relaxed) {
+                while !is_done.load(Ordering::Relaxed) {
                     // A POST request, because the gateway does not retry it on another connection.
                     client.send("POST /echo HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\n\r\nhello");
                     let response = client.response(false);
@@ -285,11 +282,11 @@ fn no_request_fails_while_its_upstream_is_replaced_repeatedly() {
         for turn in 1..=30 {
             gateway.reload(directory.path(), &config("0", &upstream(turn)), RELOADED);
         }
-        is_over.store(true, Ordering::Relaxed);
+        is_done.store(true, Ordering::Relaxed);
     });
     let ended = gateway.terminate();
     assert_eq!(ended.code, Some(0));
-    assert!(ended.stderr.contains("connections_total=4"), "all connections were kept: {}", ended.stderr);
+    assert!(ended.stderr.contains("connections_total=4"), "all connections stay open: {}", ended.stderr);
 }
 
 #[test]

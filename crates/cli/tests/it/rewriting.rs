@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 
 use crate::client::Client;
-use crate::process::{PATIENCE, Thruway};
+use crate::process::{TIMEOUT, Thruway};
 
 const REWRITING: &str = include_str!("../../../daemon/examples/rewriting.toml");
 const CANARY: &str = include_str!("../../../daemon/examples/canary.toml");
@@ -60,7 +60,7 @@ fn canary_example_keeps_each_user_on_one_upstream() {
         assert_eq!(
             *sides.entry(user).or_insert_with(|| side.clone()),
             side,
-            "the user {user} has changed sides"
+            "the user {user} has changed upstreams"
         );
     }
     for name in ["stable", "canary"] {
@@ -87,7 +87,7 @@ fn mirror_does_not_receive_removed_headers() {
     let sent = "Authorization: Bearer sesame\r\nCookie: a=sesame\r\nX_Key: sesame\r\nX-Other: c\r\n";
     assert_eq!(client.request("GET /", sent).text(), "original");
     let (copy, _) = mirror.accept().unwrap();
-    copy.set_read_timeout(Some(PATIENCE)).unwrap();
+    copy.set_read_timeout(Some(TIMEOUT)).unwrap();
     let lines = BufReader::new(copy).lines().map(Result::unwrap).take_while(|line| !line.is_empty());
     let head = lines.collect::<Vec<_>>().join("\n");
     assert!(!head.contains("sesame"), "{head}");

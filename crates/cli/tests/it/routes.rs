@@ -29,7 +29,7 @@ fn server_listens_on_ipv4_ipv6_and_unix_sockets() {
     let socket = directory.path().join("socket");
     assert_eq!(get(&format!("unix:{}", socket.display()), "/").text(), "here");
     assert_eq!(thruway.terminate().code, Some(0));
-    assert!(!socket.exists(), "the socket goes with the server");
+    assert!(!socket.exists(), "the server removes its socket");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn listen_option_replaces_listeners_of_the_config() {
     assert!(!directory.path().join("socket").exists());
 }
 
-/// Only `answer` once protected its path. Below a `redirect`, other spellings of the path reached the
+/// Only `respond` once protected its path. Below a `redirect`, other spellings of the path reached the
 /// upstream of `/`.
 #[test]
 fn ambiguous_path_below_a_local_action_gets_400() {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::admin::get_admin;
 use crate::client::get;
-use crate::process::{PATIENCE, RELOADED, Thruway};
+use crate::process::{RELOADED, TIMEOUT, Thruway};
 
 /// Load balancer for TCP, as shown in its example.
 const EXAMPLE: &str = include_str!("../../../daemon/examples/tcp.toml");
@@ -22,7 +22,7 @@ fn serve(directory: &Path, config: &str) -> (Thruway, String) {
 /// Sends `question`, closes the write side and returns the answer.
 fn ask(address: &str, question: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(question.as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
@@ -37,9 +37,9 @@ fn echo(name: &'static str) -> String {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             std::thread::spawn(move || {
-                let mut said = String::new();
+                let mut input = String::new();
                 // Health checks send nothing and may close before the write.
-                let _ = stream.read_to_string(&mut said).and_then(|_| write!(stream, "{name}: {said}"));
+                let _ = stream.read_to_string(&mut input).and_then(|_| write!(stream, "{name}: {input}"));
             });
         }
     });
@@ -94,14 +94,14 @@ fn tcp_streams_are_in_status_and_metrics_and_follow_reloads() {
         format!("thruway_tcp_streams_ended_total{{listener=\"{address}\",reason=\"completed\"}} 1"),
         format!("thruway_tcp_bytes_total{{listener=\"{address}\",direction=\"sent\"}} 9"),
     ] {
-        assert!(metrics.text().contains(&sample), "{sample} is not in {}", metrics.text());
+        assert!(metrics.text().contains(&sample), "{sample} is missing in {}", metrics.text());
     }
     thruway.reload(directory.path(), &config(&echo("after")), RELOADED);
     assert_eq!(ask(&address, "c"), "after: c");
     open.shutdown(Shutdown::Write).unwrap();
-    let mut said = String::new();
-    open.read_to_string(&mut said).unwrap();
-    assert_eq!(said, "before: a");
+    let mut received = String::new();
+    open.read_to_string(&mut received).unwrap();
+    assert_eq!(received, "before: a");
 }
 
 #[test]

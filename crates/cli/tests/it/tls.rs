@@ -17,7 +17,7 @@ use thruway_testkit::ocsp::{OcspResponder, Says};
 
 use crate::admin::get_admin;
 use crate::client::Client;
-use crate::process::{PATIENCE, RELOADED, Thruway};
+use crate::process::{RELOADED, TIMEOUT, Thruway};
 
 /// Site with TLS, as shown in its example.
 const EXAMPLE: &str = include_str!("../../../daemon/examples/tls.toml");
@@ -45,7 +45,7 @@ fn connect_trusting(root: &Path, address: &str, name: &str, client: Option<&Cert
     };
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let stream = TcpStream::connect(address.strip_prefix("https://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream)
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn get_from(root: &Path, address: &str, name: &str) -> String {
 }
 
 /// Returns the error of a connection that must fail.
-pub(crate) fn refused_by(root: &Path, address: &str, name: &str) -> String {
+pub(crate) fn connection_error(root: &Path, address: &str, name: &str) -> String {
     connect_trusting(root, address, name, None).write_all(b"GET").unwrap_err().to_string()
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn ask_as(
 }
 
 /// Returns the certificate that the server presents for `name`.
-fn shown(authority: &Authority, address: &str, name: &str) -> CertificateDer<'static> {
+fn served_certificate(authority: &Authority, address: &str, name: &str) -> CertificateDer<'static> {
     let mut stream = connect(authority, address, name, None);
     get(&mut stream);
     stream.conn.peer_certificates().unwrap()[0].clone().into_owned()
@@ -145,7 +145,7 @@ fn tls_example_uses_tls_to_clients_and_upstream_servers() {
     let alice = authority.issue_client("alice", "alice");
     let answer = get(&mut connect(&authority, &address, "other.apps.example", Some(&alice)));
     assert!(answer.contains("[\"x-client-subject\",\"CN=alice\"]"), "{answer}");
-    assert!(answer.contains("\"version\":\"HTTP/2.0\""), "the backend has chosen: {answer}");
+    assert!(answer.contains("\"version\":\"HTTP/2.0\""), "the backend negotiated HTTP/2: {answer}");
     let staff = |client: Option<&CertificateFiles>| {
         let mut stream = connect(&authority, &address, "www.example", client);
         ask(&mut stream, "/staff", "X-Client-Subject: CN=alice\r\n")[9..12].to_owned()
@@ -163,8 +163,8 @@ fn tls_example_uses_tls_to_clients_and_upstream_servers() {
     assert!(ended.stdout.contains("\"tls.client.subject\":\"CN=alice\""), "{}", ended.stdout);
     assert!(ended.stdout.contains("\"tls.client.server_name\":\"other.apps.example\""), "{}", ended.stdout);
     for reason in ["certificate_missing", "certificate_not_allowed"] {
-        let told = format!("\"policy\":\"staff\",\"reason\":\"{reason}\"");
-        assert!(ended.stdout.contains(&told), "{}", ended.stdout);
+        let entry = format!("\"policy\":\"staff\",\"reason\":\"{reason}\"");
+        assert!(ended.stdout.contains(&entry), "{}", ended.stdout);
     }
 }
 
@@ -178,7 +178,7 @@ fn ocsp_staple_is_fetched_and_shown_in_status_and_metrics() {
     let mut thruway = Thruway::serve(directory.path(), &DEMO.replacen("[[routes]]", with_stapling, 1));
     let _address = thruway.address();
     let admin = thruway.admin_address();
-    thruway.until_it_logs("OCSP response fetched");
+    thruway.wait_for_log("OCSP response fetched");
     // The status shows the response a moment later.
     let status = loop {
         let status = get_admin(&admin, "/status").text().to_owned();
@@ -201,7 +201,7 @@ fn invalid_ocsp_file_fails_check_and_is_not_sent_to_clients() {
     let files = responder.authority().issue_with_responder("www", &["www.example"], &responder.url());
     put(directory.path(), "www", &files);
     let config = DEMO.replace("www.key\"", "www.key\", ocsp = \"www.ocsp\"");
-    let put_ocsp = |said: &[u8]| fs::write(directory.path().join("www.ocsp"), said).unwrap();
+    let put_ocsp = |response: &[u8]| fs::write(directory.path().join("www.ocsp"), response).unwrap();
     let check = || {
         fs::write(directory.path().join("a.toml"), &config).unwrap();
         Thruway::start_in(directory.path(), &["check", "a.toml"]).end()
@@ -210,12 +210,12 @@ fn invalid_ocsp_file_fails_check_and_is_not_sent_to_clients() {
     assert_eq!(check().code, Some(0), "{}", check().stderr);
     responder.say(Says::Stale);
     let foreign = responder.authority().issue("other", &["www.example"]);
-    for (said, message) in [
+    for (response, message) in [
         (responder.answer_about(&files), "the response has expired or is not valid yet"),
         (responder.answer_about(&foreign), "the response is for another certificate"),
         (b"garbage".to_vec(), "not a valid OCSP response"),
     ] {
-        put_ocsp(&said);
+        put_ocsp(&response);
         let ended = check();
         assert_eq!(ended.code, Some(2), "{message}");
         assert!(
@@ -226,8 +226,8 @@ fn invalid_ocsp_file_fails_check_and_is_not_sent_to_clients() {
         assert!(ended.stderr.contains("a.toml:4"), "{}", ended.stderr);
     }
     let mut thruway = Thruway::serve(directory.path(), &config);
-    let said = thruway.until_it_logs("OCSP response not sent to clients");
-    assert!(said.contains("cannot use `www.ocsp`"), "{said}");
+    let line = thruway.wait_for_log("OCSP response not sent to clients");
+    assert!(line.contains("cannot use `www.ocsp`"), "{line}");
     assert!(get_from(&responder.authority().root(), &thruway.address(), "www.example").contains("200 OK"));
 }
 
@@ -237,17 +237,16 @@ fn changed_certificate_file_is_loaded_without_a_signal() {
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = demo(&directory, &authority);
     let address = thruway.address();
-    let first = shown(&authority, &address, "www.example");
+    let first = served_certificate(&authority, &address, "www.example");
     let renewed = authority.issue("renewed", &["www.example"]);
     // The new certificate does not match the old key.
     fs::copy(&renewed.chain, directory.path().join("www.pem")).unwrap();
-    let said =
-        thruway.until_it_logs("cannot use the changed certificates, keeping the previous certificates");
-    assert!(said.contains("www.key` belongs to another certificate"), "{said}");
-    assert_eq!(shown(&authority, &address, "www.example"), first);
+    let line = thruway.wait_for_log("cannot use the changed certificates, keeping the previous certificates");
+    assert!(line.contains("www.key` belongs to another certificate"), "{line}");
+    assert_eq!(served_certificate(&authority, &address, "www.example"), first);
     fs::copy(&renewed.key, directory.path().join("www.key")).unwrap();
-    thruway.until_it_logs("certificates reloaded");
-    assert_eq!(shown(&authority, &address, "www.example"), certificate(&renewed));
+    thruway.wait_for_log("certificates reloaded");
+    assert_eq!(served_certificate(&authority, &address, "www.example"), certificate(&renewed));
 }
 
 #[test]
@@ -264,11 +263,11 @@ fn reload_replaces_certificates_and_keeps_connections() {
     put(directory.path(), "other", &other);
     let config = DEMO.replace("\"www.", "\"other.");
     thruway.reload(directory.path(), &config, RELOADED);
-    assert_eq!(shown(&authority, &address, "other.example"), certificate(&other));
+    assert_eq!(served_certificate(&authority, &address, "other.example"), certificate(&other));
     // A failed reload changes nothing.
     let broken = DEMO.replace("www.key", "other.key");
     thruway.reload(directory.path(), &broken, "reload failed, keeping the previous config");
-    assert_eq!(shown(&authority, &address, "other.example"), certificate(&other));
+    assert_eq!(served_certificate(&authority, &address, "other.example"), certificate(&other));
     assert!(get(&mut before).contains("200 OK"));
 }
 
@@ -389,9 +388,9 @@ fn check_shows_tls_mistakes_with_line_and_hint() {
             "remove `roots` to trust the roots of the system",
         ),
     ] {
-        let said = refused(&config);
-        assert!(said.contains(message) && said.contains("hint: ") && said.contains(hint), "{said}");
-        assert!(said.contains("a.toml:"), "{said}");
+        let stderr = refused(&config);
+        assert!(stderr.contains(message) && stderr.contains("hint: ") && stderr.contains(hint), "{stderr}");
+        assert!(stderr.contains("a.toml:"), "{stderr}");
     }
     fs::write(directory.path().join("a.toml"), DEMO).unwrap();
     let ended = Thruway::start_in(directory.path(), &["check", "a.toml"]).end();
@@ -416,9 +415,15 @@ fn listen_option_keeps_tls_or_is_an_error() {
     fs::write(directory.path().join("a.toml"), DEMO.replace("[[routes]]", redirect)).unwrap();
     let refused = Thruway::start_in(directory.path(), &args).end();
     assert_eq!((refused.code, &*refused.stdout), (Some(2), ""));
-    let said = refused.stderr;
-    assert!(said.starts_with("error: `--listen` cannot replace the 2 listeners of the config\n"), "{said}");
-    assert!(said.contains("hint: `--listen` would discard settings of a listener, such as `tls`"), "{said}");
+    let stderr = refused.stderr;
+    assert!(
+        stderr.starts_with("error: `--listen` cannot replace the 2 listeners of the config\n"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("hint: `--listen` would discard settings of a listener, such as `tls`"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -427,7 +432,7 @@ fn expired_certificate_is_served_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue_expired("www", &["www.example"]));
     let mut thruway = Thruway::serve(directory.path(), DEMO);
-    assert!(thruway.until_it_logs("has expired").contains("most clients will refuse this certificate"));
+    assert!(thruway.wait_for_log("has expired").contains("most clients will refuse this certificate"));
     assert!(thruway.address().starts_with("https://"));
 }
 
@@ -440,12 +445,12 @@ fn mcp_client_uses_https_and_verifies_the_certificate() {
     let url = format!("{}/mcp", thruway.address());
     let root = authority.root();
     let trusting = [("SSL_CERT_FILE", root.to_str().unwrap())];
-    let asked = Thruway::start_with(directory.path(), &["mcp", "tools", &url], &trusting).end();
-    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
-    assert!(asked.stdout.contains("add"), "{}", asked.stdout);
-    let asked = Thruway::start_in(directory.path(), &["mcp", "tools", &url]).end();
-    assert_ne!(asked.code, Some(0));
-    assert!(asked.stderr.contains("the certificate issuer is not trusted"), "{}", asked.stderr);
+    let ended = Thruway::start_with(directory.path(), &["mcp", "tools", &url], &trusting).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("add"), "{}", ended.stdout);
+    let ended = Thruway::start_in(directory.path(), &["mcp", "tools", &url]).end();
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.stderr.contains("the certificate issuer is not trusted"), "{}", ended.stderr);
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Rotating {
         });
         assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
         assert!(ended.stdout.contains(&format!("\"answered\": {requests}")), "{}", ended.stdout);
-        assert!(self.generation > before + 1, "nothing has changed meanwhile");
+        assert!(self.generation > before + 1, "no rotation happened during the load");
     }
 }
 
@@ -100,9 +100,12 @@ fn no_request_fails_during_certificate_and_ticket_key_rotation() {
     };
     // The first round fills the pools, so only later growth counts.
     let (descriptors, resident) = round(1000);
-    let (descriptors_then, resident_then) = round(4000);
-    assert!(descriptors_then <= descriptors + DESCRIPTORS_MORE_MAX, "{descriptors} to {descriptors_then}");
-    assert!(resident_then < resident + GROWTH_BYTES_MAX, "it grew from {resident} to {resident_then} bytes");
+    let (descriptors_after, resident_after) = round(4000);
+    assert!(descriptors_after <= descriptors + DESCRIPTORS_MORE_MAX, "{descriptors} to {descriptors_after}");
+    assert!(
+        resident_after < resident + GROWTH_BYTES_MAX,
+        "memory grew from {resident} to {resident_after} bytes"
+    );
     assert_eq!(server.thruway.terminate().code, Some(0));
 }
 

@@ -200,7 +200,7 @@ mod tests {
     }
 
     /// Answers the form with the keyboard input `typed`. Returns the response and the text printed.
-    fn filled(typed: &str) -> (ElicitResult, String) {
+    fn fill_form(typed: &str) -> (ElicitResult, String) {
         let mut output = Vec::new();
         let question = serde_json::to_value(form()).unwrap();
         let question = json!({"method": "elicitation/create", "params": question});
@@ -213,29 +213,29 @@ mod tests {
 
     #[test]
     fn form_repeats_each_field_until_its_value_is_valid() {
-        let (result, shown) = filled("\nAda\nold\n36\nl\n\ngreen\nred, blue\nmaybe\nyes\n");
+        let (result, shown) = fill_form("\nAda\nold\n36\nl\n\ngreen\nred, blue\nmaybe\nyes\n");
         assert_eq!(result.action, ElicitAction::Accept);
         let expected =
             json!({"name": "Ada", "age": 36, "size": "m", "colours": ["red", "blue"], "member": true});
         assert_eq!(result.content.map(Value::Object), Some(expected));
-        for said in [
+        for text in [
             "a value is required",
             "a whole number",
             "one of the options",
             "some of the options",
             "yes or no",
         ] {
-            assert!(shown.contains(said), "{said}: {shown}");
+            assert!(shown.contains(text), "{text}: {shown}");
         }
         assert!(shown.contains("size (s, m, optional) [m]: ") && !shown.contains('\u{1b}'), "{shown}");
     }
 
     #[test]
     fn form_allows_empty_optional_fields_decline_and_cancel() {
-        let (result, _) = filled("Ada\n\n\n\n\n");
+        let (result, _) = fill_form("Ada\n\n\n\n\n");
         assert_eq!(result.content.map(Value::Object), Some(json!({"name": "Ada", "size": "m"})));
-        assert_eq!(filled("Ada\n-\n").0.action, ElicitAction::Decline);
-        assert_eq!(filled("Ada\n36\n").0.action, ElicitAction::Cancel);
+        assert_eq!(fill_form("Ada\n-\n").0.action, ElicitAction::Decline);
+        assert_eq!(fill_form("Ada\n36\n").0.action, ElicitAction::Cancel);
     }
 
     #[test]

@@ -218,7 +218,7 @@ mod tests {
         let _elsewhere = two.lock("https://b.example").await;
         tokio::select! {
             biased;
-            _ = two.lock("https://a.example") => panic!("somebody else has it"),
+            _ = two.lock("https://a.example") => panic!("the lock is held"),
             () = std::future::ready(()) => {}
         }
         drop(lock);
