@@ -320,7 +320,7 @@ fn an_interrupt_ends_the_suite_with_a_report_and_leaves_no_server() {
     let args = ["plaintext", "--duration", "10m", "--limit", "1h", "--peers", "none"];
     let args = [&args[..], &["--program", &note, "--output", "json"]].concat();
     let suite = Thruway::start_in(directory.path(), &args);
-    suite.until_it_has_a_thread("bench-0");
+    suite.wait_for_thread("bench-0");
     suite.signal(Signal::INT);
     let ended = suite.end();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
