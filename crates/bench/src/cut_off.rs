@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_at_the_end_is_seen_in_the_times() {
+    fn stall_at_the_end_of_a_load_shows_in_the_times() {
         let stalled = record(&[], &[SECOND; 4]);
         let cut_off = CutOff::of(&stalled).unwrap();
         assert!(cut_off.is_stall(&stalled.service, 10 * SECOND, SECOND));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_happen_to_be_on_their_way_change_nothing() {
+    fn ordinary_in_flight_requests_are_no_stall() {
         assert_eq!(is_stall(&record(&[], &[MILLISECOND / 2; 16])), None);
         assert_eq!(is_stall(&record(&[], &[])), None);
         // Two of a thousand requests take a second, so most connections wait for such a request at any time.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_has_never_answered_has_times_nevertheless() {
+    fn server_that_never_responded_has_times() {
         let mut record = Record::new();
         record.cut_off_waits.record(SECOND);
         let cut_off = CutOff::of(&record).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     /// Regression test: a server answered a hundred requests on 16 connections, and then none for ten
     /// seconds. It was considered slow rather than stalled.
     #[test]
-    fn a_server_that_has_answered_little_has_stopped_if_it_is_silent_for_longer_than_any_answer_took() {
+    fn silence_far_longer_than_any_response_is_a_stall() {
         let is_stall = |answered: u32, each: Duration, silence: Duration| {
             let mut record = Record::new();
             (0..answered).for_each(|_| record.service.record(each));

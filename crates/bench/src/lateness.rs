@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_any_latency_keeps_up_and_one_that_falls_behind_does_not() {
+    fn constant_latency_keeps_up_and_growing_latency_does_not() {
         for constant in [0.000_1, 0.1, 3.0] {
             assert!((share_done(|_| constant) - 1.0).abs() < f64::EPSILON, "{constant}");
         }
@@ -110,7 +110,7 @@ mod tests {
 
     /// Regression test: a multiplication overflowed for long windows, and the program crashed.
     #[test]
-    fn a_window_may_be_longer_than_any_time() {
+    fn very_long_window_does_not_overflow() {
         let window = crate::Pace::Constant { rate: 1.0 }.window(crate::Limit::Requests(u64::MAX));
         let mut lateness = Lateness::new(window.unwrap());
         lateness.record(SECOND, SECOND);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_stragglers_nor_chance_are_a_backlog() {
+    fn stragglers_and_random_variation_are_no_backlog() {
         let straggler = |at: f64| if at > 0.99 { 0.9 } else { 0.01 };
         assert!((share_done(straggler) - 1.0).abs() < f64::EPSILON);
         let mut random = fastrand::Rng::with_seed(3);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counts_are_found_by_their_names() {
+    fn counters_are_found_by_name_in_netstat() {
         let netstat =
             "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 1 20 30\nIpExt: A\nIpExt: 4\n";
         let found = ListenQueue::parse(netstat).unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn only_of_servers_on_this_machine_it_is_known() {
+    fn listen_queue_is_known_only_for_local_servers() {
         let at = |address: &str| vec![address.parse::<UpstreamAddr>().unwrap()];
         assert!(ListenQueue::look(None, &at("127.0.0.1:80")).is_some());
         assert!(ListenQueue::look(Some(std::process::id()), &at("192.0.2.1:80")).is_some());

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_parts_is_bounded_and_nothing_is_lost() {
+    fn number_of_intervals_is_bounded_and_no_count_is_lost() {
         let mut over_time = OverTime::new(Duration::from_secs(1));
         for index in 0..1000 {
             for worker in 1..=2 {
@@ -87,7 +87,7 @@ mod tests {
     /// Regression test: the count of an unfinished part was divided by the length of a whole part, so the
     /// rate of a long load was too low.
     #[test]
-    fn the_last_part_is_as_long_as_what_has_come_of_it() {
+    fn last_interval_is_as_long_as_its_measured_time() {
         let mut over_time = OverTime::new(Duration::from_secs(1));
         assert!(over_time.last().is_none());
         for index in 0..=993 {

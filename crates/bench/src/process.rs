@@ -181,7 +181,7 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     #[test]
-    fn this_process_has_used_something_and_one_that_is_not_there_nothing() {
+    fn running_process_has_usage_and_missing_process_has_none() {
         let usage = usage(std::process::id()).unwrap();
         assert!(usage.cpu > Duration::ZERO && usage.resident_bytes > 1 << 20, "{usage:?}");
         assert_eq!(super::usage(u32::MAX), None);
@@ -189,7 +189,7 @@ mod tests {
 
     /// Regression test: the CPU time of ended threads was lost.
     #[test]
-    fn threads_that_have_ended_count() {
+    fn cpu_time_of_ended_threads_counts() {
         let id = std::process::id();
         let before = usage(id).unwrap().cpu;
         let used = thread::spawn(|| {
@@ -199,11 +199,11 @@ mod tests {
             crate::worker::thread_use().cpu
         });
         let used = used.join().unwrap();
-        assert!(usage(id).unwrap().cpu >= before + used, "{used:?} are missing");
+        assert!(usage(id).unwrap().cpu >= before + used, "the {used:?} of the ended thread are missing");
     }
 
     #[test]
-    fn a_thread_that_finds_no_core_has_waited() {
+    fn thread_without_a_core_reports_waiting_time() {
         let threads = 1 + 2 * thread::available_parallelism().unwrap().get();
         let spin = || {
             while crate::worker::thread_use().cpu < 40 * MILLISECOND {
@@ -218,7 +218,7 @@ mod tests {
 
     /// Regression test: the CPU time of ended child processes was lost.
     #[test]
-    fn children_that_have_ended_and_were_waited_for_count() {
+    fn cpu_time_of_reaped_children_counts() {
         let script = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); echo done; read -r line";
         let mut child = Command::new("sh")
             .args(["-c", script])
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_nobody_waited_for_are_kept_as_far_as_they_were_seen_and_said_to_be_incomplete() {
+    fn unreaped_children_keep_their_last_sample_and_mark_it_incomplete() {
         let mut meter = Meter::new(1);
         meter.note(times(&[(1, 100, 0), (2, 500, 0), (3, 400, 50)]));
         // The parent waited for the first child, which used a little more CPU time after the last sample.

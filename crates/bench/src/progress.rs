@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_and_the_time_left_are_guessed_from_what_is_done() {
+    fn progress_bar_and_time_left_follow_from_completed_work() {
         let measuring = progress(Stage::Measuring(Duration::from_secs(10)));
         assert_eq!(
             measuring.describe(Limit::Requests(100)),
@@ -134,7 +134,7 @@ mod tests {
 
     /// Regression test: no progress was shown while thousands of connections were opened.
     #[test]
-    fn what_comes_before_the_measuring_is_shown_too() {
+    fn progress_shows_connecting_and_warm_up() {
         let limit = Limit::Requests(1);
         let connecting = progress(Stage::Connecting { opened: 500, connections: 10_000 });
         assert_eq!(connecting.describe(limit), "[#-------------------] connecting: 500 of 10,000");

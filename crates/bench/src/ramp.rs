@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capacity_is_found_from_below_and_from_above() {
+    fn capacity_is_found_from_lower_and_from_higher_start_rates() {
         for (first, capacity) in [(1000.0, 54_321.0), (1000.0, 1000.0), (1e6, 54_321.0), (7.0, 3.0)] {
             let (highest, steps) = found(first, capacity, usize::MAX);
             let highest = highest.unwrap();
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_second_is_forgiven() {
+    fn one_failed_step_does_not_lower_the_result() {
         let (highest, _) = found(1000.0, 54_321.0, 4);
         assert!(highest.unwrap() * PRECISION >= 54_321.0);
     }
@@ -368,7 +368,7 @@ mod tests {
     /// Regression test: on a busy machine the search reported 841 requests/s for a server that holds 128,000
     /// elsewhere.
     #[test]
-    fn a_step_in_which_the_generator_was_late_is_no_limit_of_the_server() {
+    fn late_generator_is_not_reported_as_the_limit_of_the_server() {
         let found = |outcome: fn(f64) -> StepOutcome| {
             let (mut search, mut steps) = (Search::new(1000.0), Vec::new());
             while let Some(rate) = search.next() {
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_holds_nothing_ends_the_search() {
+    fn search_ends_if_the_server_holds_no_rate() {
         let (highest, steps) = found(1000.0, 0.0, usize::MAX);
         assert!(highest.is_none() && steps < 30, "{steps}");
     }

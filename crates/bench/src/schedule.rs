@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn another_try_has_other_arrivals_and_the_same_one_the_same() {
+    fn arrival_times_repeat_for_the_same_attempt_and_differ_otherwise() {
         let pace = Pace::Poisson { rate: 1000.0, seed: 7 };
         let tried = |number| starts(pace.tried_again(number), 0, 2, 50);
         assert_eq!(tried(0), starts(pace, 0, 2, 50));
@@ -183,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_has_no_schedule() {
+    fn closed_loop_has_no_schedule() {
         assert_eq!(Schedule::new(Pace::Closed, Duration::ZERO, 0, 1).next(), None);
     }
 
     #[test]
-    fn the_distances_of_a_poisson_process_have_their_mean_and_their_spread() {
+    fn poisson_intervals_have_the_right_mean_and_deviation() {
         for workers in [1, 4] {
             let pace = Pace::Poisson { rate: 2000.0, seed: 42 };
             let mut all: Vec<_> =

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_were_not_forgotten_are_killed() {
+    fn all_registered_process_groups_are_killed() {
         let groups = ProcessGroups::default();
         let start = || groups.start(Command::new("sleep").arg("60")).unwrap();
         let (mut killed, mut forgotten) = (start(), start());

@@ -230,14 +230,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn summary_has_median_minimum_and_maximum() {
         let odd = Summary::of(&[3.0, 1.0, 2.0]).unwrap();
         assert_eq!(odd, Summary { median: 2.0, min: 1.0, max: 3.0, n: 3 });
         assert_eq!(Summary::of(&[4.0, 1.0, 2.0, 3.0]).map(|summary| summary.median), Some(2.5));
     }
 
     #[test]
-    fn nothing_comes_of_nothing_or_of_no_number() {
+    fn missing_or_undefined_values_give_no_summary() {
         assert_eq!(Summary::of(&[]), None);
         assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
         assert_eq!(Summary::of_ratios(&[(0.0, 0.0)]), None);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_taken_within_a_pair() {
+    fn ratios_are_calculated_within_each_pair() {
         // The machine was ten times slower during the second pair.
         let pairs = [(2.0, 4.0), (20.0, 40.0), (3.0, 4.0)];
         let summary = Summary::of_ratios(&pairs).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     /// Regression test: the interval of two values was labeled as 95 %, and the interval of one value had no
     /// width.
     #[test]
-    fn few_pairs_cover_little_and_six_are_enough() {
+    fn coverage_grows_with_pairs_and_six_are_enough() {
         let of = |n: usize| Ratio::of_pairs(&vec![(1.0, 2.0); n]).unwrap();
         let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
         for (n, coverage) in [(1, 0.0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.96875)] {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_pairs_need_four_on_each_side() {
+    fn unpaired_values_need_four_on_each_side() {
         // Critical values of the Mann-Whitney test.
         for (m, n, left_out) in [(4, 4, 0), (5, 5, 2), (8, 8, 13), (10, 10, 23), (20, 20, 127), (10, 3, 3)] {
             assert_eq!(left_out_of_unpaired(m, n).0, left_out, "{m} and {n}");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_separate_runs_holds_all_ratios_and_the_spread_of_a_run() {
+    fn interval_of_separate_runs_includes_the_spread_of_each_run() {
         let ratio = Ratio::of_separate_runs(&[2.0, 2.2], &[1.0, 1.0]).unwrap();
         let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
         assert!(
@@ -307,7 +307,7 @@ mod tests {
     /// In a thousand experiments with a true ratio of 1.1, the interval contains it as often as its
     /// confidence level says, with few pairs and with many.
     #[test]
-    fn the_interval_holds_the_true_ratio_as_often_as_it_says() {
+    fn interval_contains_the_true_ratio_at_its_confidence_level() {
         let mut random = fastrand::Rng::with_seed(1);
         let mut noise = || 0.9 + 0.2 * (random.f64() + random.f64()) / 2.0;
         for n in [3, 6, 15] {

@@ -88,14 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_add_up() {
+    fn worker_shares_add_up_to_the_total() {
         for (whole, workers) in [(10, 3), (2, 4), (0, 1), (1_000_001, 7)] {
             assert_eq!((0..workers).map(|worker| share(whole, worker, workers)).sum::<u64>(), whole);
         }
     }
 
     #[test]
-    fn warming_up_costs_no_requests() {
+    fn warm_up_uses_none_of_the_request_budget() {
         let second = Duration::from_secs(1);
         let mut budget = Budget::new(Limit::Requests(2), second, 0, 1);
         assert!(budget.take(Duration::ZERO) && budget.take(Duration::ZERO));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_starts_at_the_end() {
+    fn no_request_starts_after_the_end() {
         let second = Duration::from_secs(1);
         let mut budget = Budget::new(Limit::Duration(second), second, 0, 1);
         assert!(budget.take(second) && !budget.take(2 * second));

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_measured_once_in_each_round_until_it_is_over() {
+    fn each_candidate_is_measured_once_per_round_until_the_break() {
         let mut measured = [0, 0, 0];
         let mut cells = 0;
         measure_in_turn(&mut measured, 5, |contender, round| {

@@ -18,7 +18,7 @@ fn verdicts(comparison: &Comparison) -> Vec<Verdict> {
 }
 
 #[test]
-fn the_verdict_is_the_intervals() {
+fn verdict_follows_from_the_confidence_interval() {
     use Verdict::{Faster, NoDifferenceShown, Slower};
     let slow = candidate("a", &[100.0, 110.0, 90.0, 105.0, 95.0, 98.0]);
     let fast = candidate("b", &[121.0, 132.0, 109.0, 125.0, 115.0, 118.0]);
@@ -32,7 +32,7 @@ fn the_verdict_is_the_intervals() {
 }
 
 #[test]
-fn a_baseline_is_read_again_and_regressions_are_beyond_the_tolerance() {
+fn baseline_survives_json_and_regressions_exceed_the_tolerance() {
     let before = Comparison::new(vec![candidate("a", &[100.0, 102.0, 98.0, 101.0])]);
     let before = Comparison::from_json(&before.to_json()).unwrap();
     let after = candidate("b", &[80.0, 81.0, 79.0, 80.5]);
@@ -48,7 +48,7 @@ fn a_baseline_is_read_again_and_regressions_are_beyond_the_tolerance() {
 /// Regression test: one round always gave a verdict, with an interval without width. Two or three rounds gave
 /// an interval that was labeled as 95 %.
 #[test]
-fn too_few_rounds_show_no_difference_and_no_regression() {
+fn too_few_rounds_give_no_verdict_and_no_regression() {
     let rounds = |name: &str, rate: f64, n| candidate(name, &vec![rate; n]);
     for n in [1, 2, 3, 5] {
         let comparison = Comparison::new(vec![rounds("a", 100.0, n), rounds("b", 200.0, n)]);
@@ -62,16 +62,17 @@ fn too_few_rounds_show_no_difference_and_no_regression() {
     assert!(enough.warnings.is_empty());
 
     let known = |n| Comparison::new(vec![rounds("a", 200.0, n)]);
-    for (n, baseline, is_told) in [(1, 1, false), (10, 1, false), (3, 3, false), (4, 4, true), (10, 2, true)]
+    for (n, baseline, has_verdict) in
+        [(1, 1, false), (10, 1, false), (3, 3, false), (4, 4, true), (10, 2, true)]
     {
         assert_eq!(
             Comparison::check_round_counts(n, &known(baseline)).is_ok(),
-            is_told,
+            has_verdict,
             "{n} and {baseline}"
         );
         let (comparison, _) = Comparison::with_baseline(vec![rounds("a", 100.0, n)], &known(baseline));
-        assert_eq!(comparison.regressions(0.05).count() > 0, is_told, "{n} and {baseline}");
-        assert_eq!(verdicts(&comparison)[0] == Verdict::LikelySlower, is_told, "{n} and {baseline}");
+        assert_eq!(comparison.regressions(0.05).count() > 0, has_verdict, "{n} and {baseline}");
+        assert_eq!(verdicts(&comparison)[0] == Verdict::LikelySlower, has_verdict, "{n} and {baseline}");
     }
 }
 
@@ -79,7 +80,7 @@ fn too_few_rounds_show_no_difference_and_no_regression() {
 /// in one of seven runs. The machine's speed differs between runs and drifts within each, which no number of
 /// rounds reveals.
 #[test]
-fn drift_between_runs_is_no_regression_and_a_large_one_is_found() {
+fn machine_drift_is_no_regression_but_a_large_slowdown_is() {
     let mut random = fastrand::Rng::with_seed(7);
     let mut normal = move || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
     let mut run = |rate: f64| {
@@ -108,7 +109,7 @@ fn drift_between_runs_is_no_regression_and_a_large_one_is_found() {
 }
 
 #[test]
-fn a_difference_to_another_run_is_never_told_as_certain() {
+fn difference_to_a_separate_run_is_reported_only_as_likely() {
     let before = Comparison::new(vec![candidate("a", &[100.0, 102.0, 98.0, 101.0])]);
     let (after, _) = Comparison::with_baseline(vec![candidate("a", &[50.0, 51.0, 49.0, 50.0])], &before);
     assert_eq!(verdicts(&after)[..2], [Verdict::LikelySlower; 2]);
@@ -123,7 +124,7 @@ fn a_difference_to_another_run_is_never_told_as_certain() {
 /// Regression test: a load generator without a core made a server look slower. Only the reports of single
 /// loads mentioned it.
 #[test]
-fn a_late_generator_is_told_and_is_no_regression() {
+fn late_generator_gives_a_warning_and_no_regression() {
     let late = |name: &str, rate: f64, rounds: usize| {
         let mut late = candidate(name, &[rate; 6]);
         for sample in &mut late.rounds[..rounds] {
@@ -148,7 +149,7 @@ fn a_late_generator_is_told_and_is_no_regression() {
 
 /// Regression test: the only machine-readable format of `bench http` was rejected as a baseline.
 #[test]
-fn what_is_no_baseline_is_refused_with_the_reason() {
+fn invalid_baseline_is_rejected_with_the_reason() {
     for (text, reason) in [
         ("a", "it is not valid JSON:"),
         ("{}", "it has no `format`"),
@@ -166,7 +167,7 @@ fn what_is_no_baseline_is_refused_with_the_reason() {
 
 /// Regression test: a server for which half of the requests failed quickly was reported as faster.
 #[test]
-fn who_fails_requests_is_neither_faster_nor_slower() {
+fn candidate_with_failed_requests_is_neither_faster_nor_slower() {
     let mut fast = candidate("b", &[200.0; 6]);
     fast.rounds[3].failed = 1;
     let slow = candidate("a", &[100.0; 6]);
@@ -189,7 +190,7 @@ fn who_fails_requests_is_neither_faster_nor_slower() {
 
 /// Regression test: only text and JSON had this figure.
 #[test]
-fn what_a_gateway_adds_is_told_in_every_form() {
+fn latency_added_by_a_gateway_is_in_every_report_format() {
     let with_p50 = |name: &str, p50: f64| {
         let mut candidate = candidate(name, &[100.0; 6]);
         candidate.rounds.iter_mut().for_each(|sample| sample.response_p50_us = p50);
@@ -202,7 +203,7 @@ fn what_a_gateway_adds_is_told_in_every_form() {
 }
 
 #[test]
-fn every_second_round_goes_the_other_way() {
+fn every_second_round_reverses_the_order() {
     let rounds = order(3, 6, 5);
     for pair in rounds.chunks(2) {
         let reversed: Vec<_> = pair[0].iter().rev().copied().collect();

@@ -108,12 +108,12 @@ mod tests {
 
     use super::*;
 
-    fn ask(notification_tally: &NotificationTally) -> Poll<Duration> {
+    fn poll_all_received(notification_tally: &NotificationTally) -> Poll<Duration> {
         pin!(notification_tally.all_received()).poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
-    fn a_publication_is_complete_when_the_last_was_told() {
+    fn publication_completes_when_the_last_subscriber_is_notified() {
         let milliseconds = Duration::from_millis;
         let notification_tally = NotificationTally::new(3);
         notification_tally.begin(milliseconds(100), true);
@@ -121,22 +121,22 @@ mod tests {
         notification_tally.hear(0, milliseconds(102));
         notification_tally.hear(2, milliseconds(103));
         assert!(
-            ask(&notification_tally).is_pending() && notification_tally.notified() == 2,
+            poll_all_received(&notification_tally).is_pending() && notification_tally.told() == 2,
             "a repeated notification counts once"
         );
         notification_tally.hear(1, milliseconds(110));
-        assert_eq!(ask(&notification_tally), Poll::Ready(milliseconds(110)));
+        assert_eq!(poll_all_received(&notification_tally), Poll::Ready(milliseconds(110)));
         notification_tally.hear(1, milliseconds(120));
         assert_eq!(
-            ask(&notification_tally),
+            poll_all_received(&notification_tally),
             Poll::Ready(milliseconds(110)),
             "a late notification changes nothing"
         );
         assert_eq!(notification_tally.deliveries().count(), 3);
         notification_tally.begin(milliseconds(200), false);
-        assert!(ask(&notification_tally).is_pending() && notification_tally.notified() == 0);
+        assert!(poll_all_received(&notification_tally).is_pending() && notification_tally.told() == 0);
         (0..3).for_each(|place| notification_tally.hear(place, milliseconds(201)));
-        assert_eq!(ask(&notification_tally), Poll::Ready(milliseconds(201)));
+        assert_eq!(poll_all_received(&notification_tally), Poll::Ready(milliseconds(201)));
         assert_eq!(notification_tally.deliveries().count(), 3, "an unmeasured publication is not counted");
         assert!(notification_tally.deliveries().max() < milliseconds(11));
     }

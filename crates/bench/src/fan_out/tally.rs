@@ -89,7 +89,7 @@ mod tests {
     /// Regression test: a report has at most 128 parts, so the parts of a long load get longer. The position
     /// of a publication was divided by the length of a part twice.
     #[test]
-    fn publications_of_a_long_load_stand_in_their_parts() {
+    fn publications_of_a_long_load_are_counted_in_the_right_interval() {
         let mut tally = Tally::new(SECOND, SECOND);
         for second in 1..=1000 {
             tally.count(SECOND * second, SECOND * second, Ok(Duration::from_millis(2)));
@@ -106,7 +106,7 @@ mod tests {
     /// Regression test: timeouts were not counted as times, so a load with missing notifications looked as
     /// fast as before.
     #[test]
-    fn what_was_waited_in_vain_is_a_time_and_other_failures_are_not() {
+    fn timeouts_count_as_times_and_other_failures_do_not() {
         let mut tally = Tally::new(Duration::ZERO, SECOND);
         tally.count(SECOND, SECOND * 6, Err(&Failure::of(FailureKind::TimedOut)));
         tally.count(SECOND * 6, SECOND * 7, Err(&Failure::of(FailureKind::ToolError)));

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_a_listener_is_passed_over() {
+    fn address_without_a_listener_is_skipped() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let closed = free.local_addr().unwrap();
         drop(free);

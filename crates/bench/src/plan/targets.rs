@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_connection_says_is_understood_and_not_sent() {
+    fn connection_header_is_parsed_and_not_sent() {
         for (line, expected) in [
             ("Connection: keep-alive", Some(true)),
             ("connection:Keep-Alive", Some(true)),

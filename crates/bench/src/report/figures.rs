@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_units_and_three_digits() {
+    fn figures_have_units_and_about_three_digits() {
         assert_eq!(time(0.512), "512 ns");
         assert_eq!(time(1.0), "1.00 µs");
         assert_eq!(time(56.78), "56.8 µs");

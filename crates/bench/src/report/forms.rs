@@ -117,7 +117,7 @@ pub fn quoted(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn values_are_quoted_where_they_must_be() {
+    fn csv_values_are_quoted_if_needed() {
         assert_eq!(super::quoted("a b"), "a b");
         assert_eq!(super::quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
     }

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_round_and_hold_all_values() {
+    fn axis_marks_are_round_and_enclose_all_values() {
         assert_eq!(steps(97.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(steps(4.0), [0.0, 1.0, 2.0, 3.0, 4.0]);
         assert_eq!(steps(0.0), [0.0, 1.0]);
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_text_in_a_plot() {
+    fn plot_escapes_user_text() {
         let bar = Bar { label: "<script>".to_owned(), median: 1.1, low: 1.0, high: 1.2, class: "better" };
         let svg = bars("a \"b\"", &[bar]);
         assert!(svg.contains("&lt;script&gt;") && svg.contains("a &quot;b&quot;") && !svg.contains("NaN"));
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
+    fn plot_without_lines_is_empty() {
         let plot = Plot {
             title: "a",
             lines: Vec::new(),

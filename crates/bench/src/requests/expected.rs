@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_compared_with_what_was_expected() {
+    fn response_is_compared_with_expected_status_length_and_digest() {
         let any = Expected::default();
         assert_eq!(judged(&any, 204, b""), None);
         assert_eq!(judged(&any, 302, b"abc"), None);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_refused() {
+    fn invalid_digest_is_rejected() {
         for text in ["", "ab", &"g".repeat(64), &"a".repeat(63), &"é".repeat(32)] {
             assert_eq!(Expected::parse_digest(text), Err(InvalidDigest), "{text}");
         }

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read() {
+    fn request_lines_are_parsed() {
         let text = "{\"url\": \"http://a/\"}\n\n{\"url\": \"http://a/b\", \"weight\": 3, \"headers\": {\"A\": \"b\"}}\n";
         let lines = read_lines(text).unwrap();
         assert_eq!(lines.len(), 2);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_cannot_be_used_is_named() {
+    fn error_names_the_invalid_line() {
         let line = |text| read_lines(text).unwrap_err().to_string();
         assert_eq!(line("\n{\"url\": 1}"), "line 2: invalid type: integer `1`, expected a string, column 9");
         assert!(line("{\"uri\": \"a\"}").starts_with("line 1: unknown field `uri`"));

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_written_as_asked_for() {
+    fn http1_request_has_the_configured_method_headers_and_body() {
         assert_eq!(written(&[request("http://a:81/b")], 5), "GET /b HTTP/1.1\r\nHost: a:81\r\n\r\n");
         let put = HttpRequest {
             method: "PUT".to_owned(),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_for_http2_what_they_are_otherwise() {
+    fn http2_request_has_the_same_content_as_http1() {
         let post = HttpRequest {
             method: "POST".to_owned(),
             headers: vec![
@@ -277,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn what_http2_cannot_say_is_refused() {
+    fn request_that_http2_cannot_express_is_rejected() {
         let headers = vec![("Host".to_owned(), "a b".to_owned())];
         let all = HttpRequests::new(&[HttpRequest { headers, ..request("http://a/") }]).unwrap();
         assert_eq!(all.for_http2().unwrap_err(), InvalidRequest::NotForHttp2);
     }
 
     #[test]
-    fn requests_come_as_often_as_their_weights_say() {
+    fn requests_are_chosen_by_weight() {
         let requests = [request("http://a/one"), request("http://a/three@3")];
         let all = HttpRequests::new(&requests).unwrap();
         let mut output = Vec::new();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_one_request_is_refused() {
+    fn invalid_requests_are_rejected() {
         let with = |name: &str, value: &str| HttpRequest {
             headers: vec![(name.to_owned(), value.to_owned())],
             ..request("http://a/")

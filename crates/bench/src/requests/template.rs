@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_random_differs_between_requests_and_not_within_one() {
+    fn random_value_differs_between_requests_but_not_within_one() {
         let one = written("{random}-{random}", 1);
         let (first, second) = one.split_once('-').unwrap();
         assert!(first == second && first.len() == 16);

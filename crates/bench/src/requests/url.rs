@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed_into_origin_host_target_and_weight() {
         for (text, origin, host, target, weight) in [
             ("http://a.example", "a.example:80", "a.example", "/", 1),
             ("http://127.0.0.1:8080/b?c=d#e", "127.0.0.1:8080", "127.0.0.1:8080", "/b?c=d", 1),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_loaded_is_refused() {
+    fn invalid_urls_are_rejected() {
         for (text, error) in [
             ("", InvalidUrl::SchemeMissing.into()),
             ("a.example:80/", InvalidUrl::SchemeMissing.into()),

@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_found_however_it_is_sent_and_cut() {
+    fn mcp_response_is_found_in_json_and_event_streams_in_any_pieces() {
         let good = Reading::Response { id: Some(1), outcome: Ok(()) };
-        let told = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#;
+        let notification = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#;
         for (text, is_stream) in [
             (ANSWER.to_owned(), false),
             (format!("event: message\ndata: {ANSWER}\n\n"), true),
             (format!("id: 0\r\ndata:\r\n\r\n: hello\r\ndata:{ANSWER}\r\n\r\n"), true),
-            (format!("data: {told}\n\ndata: {ANSWER}\n\n"), true),
+            (format!("data: {notification}\n\ndata: {ANSWER}\n\n"), true),
             (format!("data: {}\ndata: {}\n\n", &ANSWER[..16], &ANSWER[16..]), true),
         ] {
             for piece in 1..=text.len() {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn content_without_an_answer_is_rubbish() {
+    fn body_without_a_response_is_invalid() {
         for text in ["", " ", "<html>", "data: hello\n\n", ": only a comment\n\n", "[]"] {
             assert_eq!(read_in_pieces(text, 3).0, Reading::NotJsonRpc, "{text:?}");
         }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_message_is_not_kept() {
+    fn endless_message_is_not_buffered() {
         let mut content = Content::default();
         content.begin();
         for _ in 0..48 {

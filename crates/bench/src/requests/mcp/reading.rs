@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_in_any_order_and_with_any_white_space() {
+    fn responses_are_read_with_any_member_order_and_whitespace() {
         for text in [
             r#"{"jsonrpc":"2.0","id":17,"result":{}}"#,
             r#" { "id" : 17 , "jsonrpc" : "2.0" , "result" : { "a": [] } } "#,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_answers_are_what_they_are() {
+    fn tool_errors_and_rpc_errors_are_told_apart() {
         for text in [
             r#"{"jsonrpc":"2.0","id":3,"result":{"content":[],"isError":true}}"#,
             r#"{"jsonrpc": "2.0", "id": 3, "result": {"isError" : true, "content": []}}"#,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_none() {
+    fn other_messages_and_invalid_messages_are_no_responses() {
         for text in [
             r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_at_once_is_given_piece_by_piece() {
+    fn bytes_read_ahead_are_delivered_piece_by_piece() {
         let (peer, end) = thruway_testkit::pipe();
         let observations = Rc::new(Observations::default());
         let mut watched = Watched::new(end, observations.clone(), Rc::default());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_begin_with_settings_speaks_something_else() {
+    fn server_that_does_not_start_with_settings_is_no_http2_server() {
         let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0, 1, 2];
         for cut in 0..settings.len() {
             let (first, rest) = settings.split_at(cut);
