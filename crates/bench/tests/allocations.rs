@@ -140,7 +140,7 @@ fn messages() -> Arc<dyn Requests> {
 }
 
 #[test]
-fn memory_does_not_depend_on_the_number_of_requests() {
+fn allocations_do_not_depend_on_the_number_of_requests() {
     for pace in [Pace::Closed, Pace::Constant { rate: 500.0 }, Pace::Poisson { rate: 500.0, seed: 1 }] {
         for (all, pipeline) in [(gets(), 1), (gets(), 16), (messages(), 1), (messages(), 16)] {
             let few = cost(all.clone(), pace, pipeline, 1_000);

@@ -13,7 +13,7 @@ fn failing(scene: Scene, bytes: &'static str, then: Then) -> Record {
     let scene = Scene { limit: Limit::Requests(REQUESTS), ..scene };
     let react = move |number, _| match number % 4 {
         1 => Reaction::with(bytes, then),
-        _ => Reaction::with(PROPER, Then::GoOn),
+        _ => Reaction::with(PROPER, Then::KeepOpen),
     };
     scene.run(react).record
 }
@@ -26,7 +26,7 @@ fn assert_only(record: &Record, kind: FailureKind, count: u64) {
 }
 
 #[test]
-fn broken_answers_are_what_they_are() {
+fn broken_responses_are_counted_by_failure_kind() {
     for (bytes, then, kind) in [
         ("", Then::Finish, FailureKind::Closed),
         ("", Then::Reset, FailureKind::Reset),
@@ -38,11 +38,11 @@ fn broken_answers_are_what_they_are() {
             Then::Finish,
             FailureKind::Incomplete,
         ),
-        ("220 mail.example ready\r\n", Then::GoOn, FailureKind::Malformed),
-        ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Then::GoOn, FailureKind::Malformed),
-        ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n", Then::GoOn, FailureKind::Malformed),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::GoOn, FailureKind::TimedOut),
-        ("", Then::GoOn, FailureKind::TimedOut),
+        ("220 mail.example ready\r\n", Then::KeepOpen, FailureKind::Malformed),
+        ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Then::KeepOpen, FailureKind::Malformed),
+        ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n", Then::KeepOpen, FailureKind::Malformed),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::KeepOpen, FailureKind::TimedOut),
+        ("", Then::KeepOpen, FailureKind::TimedOut),
     ] {
         let record = failing(Scene::default(), bytes, then);
         assert_only(&record, kind, REQUESTS / 4);
@@ -51,7 +51,7 @@ fn broken_answers_are_what_they_are() {
 }
 
 #[test]
-fn complete_answers_that_are_not_expected_are_wrong_and_the_connection_goes_on() {
+fn unexpected_responses_fail_and_keep_the_connection() {
     let three = Expected { content_bytes: Some(2), ..Expected::default() };
     let digest = "2689367b205c16ce32ed4200942b8b8b1e262dfc70d9bc9fbc77c49699a4f1df";
     let ok = Expected { sha256: Some(Expected::parse_digest(digest).unwrap()), ..Expected::default() };
@@ -60,7 +60,7 @@ fn complete_answers_that_are_not_expected_are_wrong_and_the_connection_goes_on()
         (three, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", FailureKind::WrongLength),
         (ok, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno", FailureKind::WrongDigest),
     ] {
-        let record = failing(Scene { expected, ..Scene::default() }, bytes, Then::GoOn);
+        let record = failing(Scene { expected, ..Scene::default() }, bytes, Then::KeepOpen);
         assert_only(&record, kind, REQUESTS / 4);
         assert_eq!(record.connections_opened, 1);
         assert_eq!(record.statuses().iter().map(|(_, count)| count).sum::<u64>(), REQUESTS);
@@ -68,10 +68,10 @@ fn complete_answers_that_are_not_expected_are_wrong_and_the_connection_goes_on()
 }
 
 #[test]
-fn bytes_behind_an_answer_are_counted_besides_it() {
+fn bytes_after_a_response_count_as_surplus() {
     let two = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     for bytes in ["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay", two] {
-        let record = failing(Scene::default(), bytes, Then::GoOn);
+        let record = failing(Scene::default(), bytes, Then::KeepOpen);
         let failures: Vec<_> = record.failures().collect();
         assert_eq!(failures, [(FailureKind::Surplus, REQUESTS / 4, String::new())]);
         assert_eq!((record.answered, record.connections_opened), (REQUESTS, 1 + REQUESTS / 4));
@@ -79,12 +79,12 @@ fn bytes_behind_an_answer_are_counted_besides_it() {
 }
 
 #[test]
-fn a_short_answer_behind_a_complete_one_is_incomplete() {
+fn truncated_second_response_of_a_pipeline_is_incomplete() {
     let connection_options = ConnectionOptions { pipeline: 2, ..Scene::default().connection_options };
     let scene = Scene { connection_options, limit: Limit::Requests(2), ..Scene::default() };
     // One read returns both responses.
     let react = |number, _| match number {
-        0 => Reaction::with(PROPER, Then::GoOn),
+        0 => Reaction::with(PROPER, Then::KeepOpen),
         _ => Reaction::with("HTTP/1.1 200 OK\r\nContent-", Then::Finish),
     };
     let record = scene.run(react).record;
@@ -92,15 +92,15 @@ fn a_short_answer_behind_a_complete_one_is_incomplete() {
 }
 
 #[test]
-fn the_first_of_a_kind_is_remembered_as_an_example() {
-    let record = failing(Scene::default(), "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", Then::GoOn);
+fn first_failure_of_each_kind_is_kept_as_an_example() {
+    let record = failing(Scene::default(), "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", Then::KeepOpen);
     assert_eq!(record.failures().next().unwrap().2, "404");
-    let record = failing(Scene::default(), "rubbish\r\n", Then::GoOn);
+    let record = failing(Scene::default(), "rubbish\r\n", Then::KeepOpen);
     assert_eq!(record.failures().next().unwrap().2, "the status line is invalid");
 }
 
 #[test]
-fn content_without_a_length_ends_with_the_connection() {
+fn body_without_length_ends_when_the_connection_closes() {
     let scene = Scene { limit: Limit::Requests(REQUESTS), ..Scene::default() };
     let record = scene.run(|_, _| Reaction::with("HTTP/1.0 200 OK\r\n\r\nok", Then::Finish)).record;
     assert_eq!((record.answered, record.failed()), (REQUESTS, 0));
@@ -108,7 +108,7 @@ fn content_without_a_length_ends_with_the_connection() {
 }
 
 #[test]
-fn a_server_that_refuses_is_not_asked_without_a_pause() {
+fn refused_connections_are_retried_with_a_pause() {
     let scene = Scene { limit: Limit::Duration(Duration::from_secs(10)), refuses: true, ..Scene::default() };
     let record = scene.run(|_, _| unreachable!("nothing arrives")).record;
     let refused = record.failed_as(FailureKind::Refused);
@@ -117,7 +117,7 @@ fn a_server_that_refuses_is_not_asked_without_a_pause() {
 }
 
 #[test]
-fn a_load_of_counted_requests_gives_up_when_nothing_can_be_connected_to() {
+fn load_with_request_limit_gives_up_if_no_connection_succeeds() {
     let scene = Scene { limit: Limit::Requests(1_000_000), refuses: true, ..Scene::default() };
     let outcome = scene.run(|_, _| unreachable!("nothing arrives"));
     assert!(outcome.record.is_given_up && outcome.record.failed() > 0);
@@ -125,16 +125,16 @@ fn a_load_of_counted_requests_gives_up_when_nothing_can_be_connected_to() {
 }
 
 #[test]
-fn what_times_out_counts_as_waited() {
+fn timed_out_request_counts_with_its_waiting_time() {
     let connection_options =
         ConnectionOptions { timeout: Duration::from_secs(1), ..Scene::default().connection_options };
-    let record = failing(Scene { connection_options, ..Scene::default() }, "", Then::GoOn);
+    let record = failing(Scene { connection_options, ..Scene::default() }, "", Then::KeepOpen);
     assert_only(&record, FailureKind::TimedOut, REQUESTS / 4);
     assert!(record.response.percentile(90.0) >= Duration::from_millis(999));
 }
 
 #[test]
-fn what_is_not_answered_after_the_end_of_an_open_loop_has_failed() {
+fn requests_unanswered_at_the_end_of_an_open_loop_fail() {
     let scene = Scene {
         pace: Pace::Constant { rate: 100.0 },
         limit: Limit::Duration(Duration::from_secs(1)),
@@ -143,15 +143,15 @@ fn what_is_not_answered_after_the_end_of_an_open_loop_has_failed() {
     };
     // The second half is never answered, and no timeout expires before the load ends.
     let outcome = scene.run(|number, _| match number {
-        0..50 => Reaction::with(PROPER, Then::GoOn),
-        _ => Reaction::with("", Then::GoOn),
+        0..50 => Reaction::with(PROPER, Then::KeepOpen),
+        _ => Reaction::with("", Then::KeepOpen),
     });
     assert_eq!((outcome.record.answered, outcome.record.failed_as(FailureKind::Unanswered)), (50, 50));
     assert_eq!(outcome.record.failed(), 50);
 }
 
 #[test]
-fn without_persistence_each_request_has_a_connection() {
+fn without_keep_alive_each_request_uses_a_new_connection() {
     let connection_options =
         ConnectionOptions { is_persistent: false, ..Scene::default().connection_options };
     let scene =

@@ -18,7 +18,7 @@ use crate::mcp_scene::{call_of_echo, endpoint, load};
 
 /// Regression test: Ctrl-C took effect only after all clients had subscribed or timed out.
 #[test]
-fn a_load_that_is_ended_while_it_subscribes_is_over() {
+fn stop_during_subscribing_ends_the_load() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let revision = Revision::R20260728;
     let fan_out = FanOut {
@@ -52,7 +52,7 @@ fn a_load_that_is_ended_while_it_subscribes_is_over() {
 /// Regression test: after a failed publication, the load still waited for notifications, up to the timeout of
 /// a publication.
 #[test]
-fn a_publication_that_fails_is_over_when_it_has_failed() {
+fn failed_publication_ends_without_waiting_for_notifications() {
     let server = McpServer::new("failing", "1").resource(Resource::new("test://n", "n"), || "n");
     let (own, has_worked) = (server.clone(), AtomicBool::new(false));
     let server = server.tool(Tool::new("count"), move || {

@@ -12,7 +12,7 @@ use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{HandlerError, McpServer, Structured};
 use thruway_server::{ListenAddr, Router, RunningServer, Server};
 
-use crate::mcp_scene::{Odd, Seen, answer, assert_all, call_of_echo, endpoint, http, json_answer};
+use crate::mcp_scene::{FakeServer, Seen, answer, assert_all, call_of_echo, endpoint, http, json_answer};
 use crate::mcp_scene::{load, operation, result};
 
 fn serve() -> (RunningServer, SocketAddr) {
@@ -41,7 +41,7 @@ fn assert_answered(record: &Record, requests: u64) {
 }
 
 #[test]
-fn every_era_and_use_of_sessions_is_answered() {
+fn every_revision_and_session_mode_gets_responses() {
     let (_server, address) = serve();
     for (revision, sessions) in [
         (Revision::R20260728, SessionUse::None),
@@ -60,24 +60,24 @@ fn every_era_and_use_of_sessions_is_answered() {
 }
 
 #[test]
-fn operations_come_as_often_as_their_weights_say() {
-    let odd = Odd::listen(|seen| json_answer(&result(&seen.message["id"], &json!({}))));
+fn operations_are_chosen_by_weight() {
+    let fake = FakeServer::listen(|seen| json_answer(&result(&seen.message["id"], &json!({}))));
     let mix = [operation("tools/list", json!({}), 3), operation("ping", json!({}), 1)];
     let requests = McpRequests::new(Revision::R20250618, SessionUse::None, &mix, Some(&endpoint())).unwrap();
-    let load = Load { limit: Limit::Requests(400), ..load(requests, vec![odd.address.into()]) };
+    let load = Load { limit: Limit::Requests(400), ..load(requests, vec![fake.address.into()]) };
     assert_answered(&run(&load), 400);
-    let pings = odd.seen().iter().filter(|seen| seen.message["method"] == "ping").count();
+    let pings = fake.seen().iter().filter(|seen| seen.message["method"] == "ping").count();
     assert!((60..140).contains(&pings), "{pings}");
 }
 
 #[test]
-fn requests_say_what_their_revision_asks_for() {
-    let odd = Odd::listen(|seen| json_answer(&result(&seen.message["id"], &json!({}))));
-    assert_answered(&run(&http(Revision::R20260728, SessionUse::None, odd.address)), 40);
-    let mut ids: Vec<_> = odd.seen().iter().map(|seen| seen.message["id"].as_u64().unwrap()).collect();
+fn requests_have_the_headers_and_metadata_of_their_revision() {
+    let fake = FakeServer::listen(|seen| json_answer(&result(&seen.message["id"], &json!({}))));
+    assert_answered(&run(&http(Revision::R20260728, SessionUse::None, fake.address)), 40);
+    let mut ids: Vec<_> = fake.seen().iter().map(|seen| seen.message["id"].as_u64().unwrap()).collect();
     ids.sort_unstable();
     assert_eq!(ids, (1..=40).collect::<Vec<_>>(), "each id once");
-    for seen in odd.seen() {
+    for seen in fake.seen() {
         assert!(seen.head.starts_with("POST /mcp HTTP/1.1\r\n"), "{}", seen.head);
         for line in ["MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: echo"] {
             assert!(seen.has_field(line), "{line}: {}", seen.head);
@@ -90,8 +90,8 @@ fn requests_say_what_their_revision_asks_for() {
 }
 
 /// Answers like a server with sessions, unless `differs` returns another response.
-fn with_sessions(differs: impl Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'static) -> Odd {
-    Odd::listen(move |seen| {
+fn with_sessions(differs: impl Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'static) -> FakeServer {
+    FakeServer::listen(move |seen| {
         if let Some(other) = differs(seen) {
             return other;
         }
@@ -113,53 +113,53 @@ fn with_sessions(differs: impl Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'sta
     })
 }
 
-fn methods(odd: &Odd) -> Vec<String> {
-    let seen = odd.seen();
+fn methods(fake: &FakeServer) -> Vec<String> {
+    let seen = fake.seen();
     seen.iter().map(|seen| seen.message["method"].as_str().unwrap_or("DELETE").to_owned()).collect()
 }
 
 #[test]
-fn sessions_are_as_long_as_asked_for() {
+fn sessions_last_per_connection_or_per_call() {
     let one = |sessions, address| Load {
         connections: 1,
         limit: Limit::Requests(3),
         ..http(Revision::R20250618, sessions, address)
     };
     let begin = ["initialize", "notifications/initialized"];
-    let odd = with_sessions(|_| None);
-    assert_answered(&run(&one(SessionUse::PerConnection, odd.address)), 3);
-    assert_eq!(methods(&odd), [&begin[..], &["tools/call"; 3]].concat());
-    let odd = with_sessions(|_| None);
-    let record = run(&one(SessionUse::PerCall, odd.address));
+    let fake = with_sessions(|_| None);
+    assert_answered(&run(&one(SessionUse::PerConnection, fake.address)), 3);
+    assert_eq!(methods(&fake), [&begin[..], &["tools/call"; 3]].concat());
+    let fake = with_sessions(|_| None);
+    let record = run(&one(SessionUse::PerCall, fake.address));
     assert_answered(&record, 3);
     assert_eq!(record.statuses(), [(200, 3)]);
-    assert_eq!(methods(&odd), [&begin[..], &["tools/call", "DELETE"]].concat().repeat(3));
+    assert_eq!(methods(&fake), [&begin[..], &["tools/call", "DELETE"]].concat().repeat(3));
 }
 
 #[test]
-fn a_session_that_the_server_has_forgotten_is_begun_again() {
-    let odd = with_sessions(|seen| {
+fn client_starts_a_new_session_after_404() {
+    let fake = with_sessions(|seen| {
         (seen.message["id"] == 5).then(|| answer("404 Not Found", "text/plain", "no such session"))
     });
-    let load = Load { connections: 1, ..http(Revision::R20250618, SessionUse::PerConnection, odd.address) };
+    let load = Load { connections: 1, ..http(Revision::R20250618, SessionUse::PerConnection, fake.address) };
     let record = run(&load);
     assert_eq!((record.answered, record.failed_as(FailureKind::WrongStatus)), (39, 1));
-    assert_eq!(methods(&odd).iter().filter(|method| *method == "initialize").count(), 2);
+    assert_eq!(methods(&fake).iter().filter(|method| *method == "initialize").count(), 2);
 }
 
 #[test]
-fn a_session_ends_although_its_call_has_failed() {
-    let odd = with_sessions(|seen| {
+fn session_is_deleted_after_a_failed_call() {
+    let fake = with_sessions(|seen| {
         let failed = json!({"content": [], "isError": true});
         (seen.message["method"] == "tools/call").then(|| json_answer(&result(&seen.message["id"], &failed)))
     });
-    assert_all(&run(&http(Revision::R20250618, SessionUse::PerCall, odd.address)), FailureKind::ToolError);
-    assert_eq!(methods(&odd).iter().filter(|method| *method == "DELETE").count(), 40);
+    assert_all(&run(&http(Revision::R20250618, SessionUse::PerCall, fake.address)), FailureKind::ToolError);
+    assert_eq!(methods(&fake).iter().filter(|method| *method == "DELETE").count(), 40);
 }
 
 #[test]
-fn a_server_that_closes_within_a_session_per_call_has_failed() {
-    let odd = with_sessions(|seen| {
+fn connection_closed_within_a_per_call_session_is_a_failure() {
+    let fake = with_sessions(|seen| {
         let content = result(&seen.message["id"], &json!({"protocolVersion": "2025-06-18"})).to_string();
         let length = content.len();
         (seen.message["method"] == "initialize").then(|| {
@@ -167,24 +167,24 @@ fn a_server_that_closes_within_a_session_per_call_has_failed() {
                 .into()
         })
     });
-    assert_all(&run(&http(Revision::R20250618, SessionUse::PerCall, odd.address)), FailureKind::Closed);
+    assert_all(&run(&http(Revision::R20250618, SessionUse::PerCall, fake.address)), FailureKind::Closed);
 }
 
 #[test]
-fn answers_in_event_streams_are_answers_and_counted() {
-    let odd = Odd::listen(|seen| {
-        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
+fn responses_in_event_streams_are_accepted_and_counted() {
+    let fake = FakeServer::listen(|seen| {
+        let notification = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
         let content = result(&seen.message["id"], &json!({}));
-        let events = format!(": hello\n\ndata: {told}\n\nid: 1\ndata: {content}\n\n");
+        let events = format!(": hello\n\ndata: {notification}\n\nid: 1\ndata: {content}\n\n");
         answer("200 OK", "text/event-stream", &events)
     });
-    let record = run(&http(Revision::R20260728, SessionUse::None, odd.address));
+    let record = run(&http(Revision::R20260728, SessionUse::None, fake.address));
     assert_answered(&record, 40);
     assert_eq!(record.event_streams, 40);
 }
 
 #[test]
-fn bad_answers_are_counted_as_what_they_are() {
+fn bad_responses_are_counted_by_failure_kind() {
     type React = fn(&Seen) -> Vec<u8>;
     let cases: [(React, FailureKind); 8] = [
         (|_| json_answer(&result(&json!(777), &json!({}))), FailureKind::WrongId),
@@ -206,13 +206,13 @@ fn bad_answers_are_counted_as_what_they_are() {
         (|_| Vec::new(), FailureKind::Closed),
     ];
     for (react, kind) in cases {
-        let odd = Odd::listen(react);
-        assert_all(&run(&http(Revision::R20260728, SessionUse::None, odd.address)), kind);
+        let fake = FakeServer::listen(react);
+        assert_all(&run(&http(Revision::R20260728, SessionUse::None, fake.address)), kind);
     }
 }
 
 #[test]
-fn an_error_tells_its_code_as_an_example() {
+fn error_code_is_the_example_of_an_rpc_error() {
     let (_server, address) = serve();
     let unknown = operation("tools/call", json!({"name": "none", "arguments": {}}), 1);
     let requests =
@@ -223,14 +223,14 @@ fn an_error_tells_its_code_as_an_example() {
 }
 
 #[test]
-fn an_event_stream_without_end_times_out() {
+fn endless_event_stream_times_out() {
     // The response event arrives, but the stream does not end, so the connection cannot be reused.
-    let odd = Odd::listen(|seen| {
+    let fake = FakeServer::listen(|seen| {
         let event = format!("data: {}\n\n", result(&seen.message["id"], &json!({})));
         let length = event.len();
         format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{event}\r\n").into()
     });
-    let mut load = http(Revision::R20260728, SessionUse::None, odd.address);
+    let mut load = http(Revision::R20260728, SessionUse::None, fake.address);
     load.connection_options =
         ConnectionOptions { timeout: Duration::from_millis(50), ..load.connection_options };
     load.limit = Limit::Requests(4);
@@ -238,12 +238,12 @@ fn an_event_stream_without_end_times_out() {
 }
 
 #[test]
-fn content_without_end_does_not_hold_up_the_end() {
-    let odd = Odd::listen(|_| {
+fn endless_body_does_not_delay_the_timeout() {
+    let fake = FakeServer::listen(|_| {
         let filler = ": nothing\n\n".repeat(400_000);
         format!("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{filler}").into()
     });
-    let mut load = http(Revision::R20260728, SessionUse::None, odd.address);
+    let mut load = http(Revision::R20260728, SessionUse::None, fake.address);
     load.connection_options =
         ConnectionOptions { timeout: Duration::from_millis(200), ..load.connection_options };
     load.limit = Limit::Requests(2);
@@ -251,11 +251,11 @@ fn content_without_end_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
+fn probe_finds_the_revision_and_the_tools() {
     let (_server, address) = serve();
     let within = Duration::from_secs(20);
-    let ask = |revisions: &[Revision]| probe_http(&endpoint(), &address.into(), None, revisions, within);
-    let modern = ask(&[Revision::LATEST, Revision::LATEST_LEGACY]).unwrap();
+    let probe = |revisions: &[Revision]| probe_http(&endpoint(), &address.into(), None, revisions, within);
+    let modern = probe(&[Revision::LATEST, Revision::LATEST_LEGACY]).unwrap();
     assert_eq!(modern.revision, Revision::LATEST);
     let mirrored = modern.tools.iter().find(|tool| tool.name == "mirrored").unwrap();
     assert_eq!(mirrored.required(), ["message"]);
@@ -267,7 +267,7 @@ fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
     let requests = McpRequests::new(modern.revision, SessionUse::None, &[call], Some(&endpoint())).unwrap();
     assert_answered(&run(&load(requests, vec![address.into()])), 40);
 
-    assert_eq!(ask(&[Revision::R20250618]).unwrap().revision, Revision::R20250618);
+    assert_eq!(probe(&[Revision::R20250618]).unwrap().revision, Revision::R20250618);
     let legacy = with_sessions(|seen| {
         (seen.message["method"] == "server/discover").then(|| answer("400 Bad Request", "text/plain", ""))
     });
@@ -282,8 +282,8 @@ fn a_server_tells_what_it_speaks_and_which_tools_it_has() {
 /// Regression test: the refusal of `server/discover` names a session. The probe sent it with `initialize`,
 /// and took the resulting 404 for a refusal of the legacy era too.
 #[test]
-fn a_session_is_what_the_handshake_has_begun() {
-    let odd = with_sessions(|seen| {
+fn probe_ignores_a_session_id_on_a_discover_error() {
+    let fake = with_sessions(|seen| {
         let refusal =
             json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "no"}});
         let (content, session) = (refusal.to_string(), "Mcp-Session-Id: gone");
@@ -295,24 +295,24 @@ fn a_session_is_what_the_handshake_has_begun() {
         seen.has_field(session).then(|| answer("404 Not Found", "application/json", &content))
     });
     let revisions = [Revision::LATEST, Revision::LATEST_LEGACY];
-    let facts = probe_http(&endpoint(), &odd.address.into(), None, &revisions, Duration::from_secs(20));
+    let facts = probe_http(&endpoint(), &fake.address.into(), None, &revisions, Duration::from_secs(20));
     assert_eq!(facts.unwrap().revision, Revision::R20250618);
 }
 
 #[test]
-fn a_server_that_cannot_be_understood_is_refused_for_what_it_does() {
+fn probe_reports_how_the_server_misbehaves() {
     let within = Duration::from_millis(500);
-    let ask = |odd: &Odd| {
-        probe_http(&endpoint(), &odd.address.into(), None, &[Revision::LATEST], within).unwrap_err()
+    let probe = |fake: &FakeServer| {
+        probe_http(&endpoint(), &fake.address.into(), None, &[Revision::LATEST], within).unwrap_err()
     };
-    let gone = ask(&Odd::listen(|_| answer("404 Not Found", "text/plain", "")));
+    let gone = probe(&FakeServer::listen(|_| answer("404 Not Found", "text/plain", "")));
     assert!(matches!(gone, ProbeError::Status(404)), "{gone}");
-    let page = ask(&Odd::listen(|_| answer("200 OK", "text/html", "<html>")));
+    let page = probe(&FakeServer::listen(|_| answer("200 OK", "text/html", "<html>")));
     assert!(matches!(page, ProbeError::NoResponse), "{page}");
-    let closed = ask(&Odd::listen(|_| Vec::new()));
+    let closed = probe(&FakeServer::listen(|_| Vec::new()));
     assert!(matches!(closed, ProbeError::Closed), "{closed}");
-    let silent = ask(&Odd::listen(|_| b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()));
+    let silent = probe(&FakeServer::listen(|_| b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()));
     assert!(matches!(silent, ProbeError::TimedOut), "{silent}");
-    let rubbish = ask(&Odd::listen(|_| b"220 mail.example ready\r\n\r\n".to_vec()));
+    let rubbish = probe(&FakeServer::listen(|_| b"220 mail.example ready\r\n\r\n".to_vec()));
     assert!(matches!(rubbish, ProbeError::Malformed(_)), "{rubbish}");
 }

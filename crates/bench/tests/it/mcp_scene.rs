@@ -1,4 +1,4 @@
-//! MCP messages and servers with regular or odd responses.
+//! MCP messages and servers with regular or irregular responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -75,12 +75,12 @@ impl Seen {
 }
 
 /// A server that answers with given bytes and records the requests.
-pub(crate) struct Odd {
+pub(crate) struct FakeServer {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-impl Odd {
+impl FakeServer {
     /// Starts a server. `react` returns the bytes of a response; if it returns none, the server closes the
     /// connection.
     pub(crate) fn listen(react: impl Fn(&Seen) -> Vec<u8> + Send + Sync + 'static) -> Self {

@@ -34,7 +34,7 @@ fn run(child: &ChildServer, load: &Load) -> Outcome {
 }
 
 #[test]
-fn every_request_is_answered_whatever_the_window_and_the_pace() {
+fn requests_are_answered_with_any_concurrency_and_pace() {
     let good = answering(r#"{"jsonrpc":"2.0","id":\1,"result":{}}"#);
     for (pipeline, pace) in [(1, Pace::Closed), (32, Pace::Closed), (4, Pace::Constant { rate: 400.0 })] {
         let mut load = Load { pace, ..window() };
@@ -49,7 +49,7 @@ fn every_request_is_answered_whatever_the_window_and_the_pace() {
 }
 
 #[test]
-fn answers_may_come_in_any_order_and_with_other_messages_between() {
+fn responses_may_be_out_of_order_and_mixed_with_notifications() {
     // Reads two requests at a time and answers the second one first.
     let script = r#"exec sed -u -n 'N;s/.*"id":\([0-9]*\).*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\2,"result":{}}\n\n{"jsonrpc":"2.0","method":"notifications\/message","params":{}}\n{"id":\1,"jsonrpc":"2.0","result":{}}/;p'"#;
     let outcome = run(&shell(script), &window());
@@ -57,7 +57,7 @@ fn answers_may_come_in_any_order_and_with_other_messages_between() {
 }
 
 #[test]
-fn bad_answers_are_counted_as_what_they_are() {
+fn bad_responses_are_counted_by_failure_kind() {
     for (answer, kind) in [
         (r#"{"jsonrpc":"2.0","id":\10,"result":{}}"#, FailureKind::WrongId),
         (r#"{"jsonrpc":"2.0","id":"\1","result":{}}"#, FailureKind::WrongId),
@@ -74,7 +74,7 @@ fn bad_answers_are_counted_as_what_they_are() {
 }
 
 #[test]
-fn an_answer_that_comes_twice_spoils_one_request_and_not_all() {
+fn duplicate_response_fails_at_most_one_request() {
     let script = r#"exec sed -u 's/.*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\1,"result":{}}/;5p'"#;
     let record = run(&shell(script), &window()).record;
     // The second response may arrive while no request is pending.
@@ -83,7 +83,7 @@ fn an_answer_that_comes_twice_spoils_one_request_and_not_all() {
 }
 
 #[test]
-fn a_child_that_dies_ends_the_load() {
+fn load_ends_if_the_child_process_exits() {
     let script = r#"exec sed -u 's/.*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\1,"result":{}}/;8q'"#;
     let mut load = window();
     for limit in [Limit::Requests(1_000_000), Limit::Duration(Duration::from_hours(1))] {
@@ -99,7 +99,7 @@ fn a_child_that_dies_ends_the_load() {
 }
 
 #[test]
-fn a_child_that_says_nothing_is_given_up() {
+fn load_gives_up_on_a_silent_child() {
     let mut load = Load { limit: Limit::Requests(1_000_000), ..window() };
     load.connection_options.timeout = Duration::from_millis(30);
     // The second child does not even read.
@@ -112,7 +112,7 @@ fn a_child_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn a_child_that_never_stops_talking_is_given_up() {
+fn load_gives_up_on_a_child_with_endless_output() {
     let mut load = Load { limit: Limit::Requests(1_000_000), ..window() };
     load.connection_options.timeout = Duration::from_millis(100);
     let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
@@ -123,7 +123,7 @@ fn a_child_that_never_stops_talking_is_given_up() {
 }
 
 #[test]
-fn a_child_tells_what_it_speaks() {
+fn probe_finds_the_revision_and_tools_of_a_child() {
     let within = Duration::from_secs(20);
     let both = [Revision::LATEST, Revision::LATEST_LEGACY];
     let legacy = shell(
@@ -142,14 +142,14 @@ fn a_child_tells_what_it_speaks() {
 }
 
 #[test]
-fn a_child_that_cannot_be_started_is_refused() {
+fn child_that_cannot_start_is_an_error() {
     assert!(matches!(ChildServer::start(&[]), Err(ChildError::CommandMissing)));
     let missing = ChildServer::start(&["/none/such".to_owned()]);
     assert!(matches!(missing, Err(ChildError::NotStarted(_))));
 }
 
 #[test]
-fn a_child_is_gone_when_its_load_is() {
+fn dropped_child_server_is_terminated() {
     // The first child ends with its input, the second needs SIGTERM, and the third ignores that.
     for script in ["exec sed -n d", "exec sleep 60", "trap '' TERM; while :; do sleep 1; done"] {
         let child = shell(script);

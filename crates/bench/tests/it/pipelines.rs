@@ -15,7 +15,7 @@ fn pipelined(depth: usize, requests: u64) -> Scene {
 }
 
 #[test]
-fn a_batch_goes_out_in_one_write_and_each_answer_has_its_own_time() {
+fn batch_is_sent_in_one_write_and_each_response_is_timed() {
     // The responses of a batch arrive 10 ms apart.
     let react = |number: u64, _| Reaction::proper(10 * MILLISECOND * (number % 10 + 1) as u32);
     let outcome = pipelined(10, 1000).run(react);
@@ -28,13 +28,13 @@ fn a_batch_goes_out_in_one_write_and_each_answer_has_its_own_time() {
 }
 
 #[test]
-fn what_stands_behind_an_announced_end_is_sent_again_and_counted_once() {
+fn requests_after_connection_close_are_resent_and_counted_once() {
     let closes = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
     // The server closes each connection after the fourth response.
     let react = move |number: u64, _| match number % 8 {
         3 => Reaction::with(closes, Then::Finish),
-        0..3 => Reaction::with(PROPER, Then::GoOn),
-        _ => Reaction::with("", Then::GoOn),
+        0..3 => Reaction::with(PROPER, Then::KeepOpen),
+        _ => Reaction::with("", Then::KeepOpen),
     };
     let outcome = pipelined(8, 64).run(react);
     let record = &outcome.record;
@@ -44,10 +44,10 @@ fn what_stands_behind_an_announced_end_is_sent_again_and_counted_once() {
 }
 
 #[test]
-fn what_stands_behind_a_failure_is_abandoned() {
+fn pipelined_requests_after_a_failure_are_abandoned() {
     let react = |number: u64, _| match number {
-        5 => Reaction::with("rubbish\r\n", Then::GoOn),
-        _ => Reaction::with(PROPER, Then::GoOn),
+        5 => Reaction::with("rubbish\r\n", Then::KeepOpen),
+        _ => Reaction::with(PROPER, Then::KeepOpen),
     };
     let record = pipelined(8, 16).run(react).record;
     assert_eq!(record.failed_as(FailureKind::Malformed), 1);

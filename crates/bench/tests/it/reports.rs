@@ -88,7 +88,7 @@ fn of_ten_seconds(waits: &[Duration], change: impl FnOnce(&mut Outcome)) -> Repo
 /// Regression test: threads of the load generator shared two cores with the server. Each used a third of a
 /// core and waited for as long, and the report did not mention it.
 #[test]
-fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
+fn worker_without_a_core_is_the_limit_like_a_busy_worker() {
     let of = |cpu, waited| {
         let used = WorkerUse { cpu: Duration::from_secs(cpu), waited: Duration::from_secs(waited) };
         of_ten_seconds(&[], |outcome| outcome.workers = vec![WorkerUse::default(), used])
@@ -115,7 +115,7 @@ fn a_thread_that_has_no_core_is_the_limit_as_one_that_uses_all_of_it() {
 
 /// Regression test: a ramp attributed the figures of a load generator without a core to the server.
 #[test]
-fn a_step_with_a_late_generator_shows_nothing_of_the_server() {
+fn ramp_step_with_a_late_generator_is_a_generator_limit() {
     let step = |waited, errors: &[FailureKind]| {
         let used = WorkerUse { cpu: Duration::from_secs(1), waited: Duration::from_secs(waited) };
         let mut report = of_ten_seconds(&[], |outcome| outcome.workers = vec![used]);
@@ -134,7 +134,7 @@ fn a_step_with_a_late_generator_shows_nothing_of_the_server() {
 /// Regression test: a load without any expected response reported "9.27 ms CPU per request" and "0 B
 /// received".
 #[test]
-fn a_load_without_answers_has_no_figures_of_a_request() {
+fn load_without_responses_has_no_per_request_figures() {
     let [_, failing] = &reports()[..] else { panic!("two loads") };
     assert_eq!(failing.requests.answered, 0);
     assert_eq!(failing.generator.cpu_us_per_request, None);
@@ -152,7 +152,7 @@ fn a_load_without_answers_has_no_figures_of_a_request() {
 
 /// Regression test: the only machine-readable report of `bench http` was rejected as a baseline.
 #[test]
-fn the_parts_of_a_load_are_the_rounds_of_a_baseline() {
+fn intervals_of_a_load_are_the_rounds_of_a_baseline() {
     let [good, _] = &reports()[..] else { panic!("two loads") };
     let baseline = Comparison::from_json(&good.to_json()).unwrap();
     let [candidate] = &baseline.candidates[..] else { panic!("one load") };
@@ -168,7 +168,7 @@ fn the_parts_of_a_load_are_the_rounds_of_a_baseline() {
 }
 
 #[test]
-fn connections_that_found_no_room_are_told() {
+fn connections_dropped_by_a_full_listen_queue_are_reported() {
     let with = |found| of_ten_seconds(&[], |outcome| outcome.listen_queue = found);
     let full = with(Some(ListenQueue { overflows: 2, drops: 3 }));
     for form in [full.to_text(), full.to_markdown(), full.to_html(), full.to_csv()] {
@@ -179,7 +179,7 @@ fn connections_that_found_no_room_are_told() {
 }
 
 #[test]
-fn a_stall_at_the_end_of_a_closed_loop_is_told_in_every_form() {
+fn stall_at_the_end_of_a_closed_loop_is_in_every_report_format() {
     let stalled = cut_off(&[Duration::from_secs(1); 2]);
     assert!(stalled.is_stalled && !stalled.is_clean());
     assert!(stalled.response_time.max_us >= 1e6 && stalled.service_time == stalled.response_time);
@@ -206,7 +206,7 @@ fn assert_valid(schema: &schemars::Schema, json: &str) {
 }
 
 #[test]
-fn every_form_tells_what_happened() {
+fn every_report_format_has_the_results() {
     let reports = reports();
     let [good, failing] = &reports[..] else { panic!("two loads") };
     assert!(good.is_clean() && !failing.is_clean());
@@ -229,7 +229,7 @@ fn every_form_tells_what_happened() {
 }
 
 #[test]
-fn parts_of_the_time_and_points_of_the_curve_stand_in_order() {
+fn intervals_and_percentile_curve_are_in_order() {
     let report = &reports()[0];
     let parts = &report.over_time;
     assert!(!parts.is_empty() && parts.windows(2).all(|two| two[0].at_seconds < two[1].at_seconds));
@@ -244,7 +244,7 @@ fn parts_of_the_time_and_points_of_the_curve_stand_in_order() {
 }
 
 #[test]
-fn a_page_needs_nothing_else_and_takes_names_for_text() {
+fn html_page_is_self_contained_and_escapes_names() {
     let reports = reports();
     let candidates = reports.iter().map(|report| Candidate {
         name: report.target.clone(),

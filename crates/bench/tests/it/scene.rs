@@ -36,14 +36,14 @@ pub(crate) struct Reaction {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Then {
-    GoOn,
+    KeepOpen,
     Finish,
     Reset,
 }
 
 impl Reaction {
     pub(crate) fn proper(after: Duration) -> Self {
-        Self { after, bytes: PROPER.into(), then: Then::GoOn }
+        Self { after, bytes: PROPER.into(), then: Then::KeepOpen }
     }
 
     pub(crate) fn with(bytes: impl Into<Vec<u8>>, then: Then) -> Self {
@@ -53,7 +53,7 @@ impl Reaction {
 
 /// The properties of a request that the server sees.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ArrivedRequest {
     /// Number of the request, counted from 0.
     pub(crate) number: u64,
     /// Time of arrival.
@@ -63,7 +63,7 @@ pub(crate) struct Asked {
 }
 
 /// Chooses the response to a request.
-pub(crate) type React = Box<dyn FnMut(Asked) -> Reaction>;
+pub(crate) type React = Box<dyn FnMut(ArrivedRequest) -> Reaction>;
 
 pub(crate) struct Scene {
     pub(crate) pace: Pace,
@@ -118,14 +118,18 @@ impl Scene {
     /// Runs the load against a server that answers with `react`.
     pub(crate) fn run(self, mut react: impl FnMut(u64, Duration) -> Reaction + 'static) -> Outcome {
         let refuses = self.refuses;
-        self.run_with(&Server::new(Box::new(move |asked| react(asked.number, asked.now)), refuses, None))
+        self.run_with(&Server::new(
+            Box::new(move |request| react(request.number, request.now)),
+            refuses,
+            None,
+        ))
     }
 
     /// Runs the load over HTTP/2. The server first sends `greeting`.
     pub(crate) fn run_http2(
         self,
         greeting: Vec<u8>,
-        react: impl FnMut(Asked) -> Reaction + 'static,
+        react: impl FnMut(ArrivedRequest) -> Reaction + 'static,
     ) -> Outcome {
         let scene = Self {
             connection_options: ConnectionOptions { is_http2: true, ..self.connection_options },
@@ -276,7 +280,7 @@ impl Server {
             let is_http2 = self.greeting.is_some();
             let next = if is_http2 { http2_scene::next_request } else { next_request };
             while let Some(stream) = next(&mut connection.unread) {
-                let reaction = (self.react)(Asked { number: self.read, now, stream });
+                let reaction = (self.react)(ArrivedRequest { number: self.read, now, stream });
                 let at = now + reaction.after;
                 // HTTP/2 streams may overtake each other; pipelined responses may not.
                 connection.last = if is_http2 { at } else { connection.last.max(at) };
@@ -297,7 +301,7 @@ impl Server {
             let peer = &self.connections[index].peer;
             peer.send(bytes);
             match then {
-                Then::GoOn => {}
+                Then::KeepOpen => {}
                 Then::Finish => peer.finish(),
                 Then::Reset => peer.reset(),
             }

@@ -53,7 +53,7 @@ fn serve() -> (RunningServer, SocketAddr) {
 }
 
 #[test]
-fn every_request_is_answered_whatever_the_manner() {
+fn requests_are_answered_with_and_without_keep_alive_and_pipelining() {
     let (_server, address) = serve();
     for (pipeline, is_persistent) in [(1, true), (16, true), (1, false)] {
         let mut load = load(address);
@@ -78,7 +78,7 @@ fn every_request_is_answered_whatever_the_manner() {
 }
 
 #[test]
-fn an_open_loop_keeps_its_rate_and_starts_on_time() {
+fn open_loop_sends_all_requests_of_its_rate() {
     let (_server, address) = serve();
     let mut load = load(address);
     load.pace = Pace::Constant { rate: 500.0 };
@@ -91,7 +91,7 @@ fn an_open_loop_keeps_its_rate_and_starts_on_time() {
 /// Regression test: if responses took more than a hundredth of a step, the server was found to hold no rate
 /// at all.
 #[test]
-fn a_slow_server_holds_a_rate() {
+fn slow_server_can_hold_a_rate() {
     let slow = async |_: OwnedRequest| {
         tokio::time::sleep(Duration::from_millis(100)).await;
         "hello"
@@ -106,14 +106,14 @@ fn a_slow_server_holds_a_rate() {
         let report = Report::new("slow", &load, &run(&load));
         let step = Step::of(&report, 20e6);
         assert!(step.holds, "{step:?}");
-        assert!(report.elapsed_seconds > 0.45, "the last answers come after the end: {report:?}");
+        assert!(report.elapsed_seconds > 0.45, "the last responses arrive after the end: {report:?}");
         let is_by_chance = matches!(pace, Pace::Poisson { .. });
         assert_eq!(report.to_text().contains(" due by chance"), is_by_chance, "{}", report.to_text());
     }
 }
 
 #[test]
-fn a_unix_socket_is_loaded() {
+fn load_works_on_a_unix_socket() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.sock");
     let listen = format!("unix:{}", path.display());
@@ -122,7 +122,7 @@ fn a_unix_socket_is_loaded() {
 }
 
 #[test]
-fn servers_that_misbehave_are_counted() {
+fn misbehaving_servers_are_counted_by_failure_kind() {
     for (server, kind) in [
         (upstream::closes_without_an_answer(), FailureKind::Closed),
         (upstream::closes_mid_head(), FailureKind::Incomplete),
@@ -146,7 +146,7 @@ fn servers_that_misbehave_are_counted() {
 }
 
 #[test]
-fn a_server_that_says_nothing_times_out() {
+fn requests_to_a_silent_server_time_out() {
     let server = upstream::accepts_and_says_nothing().listen();
     let mut load = load(server.address);
     load.connection_options.timeout = Duration::from_millis(50);
@@ -156,7 +156,7 @@ fn a_server_that_says_nothing_times_out() {
 }
 
 #[test]
-fn a_load_that_gets_no_connection_does_not_begin() {
+fn load_without_a_connection_does_not_start() {
     let refused = load(upstream::refuses()).run(&mut |_| {}).unwrap_err();
     assert!(matches!(refused, RunError::Connect(_, OpenError::Connect(ConnectError::Refused))), "{refused}");
     let directory = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn a_load_that_gets_no_connection_does_not_begin() {
 }
 
 #[test]
-fn what_the_server_costs_is_told() {
+fn report_includes_server_memory() {
     let (_server, address) = serve();
     let outcome = run(&Load { server: Some(std::process::id()), ..load(address) });
     // CPU time is not checked, because the threads of this process have ended by now.
@@ -181,7 +181,7 @@ fn what_the_server_costs_is_told() {
 }
 
 #[test]
-fn a_stop_ends_the_load_soon() {
+fn stop_flag_ends_the_load_soon() {
     let (_server, address) = serve();
     let mut load = load(address);
     load.limit = Limit::Duration(Duration::from_hours(1));
@@ -198,10 +198,10 @@ fn a_stop_ends_the_load_soon() {
 /// Regression test: a server died after half of the requests. The other half failed immediately, so the load
 /// ended early and the server looked twice as fast.
 #[test]
-fn a_load_of_counted_requests_lasts_until_the_last_has_failed() {
-    let asked = Arc::new(AtomicU32::new(0));
+fn load_with_request_limit_lasts_until_the_last_request_fails() {
+    let requests = Arc::new(AtomicU32::new(0));
     let dying = move |_: OwnedRequest| {
-        let number = asked.fetch_add(1, Ordering::Relaxed);
+        let number = requests.fetch_add(1, Ordering::Relaxed);
         async move {
             if number < 20 {
                 return Response::new(StatusCode::OK);
@@ -236,7 +236,7 @@ fn load_that_waits_for_handshakes(server: SocketAddr, timeout: Duration) -> Load
 /// Regression test: the load waited for each of ten thousand connections, 64 at a time, which took 26
 /// minutes.
 #[test]
-fn one_connection_that_is_waited_for_in_vain_is_enough() {
+fn first_connect_timeout_ends_the_load() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let load = load_that_waits_for_handshakes(server.local_addr().unwrap(), Duration::from_secs(1));
     let (clock, begin) = (Clock::system(), Clock::system().now_exact());
@@ -248,7 +248,7 @@ fn one_connection_that_is_waited_for_in_vain_is_enough() {
 }
 
 #[test]
-fn a_stop_ends_the_wait_for_connections() {
+fn stop_flag_ends_the_wait_for_connections() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let load = load_that_waits_for_handshakes(server.local_addr().unwrap(), Duration::from_hours(1));
     let (stop, mut stages) = (load.stop.clone(), Vec::new());
@@ -264,7 +264,7 @@ fn a_stop_ends_the_wait_for_connections() {
 /// Regression test: the load generator's CPU time was divided by a measured time of zero, and it was reported
 /// as the limit.
 #[test]
-fn a_load_that_is_stopped_while_it_warms_up_has_used_nothing() {
+fn load_stopped_during_warm_up_has_no_cpu_usage() {
     let (_server, address) = serve();
     let load = Load { warm_up: Duration::from_hours(1), ..load(address) };
     let stop = load.stop.clone();
@@ -280,7 +280,7 @@ fn a_load_that_is_stopped_while_it_warms_up_has_used_nothing() {
 }
 
 #[test]
-fn thousands_of_connections_are_held_by_one_load() {
+fn one_load_holds_thousands_of_connections() {
     let (_server, address) = serve();
     raise_descriptor_limit();
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -300,7 +300,7 @@ fn thousands_of_connections_are_held_by_one_load() {
 }
 
 #[test]
-fn connections_for_which_a_listener_has_no_room_are_counted() {
+fn listen_queue_overflows_are_counted() {
     let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     listen(&listener, 1).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use thruway_bench::{ConnectionOptions, FailureKind, Limit, Pace, Record};
 
 use crate::http2_scene::{DATA, END_STREAM, HEADERS, frame, go_away, head, proper, reset, settings};
-use crate::scene::{Asked, Reaction, Scene, Then};
+use crate::scene::{ArrivedRequest, Reaction, Scene, Then};
 
 const REQUESTS: u64 = 20;
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -17,15 +17,15 @@ fn scene(streams: usize) -> Scene {
     Scene { connection_options, limit: Limit::Requests(REQUESTS), ..Scene::default() }
 }
 
-fn answer(asked: Asked) -> Reaction {
-    Reaction::with(proper(asked.stream), Then::GoOn)
+fn answer(request: ArrivedRequest) -> Reaction {
+    Reaction::with(proper(request.stream), Then::KeepOpen)
 }
 
 /// Every fourth request fails with these bytes; the others succeed.
 fn failing(streams: usize, then: Then, bytes: impl Fn(u32) -> Vec<u8> + 'static) -> Record {
-    let react = move |asked: Asked| match asked.number % 4 {
-        1 => Reaction::with(bytes(asked.stream), then),
-        _ => answer(asked),
+    let react = move |request: ArrivedRequest| match request.number % 4 {
+        1 => Reaction::with(bytes(request.stream), then),
+        _ => answer(request),
     };
     scene(streams).run_http2(settings(None), react).record
 }
@@ -43,15 +43,15 @@ fn example(record: &Record) -> String {
 }
 
 #[test]
-fn as_many_requests_are_on_their_way_as_there_are_streams() {
-    let (under_way, most) = (Rc::new(Cell::new(0_u64)), Rc::new(Cell::new(0)));
+fn concurrent_requests_match_the_number_of_streams() {
+    let (in_flight, most) = (Rc::new(Cell::new(0_u64)), Rc::new(Cell::new(0)));
     let seen = most.clone();
     let ends = Rc::new(Cell::new(Duration::ZERO));
-    let outcome = scene(4).run_http2(settings(None), move |asked| {
+    let outcome = scene(4).run_http2(settings(None), move |request| {
         // Requests that arrive at the same time are answered at the same time.
-        under_way.set(if ends.replace(asked.now) == asked.now { under_way.get() + 1 } else { 1 });
-        seen.set(seen.get().max(under_way.get()));
-        answer(asked)
+        in_flight.set(if ends.replace(request.now) == request.now { in_flight.get() + 1 } else { 1 });
+        seen.set(seen.get().max(in_flight.get()));
+        answer(request)
     });
     assert_eq!((outcome.record.answered, outcome.record.failed(), most.get()), (REQUESTS, 0, 4));
     assert_eq!((outcome.record.connections_opened, outcome.record.content_bytes), (1, 2 * REQUESTS));
@@ -63,11 +63,11 @@ fn as_many_requests_are_on_their_way_as_there_are_streams() {
 }
 
 #[test]
-fn answers_come_in_any_order_and_each_has_its_own_time() {
-    let react = |asked: Asked| Reaction {
-        after: MILLISECOND * if asked.number == 0 { 100 } else { 1 },
-        bytes: proper(asked.stream),
-        then: Then::GoOn,
+fn responses_arrive_in_any_order_and_are_timed_separately() {
+    let react = |request: ArrivedRequest| Reaction {
+        after: MILLISECOND * if request.number == 0 { 100 } else { 1 },
+        bytes: proper(request.stream),
+        then: Then::KeepOpen,
     };
     let outcome = scene(2).run_http2(settings(None), react);
     assert_eq!((outcome.record.answered, outcome.ended), (REQUESTS, MILLISECOND * 100));
@@ -76,26 +76,26 @@ fn answers_come_in_any_order_and_each_has_its_own_time() {
 }
 
 #[test]
-fn no_more_streams_are_open_than_the_server_allows() {
+fn client_respects_the_stream_limit_of_the_server() {
     let record = scene(8).run_http2(settings(Some(3)), answer).record;
     assert_eq!((record.answered, record.failed(), record.streams_max), (REQUESTS, 0, 3));
 }
 
 #[test]
-fn an_open_loop_starts_requests_while_others_are_on_their_way() {
+fn open_loop_sends_requests_while_others_are_in_flight() {
     let scene = Scene {
         pace: Pace::Constant { rate: 1000.0 },
         limit: Limit::Duration(Duration::from_secs(1)),
         ..scene(50)
     };
-    let react = |asked: Asked| Reaction { after: MILLISECOND * 20, ..answer(asked) };
+    let react = |request: ArrivedRequest| Reaction { after: MILLISECOND * 20, ..answer(request) };
     let record = scene.run_http2(settings(None), react).record;
     assert_eq!((record.answered, record.failed(), record.connections_opened), (1000, 0, 1));
     assert!(record.response.max() <= MILLISECOND * 21, "{:?}", record.response.max());
 }
 
 #[test]
-fn what_ends_a_stream_is_counted_as_what_it_is_and_the_connection_goes_on() {
+fn stream_resets_are_counted_by_code_and_keep_the_connection() {
     for (code, kind, words) in [
         (0x2, FailureKind::StreamReset, "INTERNAL_ERROR"),
         (0x7, FailureKind::StreamRefused, "REFUSED_STREAM"),
@@ -107,7 +107,7 @@ fn what_ends_a_stream_is_counted_as_what_it_is_and_the_connection_goes_on() {
                 let beginning = if begins { head(stream) } else { Vec::new() };
                 [beginning, reset(stream, code)].concat()
             };
-            let record = failing(3, Then::GoOn, bytes);
+            let record = failing(3, Then::KeepOpen, bytes);
             assert_only(&record, kind, REQUESTS / 4);
             assert_eq!((example(&record).as_str(), record.connections_opened), (words, 1));
         }
@@ -115,26 +115,26 @@ fn what_ends_a_stream_is_counted_as_what_it_is_and_the_connection_goes_on() {
 }
 
 #[test]
-fn answers_that_break_a_rule_are_malformed() {
+fn responses_that_violate_the_protocol_are_malformed() {
     // `content-length: 9`, with a name from the static table, before two bytes of content.
     let short = |stream| {
         let head = frame(HEADERS, 4, stream, &[0x88, 0x0f, 0x0d, 0x01, b'9']);
         [head, frame(DATA, END_STREAM, stream, b"ok")].concat()
     };
-    let record = failing(1, Then::GoOn, short);
+    let record = failing(1, Then::KeepOpen, short);
     assert_only(&record, FailureKind::Malformed, REQUESTS / 4);
     assert_eq!((example(&record).as_str(), record.connections_opened), ("PROTOCOL_ERROR", 1));
     // After a field section that cannot be decoded, nothing else on the connection can be read.
-    let record = failing(1, Then::GoOn, |stream| frame(HEADERS, 5, stream, &[0xff; 9]));
+    let record = failing(1, Then::KeepOpen, |stream| frame(HEADERS, 5, stream, &[0xff; 9]));
     assert_only(&record, FailureKind::Malformed, REQUESTS / 4);
     assert_eq!(record.connections_opened, 6);
     // Content on a stream that was never opened.
-    let record = failing(1, Then::GoOn, |_| frame(DATA, END_STREAM, 4001, b"ok"));
+    let record = failing(1, Then::KeepOpen, |_| frame(DATA, END_STREAM, 4001, b"ok"));
     assert_only(&record, FailureKind::Malformed, REQUESTS / 4);
 }
 
 #[test]
-fn a_connection_that_ends_is_told_by_how_far_the_answer_was() {
+fn connection_end_is_classified_by_response_progress() {
     let begun = |stream| [head(stream), frame(DATA, 0, stream, b"o")].concat();
     for (bytes, then, kind) in [
         (false, Then::Finish, FailureKind::Closed),
@@ -150,7 +150,7 @@ fn a_connection_that_ends_is_told_by_how_far_the_answer_was() {
 }
 
 #[test]
-fn a_server_that_gives_up_is_told_with_its_reason() {
+fn goaway_failure_has_the_error_code_as_example() {
     let record = failing(1, Then::Finish, |stream| go_away(stream, 0xb));
     // The server may have processed this request, but never answers it.
     assert_only(&record, FailureKind::Closed, REQUESTS / 4);
@@ -160,12 +160,12 @@ fn a_server_that_gives_up_is_told_with_its_reason() {
 }
 
 #[test]
-fn what_a_server_that_goes_in_peace_has_not_looked_at_is_sent_again_and_counted_once() {
-    let react = |asked: Asked| match asked.stream {
+fn requests_after_graceful_goaway_are_resent_and_counted_once() {
+    let react = |request: ArrivedRequest| match request.stream {
         // The server answers four requests and processes no others.
-        stream @ ..=5 => Reaction::with(proper(stream), Then::GoOn),
-        7 => Reaction::with([go_away(7, 0), proper(7)].concat(), Then::GoOn),
-        _ => Reaction::with("", Then::GoOn),
+        stream @ ..=5 => Reaction::with(proper(stream), Then::KeepOpen),
+        7 => Reaction::with([go_away(7, 0), proper(7)].concat(), Then::KeepOpen),
+        _ => Reaction::with("", Then::KeepOpen),
     };
     let record = scene(6).run_http2(settings(None), react).record;
     assert_eq!((record.answered, record.failed()), (REQUESTS, 0));
@@ -173,31 +173,31 @@ fn what_a_server_that_goes_in_peace_has_not_looked_at_is_sent_again_and_counted_
 }
 
 #[test]
-fn a_server_that_never_takes_a_request_is_no_reason_to_ask_for_ever() {
+fn server_that_always_sends_goaway_is_not_retried_forever() {
     let greeting = [settings(None), go_away(0, 0)].concat();
     let record = scene(2).run_http2(greeting, |_| Reaction::with("", Then::Finish)).record;
     assert_eq!((record.failed_as(FailureKind::GoneAway), record.failed()), (REQUESTS, REQUESTS));
 }
 
 #[test]
-fn what_is_not_http2_is_told_as_that() {
+fn server_without_http2_is_reported_as_such() {
     for greeting in
         [&b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..], b"220 mail.example ready\r\n"]
     {
-        let record = scene(2).run_http2(greeting.to_vec(), |_| Reaction::with("", Then::GoOn)).record;
+        let record = scene(2).run_http2(greeting.to_vec(), |_| Reaction::with("", Then::KeepOpen)).record;
         assert_eq!((record.failed_as(FailureKind::NotHttp2), record.failed()), (REQUESTS, REQUESTS));
     }
 }
 
 #[test]
-fn what_times_out_ends_its_stream_and_no_other() {
+fn stream_timeout_ends_only_that_stream() {
     let scene = scene(3);
     let connection_options = ConnectionOptions { timeout: MILLISECOND * 500, ..scene.connection_options };
-    let react = |asked: Asked| match asked.number {
-        1 | 5 => Reaction::with("", Then::GoOn),
+    let react = |request: ArrivedRequest| match request.number {
+        1 | 5 => Reaction::with("", Then::KeepOpen),
         // The response arrives after the timeout and is ignored.
-        9 => Reaction { after: MILLISECOND * 800, ..answer(asked) },
-        _ => Reaction { after: MILLISECOND * 90, ..answer(asked) },
+        9 => Reaction { after: MILLISECOND * 800, ..answer(request) },
+        _ => Reaction { after: MILLISECOND * 90, ..answer(request) },
     };
     let outcome = Scene { connection_options, ..scene }.run_http2(settings(None), react);
     assert_only(&outcome.record, FailureKind::TimedOut, 3);
@@ -205,9 +205,9 @@ fn what_times_out_ends_its_stream_and_no_other() {
 }
 
 #[test]
-fn the_end_of_a_closed_loop_cuts_off_what_is_on_its_way() {
+fn end_of_a_closed_loop_cuts_off_requests_in_flight() {
     let scene = Scene { limit: Limit::Duration(MILLISECOND * 10), ..scene(4) };
-    let react = |asked: Asked| Reaction { after: MILLISECOND * 4, ..answer(asked) };
+    let react = |request: ArrivedRequest| Reaction { after: MILLISECOND * 4, ..answer(request) };
     let record = scene.run_http2(settings(None), react).record;
     assert_eq!((record.answered, record.failed(), record.cut_off), (8, 0, 4));
 }

@@ -15,9 +15,9 @@ fn quantile(share: f64) -> f64 {
     1e-4 - 2e-3 * (1.0 - share).ln()
 }
 
-fn assert_near(found: Duration, expected: f64, tolerance: f64, what: &str) {
+fn assert_near(found: Duration, expected: f64, tolerance: f64, name: &str) {
     let ratio = found.as_secs_f64() / expected;
-    assert!((ratio - 1.0).abs() <= tolerance, "{what}: {found:?} instead of {expected} s");
+    assert!((ratio - 1.0).abs() <= tolerance, "{name}: {found:?} instead of {expected} s");
 }
 
 fn assert_distributed(times: &Times) {
@@ -41,7 +41,7 @@ fn delays(count: usize) -> Vec<Duration> {
 }
 
 #[test]
-fn a_known_distribution_of_times_is_found_again() {
+fn percentiles_match_a_known_distribution_of_response_times() {
     const REQUESTS: usize = 50_000;
     for pace in [Pace::Closed, Pace::Poisson { rate: 5000.0, seed: 3 }] {
         let delays = delays(REQUESTS);
@@ -64,7 +64,7 @@ fn stalls_one_second_in_ten(_: u64, now: Duration) -> Reaction {
 }
 
 #[test]
-fn an_open_loop_shows_a_stall_and_a_closed_one_cannot() {
+fn open_loop_shows_a_stall_and_closed_loop_does_not() {
     let scene = |pace| Scene {
         pace,
         limit: Limit::Duration(50 * SECOND),
@@ -86,7 +86,7 @@ fn an_open_loop_shows_a_stall_and_a_closed_one_cannot() {
 }
 
 #[test]
-fn the_achieved_rate_is_the_offered_one_below_the_capacity() {
+fn achieved_rate_equals_offered_rate_below_capacity() {
     // Ten connections with 1 ms per request reach 10,000 requests per second.
     for pace in [Pace::Constant { rate: 8000.0 }, Pace::Poisson { rate: 8000.0, seed: 1 }] {
         let scene = Scene { pace, limit: Limit::Duration(5 * SECOND), connections: 10, ..Scene::default() };
@@ -102,7 +102,7 @@ fn the_achieved_rate_is_the_offered_one_below_the_capacity() {
 /// Regression test: the achieved rate was the number of responses divided by the time until the last one. No
 /// server seemed to achieve a rate if its responses took a hundredth of the measured time.
 #[test]
-fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
+fn healthy_server_of_any_latency_achieves_the_offered_rate() {
     for latency in [MILLISECOND, 100 * MILLISECOND, 3 * SECOND] {
         for pace in [Pace::Constant { rate: 1000.0 }, Pace::Poisson { rate: 1000.0, seed: 5 }] {
             for limit in [Limit::Duration(2 * SECOND), Limit::Requests(2000)] {
@@ -124,7 +124,7 @@ fn a_healthy_server_of_any_latency_achieves_what_is_offered() {
 }
 
 #[test]
-fn a_server_that_falls_behind_achieves_what_it_can_however_many_connections_hide_it() {
+fn overloaded_server_achieves_its_capacity_with_any_connection_count() {
     for (connections, rate) in [(1, 1000.0), (4, 1000.0), (3000, 1000.0), (3000, 520.0)] {
         let pace = Pace::Constant { rate };
         let connection_options =
@@ -148,7 +148,7 @@ fn a_server_that_falls_behind_achieves_what_it_can_however_many_connections_hide
 }
 
 #[test]
-fn a_stop_cuts_the_wait_for_the_last_answers_short() {
+fn stop_flag_shortens_the_wait_for_the_last_responses() {
     for (pace, limit) in
         [(Pace::Constant { rate: 10.0 }, Limit::Duration(SECOND)), (Pace::Closed, Limit::Requests(5))]
     {
@@ -168,7 +168,7 @@ fn a_stop_cuts_the_wait_for_the_last_answers_short() {
 /// Regression test: requests that were due in the last moment were not sent, although connections were free.
 /// In a short load, that was more than one percent.
 #[test]
-fn what_is_due_just_before_the_end_is_sent() {
+fn request_due_just_before_the_end_is_sent() {
     for connections in [1, 4] {
         // The last request is due within the last millisecond, and the worker wakes up after the end.
         let pace = Pace::Constant { rate: 10.0 };
@@ -180,7 +180,7 @@ fn what_is_due_just_before_the_end_is_sent() {
 }
 
 #[test]
-fn what_was_never_sent_counts_with_the_time_it_waited() {
+fn unsent_requests_count_with_their_waiting_time() {
     // Four times the capacity of one connection with 10 ms per request.
     let scene = Scene {
         pace: Pace::Constant { rate: 400.0 },
@@ -199,7 +199,7 @@ fn what_was_never_sent_counts_with_the_time_it_waited() {
 }
 
 #[test]
-fn a_closed_loop_ends_on_time_and_owes_nothing() {
+fn closed_loop_ends_on_time_and_cut_off_requests_do_not_fail() {
     let scene = Scene { limit: Limit::Duration(SECOND), connections: 3, ..Scene::default() };
     let outcome = scene.run(|_, _| Reaction::proper(300 * MILLISECOND));
     assert_eq!((outcome.record.answered, outcome.record.failed(), outcome.record.cut_off), (9, 0, 3));
@@ -209,7 +209,7 @@ fn a_closed_loop_ends_on_time_and_owes_nothing() {
 /// Regression test: a server stalled during the last second. All requests that waited were cut off, and no
 /// figure included them.
 #[test]
-fn what_is_cut_off_has_its_time() {
+fn cut_off_requests_have_waiting_times() {
     let scene = Scene { limit: Limit::Duration(10 * SECOND), connections: 4, ..Scene::default() };
     let stalls = |_, now| Reaction::proper(if now < 9 * SECOND { MILLISECOND } else { 20 * SECOND });
     let record = scene.run(stalls).record;
@@ -219,7 +219,7 @@ fn what_is_cut_off_has_its_time() {
 }
 
 #[test]
-fn what_happens_while_it_warms_up_is_not_measured() {
+fn warm_up_is_not_measured() {
     let slow_at_first = |_, now| Reaction::proper(if now < SECOND { 100 * MILLISECOND } else { MILLISECOND });
     for limit in [Limit::Requests(1000), Limit::Duration(SECOND)] {
         let scene = Scene { limit, warm_up: SECOND, ..Scene::default() };
@@ -235,7 +235,7 @@ fn what_happens_while_it_warms_up_is_not_measured() {
 /// Regression test: only requests that began and ended in the measured time were counted. With ten thousand
 /// connections and 60,000 requests per second, a measurement of one second lost a sixth.
 #[test]
-fn a_closed_loop_counts_what_ends_in_the_measured_time_and_times_what_begins_in_it() {
+fn closed_loop_counts_by_end_time_and_measures_by_start_time() {
     for latency in [70 * MILLISECOND, 300 * MILLISECOND] {
         let limit = Limit::Duration(3 * SECOND);
         let scene = Scene { limit, warm_up: SECOND, connections: 10, ..Scene::default() };
@@ -257,7 +257,7 @@ fn a_closed_loop_counts_what_ends_in_the_measured_time_and_times_what_begins_in_
 }
 
 #[test]
-fn a_stop_from_outside_keeps_what_was_measured() {
+fn stop_flag_keeps_the_measurements_so_far() {
     for pace in [Pace::Closed, Pace::Constant { rate: 50.0 }] {
         let limit = Limit::Requests(1_000_000);
         let scene = Scene { pace, limit, stops_at: Some(2 * SECOND), ..Scene::default() };
@@ -269,7 +269,7 @@ fn a_stop_from_outside_keeps_what_was_measured() {
 }
 
 #[test]
-fn bytes_are_counted_where_they_belong() {
+fn sent_received_and_body_bytes_are_counted() {
     let scene = Scene { limit: Limit::Requests(10), ..Scene::default() };
     let record = scene.run(|_, _| Reaction::proper(MILLISECOND)).record;
     let request = "GET /0 HTTP/1.1\r\nHost: a.example\r\n\r\n".len() as u64;
