@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_written_alike() {
+    fn addresses_round_trip_through_text() {
         for text in ["127.0.0.1:8080", "[::1]:80", "unix:/run/a b.sock"] {
             let address: UpstreamAddr = text.parse().unwrap();
             assert_eq!(address.to_string(), text);

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_could_not_find_out_is_told_apart_from_what_there_is_not() {
+    fn lookup_failures_differ_from_names_that_do_not_exist() {
         // The values in `netdb.h`: EAI_NONAME, EAI_NODATA, EAI_AGAIN, EAI_FAIL, EAI_MEMORY.
         let is_not_found = |code| failure(LookupError::new(code)).kind() == io::ErrorKind::NotFound;
         assert_eq!([-2, -5, -3, -4, -10].map(is_not_found), [true, true, false, false, false]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_knows_it_tells_with_the_port_and_once() {
+    fn system_resolver_finds_localhost_and_rejects_invalid_names() {
         let addresses = ask_system("localhost", 80).unwrap();
         assert!(addresses.contains(&SocketAddr::from(([127, 0, 0, 1], 80)).into()), "{addresses:?}");
         assert_eq!(ask_system("a\0b", 80).unwrap_err().kind(), io::ErrorKind::InvalidInput);

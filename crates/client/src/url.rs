@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_has_parts() {
+    fn url_is_parsed_into_its_parts() {
         for (text, host, port, path, query) in [
             ("http://a.example", "a.example", 80, "", None),
             ("HTTP://a.example:81/b?c", "a.example", 81, "/b", Some("c")),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_urls_are_refused_with_the_reason() {
+    fn invalid_urls_are_rejected_with_the_reason() {
         for (text, error) in [
             ("", InvalidUrl::SchemeMissing),
             ("a.example:80/", InvalidUrl::SchemeMissing),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_for_a_request_has_a_path_and_no_fragment() {
+    fn url_for_a_request_has_a_path_and_no_fragment() {
         for (text, sent) in [
             ("http://a.example", "http://a.example/"),
             ("HTTP://a.example:81/b?c#d", "HTTP://a.example:81/b?c"),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_compared_as_they_are_meant() {
+    fn origin_comparison_ignores_case_and_default_port() {
         let origin = url("https://MCP.example/a");
         assert!(origin.has_origin_of(&url("HTTPS://mcp.example:443/b?c")));
         for other in ["http://mcp.example/", "https://mcp.example:444/", "https://mcp.example.evil/"] {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_several_names() {
+    fn https_and_loopback_urls_are_protected() {
         for text in
             ["http://localhost", "http://127.1.2.3:80/", "http://[::1]/", "http://[::ffff:127.0.0.1]/"]
         {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_may_be_addresses() {
+    fn host_can_be_an_ip_address() {
         for (text, address, host) in [
             ("http://127.0.0.1:1/", Some("127.0.0.1"), "127.0.0.1"),
             ("http://[2001:db8::1]/", Some("2001:db8::1"), "2001:db8::1"),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_is_followed_from_where_it_was_given() {
+    fn location_is_resolved_against_the_request_url() {
         let from = url("https://a.example/b?c");
         assert_eq!(from.join("/d?e#f").unwrap().as_str(), "https://a.example/d?e");
         assert_eq!(from.join("http://b.example/").unwrap().as_str(), "http://b.example/");

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_taken_apart() {
+    fn url_is_parsed_into_origin_port_and_target() {
         for (text, origin, port, target) in [
             ("http://a.example", "http://a.example", 80, "/"),
             ("HTTP://a.example:81/b?c#d", "HTTP://a.example:81", 81, "/b?c"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn invalid_urls_are_rejected() {
         for text in ["", "a.example", "/path", "http://", "http:///a", "http://user@a/", "http://a b/"] {
             assert_eq!(Destination::parse(text).unwrap_err(), ClientError::UrlInvalid, "{text}");
         }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_sent_are_refused() {
+    fn invalid_field_lines_are_rejected() {
         let destination = Destination::parse("http://a/").unwrap();
         for (name, value) in [("Host", "b"), ("content-length", "1"), ("A b", "c"), ("A", "b\r\nC: d")] {
             let refused = destination.clone().field(name, value);

@@ -211,7 +211,7 @@ mod tests {
         retry: 250\r\nretry: soon\r\nnothing: here\r\n\r\nevent: lost\n\nid: 8\r\ndata:  é\r\n\r\ndata: cut off\n";
 
     #[test]
-    fn events_do_not_depend_on_how_a_stream_is_cut() {
+    fn events_do_not_depend_on_how_the_stream_is_split() {
         let bytes = STREAM.as_bytes();
         let whole = decode([bytes]);
         let events =
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn json_lines_are_refused_where_that_is_wanted_and_events_before_them_are_read() {
+    fn json_lines_are_rejected_if_configured_and_earlier_events_are_kept() {
         let stream = b"data: {\"a\": 1}\n\n{\"a\": 2}\n";
         assert_eq!(decode([&stream[..]]).0, [event("", "{\"a\": 1}", "")]);
         for size in 1..=stream.len() {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_a_limit_and_a_stream_has_none() {
+    fn event_size_is_limited_and_stream_size_is_not() {
         assert_eq!(decode([&b"data: x\n\n"[..]; 100]).0.len(), 100);
         let mut decoder = EventDecoder::new(100);
         let outcome = (0..20).try_for_each(|_| decoder.feed(b"data: 0123456789\n"));

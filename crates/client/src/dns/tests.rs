@@ -25,18 +25,18 @@ struct Zone {
     /// Names with their addresses and TTL.
     names: BTreeMap<&'static str, (Vec<IpAddr>, u32)>,
     aliases: BTreeMap<&'static str, &'static str>,
-    behaviour: Behaviour,
-    asked: Vec<String>,
+    behavior: Behavior,
+    queries: Vec<String>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Behaviour {
+enum Behavior {
     #[default]
-    Answers,
+    Normal,
     /// Fails for IPv6 addresses, and answers otherwise.
     FailsForIpv6,
     Refuses,
-    SaysNothing,
+    Silent,
     /// Truncates answers over UDP.
     Truncates,
 }
@@ -88,8 +88,8 @@ impl Nameserver {
         self.zone.lock().unwrap().names = names.collect();
     }
 
-    fn behave(&self, behaviour: Behaviour) {
-        self.zone.lock().unwrap().behaviour = behaviour;
+    fn behave(&self, behavior: Behavior) {
+        self.zone.lock().unwrap().behavior = behavior;
     }
 
     fn resolver(&self) -> DnsResolver {
@@ -105,12 +105,12 @@ impl Zone {
         let question = reply.questions[0].clone();
         let is_v4 = question.qtype == QTYPE::TYPE(TYPE::A);
         let mut name = question.qname.to_string();
-        self.asked.push(name.clone());
-        match self.behaviour {
-            Behaviour::SaysNothing => return None,
-            Behaviour::FailsForIpv6 if !is_v4 => *reply.rcode_mut() = RCODE::ServerFailure,
-            Behaviour::Refuses => *reply.rcode_mut() = RCODE::Refused,
-            Behaviour::Truncates if is_udp => reply.set_flags(PacketFlag::TRUNCATION),
+        self.queries.push(name.clone());
+        match self.behavior {
+            Behavior::Silent => return None,
+            Behavior::FailsForIpv6 if !is_v4 => *reply.rcode_mut() = RCODE::ServerFailure,
+            Behavior::Refuses => *reply.rcode_mut() = RCODE::Refused,
+            Behavior::Truncates if is_udp => reply.set_flags(PacketFlag::TRUNCATION),
             _ => {
                 if let Some(alias) = self.aliases.get(&*name) {
                     let data = RData::CNAME(CNAME(Name::new_unchecked(alias)));
@@ -145,7 +145,7 @@ fn resolved(addresses: &[&str], seconds: Option<u64>) -> Resolved {
 }
 
 #[test]
-fn all_addresses_are_found_and_the_least_time_that_they_hold() {
+fn resolver_returns_all_addresses_and_the_ttl() {
     let server = Nameserver::start(&[("a.example", &["192.0.2.1", "2001:db8::1", "192.0.2.2"], 30)]);
     let expected = resolved(&["192.0.2.1:80", "192.0.2.2:80", "[2001:db8::1]:80"], Some(30));
     assert_eq!(lookup(&server.resolver(), "a.example").unwrap(), expected);
@@ -155,14 +155,14 @@ fn all_addresses_are_found_and_the_least_time_that_they_hold() {
 }
 
 #[test]
-fn an_alias_is_followed_and_holds_no_longer_than_it_says() {
+fn resolver_follows_an_alias_and_uses_its_shorter_ttl() {
     let server = Nameserver::start(&[("a.example", &["192.0.2.1"], 30)]);
     server.zone.lock().unwrap().aliases.insert("www.example", "a.example");
     assert_eq!(lookup(&server.resolver(), "www.example").unwrap(), resolved(&["192.0.2.1:80"], Some(5)));
 }
 
 #[test]
-fn a_name_that_is_not_there_or_has_no_address_is_not_found() {
+fn missing_name_or_name_without_addresses_is_not_found() {
     let server = Nameserver::start(&[("empty.example", &[], 30)]);
     for name in ["empty.example", "missing.example"] {
         let failure = lookup(&server.resolver(), name).unwrap_err();
@@ -171,39 +171,39 @@ fn a_name_that_is_not_there_or_has_no_address_is_not_found() {
 }
 
 #[test]
-fn what_does_not_fit_is_asked_again_over_tcp() {
+fn truncated_answer_is_queried_again_over_tcp() {
     let server = Nameserver::start(&[("a.example", &["192.0.2.1"], 30)]);
-    server.behave(Behaviour::Truncates);
+    server.behave(Behavior::Truncates);
     assert_eq!(lookup(&server.resolver(), "a.example").unwrap(), resolved(&["192.0.2.1:80"], Some(30)));
 }
 
 #[test]
-fn a_server_that_fails_is_an_error_unless_only_ipv6_is_missing() {
+fn dns_failure_is_an_error_unless_only_the_ipv6_query_fails() {
     let server = Nameserver::start(&[("a.example", &["192.0.2.1"], 30)]);
-    server.behave(Behaviour::Refuses);
+    server.behave(Behavior::Refuses);
     let failure = lookup(&server.resolver(), "a.example").unwrap_err();
     assert_ne!(failure.kind(), io::ErrorKind::NotFound, "{failure}");
-    server.behave(Behaviour::FailsForIpv6);
+    server.behave(Behavior::FailsForIpv6);
     assert_eq!(lookup(&server.resolver(), "a.example").unwrap(), resolved(&["192.0.2.1:80"], Some(30)));
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_passed_over() {
+fn resolver_skips_a_dns_server_that_does_not_answer() {
     let silent = Nameserver::start(&[]);
-    silent.behave(Behaviour::SaysNothing);
+    silent.behave(Behavior::Silent);
     let server = Nameserver::start(&[("a.example", &["192.0.2.1"], 30)]);
-    let ask = |addresses: Vec<SocketAddr>| {
+    let query = |addresses: Vec<SocketAddr>| {
         let servers = Servers { addresses, timeout: Duration::from_millis(50), attempts: 1 };
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(servers.ask("a.example", Kind::A))
     };
-    let answer = ask(vec![silent.address, server.address]).unwrap().unwrap();
+    let answer = query(vec![silent.address, server.address]).unwrap().unwrap();
     assert_eq!(answer.addresses, ["192.0.2.1".parse::<IpAddr>().unwrap()]);
-    assert_eq!(ask(vec![silent.address]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(query(vec![silent.address]).unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
 #[test]
-fn the_files_of_the_system_are_heard() {
+fn resolver_uses_hosts_file_and_resolv_conf() {
     let server = Nameserver::start(&[("b.search.example", &["192.0.2.2"], 30)]);
     let directory = tempfile::tempdir().unwrap();
     let (hosts, resolv_conf) = (directory.path().join("hosts"), directory.path().join("resolv.conf"));
@@ -214,11 +214,11 @@ fn the_files_of_the_system_are_heard() {
     assert_eq!(lookup(&resolver, "a").unwrap(), known);
     assert_eq!(lookup(&resolver, "b").unwrap(), resolved(&["192.0.2.2:80"], Some(30)));
     assert_eq!(lookup(&resolver, "[::1]").unwrap(), resolved(&["[::1]:80"], None));
-    assert!(server.zone.lock().unwrap().asked.iter().all(|name| name == "b.search.example"));
+    assert!(server.zone.lock().unwrap().queries.iter().all(|name| name == "b.search.example"));
 }
 
 #[test]
-fn names_are_tried_in_the_order_of_resolv_conf() {
+fn search_domains_are_tried_in_the_order_of_resolv_conf() {
     let config = Config::parse("search one two\noptions ndots:2").unwrap();
     assert_eq!(candidates("a.b", &config), ["a.b.one", "a.b.two", "a.b"]);
     assert_eq!(candidates("a.b.c", &config), ["a.b.c", "a.b.c.one", "a.b.c.two"]);

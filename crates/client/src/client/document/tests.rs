@@ -11,15 +11,15 @@ use super::*;
 /// ends.
 struct Server {
     url: String,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl Server {
     fn start(answer: impl Fn(usize) -> Vec<u8> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/keys", listener.local_addr().unwrap());
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = asked.clone();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let count = requests.clone();
         thread::spawn(move || {
             for mut socket in listener.incoming().map_while(Result::ok) {
                 let Ok(1..) = socket.read(&mut [0; 4096]) else { continue };
@@ -28,11 +28,11 @@ impl Server {
                 let _ = socket.write_all(&answer);
             }
         });
-        Self { url, asked }
+        Self { url, requests }
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
     }
 }
 
@@ -58,11 +58,11 @@ fn start(config: DocumentConfig) -> KeptDocument<String> {
     })
 }
 
-/// Waits until `is_so` returns `true`, with a generous limit.
-fn until(what: &str, is_so: impl Fn() -> bool) {
+/// Waits until `is_done` returns `true`, with a generous limit.
+fn until(message: &str, is_done: impl Fn() -> bool) {
     let end = Clock::system().now_exact() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Clock::system().now_exact() < end, "{what}");
+    while !is_done() {
+        assert!(Clock::system().now_exact() < end, "{message}");
         thread::yield_now();
     }
 }
@@ -80,27 +80,27 @@ fn refresh(document: &KeptDocument<String>) {
 }
 
 #[test]
-fn what_is_fetched_is_kept_until_something_is_missed_in_it() {
+fn document_is_kept_until_a_refresh() {
     let server = Server::start(|n| ok("", &format!("version {n}")));
     let document = start(config(&server));
-    until("the document is not there", || text(&document).is_some());
+    until("the document is never fetched", || text(&document).is_some());
     assert_eq!(text(&document).unwrap(), "version 0");
     refresh(&document);
-    assert_eq!((text(&document).unwrap().as_str(), server.asked()), ("version 1", 2));
+    assert_eq!((text(&document).unwrap().as_str(), server.requests()), ("version 1", 2));
 }
 
 #[test]
-fn whoever_misses_something_again_at_once_is_told_that_it_is_not_there() {
+fn document_is_not_refetched_within_the_minimum_interval() {
     let server = Server::start(|n| ok("", &format!("version {n}")));
     let document = start(DocumentConfig { rest: Duration::from_mins(10), ..config(&server) });
-    until("the document is not there", || text(&document).is_some());
+    until("the document is never fetched", || text(&document).is_some());
     until("the document can be fetched again at once", || document.refreshed().is_none());
     assert!((0..1000).all(|_| document.refreshed().is_none()));
-    assert_eq!(server.asked(), 1);
+    assert_eq!(server.requests(), 1);
 }
 
 #[test]
-fn many_who_miss_something_have_it_fetched_once() {
+fn concurrent_refreshes_share_one_fetch() {
     let (release, gate) = channel();
     let server = Server::start(move |n| {
         if n == 1 {
@@ -109,20 +109,20 @@ fn many_who_miss_something_have_it_fetched_once() {
         ok("", &format!("version {n}"))
     });
     let document = start(config(&server));
-    until("the document is not there", || text(&document).is_some());
+    until("the document is never fetched", || text(&document).is_some());
     // The server has the request and does not respond yet.
-    until("the document is never fetched again", || document.refreshed().is_some() && server.asked() == 2);
+    until("the document is never fetched again", || document.refreshed().is_some() && server.requests() == 2);
     let missing: Vec<_> = (0..100).map(|_| document.refreshed().expect("a fetch is running")).collect();
     release.send(()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for refreshed in missing {
         runtime.block_on(refreshed);
     }
-    assert_eq!((text(&document).unwrap().as_str(), server.asked()), ("version 1", 2));
+    assert_eq!((text(&document).unwrap().as_str(), server.requests()), ("version 1", 2));
 }
 
 #[test]
-fn how_long_it_is_kept_is_what_the_server_says_within_limits() {
+fn max_age_sets_the_refresh_interval_within_limits() {
     // `max-age=0` does not disable the minimum interval, and `max-age=99999` does not exceed the maximum.
     let long = "Cache-Control: public, Max-Age=99999\r\n";
     for (fields, kept_for) in [
@@ -132,16 +132,16 @@ fn how_long_it_is_kept_is_what_the_server_says_within_limits() {
     ] {
         let server = Server::start(move |n| ok(fields, &format!("version {n}")));
         let document = start(DocumentConfig { kept_for: Duration::from_secs(kept_for), ..config(&server) });
-        until("the document is kept forever", || text(&document).as_deref() == Some("version 3"));
+        until("the document is never refreshed", || text(&document).as_deref() == Some("version 3"));
     }
     let server = Server::start(move |_| ok(long, "kept"));
     let document = start(config(&server));
-    until("the document is not there", || text(&document).is_some());
+    until("the document is never fetched", || text(&document).is_some());
     until("the document is never fetched again", || document.refreshed().is_some());
 }
 
 #[test]
-fn what_cannot_be_used_leaves_what_was_there_before() {
+fn failed_fetches_keep_the_previous_document() {
     let answers = |n: usize| match n {
         0 => ok("", "good"),
         1 => ok("", "broken"),
@@ -161,18 +161,18 @@ fn what_cannot_be_used_leaves_what_was_there_before() {
     };
     let server = Server::start(answers);
     let document = start(DocumentConfig { bytes_max: 1000, ..config(&server) });
-    until("the document is not there", || text(&document).is_some());
+    until("the document is never fetched", || text(&document).is_some());
     until("the fetches stop", || {
         let text = text(&document).unwrap();
         assert!(["good", "good again"].contains(&text.as_str()), "{text}");
         document.refreshed();
         text == "good again"
     });
-    assert!(server.asked() >= 10);
+    assert!(server.requests() >= 10);
 }
 
 #[test]
-fn a_server_that_says_nothing_has_its_time() {
+fn fetch_from_a_silent_server_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let within = Duration::from_millis(50);
@@ -186,7 +186,7 @@ fn a_server_that_says_nothing_has_its_time() {
 }
 
 #[test]
-fn a_document_that_nobody_keeps_is_not_fetched_any_more() {
+fn dropped_document_is_not_fetched_again() {
     let server = Server::start(|_| ok("Cache-Control: no-store\r\n", "x"));
     let held = Arc::new(());
     let holding = held.clone();
@@ -196,7 +196,7 @@ fn a_document_that_nobody_keeps_is_not_fetched_any_more() {
     });
     let other = document.clone();
     drop(document);
-    until("the document is not fetched", || server.asked() > 2);
+    until("the document is not fetched", || server.requests() > 2);
     let refreshed = other.refreshed();
     drop(other);
     until("the thread does not end", || Arc::strong_count(&held) == 1);
@@ -206,7 +206,7 @@ fn a_document_that_nobody_keeps_is_not_fetched_any_more() {
 }
 
 #[test]
-fn what_is_known_already_is_kept_until_something_is_fetched() {
+fn initial_document_is_used_until_the_first_fetch() {
     let (release, gate) = channel();
     let server = Server::start(move |_| {
         gate.recv().unwrap();
@@ -224,7 +224,7 @@ fn what_is_known_already_is_kept_until_something_is_fetched() {
 /// A document once stayed in use for as long as fetches failed. An unreachable server could then withdraw
 /// nothing.
 #[test]
-fn a_document_that_cannot_be_fetched_again_is_used_until_its_maximum_age() {
+fn document_that_cannot_be_refetched_expires_at_its_maximum_age() {
     let answers = |n: usize| match n {
         0 => ok("", "good"),
         _ => b"HTTP/1.1 500 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec(),
@@ -232,9 +232,9 @@ fn a_document_that_cannot_be_fetched_again_is_used_until_its_maximum_age() {
     let server = Server::start(answers);
     let age_max = Duration::from_hours(1);
     let document = start(DocumentConfig { age_max, ..config(&server) });
-    until("the document is not there", || text(&document).is_some());
+    until("the document is never fetched", || text(&document).is_some());
     refresh(&document);
-    assert_eq!((text(&document).as_deref(), server.asked()), (Some("good"), 2));
+    assert_eq!((text(&document).as_deref(), server.requests()), (Some("good"), 2));
     let fetched_at = document.fetched().unwrap().0.at;
     let ns = Duration::from_nanos(1);
     let text_at = |now| document.shared.read_at(now, String::clone);
@@ -244,7 +244,7 @@ fn a_document_that_cannot_be_fetched_again_is_used_until_its_maximum_age() {
 
 /// Without its age, a document would count as new after each change of the config.
 #[test]
-fn a_document_that_is_handed_on_keeps_its_age() {
+fn document_passed_to_a_new_config_keeps_its_age() {
     let server = Server::start(|_| Vec::new());
     let read = |_: &[u8]| Err("the server has no document");
     let now = Clock::system().now();
@@ -265,18 +265,18 @@ fn a_document_that_is_handed_on_keeps_its_age() {
 
 /// A caller once waited forever.
 #[test]
-fn a_document_that_no_thread_is_to_be_had_for_keeps_nobody_waiting() {
+fn callers_do_not_wait_if_the_fetch_thread_cannot_start() {
     let server = Server::start(|_| ok("", "x"));
     let read = |_: &[u8]| Ok::<_, fmt::Error>(String::new());
     let document =
         KeptDocument::begin(config(&server), None, read, |_| Err(io::ErrorKind::WouldBlock.into()));
     assert!(document.refreshed().is_none() && text(&document).is_none());
-    assert_eq!(server.asked(), 0);
+    assert_eq!(server.requests(), 0);
 }
 
 /// The same test for a failure to create the runtime, when descriptors were used up.
 #[test]
-fn a_document_that_no_runtime_is_to_be_had_for_keeps_nobody_waiting_until_one_is() {
+fn callers_do_not_wait_if_the_runtime_cannot_be_created() {
     let (stage, _) = watch::channel(Stage { state: State::Fetching, fetches: 0 });
     let document = {
         let fetched = ArcSwapOption::<Fetched<()>>::empty();
@@ -300,7 +300,7 @@ fn a_document_that_no_runtime_is_to_be_had_for_keeps_nobody_waiting_until_one_is
 }
 
 #[test]
-fn documents_come_by_tls_or_from_this_machine() {
+fn document_url_must_use_https_or_loopback() {
     for url in ["https://a.example/keys", "http://localhost/", "http://127.0.0.1:1/", "http://[::1]/"] {
         assert!(DocumentConfig::new(url).is_ok(), "{url}");
     }
