@@ -118,7 +118,7 @@ fn chunked() -> &'static [u8] {
 }
 
 #[test]
-fn an_exchange_costs_no_allocation() {
+fn exchange_on_a_reused_connection_does_not_allocate() {
     let answer = b"HTTP/1.1 200 OK\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 2\r\n\r\nok";
     for read_bytes_max in [usize::MAX, 40, 7] {
         assert_eq!(Scene::start(answer, read_bytes_max).steady(b"", 1000), 0);
@@ -127,7 +127,7 @@ fn an_exchange_costs_no_allocation() {
 }
 
 #[test]
-fn large_content_costs_no_allocation_either_way() {
+fn large_request_and_response_bodies_do_not_allocate() {
     let content = vec![b'a'; 1 << 20];
     assert_eq!(Scene::start(chunked(), 60 << 10).steady(&content, 20), 0);
 }

@@ -58,16 +58,16 @@ fn with_timeouts(timeouts: Timeouts) -> Client {
     Client::with_config(ClientConfig { exchange, ..ClientConfig::default() })
 }
 
-fn assert_can_be_sent_between_threads<T: Send>(_: &T) {}
+fn assert_send<T: Send>(_: &T) {}
 
 #[test]
-fn requests_are_written_as_the_builder_says() {
+fn requests_are_sent_as_built() {
     run(async {
         let base = serve(ok);
         let host = base.trim_start_matches("http://").to_owned();
         let client = Client::new();
         let sending = client.get(&format!("{base}?q=1#fragment")).field("X-A", "b").send();
-        assert_can_be_sent_between_threads(&sending);
+        assert_send(&sending);
         let response = sending.await.unwrap();
         assert_eq!(
             (response.status().as_u16(), response.field("x-kind").unwrap().as_bytes()),
@@ -77,10 +77,10 @@ fn requests_are_written_as_the_builder_says() {
         assert_eq!(echoed, format!("GET /?q=1 HTTP/1.1\r\nHost: {host}\r\nX-A: b\r\n\r\n"));
         let response = client.post(&format!("{base}/path")).content("hello").send().await.unwrap();
         let collecting = response.collect(1000);
-        assert_can_be_sent_between_threads(&collecting);
+        assert_send(&collecting);
         let echoed = collecting.await.unwrap();
         assert_eq!(echoed, format!("POST /path HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\n\r\nhello"));
-        assert_can_be_sent_between_threads(&client.get(&base).send().await.unwrap().events().next());
+        assert_send(&client.get(&base).send().await.unwrap().events().next());
         let deleted = client.request(Method::Delete, &base).send().await.unwrap();
         assert!(deleted.collect(1000).await.unwrap().starts_with(b"DELETE / "));
         assert_eq!(client.idle_connections(), 1);
@@ -88,7 +88,7 @@ fn requests_are_written_as_the_builder_says() {
 }
 
 #[test]
-fn field_lines_of_the_destination_come_before_those_of_the_request() {
+fn destination_headers_precede_request_headers() {
     run(async {
         let url = serve(ok);
         let destination = Destination::parse(&format!("{url}?q")).unwrap().field("A", "1").unwrap();
@@ -116,7 +116,7 @@ fn field_lines_of_the_destination_come_before_those_of_the_request() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_before_anything_is() {
+fn invalid_requests_are_rejected_before_sending() {
     run(async {
         let client = Client::new();
         let framing = FieldLinesBuf::from_static("X: y\r\ntransfer-Encoding: chunked\r\n");
@@ -147,7 +147,7 @@ fn what_cannot_be_sent_is_refused_before_anything_is() {
 }
 
 #[test]
-fn large_content_goes_both_ways() {
+fn large_bodies_are_sent_and_received() {
     run(async {
         let base = serve(|request| ok(request.split_once("\r\n\r\n").unwrap().1));
         let content = "0123456789".repeat(500_000);
@@ -157,7 +157,7 @@ fn large_content_goes_both_ways() {
 }
 
 #[test]
-fn content_is_read_piece_by_piece_or_up_to_a_limit() {
+fn body_is_read_in_pieces_or_up_to_a_limit() {
     run(async {
         let base = serve(|_| ok("0123456789"));
         let client = Client::new();
@@ -178,7 +178,7 @@ fn content_is_read_piece_by_piece_or_up_to_a_limit() {
 }
 
 #[test]
-fn trailers_come_after_the_content() {
+fn trailers_are_available_after_the_body() {
     run(async {
         let base = serve(|_| {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nDigest: x\r\n\r\n".into()
@@ -190,7 +190,7 @@ fn trailers_come_after_the_content() {
 }
 
 #[test]
-fn an_idempotent_request_is_sent_once_more_when_its_connection_was_closed_for_being_idle() {
+fn idempotent_request_is_retried_once_after_an_idle_close() {
     run(async {
         let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
         let client = Client::new();
@@ -203,7 +203,7 @@ fn an_idempotent_request_is_sent_once_more_when_its_connection_was_closed_for_be
 }
 
 #[test]
-fn a_request_that_is_not_idempotent_is_never_sent_twice_unless_the_caller_allows_it() {
+fn non_idempotent_request_is_retried_only_if_the_caller_allows_it() {
     run(async {
         let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
         let client = Client::new();
@@ -219,7 +219,7 @@ fn a_request_that_is_not_idempotent_is_never_sent_twice_unless_the_caller_allows
 }
 
 #[test]
-fn a_request_that_brings_a_server_down_is_not_sent_again() {
+fn request_is_not_retried_if_a_new_connection_closes() {
     run(async {
         let listening = upstream::closes_without_an_answer().listen();
         let error = Client::new().get(&url(&listening)).send().await.unwrap_err();
@@ -230,7 +230,7 @@ fn a_request_that_brings_a_server_down_is_not_sent_again() {
 
 /// Every failure on a reused connection was once retried, even after a timeout.
 #[test]
-fn only_an_idle_connection_that_ends_is_replaced() {
+fn timeout_on_a_reused_connection_is_not_retried() {
     run(async {
         let silent = Upstream { proper_answers: 1, ..upstream::accepts_and_says_nothing() }.listen();
         let client = with_timeouts(Timeouts { head: Duration::from_millis(20), ..Timeouts::default() });
@@ -242,7 +242,7 @@ fn only_an_idle_connection_that_ends_is_replaced() {
 
 /// A connection was once reused whose runtime had ended or was not running. Its response never arrived.
 #[test]
-fn each_runtime_has_connections_of_its_own() {
+fn runtimes_do_not_share_connections() {
     let listening = upstream::answers_properly().listen();
     let client = Client::new();
     let get = || async {
@@ -261,7 +261,7 @@ fn each_runtime_has_connections_of_its_own() {
 }
 
 #[test]
-fn deadlines_are_kept() {
+fn head_total_and_body_timeouts_are_enforced() {
     run(async {
         let short = Duration::from_millis(20);
         let silent = upstream::accepts_and_says_nothing().listen();
@@ -282,7 +282,7 @@ fn deadlines_are_kept() {
 }
 
 #[test]
-fn nobody_there_is_said_of_every_address() {
+fn connect_error_lists_every_address() {
     run(async {
         let refused = upstream::refuses();
         let error = Client::new().get(&format!("http://{refused}/")).send().await.unwrap_err();
@@ -308,7 +308,7 @@ impl Resolve for Failing {
 
 /// Without free descriptors, the error once claimed that the name does not exist.
 #[test]
-fn a_name_that_nobody_could_look_up_is_not_one_that_is_not_known() {
+fn failed_lookup_is_not_reported_as_an_unknown_name() {
     run(async {
         let other = "looking up the host `a.example` failed: out of order";
         for (kind, side, expected) in [
@@ -337,7 +337,7 @@ impl Resolve for Fixed {
 }
 
 #[test]
-fn a_resolver_of_its_own_says_where_a_name_is() {
+fn client_uses_its_custom_resolver() {
     run(async {
         let listening = upstream::answers_properly().listen();
         let client = Client::new().resolver(Fixed(listening.address));
@@ -347,26 +347,26 @@ fn a_resolver_of_its_own_says_where_a_name_is() {
 }
 
 #[test]
-fn a_client_of_a_unix_socket_needs_no_name() {
+fn unix_socket_client_ignores_the_host_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     run(async {
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
         let client = Client::of_unix_socket(&path);
-        let asking = client.get("http://anything.example/").send();
-        let answering = async {
+        let request = client.get("http://anything.example/").send();
+        let server = async {
             let (accepted, _) = listener.accept().await.unwrap();
             accepted.writable().await.unwrap();
             accepted.try_write(upstream::PROPER.as_bytes()).unwrap();
             accepted
         };
-        let (response, _accepted) = tokio::join!(asking, answering);
+        let (response, _accepted) = tokio::join!(request, server);
         assert_eq!(response.unwrap().collect(10).await.unwrap(), "ok");
     });
 }
 
 #[test]
-fn a_dropped_request_or_response_does_not_leave_its_connection_behind() {
+fn dropped_request_or_response_closes_its_connection() {
     run(async {
         let silent = upstream::accepts_and_says_nothing().listen();
         let client = Client::new();
@@ -379,7 +379,7 @@ fn a_dropped_request_or_response_does_not_leave_its_connection_behind() {
 }
 
 #[test]
-fn events_are_read_as_they_come() {
+fn client_reads_server_sent_events() {
     run(async {
         let base = serve(|_| {
             let stream = "retry: 100\n\nid: 1\ndata: a\n\nevent: b\r\ndata: c\r\n\r\ndata: cut off";

@@ -38,7 +38,7 @@ fn read(line: &mut Line, found: &mut String, random: &mut Random) {
                     push_names(found, trailers);
                     return;
                 }
-                ResponseEvent::Tunnel(_) => panic!("no tunnel was asked for"),
+                ResponseEvent::Tunnel(_) => panic!("no tunnel was requested"),
             },
         }
     }
@@ -49,7 +49,7 @@ fn push_names(found: &mut String, lines: FieldLines<'_>) {
 }
 
 #[test]
-fn events_do_not_depend_on_how_input_is_cut_and_how_much_of_it_is_taken() {
+fn events_do_not_depend_on_read_sizes_or_consumed_amounts() {
     let mut random = Random::new(1);
     for size in (1..=RESPONSE.len()).chain([usize::MAX]) {
         let mut line = Line::get();
@@ -58,7 +58,7 @@ fn events_do_not_depend_on_how_input_is_cut_and_how_much_of_it_is_taken() {
         let mut found = String::new();
         read(&mut line, &mut found, &mut random);
         assert_eq!(found, EXPECTED, "cut into {size}");
-        assert!(line.leaves_it_reusable());
+        assert!(line.leaves_connection_reusable());
     }
 }
 
@@ -75,13 +75,13 @@ fn events_do_not_depend_on_when_pieces_arrive() {
             rest = after;
         }
         assert_eq!(found, EXPECTED);
-        assert!(line.leaves_it_reusable());
+        assert!(line.leaves_connection_reusable());
     }
 }
 
 /// The connections of a thread share a read buffer. Data of one must not appear in another.
 #[test]
-fn connections_that_take_turns_do_not_mix() {
+fn alternating_connections_do_not_mix_data() {
     let mut random = Random::new(3);
     for _ in 0..100 {
         let mut lines: Vec<_> = (0..4).map(|_| (Line::get(), RESPONSE, String::new())).collect();

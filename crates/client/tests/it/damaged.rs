@@ -121,7 +121,7 @@ fn read_by_exchange(bytes: &[u8], random: &mut Random) -> Reading {
                     all.extend_from_slice(&content[..taken]);
                     content.len() - taken
                 }
-                ResponseEvent::Tunnel(_) => panic!("no tunnel was asked for"),
+                ResponseEvent::Tunnel(_) => panic!("no tunnel was requested"),
             },
         };
         poll.put_back(length);
@@ -141,7 +141,7 @@ fn fields(lines: thruway_message::FieldLines<'_>) -> Fields {
 }
 
 #[test]
-fn an_exchange_finds_what_http1_finds() {
+fn exchange_reads_damaged_responses_like_the_http1_parser() {
     let mut random = Random::new(4);
     let mut ends = [0; 3];
     for _ in 0..20_000 {

@@ -36,11 +36,11 @@ impl Scene {
     /// Returns a connection whose upstream server allows this number of streams.
     pub(crate) fn allowing(streams: u8) -> Self {
         let mut scene = Self::new();
-        scene.say(&[&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]]);
+        scene.send_frames(&[&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]]);
         scene
     }
 
-    pub(crate) fn say(&mut self, frames: &[&[u8]]) {
+    pub(crate) fn send_frames(&mut self, frames: &[&[u8]]) {
         self.peer.send(frames.concat());
         assert!(self.drive().is_pending());
     }
@@ -49,7 +49,7 @@ impl Scene {
         poll(pin!(&mut self.driver))
     }
 
-    fn pass(&mut self, duration: Duration) -> Poll<()> {
+    fn advance(&mut self, duration: Duration) -> Poll<()> {
         self.time.advance(duration);
         self.drive()
     }
@@ -64,9 +64,9 @@ impl Scene {
 
     /// Answers a ping with its opaque data.
     fn answer_ping(&mut self) {
-        let asked = self.peer.received();
-        assert_eq!((asked[3], asked.len()), (PING, 17));
-        self.say(&[b"\0\0\x08\x06\x01\0\0\0\0", &asked[9..]]);
+        let ping = self.peer.received();
+        assert_eq!((ping[3], ping.len()), (PING, 17));
+        self.send_frames(&[b"\0\0\x08\x06\x01\0\0\0\0", &ping[9..]]);
     }
 
     /// Returns the types of the received frames.
@@ -110,11 +110,11 @@ const NO_LIMIT: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 const OK: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
 
 #[test]
-fn a_response_is_told_in_events() {
+fn response_arrives_as_a_sequence_of_events() {
     let mut scene = Scene::allowing(10);
     let mut exchange = scene.get();
     assert!(event(&mut exchange, Duration::ZERO).is_pending());
-    scene.say(&[OK, b"\0\0\x02\0\0\0\0\0\x01ok", b"\0\0\x05\x01\x05\0\0\0\x01\0\x01a\x01b"]);
+    scene.send_frames(&[OK, b"\0\0\x02\0\0\0\0\0\x01ok", b"\0\0\x05\x01\x05\0\0\0\x01\0\x01a\x01b"]);
     let mut events = Vec::new();
     while !exchange.is_complete() {
         let Poll::Ready(Ok(event)) = event(&mut exchange, Duration::ZERO) else {
@@ -128,7 +128,7 @@ fn a_response_is_told_in_events() {
 /// One response with an invalid field once closed the connection, with the requests of all other clients on
 /// it (RFC 9113 §8.1.1).
 #[test]
-fn a_malformed_response_fails_its_exchange_and_no_other() {
+fn malformed_response_fails_only_its_exchange() {
     let fields: [&[u8]; 5] =
         [b"\0\x01x\x04a\r\nb", b"\0\x01X\x01a", b"\0\x03a b\x01c", b"\0\x02:x\x01a", b"\0\x07:status\x0299"];
     for field in fields {
@@ -136,7 +136,7 @@ fn a_malformed_response_fails_its_exchange_and_no_other() {
         let (mut malformed, mut other) = (scene.get(), scene.get());
         let length = u8::try_from(1 + field.len()).unwrap();
         let head = [&[0, 0, length, HEADERS, 4, 0, 0, 0, 1, 0x88], field].concat();
-        scene.say(&[&head, &[0, 0, 1, HEADERS, 5, 0, 0, 0, 3, 0x88]]);
+        scene.send_frames(&[&head, &[0, 0, 1, HEADERS, 5, 0, 0, 0, 3, 0x88]]);
         let failed = event(&mut malformed, Duration::ZERO);
         assert_eq!(failed, Poll::Ready(Err(Error::StreamReset)), "{}", field.escape_ascii());
         let answered = event(&mut other, Duration::ZERO);
@@ -146,7 +146,7 @@ fn a_malformed_response_fails_its_exchange_and_no_other() {
 }
 
 #[test]
-fn no_more_exchanges_begin_than_the_upstream_allows() {
+fn client_respects_the_stream_limit_of_the_upstream_server() {
     let mut scene = Scene::allowing(1);
     assert!(scene.connection.has_capacity());
     let exchange = scene.get();
@@ -159,9 +159,9 @@ fn no_more_exchanges_begin_than_the_upstream_allows() {
 /// The number of exchanges was once limited only by the upstream server. Exchanges with unread bodies then
 /// blocked all others.
 #[test]
-fn no_more_exchanges_begin_than_have_windows_in_that_of_the_connection() {
+fn exchanges_are_limited_by_the_connection_window() {
     let mut scene = Scene::new();
-    scene.say(&[NO_LIMIT]);
+    scene.send_frames(&[NO_LIMIT]);
     let mut exchanges = Vec::new();
     while exchanges.len() < 200 && scene.connection.has_capacity() {
         exchanges.push(scene.get());
@@ -171,16 +171,16 @@ fn no_more_exchanges_begin_than_have_windows_in_that_of_the_connection() {
 }
 
 #[test]
-fn an_upstream_that_says_nothing_is_asked_and_then_given_up() {
+fn silent_upstream_server_is_pinged_and_then_disconnected() {
     let mut scene = Scene::allowing(10);
     let mut exchange = scene.get();
     assert!(scene.kinds().contains(&HEADERS));
-    assert!(scene.pass(Duration::from_secs(9)).is_pending());
+    assert!(scene.advance(Duration::from_secs(9)).is_pending());
     assert_eq!(scene.kinds(), [0; 0]);
-    assert!(scene.pass(Duration::from_secs(2)).is_pending());
+    assert!(scene.advance(Duration::from_secs(2)).is_pending());
     assert_eq!(scene.kinds(), [PING]);
-    assert!(scene.pass(Duration::from_secs(9)).is_pending());
-    assert!(scene.pass(Duration::from_secs(2)).is_ready(), "the server has not answered");
+    assert!(scene.advance(Duration::from_secs(9)).is_pending());
+    assert!(scene.advance(Duration::from_secs(2)).is_ready(), "the server has not answered");
     // Active exchanges fail when the driver is dropped.
     scene.driver = Scene::new().driver;
     let failed = event(&mut exchange, Duration::from_secs(22));
@@ -189,12 +189,12 @@ fn an_upstream_that_says_nothing_is_asked_and_then_given_up() {
 }
 
 #[test]
-fn an_upstream_that_answers_pings_may_take_its_time() {
+fn upstream_server_that_answers_pings_is_kept() {
     let mut scene = Scene::allowing(10);
     let _exchange = scene.get();
     scene.kinds();
     for seconds in [11, 11, 311, 311, 311] {
-        assert!(scene.pass(Duration::from_secs(seconds)).is_pending());
+        assert!(scene.advance(Duration::from_secs(seconds)).is_pending());
         scene.answer_ping();
     }
 }
@@ -202,87 +202,87 @@ fn an_upstream_that_answers_pings_may_take_its_time() {
 /// A ping was once sent every ten seconds. gRPC servers close a connection with all its streams at the fourth
 /// ping (`too_many_pings`).
 #[test]
-fn an_upstream_is_not_asked_again_and_again_while_it_answers_nothing_else() {
+fn pings_become_rare_if_the_server_answers_only_pings() {
     let mut scene = Scene::allowing(10);
     let mut exchange = scene.get();
     scene.kinds();
     for is_head_there in [false, true] {
         if is_head_there {
-            scene.say(&[OK]);
+            scene.send_frames(&[OK]);
             assert!(event(&mut exchange, Duration::ZERO).is_ready());
         }
         for _ in 0..2 {
-            assert!(scene.pass(Duration::from_secs(11)).is_pending());
+            assert!(scene.advance(Duration::from_secs(11)).is_pending());
             scene.answer_ping();
         }
         // Other frames do not answer a request, so these servers do not count them.
-        scene.say(&[b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01"]);
-        assert!(scene.pass(Duration::from_mins(5)).is_pending());
+        scene.send_frames(&[b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01"]);
+        assert!(scene.advance(Duration::from_mins(5)).is_pending());
         assert_eq!(scene.kinds(), [0; 0]);
     }
-    assert!(scene.pass(Duration::from_secs(11)).is_pending());
+    assert!(scene.advance(Duration::from_secs(11)).is_pending());
     assert_eq!(scene.kinds(), [PING]);
-    assert!(scene.pass(Duration::from_secs(11)).is_ready(), "the server has not answered");
+    assert!(scene.advance(Duration::from_secs(11)).is_ready(), "the server has not answered");
 }
 
 #[test]
-fn who_begins_behind_pings_is_told_soon_that_the_upstream_has_gone() {
+fn new_exchange_after_pings_allows_one_more_early_ping() {
     let mut scene = Scene::allowing(10);
     let _silent = scene.get();
     scene.kinds();
     for _ in 0..2 {
-        assert!(scene.pass(Duration::from_secs(11)).is_pending());
+        assert!(scene.advance(Duration::from_secs(11)).is_pending());
         scene.answer_ping();
     }
     let _another = scene.get();
     scene.kinds();
-    assert!(scene.pass(Duration::from_secs(11)).is_pending());
+    assert!(scene.advance(Duration::from_secs(11)).is_pending());
     scene.answer_ping();
-    assert!(scene.pass(Duration::from_secs(11)).is_pending());
+    assert!(scene.advance(Duration::from_secs(11)).is_pending());
     assert_eq!(scene.kinds(), [0; 0], "not more often than servers allow");
 }
 
 /// Such an exchange once waited for five minutes.
 #[test]
-fn who_waits_behind_pings_is_told_soon_that_the_upstream_has_gone_where_that_is_in_doubt() {
+fn requested_ping_detects_a_dead_server_within_seconds() {
     let mut scene = Scene::allowing(10);
     let mut silent = scene.get();
     scene.kinds();
     for _ in 0..2 {
-        assert!(scene.pass(Duration::from_secs(11)).is_pending());
+        assert!(scene.advance(Duration::from_secs(11)).is_pending());
         scene.answer_ping();
     }
-    assert!(scene.pass(Duration::from_mins(1)).is_pending());
+    assert!(scene.advance(Duration::from_mins(1)).is_pending());
     scene.connection.ping_request().ask();
     assert!(scene.drive().is_pending());
     assert_eq!(scene.kinds(), [PING]);
-    assert!(scene.pass(Duration::from_secs(11)).is_ready());
+    assert!(scene.advance(Duration::from_secs(11)).is_ready());
     let failed = event(&mut silent, Duration::from_secs(93));
     assert_eq!(failed, Poll::Ready(Err(Error::ClosedBeforeResponse)));
 }
 
 /// Otherwise, a slow reader would cause repeated pings.
 #[test]
-fn to_take_what_came_before_is_no_answer() {
+fn reading_buffered_data_does_not_reset_the_ping_interval() {
     let mut scene = Scene::allowing(10);
     let mut exchange = scene.get();
-    scene.say(&[OK, b"\0\0\x02\0\0\0\0\0\x01ok"]);
+    scene.send_frames(&[OK, b"\0\0\x02\0\0\0\0\0\x01ok"]);
     assert!(event(&mut exchange, Duration::ZERO).is_ready());
     scene.kinds();
     for _ in 0..2 {
-        assert!(scene.pass(Duration::from_secs(11)).is_pending());
+        assert!(scene.advance(Duration::from_secs(11)).is_pending());
         scene.answer_ping();
     }
     scene.kinds();
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("content ok".to_owned())));
-    assert!(scene.pass(Duration::from_secs(11)).is_pending());
+    assert!(scene.advance(Duration::from_secs(11)).is_pending());
     assert_eq!(scene.kinds(), [0; 0]);
 }
 
 /// Only fifty dropped streams per second were once remembered. A thousand late frames on the other streams
 /// ended the connection.
 #[test]
-fn exchanges_that_are_given_up_end_no_others() {
+fn dropped_exchanges_do_not_fail_other_exchanges() {
     let mut scene = Scene::allowing(200);
     let mut other = scene.get();
     let mut stream = 1_u32;
@@ -291,15 +291,15 @@ fn exchanges_that_are_given_up_end_no_others() {
         assert!(scene.drive().is_pending());
         stream += 2;
         let late = [&[0, 0, 1, 0, 0][..], &stream.to_be_bytes(), b"x"].concat();
-        (0..10).for_each(|_| scene.say(&[&late]));
+        (0..10).for_each(|_| scene.send_frames(&[&late]));
     }
     assert!(!scene.kinds().contains(&GOAWAY));
-    scene.say(&[OK, b"\0\0\x02\0\x01\0\0\0\x01ok"]);
+    scene.send_frames(&[OK, b"\0\0\x02\0\x01\0\0\0\x01ok"]);
     assert_eq!(event(&mut other, Duration::ZERO), Poll::Ready(Ok("final 200 Chunked".to_owned())));
 }
 
 #[test]
-fn after_many_exchanges_that_were_given_up_another_connection_is_to_be_opened() {
+fn connection_is_retired_after_4096_dropped_exchanges() {
     let mut scene = Scene::allowing(200);
     let mut other = scene.get();
     for _ in 0..4095 {
@@ -309,19 +309,19 @@ fn after_many_exchanges_that_were_given_up_another_connection_is_to_be_opened() 
     assert!(scene.connection.has_capacity() && !scene.connection.is_over());
     drop(scene.get());
     assert!(scene.connection.is_over() && !scene.connection.has_capacity());
-    scene.say(&[OK, b"\0\0\x02\0\x01\0\0\0\x01ok"]);
+    scene.send_frames(&[OK, b"\0\0\x02\0\x01\0\0\0\x01ok"]);
     for expected in ["final 200 Chunked", "content ok", "end {}"] {
         assert_eq!(event(&mut other, Duration::ZERO), Poll::Ready(Ok(expected.to_owned())));
     }
 }
 
 #[test]
-fn exchanges_that_come_to_their_end_are_not_given_up() {
+fn completed_exchanges_do_not_retire_the_connection() {
     let mut scene = Scene::allowing(200);
     for n in 0..5000_u32 {
         let mut exchange = scene.get();
         let stream = (2 * n + 1).to_be_bytes();
-        scene.say(&[&[0, 0, 1, 1, 5][..], &stream, b"\x88"]);
+        scene.send_frames(&[&[0, 0, 1, 1, 5][..], &stream, b"\x88"]);
         for expected in ["final 200 Chunked", "end {}"] {
             assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok(expected.to_owned())));
         }
@@ -330,20 +330,20 @@ fn exchanges_that_come_to_their_end_are_not_given_up() {
 }
 
 #[test]
-fn a_connection_that_nobody_needs_ends() {
+fn idle_connection_closes_after_30_seconds() {
     let mut scene = Scene::allowing(10);
-    assert!(scene.pass(Duration::from_secs(29)).is_pending());
-    assert!(scene.pass(Duration::from_secs(2)).is_ready());
+    assert!(scene.advance(Duration::from_secs(29)).is_pending());
+    assert!(scene.advance(Duration::from_secs(2)).is_ready());
     assert!(scene.connection.is_over());
 }
 
 #[test]
-fn an_upstream_has_its_time_and_no_more() {
+fn head_and_body_timeouts_apply_per_exchange() {
     let mut scene = Scene::allowing(10);
     let (mut silent, mut slow) = (scene.get(), scene.get());
     assert!(event(&mut silent, Duration::ZERO).is_pending() && event(&mut slow, Duration::ZERO).is_pending());
     assert_eq!(silent.deadline(), Some(Duration::from_mins(1)));
-    scene.say(&[&[0, 0, 1, 1, 4, 0, 0, 0, 3, 0x88]]);
+    scene.send_frames(&[&[0, 0, 1, 1, 4, 0, 0, 0, 3, 0x88]]);
     let late = Duration::from_secs(50);
     assert_eq!(event(&mut slow, late), Poll::Ready(Ok("final 200 Chunked".to_owned())));
     assert!(event(&mut slow, late).is_pending());
@@ -353,11 +353,11 @@ fn an_upstream_has_its_time_and_no_more() {
 }
 
 #[test]
-fn what_an_upstream_says_is_bounded_and_checked() {
+fn interim_responses_headers_and_trailers_are_checked() {
     let interim: &[u8] = b"\0\0\x05\x01\x04\0\0\0\x01\x08\x03103";
     let mut scene = Scene::allowing(10);
     let mut exchange = scene.get();
-    scene.say(&[interim; 17]);
+    scene.send_frames(&[interim; 17]);
     for _ in 0..16 {
         assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("interim 103".to_owned())));
     }
@@ -366,28 +366,28 @@ fn what_an_upstream_says_is_bounded_and_checked() {
 
     let mut scene = Scene::allowing(10);
     let mut exchange = scene.get();
-    scene.say(&[b"\0\0\x07\x01\x05\0\0\0\x01\x88\0\x01a\x02 b"]);
+    scene.send_frames(&[b"\0\0\x07\x01\x05\0\0\0\x01\x88\0\x01a\x02 b"]);
     let invalid = Error::HeadMalformed(Rule::FieldValueInvalid);
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Err(invalid)));
 
     let mut scene = Scene::allowing(10);
     let mut exchange = scene.get();
-    scene.say(&[OK, b"\0\0\x08\x01\x05\0\0\0\x01\0\x04host\x01b"]);
+    scene.send_frames(&[OK, b"\0\0\x08\x01\x05\0\0\0\x01\0\x04host\x01b"]);
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("final 200 Chunked".to_owned())));
     let forbidden = Error::ContentMalformed(Rule::TrailerFieldForbidden);
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Err(forbidden)));
 }
 
 #[test]
-fn whether_a_request_may_be_sent_again_is_data() {
-    for (said, error, retry) in [
+fn error_states_if_the_request_can_be_retried() {
+    for (frame, error, retry) in [
         (&b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07"[..], Error::StreamRefused, Retry::Always),
         (b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0", Error::StreamRefused, Retry::Always),
         (b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02", Error::StreamReset, Retry::IfIdempotent),
     ] {
         let mut scene = Scene::allowing(10);
         let mut exchange = scene.get();
-        scene.peer.send(said);
+        scene.peer.send(frame);
         let _ = scene.drive();
         assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Err(error)));
         assert_eq!(error.retry(), retry);
@@ -395,7 +395,7 @@ fn whether_a_request_may_be_sent_again_is_data() {
 }
 
 #[test]
-fn content_is_what_was_announced() {
+fn request_body_must_match_its_content_length() {
     let mut scene = Scene::allowing(10);
     let request = RequestToSend::new(Method::Post, BodyLength::Bytes(4));
     let head = |head: &mut Vec<u8>| {
@@ -418,7 +418,7 @@ fn refused_upload(scene: &mut Scene) -> Exchange {
     };
     let mut exchange = scene.connection.start(request, Duration::ZERO, head).unwrap();
     assert!(scene.drive().is_pending());
-    scene.say(&[&[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x8d]]);
+    scene.send_frames(&[&[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x8d]]);
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("final 404 Chunked".to_owned())));
     scene.kinds();
     exchange
@@ -426,7 +426,7 @@ fn refused_upload(scene: &mut Scene) -> Exchange {
 
 /// The rest of the body was once dropped if the status was not a success.
 #[test]
-fn an_upstream_that_refuses_a_request_may_read_all_of_it_before_it_says_why() {
+fn request_body_is_sent_completely_after_an_error_status() {
     let mut scene = Scene::allowing(10);
     let mut exchange = refused_upload(&mut scene);
     assert!(exchange.wants_content());
@@ -436,18 +436,18 @@ fn an_upstream_that_refuses_a_request_may_read_all_of_it_before_it_says_why() {
     exchange.finish_content(&<_>::default()).unwrap();
     assert!(scene.drive().is_pending());
     assert_eq!(scene.kinds(), [DATA, DATA]);
-    scene.say(&[b"\0\0\x03\0\x01\0\0\0\x01why"]);
+    scene.send_frames(&[b"\0\0\x03\0\x01\0\0\0\x01why"]);
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("content why".to_owned())));
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("end {}".to_owned())));
     assert_eq!(scene.kinds(), [0; 0]);
 }
 
 #[test]
-fn content_that_an_upstream_does_not_want_is_given_up_and_the_response_is_not() {
+fn no_error_reset_stops_the_upload_and_keeps_the_response() {
     let mut scene = Scene::allowing(10);
     let mut exchange = refused_upload(&mut scene);
     // The complete response, and then `NO_ERROR`: the server does not need the rest of the request.
-    scene.say(&[b"\0\0\x03\0\x01\0\0\0\x01why", b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\0"]);
+    scene.send_frames(&[b"\0\0\x03\0\x01\0\0\0\x01why", b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\0"]);
     let mut cx = Context::from_waker(Waker::noop());
     assert_eq!(exchange.poll_write_capacity(&mut cx, Duration::ZERO), Poll::Ready(Ok(())));
     assert!(!exchange.wants_content());

@@ -26,7 +26,7 @@ const RST_STREAM: u8 = 3;
 
 fn scene() -> Scene {
     let mut scene = Scene::new();
-    scene.say(&[&settings(1)]);
+    scene.send_frames(&[&settings(1)]);
     scene
 }
 
@@ -45,44 +45,44 @@ const WEBSOCKET: &str = "Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZS
 /// Returns a stream that has become a tunnel.
 fn tunnel(scene: &mut Scene) -> Tunnel {
     let mut exchange = start(scene, WEBSOCKET).unwrap();
-    scene.say(&[OK]);
+    scene.send_frames(&[OK]);
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok("tunnel".to_owned())));
     scene.kinds();
     exchange.into_tunnel().unwrap()
 }
 
 #[test]
-fn whether_an_upstream_takes_upgrades_is_known_when_its_settings_are() {
+fn upgrade_support_is_known_after_the_settings_arrive() {
     for (settings, expected) in [(&settings(9)[..], true), (&[0, 0, 0, 4, 0, 0, 0, 0, 0], false)] {
         let mut scene = Scene::new();
         let connection = scene.connection.clone();
-        let mut asked = pin!(connection.takes_upgrades());
-        assert!(poll(asked.as_mut()).is_pending());
+        let mut takes_upgrades = pin!(connection.takes_upgrades());
+        assert!(poll(takes_upgrades.as_mut()).is_pending());
         // The frame can arrive in any pieces.
         for byte in settings {
-            assert!(poll(asked.as_mut()).is_pending());
-            scene.say(&[&[*byte]]);
+            assert!(poll(takes_upgrades.as_mut()).is_pending());
+            scene.send_frames(&[&[*byte]]);
         }
-        assert_eq!(poll(asked), Poll::Ready(Ok(expected)));
+        assert_eq!(poll(takes_upgrades), Poll::Ready(Ok(expected)));
         assert_eq!(poll(pin!(connection.takes_upgrades())), Poll::Ready(Ok(expected)), "later, too");
     }
 }
 
 #[test]
-fn who_waits_for_settings_is_told_when_there_will_be_none() {
+fn waiting_for_settings_fails_if_the_connection_closes() {
     let scene = Scene::new();
     let connection = scene.connection.clone();
-    let mut asked = pin!(connection.takes_upgrades());
-    assert!(poll(asked.as_mut()).is_pending());
+    let mut takes_upgrades = pin!(connection.takes_upgrades());
+    assert!(poll(takes_upgrades.as_mut()).is_pending());
     drop(scene);
-    assert_eq!(poll(asked), Poll::Ready(Err(Error::ClosedBeforeRequest)));
+    assert_eq!(poll(takes_upgrades), Poll::Ready(Err(Error::ClosedBeforeRequest)));
 }
 
 #[test]
-fn a_success_is_told_as_in_http11() {
+fn successful_upgrade_is_reported_as_101_with_upgrade_header() {
     let mut scene = scene();
     let mut exchange = start(&mut scene, WEBSOCKET).unwrap();
-    scene.say(&[b"\0\0\x19\x01\x04\0\0\0\x01\x88\0\x14sec-websocket-accept\x01x"]);
+    scene.send_frames(&[b"\0\0\x19\x01\x04\0\0\0\x01\x88\0\x14sec-websocket-accept\x01x"]);
     let mut cx = Context::from_waker(Waker::noop());
     let Poll::Ready(Ok(ResponseEvent::Tunnel(head))) = exchange.poll_event(&mut cx, Duration::ZERO) else {
         panic!("not a tunnel")
@@ -95,7 +95,7 @@ fn a_success_is_told_as_in_http11() {
 }
 
 #[test]
-fn a_tunnel_is_an_exchange_until_it_ends() {
+fn tunnel_occupies_a_stream_until_it_ends() {
     let mut scene = scene();
     let mut tunnel = tunnel(&mut scene);
     assert!(!scene.connection.has_capacity(), "the server allows only one stream");
@@ -103,7 +103,7 @@ fn a_tunnel_is_an_exchange_until_it_ends() {
     assert!(matches!(tunnel.poll_write(&mut cx, &[IoSlice::new(b"said")]), Poll::Ready(Ok(4))));
     assert!(scene.drive().is_pending());
     assert_eq!(scene.kinds(), [DATA]);
-    scene.say(&[b"\0\0\x05\0\x01\0\0\0\x01heard"]);
+    scene.send_frames(&[b"\0\0\x05\0\x01\0\0\0\x01heard"]);
     let mut bytes = [0; 9];
     assert!(matches!(tunnel.poll_read(&mut cx, &mut bytes), Poll::Ready(Ok(5))));
     assert!(matches!(tunnel.poll_read(&mut cx, &mut bytes), Poll::Ready(Ok(0))));
@@ -115,7 +115,7 @@ fn a_tunnel_is_an_exchange_until_it_ends() {
 }
 
 #[test]
-fn a_tunnel_that_is_dropped_before_its_end_is_reset() {
+fn dropped_tunnel_resets_its_stream() {
     let mut scene = scene();
     let tunnel = tunnel(&mut scene);
     // The h2 library frees the stream when it is polled again.
@@ -126,12 +126,12 @@ fn a_tunnel_that_is_dropped_before_its_end_is_reset() {
 }
 
 #[test]
-fn a_refusal_ends_what_is_sent() {
+fn refused_upgrade_ends_the_request_stream() {
     let mut scene = scene();
     let mut exchange = start(&mut scene, WEBSOCKET).unwrap();
     scene.kinds();
     // Status 404 with its body.
-    scene.say(&[&[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x8d], b"\0\0\x03\0\x01\0\0\0\x01why"]);
+    scene.send_frames(&[&[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x8d], b"\0\0\x03\0\x01\0\0\0\x01why"]);
     for expected in ["final 404 Chunked", "content why", "end {}"] {
         assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Ok(expected.to_owned())));
     }
@@ -141,7 +141,7 @@ fn a_refusal_ends_what_is_sent() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_not() {
+fn invalid_upgrade_requests_are_rejected() {
     for lines in [
         "",
         "Upgrade: web socket\r\n",
@@ -157,10 +157,10 @@ fn what_cannot_be_asked_for_is_not() {
 
 /// The response was once forwarded as an interim response, and the client would have left HTTP.
 #[test]
-fn there_is_no_status_101() {
+fn status_101_is_a_protocol_error() {
     let mut scene = Scene::allowing(1);
     let mut exchange = start(&mut scene, WEBSOCKET).unwrap();
-    scene.say(&[b"\0\0\x05\x01\x04\0\0\0\x01\x08\x03101"]);
+    scene.send_frames(&[b"\0\0\x05\x01\x04\0\0\0\x01\x08\x03101"]);
     let unexpected = Error::HeadMalformed(Rule::UnexpectedMessage);
     assert_eq!(event(&mut exchange, Duration::ZERO), Poll::Ready(Err(unexpected)));
 }

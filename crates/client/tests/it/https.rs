@@ -18,12 +18,12 @@ use thruway_testkit::Authority;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::sockets::{PATIENCE, run, spend_turn};
+use crate::sockets::{TEST_TIMEOUT, run, spend_poll_budget};
 
 /// The way in which a server ends the body of its response.
 #[derive(Clone, Copy)]
 enum End {
-    Told,
+    CloseNotify,
     CutOff,
 }
 
@@ -48,7 +48,7 @@ fn server(files: &CertificateFiles, end: End) -> SocketAddr {
             // A client that does not trust the certificate disconnects.
             let Ok(1..) = stream.read(&mut request) else { continue };
             stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nhello").unwrap();
-            if matches!(end, End::Told) {
+            if matches!(end, End::CloseNotify) {
                 stream.conn.send_close_notify();
                 stream.flush().unwrap();
             }
@@ -71,10 +71,10 @@ async fn get(client: &Client, url: &str) -> Result<Vec<u8>, ClientError> {
 }
 
 #[test]
-fn a_server_that_is_trusted_is_asked() {
+fn client_trusts_configured_roots_and_checks_the_name() {
     run(async {
         let authority = Authority::new();
-        let address = server(&authority.issue("server", &["a.example"]), End::Told);
+        let address = server(&authority.issue("server", &["a.example"]), End::CloseNotify);
         let trusting = TlsConnectorConfig {
             roots: Roots::SystemAnd(vec![authority.root()]),
             ..TlsConnectorConfig::default()
@@ -87,48 +87,48 @@ fn a_server_that_is_trusted_is_asked() {
 }
 
 #[test]
-fn a_server_that_nobody_knows_is_asked_nothing() {
+fn server_with_unknown_issuer_is_rejected_if_verification_is_on() {
     run(async {
-        let address = server(&Authority::new().issue("server", &["a.example"]), End::Told);
-        let asked = get(&client(address, None), "https://a.example/").await;
-        assert_eq!(asked, Err(ClientError::Tls(TlsFailure::CertificateUnknownIssuer)));
+        let address = server(&Authority::new().issue("server", &["a.example"]), End::CloseNotify);
+        let result = get(&client(address, None), "https://a.example/").await;
+        assert_eq!(result, Err(ClientError::Tls(TlsFailure::CertificateUnknownIssuer)));
         let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
-        let asked = get(&client(address, Some(lax)), "https://a.example/").await;
-        assert_eq!(asked, Ok(b"hello".to_vec()));
+        let result = get(&client(address, Some(lax)), "https://a.example/").await;
+        assert_eq!(result, Ok(b"hello".to_vec()));
     });
 }
 
 #[test]
-fn content_that_was_cut_off_is_not_taken_for_whole() {
+fn body_without_close_notify_is_incomplete() {
     run(async {
         let authority = Authority::new();
         let address = server(&authority.issue("server", &["a.example"]), End::CutOff);
         let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
-        let asked = get(&client(address, Some(lax)), "https://a.example/").await;
-        assert_eq!(asked, Err(ClientError::Exchange(thruway_client::Error::ContentIncomplete)));
+        let result = get(&client(address, Some(lax)), "https://a.example/").await;
+        assert_eq!(result, Err(ClientError::Exchange(thruway_client::Error::ContentIncomplete)));
     });
 }
 
 /// With TLS too, the poll budget of the task must not hide a closed connection.
 #[test]
-fn a_connection_is_found_closed_in_a_turn_that_has_done_much() {
+fn closed_connection_is_detected_without_poll_budget() {
     run(async {
         let authority = Authority::new();
-        let address = server(&authority.issue("server", &["a.example"]), End::Told);
+        let address = server(&authority.issue("server", &["a.example"]), End::CloseNotify);
         let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
         let connector = TlsConnector::load(lax).unwrap();
         let name = TlsServerName::new("a.example").unwrap();
-        let stream = connect(&address.into(), PATIENCE).await.unwrap();
-        let mut stream = secure(stream, &connector, &name, PATIENCE).await.unwrap();
+        let stream = connect(&address.into(), TEST_TIMEOUT).await.unwrap();
+        let mut stream = secure(stream, &connector, &name, TEST_TIMEOUT).await.unwrap();
         poll_fn(|cx| stream.poll_write(cx, &[IoSlice::new(b"GET")])).await.unwrap();
         let mut connection = Connection::new(stream, &Config::default());
         let is_found = async {
-            spend_turn().await;
+            spend_poll_budget().await;
             while connection.is_alive() {
                 yield_now().await;
-                spend_turn().await;
+                spend_poll_budget().await;
             }
         };
-        timeout(PATIENCE, is_found).await.expect("the connection is not found closed");
+        timeout(TEST_TIMEOUT, is_found).await.expect("the connection is not found closed");
     });
 }

@@ -76,7 +76,7 @@ impl Line {
         let mut poll = self.exchange.begin_poll(&self.buffers);
         loop {
             match poll.poll_event(&mut context(), self.now) {
-                Poll::Pending => panic!("nothing more comes"),
+                Poll::Pending => panic!("no further event arrives"),
                 Poll::Ready(Err(error)) => return error,
                 Poll::Ready(Ok(event)) => {
                     assert!(!matches!(event, ResponseEvent::End(_)), "the response ended without an error");
@@ -104,7 +104,7 @@ impl Line {
     }
 
     /// Returns `true` if the connection can be used again.
-    pub(crate) fn leaves_it_reusable(self) -> bool {
+    pub(crate) fn leaves_connection_reusable(self) -> bool {
         self.exchange.finish().is_some()
     }
 }

@@ -26,7 +26,7 @@ fn answer(line: &Line, upstream: &Upstream) {
 }
 
 #[test]
-fn each_has_its_error_and_each_error_its_consequence() {
+fn each_misbehavior_has_its_error_and_retry_rule() {
     for (upstream, error, retry) in [
         (upstream::closes_without_an_answer(), Error::ClosedBeforeResponse, Retry::IfConnectionReused),
         (upstream::closes_mid_head(), Error::HeadIncomplete, Retry::IfIdempotent),
@@ -54,12 +54,12 @@ fn each_has_its_error_and_each_error_its_consequence() {
         answer(&line, &upstream);
         assert_eq!(line.error(), error, "{upstream:?}");
         assert_eq!((error.retry(), error.side()), (retry, Side::Upstream));
-        assert!(!line.leaves_it_reusable());
+        assert!(!line.leaves_connection_reusable());
     }
 }
 
 #[test]
-fn a_connection_that_is_closed_before_the_request_lets_any_request_be_sent_again() {
+fn any_request_can_be_retried_if_the_connection_closed_before_it() {
     let mut line = Line::get();
     line.peer.reset();
     assert_eq!(line.error(), Error::ClosedBeforeRequest);
@@ -97,7 +97,7 @@ impl Transport for SendsPart {
 
 /// Such requests were once always sent again, as if no byte had been sent.
 #[test]
-fn a_request_of_which_part_may_have_left_is_not_taken_for_one_that_was_not_sent() {
+fn partly_written_request_does_not_count_as_unsent() {
     let (peer, driven) = pipe();
     let connection = Connection::new(SendsPart(driven), &Config::default());
     let mut exchange = start(connection, Duration::ZERO);
@@ -109,7 +109,7 @@ fn a_request_of_which_part_may_have_left_is_not_taken_for_one_that_was_not_sent(
 }
 
 #[test]
-fn a_connection_that_ends_after_an_interim_response_has_begun_to_answer() {
+fn close_after_an_interim_response_is_an_incomplete_head() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 103 \r\n\r\n");
     line.peer.finish();
@@ -117,7 +117,7 @@ fn a_connection_that_ends_after_an_interim_response_has_begun_to_answer() {
 }
 
 #[test]
-fn malformed_content_is_never_retried() {
+fn malformed_response_body_is_never_retried() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
     let error = line.error();
@@ -130,24 +130,24 @@ fn malformed_content_is_never_retried() {
 }
 
 #[test]
-fn an_upgrade_that_nobody_asked_for_is_refused() {
+fn unrequested_upgrade_is_an_error() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 101 \r\nUpgrade: x\r\n\r\n");
     assert_eq!(line.error(), Error::HeadMalformed(http1::Error::UnexpectedMessage));
 }
 
 #[test]
-fn what_comes_behind_a_response_spoils_the_connection_but_not_the_response() {
+fn surplus_bytes_prevent_reuse_but_keep_the_response() {
     for upstream in [upstream::sends_two_answers(), upstream::sends_wrong_length()] {
         let mut line = Line::get();
         answer(&line, &upstream);
         assert_eq!(line.read(), "200 `ok` end");
-        assert!(!line.leaves_it_reusable());
+        assert!(!line.leaves_connection_reusable());
     }
 }
 
 #[test]
-fn what_comes_later_is_found_before_the_connection_is_used() {
+fn late_data_or_close_is_detected_before_reuse() {
     for late in [upstream::PROPER, ""] {
         let mut line = Line::get();
         line.peer.send(upstream::PROPER);
@@ -161,7 +161,7 @@ fn what_comes_later_is_found_before_the_connection_is_used() {
 }
 
 #[test]
-fn a_second_answer_that_slips_through_is_not_taken_for_the_next() {
+fn late_second_response_prevents_reuse() {
     let (peer, connection) = connection(&Config::default());
     let exchange = start(connection, Duration::ZERO);
     let mut line = Line { peer, exchange, now: Duration::ZERO, buffers: ReadBuffers::default() };
@@ -173,7 +173,7 @@ fn a_second_answer_that_slips_through_is_not_taken_for_the_next() {
 }
 
 #[test]
-fn a_dropped_exchange_closes_its_connection() {
+fn dropped_exchange_closes_its_connection() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab");
     assert_eq!(line.read(), "200 `ab` …");
@@ -183,7 +183,7 @@ fn a_dropped_exchange_closes_its_connection() {
 }
 
 #[test]
-fn a_retry_needs_what_its_variant_says() {
+fn retry_variants_have_the_documented_conditions() {
     for (retry, of_any, of_idempotent, counts_against_no_server) in [
         (Retry::Never, false, false, false),
         (Retry::IfConnectionReused, false, true, true),

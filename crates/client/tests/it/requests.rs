@@ -10,7 +10,7 @@ use thruway_testkit::upstream::PROPER;
 use crate::line::{Line, context};
 
 #[test]
-fn head_and_first_content_go_out_in_one_write() {
+fn head_and_first_body_bytes_are_sent_in_one_write() {
     for (length, framed) in [
         (BodyLength::Bytes(5), "POST\r\n\r\nhello"),
         (BodyLength::Chunked, "POST\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
@@ -24,12 +24,12 @@ fn head_and_first_content_go_out_in_one_write() {
         assert_eq!((line.received().as_str(), line.peer.writes()), (framed, 1));
         line.peer.send(PROPER);
         assert_eq!(line.read(), "200 `ok` end");
-        assert!(line.leaves_it_reusable());
+        assert!(line.leaves_connection_reusable());
     }
 }
 
 #[test]
-fn large_content_goes_out_from_where_it_is_behind_the_head() {
+fn large_body_is_sent_with_the_head_without_a_copy() {
     let content = vec![b'a'; 60_000];
     let mut line = Line::post(BodyLength::Bytes(60_000));
     assert_eq!(line.send(&content), Poll::Ready(Ok(60_000)));
@@ -41,7 +41,7 @@ fn large_content_goes_out_from_where_it_is_behind_the_head() {
 }
 
 #[test]
-fn an_upstream_that_does_not_read_stops_the_source() {
+fn slow_upstream_server_applies_backpressure() {
     for length in [BodyLength::Bytes(1 << 30), BodyLength::Chunked] {
         for piece in [1000, 10_000, 100_000] {
             let content = vec![b'a'; piece];
@@ -53,8 +53,8 @@ fn an_upstream_that_does_not_read_stops_the_source() {
                 taken += more;
                 assert!(taken < 250_000, "{length:?} {piece}: more is taken than sent");
             }
-            let room = line.exchange.poll_write_capacity(&mut context(), line.now);
-            assert!(room.is_pending() || piece > 16 << 10, "large pieces are not buffered");
+            let capacity = line.exchange.poll_write_capacity(&mut context(), line.now);
+            assert!(capacity.is_pending() || piece > 16 << 10, "large pieces are not buffered");
             line.peer.take_more(usize::MAX);
             assert!(matches!(line.send(&content), Poll::Ready(Ok(1..))));
         }
@@ -62,7 +62,7 @@ fn an_upstream_that_does_not_read_stops_the_source() {
 }
 
 #[test]
-fn every_byte_arrives_once_however_little_the_upstream_takes() {
+fn every_byte_arrives_once_with_short_writes() {
     let content: Vec<u8> = (b'G'..=b'Z').cycle().take(200_000).collect();
     for length in [BodyLength::Bytes(200_000), BodyLength::Chunked] {
         let mut line = Line::post(length);
@@ -99,7 +99,7 @@ fn trailers_follow_the_last_chunk() {
 }
 
 #[test]
-fn content_of_another_length_than_announced_is_the_clients_fault() {
+fn wrong_request_body_length_is_a_client_error() {
     let mut line = Line::post(BodyLength::Bytes(3));
     assert_eq!(line.send(b"four"), Poll::Ready(Err(Error::RequestContentTooLong)));
     assert_eq!(line.send(b"no"), Poll::Ready(Ok(2)));
@@ -111,7 +111,7 @@ fn content_of_another_length_than_announced_is_the_clients_fault() {
 }
 
 #[test]
-fn an_early_refusal_stops_the_sending_and_the_connection_is_not_used_again() {
+fn early_error_response_stops_the_upload_and_prevents_reuse() {
     let mut line = Line::post(BodyLength::Bytes(100));
     assert_eq!(line.send(b"first"), Poll::Ready(Ok(5)));
     assert_eq!(line.read(), "…");
@@ -122,11 +122,11 @@ fn an_early_refusal_stops_the_sending_and_the_connection_is_not_used_again() {
     assert_eq!(line.send(&[b'a'; 50]), Poll::Ready(Ok(50)));
     assert_eq!((line.finish_content(), line.flush()), (Ok(()), Poll::Ready(Ok(()))));
     assert_eq!(line.received(), "", "an unwanted body is not sent");
-    assert!(!line.leaves_it_reusable());
+    assert!(!line.leaves_connection_reusable());
 }
 
 #[test]
-fn an_early_success_leaves_the_request_going_until_it_ends_itself() {
+fn early_success_response_lets_the_upload_continue() {
     let mut line = Line::post(BodyLength::Chunked);
     line.peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
     assert_eq!(line.read(), "200 `a` …");
@@ -137,24 +137,24 @@ fn an_early_success_leaves_the_request_going_until_it_ends_itself() {
     line.finish_content().unwrap();
     line.peer.send("0\r\n\r\n");
     assert_eq!(line.read(), "end");
-    assert!(line.leaves_it_reusable());
+    assert!(line.leaves_connection_reusable());
 
     let mut line = Line::post(BodyLength::Chunked);
     line.peer.send(PROPER);
     assert_eq!(line.read(), "200 `ok` end");
     assert!(!line.exchange.wants_content());
-    assert!(!line.leaves_it_reusable());
+    assert!(!line.leaves_connection_reusable());
 }
 
 /// A server that rejects a body answers and closes. The next write fails before the answer is read.
 #[test]
-fn an_answer_is_read_although_the_request_cannot_be_written_any_more() {
+fn response_is_read_after_a_write_failure() {
     let mut line = Line::post(BodyLength::Bytes(100_000));
     line.peer.send("HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno");
     line.peer.reset();
     assert_eq!(line.send(&vec![b'a'; 100_000]), Poll::Ready(Ok(100_000)));
     assert_eq!(line.read(), "403 `no` end");
-    assert!(!line.leaves_it_reusable());
+    assert!(!line.leaves_connection_reusable());
 }
 
 fn expecting() -> Line {
@@ -164,7 +164,7 @@ fn expecting() -> Line {
 }
 
 #[test]
-fn content_waits_for_continue() {
+fn request_body_waits_for_100_continue() {
     let mut line = expecting();
     assert!(line.send(b"four").is_pending());
     assert_eq!(line.read(), "…");
@@ -178,11 +178,11 @@ fn content_waits_for_continue() {
     line.peer.send(PROPER);
     assert_eq!(line.read(), "200 `ok` end");
     assert_eq!(line.received(), "four");
-    assert!(line.leaves_it_reusable());
+    assert!(line.leaves_connection_reusable());
 }
 
 #[test]
-fn content_is_sent_all_the_same_when_nobody_says_continue() {
+fn request_body_is_sent_after_the_expect_continue_timeout() {
     let mut line = expecting();
     assert_eq!(line.read(), "…");
     let deadline = line.exchange.deadline().unwrap();
@@ -192,11 +192,11 @@ fn content_is_sent_all_the_same_when_nobody_says_continue() {
 }
 
 #[test]
-fn content_that_is_refused_beforehand_is_not_sent() {
+fn request_body_is_not_sent_after_417() {
     let mut line = expecting();
     line.peer.send("HTTP/1.1 417 \r\nContent-Length: 0\r\n\r\n");
     assert_eq!(line.read(), "417. end");
     assert!(!line.exchange.wants_content());
     assert_eq!(line.received(), "PUT\r\n\r\n");
-    assert!(!line.leaves_it_reusable());
+    assert!(!line.leaves_connection_reusable());
 }

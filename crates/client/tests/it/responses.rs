@@ -11,7 +11,7 @@ use thruway_testkit::upstream::PROPER;
 use crate::line::{GET, Line, context, get};
 
 #[test]
-fn a_request_is_written_once_and_its_response_read() {
+fn request_is_written_once_and_its_response_is_read() {
     let mut line = Line::get();
     assert_eq!(line.read(), "…");
     assert_eq!((line.received().as_str(), line.peer.writes()), (GET, 1));
@@ -19,11 +19,11 @@ fn a_request_is_written_once_and_its_response_read() {
     assert_eq!(line.read(), "200 `ok` end");
     assert!(line.exchange.is_complete() && !line.exchange.is_reused());
     assert_eq!(line.read(), "end");
-    assert!(line.leaves_it_reusable());
+    assert!(line.leaves_connection_reusable());
 }
 
 #[test]
-fn a_head_is_lent_as_it_came() {
+fn response_head_keeps_case_order_and_reason() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 404 Not here\r\nX-a: 1\r\nx-A:2 \r\nContent-Length: 0\r\n\r\n");
     let buffers = ReadBuffers::default();
@@ -39,7 +39,7 @@ fn a_head_is_lent_as_it_came() {
 }
 
 #[test]
-fn how_a_body_ends_decides_whether_the_connection_goes_on() {
+fn response_framing_decides_if_the_connection_is_reusable() {
     for (method, response, events, is_reusable) in [
         (Method::Get, "HTTP/1.1 204 \r\n\r\n", "204. end", true),
         (Method::Get, "HTTP/1.1 304 \r\nContent-Length: 5\r\n\r\n", "304. end", true),
@@ -65,23 +65,23 @@ fn how_a_body_ends_decides_whether_the_connection_goes_on() {
         line.peer.send(response);
         let found = line.read();
         let found = if found.ends_with('.') { format!("{found} end") } else { found };
-        assert_eq!((found.as_str(), line.leaves_it_reusable()), (events, is_reusable), "{response}");
+        assert_eq!((found.as_str(), line.leaves_connection_reusable()), (events, is_reusable), "{response}");
     }
 }
 
 #[test]
-fn content_without_a_length_ends_with_the_connection() {
+fn body_without_length_ends_when_the_connection_closes() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 200 OK\r\n\r\nabc");
     assert_eq!(line.read(), "200 `abc` …");
     line.peer.send("def");
     line.peer.finish();
     assert_eq!(line.read(), "`def` end");
-    assert!(!line.leaves_it_reusable());
+    assert!(!line.leaves_connection_reusable());
 }
 
 #[test]
-fn a_tunnel_hands_out_the_connection_and_what_came_early() {
+fn tunnel_has_the_connection_and_early_data() {
     let request = RequestToSend { asks_for_upgrade: true, ..get() };
     let mut line = Line::with(request, GET, &Config::default());
     line.peer.send("HTTP/1.1 101 \r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nearly");
@@ -95,7 +95,7 @@ fn a_tunnel_hands_out_the_connection_and_what_came_early() {
 }
 
 #[test]
-fn a_success_of_connect_is_a_tunnel_and_a_failure_is_not() {
+fn only_successful_connect_becomes_a_tunnel() {
     let connect = RequestToSend::new(Method::Connect, BodyLength::NONE);
     let mut line = Line::with(connect, GET, &Config::default());
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
@@ -107,7 +107,7 @@ fn a_success_of_connect_is_a_tunnel_and_a_failure_is_not() {
 }
 
 #[test]
-fn what_was_not_taken_comes_again() {
+fn body_bytes_put_back_are_returned_again() {
     let mut line = Line::get();
     line.peer
         .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n3\r\nghi\r\n0\r\n\r\n");
@@ -127,11 +127,11 @@ fn what_was_not_taken_comes_again() {
         }
     }
     assert_eq!(taken, b"abcdefghi");
-    assert!(line.leaves_it_reusable());
+    assert!(line.leaves_connection_reusable());
 }
 
 #[test]
-fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
+fn body_received_with_its_head_can_be_taken_at_once() {
     let mut line = Line::get();
     let take = |line: &mut Line, more: &str| {
         line.peer.send(more);
@@ -161,17 +161,17 @@ fn content_that_came_with_its_head_can_be_taken_as_a_whole() {
     assert_eq!(poll.take_content(), None, "the body has not been read");
     drop(poll);
     assert_eq!(line.read(), "`f` end");
-    assert!(line.leaves_it_reusable());
+    assert!(line.leaves_connection_reusable());
 
     let mut line = Line::get();
     assert_eq!(take(&mut line, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").1.unwrap(), b"ok");
     assert!(line.exchange.is_complete());
     assert_eq!(line.read(), "end");
-    assert!(line.leaves_it_reusable());
+    assert!(line.leaves_connection_reusable());
 
     let mut line = Line::get();
     assert_eq!(take(&mut line, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP").1.unwrap(), b"ok");
-    assert!(!line.leaves_it_reusable(), "unexpected data arrived");
+    assert!(!line.leaves_connection_reusable(), "unexpected data arrived");
 }
 
 /// Reads up to `most` bytes directly from the transport, as `splice` does.
@@ -183,7 +183,7 @@ fn move_content(line: &mut Line, most: usize) -> Poll<Result<u64, Error>> {
 }
 
 #[test]
-fn content_of_a_known_length_can_be_moved_past_the_buffers() {
+fn body_of_known_length_can_bypass_the_buffers() {
     let mut line = Line::get();
     assert_eq!((line.exchange.movable_content(), move_content(&mut line, 9)), (0, Poll::Ready(Ok(0))));
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
@@ -201,7 +201,7 @@ fn content_of_a_known_length_can_be_moved_past_the_buffers() {
 }
 
 #[test]
-fn content_that_is_buffered_or_has_no_length_is_not_moved() {
+fn buffered_or_chunked_body_does_not_bypass_the_buffers() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
     assert!(
@@ -218,7 +218,7 @@ fn content_that_is_buffered_or_has_no_length_is_not_moved() {
 }
 
 #[test]
-fn nothing_is_read_while_nobody_takes_turns_and_no_more_than_asked_for() {
+fn reads_do_not_exceed_the_requested_limit() {
     let mut line = Line::get();
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
     line.peer.send(vec![b'a'; 100_000]);
@@ -241,7 +241,7 @@ fn nothing_is_read_while_nobody_takes_turns_and_no_more_than_asked_for() {
 /// Waiting bytes of the request were once not written while the body was moved. An upstream server that
 /// answers while it reads, and a gateway that waits for its answer, waited for each other.
 #[test]
-fn the_request_goes_on_while_content_is_moved() {
+fn request_is_still_written_while_the_body_bypasses_buffers() {
     let mut line = Line::get();
     line.peer.take_only(10);
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");

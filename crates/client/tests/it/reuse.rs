@@ -27,7 +27,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn a_connection_that_was_used_comes_back_as_such() {
+fn pool_returns_a_released_connection_marked_as_reused() {
     let mut pool = pool();
     let mut line = Line::get();
     line.peer.send(PROPER);
@@ -40,11 +40,11 @@ fn a_connection_that_was_used_comes_back_as_such() {
     assert!(line.exchange.is_reused());
     line.peer.send(PROPER);
     assert_eq!(line.read(), "200 `ok` end");
-    assert!(line.leaves_it_reusable());
+    assert!(line.leaves_connection_reusable());
 }
 
 #[test]
-fn the_one_used_last_comes_first_and_the_oldest_goes() {
+fn pool_returns_the_newest_connection_and_evicts_the_oldest() {
     let mut pool = pool();
     let (peers, connections): (Vec<_>, Vec<_>) = (0..3).map(|_| fresh()).unzip();
     for connection in connections {
@@ -58,7 +58,7 @@ fn the_one_used_last_comes_first_and_the_oldest_goes() {
 }
 
 #[test]
-fn there_are_never_more_than_allowed_in_all() {
+fn pool_never_exceeds_its_total_limit() {
     let mut pool = pool();
     let peers: Vec<Peer> = (0..8)
         .map(|number| {
@@ -75,7 +75,7 @@ fn there_are_never_more_than_allowed_in_all() {
 }
 
 #[test]
-fn what_is_old_or_closed_or_speaks_unasked_is_not_given_out() {
+fn expired_closed_or_unexpectedly_readable_connections_are_dropped() {
     let mut pool = pool();
     let grow_old = |_: &Peer| {};
     let speak = |peer: &Peer| peer.send("HTTP/1.1 408 \r\n\r\n");
@@ -95,7 +95,7 @@ fn what_is_old_or_closed_or_speaks_unasked_is_not_given_out() {
 }
 
 #[test]
-fn closed_connections_are_passed_over_for_older_ones_that_are_not() {
+fn pool_skips_closed_connections_for_older_open_ones() {
     let mut pool = pool();
     let ((older, first), (newer, second)) = (fresh(), fresh());
     pool.release(&key(1), first, seconds(0));
@@ -107,7 +107,7 @@ fn closed_connections_are_passed_over_for_older_ones_that_are_not() {
 }
 
 #[test]
-fn the_one_that_waits_longest_goes_when_there_must_be_room() {
+fn close_oldest_closes_the_longest_idle_connection() {
     let mut pool = pool();
     let (peers, connections): (Vec<_>, Vec<_>) = (0..3).map(|_| fresh()).unzip();
     for ((connection, number), since) in connections.into_iter().zip([1, 2, 1]).zip([5, 3, 4]) {
@@ -123,7 +123,7 @@ fn the_one_that_waits_longest_goes_when_there_must_be_room() {
 }
 
 #[test]
-fn a_sweep_leaves_what_is_good() {
+fn sweep_keeps_usable_connections() {
     let mut pool = pool();
     let ((old, first), (young, second)) = (fresh(), fresh());
     pool.release(&key(1), first, seconds(0));
@@ -135,10 +135,10 @@ fn a_sweep_leaves_what_is_good() {
 
 /// Node stops rejecting upgrades on a connection after it has declined one.
 #[test]
-fn a_connection_on_which_an_upgrade_was_declined_is_not_used_again() {
+fn connection_is_not_reused_after_a_declined_upgrade() {
     let request = RequestToSend { asks_for_upgrade: true, ..get() };
     let mut line = Line::with(request, GET, &Config::default());
     line.peer.send(PROPER);
     assert_eq!(line.read(), "200 `ok` end");
-    assert!(!line.leaves_it_reusable());
+    assert!(!line.leaves_connection_reusable());
 }

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::line::start;
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
@@ -28,7 +28,7 @@ fn now() -> Duration {
 }
 
 async fn open(address: SocketAddr) -> Connection {
-    Connection::new(connect(&address.into(), PATIENCE).await.unwrap().into(), &Config::default())
+    Connection::new(connect(&address.into(), TEST_TIMEOUT).await.unwrap().into(), &Config::default())
 }
 
 /// Reads the response to its end. Returns its status and body.
@@ -50,7 +50,7 @@ async fn read(exchange: &mut Exchange) -> Result<(u16, Vec<u8>), Error> {
     .map(|()| (status, content))
 }
 
-async fn ask(upstream: Upstream) -> Result<(u16, Vec<u8>), Error> {
+async fn exchange_with(upstream: Upstream) -> Result<(u16, Vec<u8>), Error> {
     let listening = upstream.listen();
     let mut exchange = start(open(listening.address).await, now());
     let outcome = read(&mut exchange).await;
@@ -59,23 +59,29 @@ async fn ask(upstream: Upstream) -> Result<(u16, Vec<u8>), Error> {
 }
 
 #[test]
-fn misbehaving_upstreams_are_told_apart() {
+fn each_misbehaving_upstream_server_gives_its_error() {
     run(async {
-        assert_eq!(ask(upstream::answers_properly()).await, Ok((200, b"ok".to_vec())));
-        assert_eq!(ask(upstream::speaks_http10()).await, Ok((200, b"ok".to_vec())));
-        assert_eq!(ask(upstream::sends_two_answers()).await, Ok((200, b"ok".to_vec())));
-        assert_eq!(ask(upstream::closes_without_an_answer()).await, Err(Error::ClosedBeforeResponse));
-        assert_eq!(ask(upstream::closes_mid_head()).await, Err(Error::HeadIncomplete));
-        assert_eq!(ask(upstream::closes_mid_content()).await, Err(Error::ContentIncomplete));
-        assert_eq!(ask(upstream::closes_mid_chunk()).await, Err(Error::ContentIncomplete));
-        assert_eq!(ask(upstream::resets_mid_content()).await, Err(Error::ContentIncomplete));
-        assert!(matches!(ask(upstream::endless_interim_responses()).await, Err(Error::HeadMalformed(_))));
-        assert!(matches!(ask(upstream::sends_a_huge_head()).await, Err(Error::HeadMalformed(_))));
+        assert_eq!(exchange_with(upstream::answers_properly()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(exchange_with(upstream::speaks_http10()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(exchange_with(upstream::sends_two_answers()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(
+            exchange_with(upstream::closes_without_an_answer()).await,
+            Err(Error::ClosedBeforeResponse)
+        );
+        assert_eq!(exchange_with(upstream::closes_mid_head()).await, Err(Error::HeadIncomplete));
+        assert_eq!(exchange_with(upstream::closes_mid_content()).await, Err(Error::ContentIncomplete));
+        assert_eq!(exchange_with(upstream::closes_mid_chunk()).await, Err(Error::ContentIncomplete));
+        assert_eq!(exchange_with(upstream::resets_mid_content()).await, Err(Error::ContentIncomplete));
+        assert!(matches!(
+            exchange_with(upstream::endless_interim_responses()).await,
+            Err(Error::HeadMalformed(_))
+        ));
+        assert!(matches!(exchange_with(upstream::sends_a_huge_head()).await, Err(Error::HeadMalformed(_))));
     });
 }
 
 #[test]
-fn a_connection_is_used_for_one_exchange_after_the_other() {
+fn connection_is_reused_for_consecutive_exchanges() {
     run(async {
         let listening = upstream::answers_properly().listen();
         let mut pool: Pool = Pool::new(PoolConfig::default());
@@ -94,7 +100,7 @@ fn a_connection_is_used_for_one_exchange_after_the_other() {
 }
 
 #[test]
-fn an_idle_connection_that_is_closed_just_as_it_is_reused_allows_a_retry() {
+fn idle_connection_closed_during_reuse_allows_a_retry() {
     run(async {
         let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
         let mut exchange = start(open(listening.address).await, now());
@@ -108,12 +114,12 @@ fn an_idle_connection_that_is_closed_just_as_it_is_reused_allows_a_retry() {
 }
 
 #[test]
-fn a_connection_that_the_upstream_closes_while_it_waits_is_found_closed() {
+fn idle_connection_closed_by_the_server_is_detected() {
     run(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = UpstreamAddr::from(listener.local_addr().unwrap());
         let mut connection: Connection =
-            Connection::new(connect(&address, PATIENCE).await.unwrap().into(), &Config::default());
+            Connection::new(connect(&address, TEST_TIMEOUT).await.unwrap().into(), &Config::default());
         let (accepted, _) = listener.accept().await.unwrap();
         assert!(connection.is_alive());
         drop(accepted);
@@ -128,7 +134,7 @@ fn a_connection_that_the_upstream_closes_while_it_waits_is_found_closed() {
 }
 
 /// Uses up the poll budget that tokio gives this task.
-pub(crate) async fn spend_turn() {
+pub(crate) async fn spend_poll_budget() {
     poll_fn(|cx| {
         while pin!(consume_budget()).poll(cx).is_ready() {}
         Poll::Ready(())
@@ -138,7 +144,7 @@ pub(crate) async fn spend_turn() {
 
 /// Such a connection once counted as alive, because all reads of a task without budget are pending.
 #[test]
-fn a_connection_is_found_closed_in_a_turn_that_has_done_much() {
+fn closed_connection_is_detected_without_poll_budget() {
     run(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = UpstreamAddr::from(listener.local_addr().unwrap());
@@ -149,48 +155,48 @@ fn a_connection_is_found_closed_in_a_turn_that_has_done_much() {
             assert_eq!(accepted.try_write(last_words.as_bytes()).unwrap(), last_words.len());
             drop(accepted);
             let is_found = async {
-                spend_turn().await;
+                spend_poll_budget().await;
                 while let Some(connection) = pool.acquire(&address, now()) {
                     pool.release(&address, connection, now());
                     yield_now().await;
-                    spend_turn().await;
+                    spend_poll_budget().await;
                 }
             };
-            timeout(PATIENCE, is_found).await.expect("it is closed");
+            timeout(TEST_TIMEOUT, is_found).await.expect("the pool detects the closed connection");
         }
     });
 }
 
 #[test]
-fn connecting_fails_with_a_reason() {
+fn connect_failure_has_a_reason() {
     run(async {
         let refused: UpstreamAddr = upstream::refuses().into();
-        let error = connect(&refused, PATIENCE).await.unwrap_err();
+        let error = connect(&refused, TEST_TIMEOUT).await.unwrap_err();
         assert_eq!(
             (error, error.side(), error.retry()),
             (ConnectError::Refused, Side::Upstream, Retry::Always)
         );
         let missing = UpstreamAddr::unix("/nonexistent/socket");
-        assert_eq!(connect(&missing, PATIENCE).await.unwrap_err(), ConnectError::SocketNotFound);
+        assert_eq!(connect(&missing, TEST_TIMEOUT).await.unwrap_err(), ConnectError::SocketNotFound);
 
-        let failures = connect_any(&[refused.clone(), missing.clone()], PATIENCE).await.unwrap_err();
+        let failures = connect_any(&[refused.clone(), missing.clone()], TEST_TIMEOUT).await.unwrap_err();
         assert_eq!(
             failures.to_string(),
             format!(
                 "{refused}: connection refused; unix:/nonexistent/socket: the Unix socket does not exist"
             )
         );
-        let nowhere = connect_any(&[], PATIENCE).await.unwrap_err();
+        let nowhere = connect_any(&[], TEST_TIMEOUT).await.unwrap_err();
         assert_eq!(nowhere.to_string(), "no address to connect to");
     });
 }
 
 #[test]
-fn the_first_address_that_accepts_is_taken() {
+fn connect_uses_the_first_address_that_accepts() {
     run(async {
         let listening = upstream::answers_properly().listen();
         let addresses: Vec<UpstreamAddr> = [upstream::refuses(), listening.address].map(Into::into).into();
-        let (stream, address) = connect_any(&addresses, PATIENCE).await.unwrap();
+        let (stream, address) = connect_any(&addresses, TEST_TIMEOUT).await.unwrap();
         assert_eq!(address, &addresses[1]);
         assert!(socket2::SockRef::from(&stream).tcp_nodelay().unwrap());
     });
@@ -198,7 +204,7 @@ fn the_first_address_that_accepts_is_taken() {
 
 /// A listener with a full queue does not answer. The first address must leave time for the second.
 #[test]
-fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+fn silent_address_leaves_time_for_the_next() {
     run(async {
         let (full, _queue) = full_listener();
         let listening = upstream::answers_properly().listen();
@@ -229,7 +235,7 @@ fn full_listener() -> (UpstreamAddr, Vec<socket2::Socket>) {
 }
 
 #[test]
-fn names_are_resolved_to_all_their_addresses() {
+fn name_is_resolved_to_its_addresses() {
     run(async {
         let addresses = resolve("localhost", 8080).await.unwrap();
         assert!(!addresses.is_empty());
@@ -240,13 +246,13 @@ fn names_are_resolved_to_all_their_addresses() {
 }
 
 #[test]
-fn a_unix_socket_is_an_upstream_as_any_other() {
+fn client_exchanges_over_a_unix_socket() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     run(async {
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
         let address = UpstreamAddr::unix(&path);
-        let stream = connect(&address, PATIENCE).await.unwrap();
+        let stream = connect(&address, TEST_TIMEOUT).await.unwrap();
         let (accepted, _) = listener.accept().await.unwrap();
         let connection: Connection = Connection::new(stream.into(), &Config::default());
         let mut exchange = start(connection, now());
