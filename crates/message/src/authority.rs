@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_ports_are_told_apart() {
+    fn authority_is_parsed_into_host_and_port() {
         for (text, host, port) in [
             ("example.com", "example.com", None),
             ("example.com:8080", "example.com", Some(8080)),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_authorities_are_refused() {
+    fn invalid_authorities_are_rejected() {
         for bad in [
             "a b",
             "a/b",
@@ -255,7 +255,7 @@ mod tests {
     /// Host routes compare up to 253 characters. A host of 254 without a final dot once passed the limit and
     /// bypassed the route of its domain.
     #[test]
-    fn hosts_have_a_maximum_length() {
+    fn host_length_is_limited() {
         let name = |length| "a".repeat(length);
         let address = |length: usize| format!("[v1.{}]", "a".repeat(length - 5));
         let cases = [

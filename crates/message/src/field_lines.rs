@@ -380,7 +380,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn lines_are_written_as_they_are_sent_however_they_came() {
+    fn parsed_lines_are_written_in_canonical_form() {
         // The end of the last line is not part of the bytes.
         let bytes = b"A: 1\r\nB:2\r\nC:\t3\r\nD: 4 \r\nE: \r\nF: 6";
         let mut at = 0;
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_can_be_left_out() {
+    fn lines_can_be_excluded_by_name() {
         let bytes = b"A:1B:2a:3";
         let span = |start: u32| FieldLineSpan {
             name_start: start,
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_kept_in_order_and_case() {
+    fn lines_keep_their_order_and_case() {
         let mut lines = FieldLinesBuf::from_static("Content-Type: text/plain\r\n");
         lines.append("X-B", "2").unwrap();
         lines.append("x-a", "").unwrap();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_invalid_gets_in() {
+    fn invalid_names_and_values_are_rejected() {
         let mut lines = FieldLinesBuf::new();
         assert_eq!(lines.append("A", "x\r\nEvil: 1"), Err(InvalidFieldLine::Value));
         assert_eq!(lines.append("A b", "x"), Err(InvalidFieldLine::Name));
@@ -461,24 +461,24 @@ mod tests {
 
     #[test]
     #[should_panic = "must end with CRLF"]
-    fn a_static_line_without_its_end_is_an_error_of_the_program() {
+    fn static_line_without_crlf_panics() {
         let _ = FieldLinesBuf::from_static("A: 1\r\nB: 2");
     }
 
     #[test]
     #[should_panic = "control characters"]
-    fn a_static_value_that_is_invalid_is_an_error_of_the_program() {
+    fn invalid_static_value_panics() {
         let _ = FieldLinesBuf::from_static("A: 1\n2\r\n");
     }
 
     #[test]
     #[should_panic = "token"]
-    fn a_static_name_that_is_invalid_is_an_error_of_the_program() {
+    fn invalid_static_name_panics() {
         let _ = FieldLinesBuf::from_static("A b: 1\r\n");
     }
 
     #[test]
-    fn borrowed_lines_are_found_by_name_in_any_case() {
+    fn lookup_of_borrowed_lines_ignores_case() {
         let bytes = b"Host: a\r\nhost:b\r\n";
         let spans = [
             FieldLineSpan { name_start: 0, name_end: 4, value_start: 6, value_end: 7 },

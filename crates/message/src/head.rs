@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_a_response_head_reads_as_the_head_it_was_made_from() {
+    fn owned_response_head_equals_its_source() {
         let bytes = b"HTTP/1.0 404 Not here\r\nA: b\r\n\r\n";
         let spans = [FieldLineSpan { name_start: 23, name_end: 24, value_start: 26, value_end: 27 }];
         let borrowed = ResponseHead {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_reads_as_the_head_it_was_made_from() {
+    fn owned_request_head_equals_its_source() {
         let bytes = b"GET / HTTP/1.1\r\nHost: a.example:1\r\nX:\r\n\r\n";
         let spans = [
             FieldLineSpan { name_start: 16, name_end: 20, value_start: 22, value_end: 33 },

@@ -52,19 +52,19 @@ mod tests {
     }
 
     #[test]
-    fn members_are_trimmed_and_empty_ones_skipped() {
+    fn list_members_are_trimmed_and_empty_ones_skipped() {
         assert_eq!(list("close, ,\tkeep-alive ,,"), ["close", "keep-alive"]);
         assert!(list("").is_empty());
         assert!(list(" , ").is_empty());
     }
 
     #[test]
-    fn a_comma_in_a_quoted_string_does_not_separate() {
+    fn comma_in_a_quoted_string_does_not_separate() {
         assert_eq!(list(r#"a;b="x,\",y", c"#), [r#"a;b="x,\",y""#, "c"]);
     }
 
     #[test]
-    fn tokens_are_found_without_regard_to_case() {
+    fn token_search_ignores_case() {
         assert!(contains_token(b"Keep-Alive, UPGRADE", "upgrade"));
         assert!(!contains_token(b"upgrades", "upgrade"));
     }

@@ -134,7 +134,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn path_and_query_part_at_the_first_question_mark() {
+    fn first_question_mark_separates_path_and_query() {
         let origin = OriginForm::new("/a?b?c");
         assert_eq!((origin.path(), origin.query()), ("/a", Some("b?c")));
         assert_eq!(OriginForm::new("/a").query(), None);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absolute_form_without_path_means_the_root() {
+    fn absolute_form_without_path_has_the_root_path() {
         let authority = Authority::parse(b"example.com").unwrap();
         let target = RequestTarget::Absolute(AbsoluteForm {
             scheme: "http",

@@ -173,14 +173,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_have_three_digits() {
+    fn status_codes_have_three_digits() {
         assert!(StatusCode::new(99).is_err() && StatusCode::new(1000).is_err());
         assert_eq!(StatusCode::new(299).unwrap().reason(), "");
         assert_eq!(StatusCode::NOT_FOUND.reason(), "Not Found");
     }
 
     #[test]
-    fn interim_no_content_and_not_modified_have_no_content() {
+    fn responses_1xx_204_and_304_have_no_body() {
         let without: alloc::vec::Vec<u16> = (100..1000)
             .filter(|code| *code >= 200 && StatusCode::new(*code).unwrap().is_without_content())
             .collect();

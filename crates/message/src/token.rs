@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn token_bytes_are_those_of_the_grammar() {
+    fn token_bytes_match_the_grammar() {
         let others: usize = (0..=255).filter(|byte| is_token_byte(*byte)).count();
         assert_eq!(others, 26 + 26 + 10 + 15);
         assert!(is_token(b"Content-Length") && is_token(b"!#$%&'*+-.^_`|~"));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn field_values_have_no_controls_and_no_outer_whitespace() {
+    fn field_values_have_no_control_bytes_and_no_outer_whitespace() {
         assert!(is_field_value(b"") && is_field_value(b"a\tb c") && is_field_value("é".as_bytes()));
         for bad in [&b" a"[..], b"a ", b"a\r", b"a\nb", b"\0", b"a\x7fb", b"\t", b" "] {
             assert!(!is_field_value(bad), "{bad:?}");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_compared_in_any_case() {
+    fn comparison_ignores_case() {
         assert!(is_in_any_case(b"Content-Length", b"content-length") && is_in_any_case(b"HOST", b"host"));
         assert!(!is_in_any_case(b"hos", b"host") && !is_in_any_case(b"hosts", b"host"));
         for place in 0..10 {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn trimming_removes_spaces_and_tabs_only() {
+    fn trim_removes_only_spaces_and_tabs() {
         assert_eq!(trim_whitespace(b" \ta b\t "), b"a b");
         assert_eq!(trim_whitespace(b" \t "), b"");
         assert_eq!(trim_whitespace(b"\ra"), b"\ra");

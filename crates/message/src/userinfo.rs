@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_in_urls_become_stars_of_the_same_length() {
+    fn url_credentials_are_masked_with_stars_of_equal_length() {
         for (text, masked) in [
             ("http://bob:sesame@a.example/b", "http://**********@a.example/b"),
             ("`https://sesame@a` and \"redis://:pä@b:1/\"", "`https://******@a` and \"redis://****@b:1/\""),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_credentials_stays_as_it_is() {
+    fn text_without_credentials_is_unchanged() {
         for text in [
             "",
             "://",

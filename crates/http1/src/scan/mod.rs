@@ -220,7 +220,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_byte_is_classed_as_the_table_does_at_every_place() {
+    fn scan_matches_the_byte_class_at_every_position() {
         for (scan, is_in_class) in SCANS {
             for byte in 0..=255 {
                 for (length, place) in
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_words_agree() {
+    fn block_and_word_scans_agree() {
         for byte in 0..=255 {
             for place in 0..16 {
                 let mut block = [b'a'; 16];
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_several_marks_counts() {
+    fn scan_stops_at_the_first_byte_outside_the_class() {
         for (scan, is_in_class) in SCANS {
             for pair in 0..=u16::MAX {
                 let mut input = *b"aaaaaaaaaaaa";
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn scanning_starts_where_it_is_told() {
+    fn scan_starts_at_the_given_position() {
         assert_eq!(token_end(b": name: value", 2), 6);
         assert_eq!(field_value_end(b"a\r", 2), 2);
     }

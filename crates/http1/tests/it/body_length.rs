@@ -49,7 +49,7 @@ const CODINGS: &[(&[&str], Codings)] = &[
 const VERSIONS: [Version; 2] = [Version::Http10, Version::Http11];
 
 #[test]
-fn requests_of_every_method_follow_the_rules() {
+fn request_body_length_follows_rfc_9112() {
     for (method, target) in
         [("GET", "/"), ("HEAD", "/"), ("POST", "/"), ("CONNECT", "a:1"), ("OPTIONS", "*"), ("X", "/")]
     {
@@ -66,7 +66,7 @@ fn requests_of_every_method_follow_the_rules() {
 }
 
 #[test]
-fn responses_of_every_status_follow_the_rules() {
+fn response_body_length_follows_rfc_9112() {
     for to in [ResponseTo::Connect, ResponseTo::Head, ResponseTo::Other] {
         for status in [100, 103, 200, 204, 205, 206, 299, 302, 304, 404, 500] {
             for_every_combination(|version, lines, length, codings| {
@@ -161,14 +161,14 @@ fn first_length(reader: &Reader, input: &str) -> Result<BodyLength, Error> {
 }
 
 #[test]
-fn only_a_number_of_bytes_is_a_length_known_beforehand() {
+fn only_fixed_body_lengths_have_a_byte_count() {
     assert_eq!(BodyLength::NONE.bytes(), Some(0));
     assert_eq!(BodyLength::Bytes(7).bytes(), Some(7));
     assert_eq!((BodyLength::Chunked.bytes(), BodyLength::UntilClose.bytes()), (None, None));
 }
 
 #[test]
-fn a_response_is_framed_as_its_request_and_status_demand() {
+fn response_framing_follows_request_and_status() {
     let framed = |method: &str, version: &str, status: u16, bytes: Option<u64>| {
         let input = format!(
             "{method} {} HTTP/{version}\r\nHost: a\r\n\r\n",

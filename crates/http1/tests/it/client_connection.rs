@@ -26,17 +26,17 @@ fn after(requests: usize, input: &str) -> ClientConnection {
 const EMPTY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 #[test]
-fn whoever_pipelines_learns_that_the_server_will_close() {
-    let goes_on = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    let connection = after(3, goes_on);
+fn pipelining_client_sees_that_the_server_will_close() {
+    let keeps_open = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let connection = after(3, keeps_open);
     assert_eq!((connection.is_persistent(), connection.expected_count()), (true, 2));
     let closes = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-    let connection = after(3, &[goes_on, closes].concat());
+    let connection = after(3, &[keeps_open, closes].concat());
     assert_eq!((connection.is_persistent(), connection.expected_count()), (false, 1));
 }
 
 #[test]
-fn a_connection_is_reusable_when_all_responses_are_complete() {
+fn connection_is_reusable_after_all_responses_are_complete() {
     assert!(after(0, "").is_reusable());
     assert!(after(1, EMPTY).is_reusable());
     assert!(after(1, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na").is_reusable());
@@ -46,7 +46,7 @@ fn a_connection_is_reusable_when_all_responses_are_complete() {
 }
 
 #[test]
-fn a_connection_is_not_reusable_otherwise() {
+fn connection_is_not_reusable_while_incomplete_or_closing() {
     for (requests, input) in [
         (1, ""),
         (2, EMPTY),
@@ -65,7 +65,7 @@ fn a_connection_is_not_reusable_otherwise() {
 }
 
 #[test]
-fn a_connection_is_not_reusable_after_an_error_or_the_end() {
+fn connection_is_not_reusable_after_an_error_or_end_of_input() {
     let mut connection = after(1, EMPTY);
     assert_eq!(feed(&mut connection, b"a"), Err(Error::UnexpectedMessage));
     assert!(!connection.is_reusable());
@@ -75,7 +75,7 @@ fn a_connection_is_not_reusable_after_an_error_or_the_end() {
 }
 
 #[test]
-fn a_tunnel_is_neither_reusable_nor_read() {
+fn tunnel_is_not_reusable_and_its_bytes_are_not_parsed() {
     let mut connection = ClientConnection::new(Limits::default());
     connection.expect_response(ResponseTo::Connect, false);
     assert_eq!(feed(&mut connection, b"HTTP/1.1 200 OK\r\n\r\nabc"), Ok(19));
@@ -85,7 +85,7 @@ fn a_tunnel_is_neither_reusable_nor_read() {
 
 /// Requests without a response were once not reported if the connection had ended after an earlier response.
 #[test]
-fn requests_that_stay_without_a_response_are_told() {
+fn requests_without_a_response_are_reported() {
     let mut connection = after(3, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(connection.expected_count(), 2);
     assert_eq!(connection.handle_end_of_input(b""), Err(Error::IncompleteMessage));
@@ -95,7 +95,7 @@ fn requests_that_stay_without_a_response_are_told() {
 }
 
 #[test]
-fn a_request_may_be_sent_while_a_response_is_read() {
+fn request_can_be_sent_while_a_response_is_read() {
     let mut connection = after(1, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab");
     connection.expect_response(ResponseTo::Head, false);
     assert_eq!(feed(&mut connection, b"c"), Ok(1));
@@ -106,7 +106,7 @@ fn a_request_may_be_sent_while_a_response_is_read() {
 }
 
 #[test]
-fn content_that_was_taken_in_another_way_is_counted() {
+fn skipped_body_bytes_are_counted() {
     let mut connection = after(1, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
     assert_eq!(connection.content_remaining(), Some(8));
     connection.skip_content(5);
@@ -122,13 +122,13 @@ fn content_that_was_taken_in_another_way_is_counted() {
 }
 
 #[test]
-fn content_that_has_arrived_is_taken_as_a_whole_or_not_at_all() {
+fn buffered_body_is_taken_completely_or_not_at_all() {
     let mut connection = after(1, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
     assert_eq!(connection.take_content(7), None);
     assert_eq!((connection.content_remaining(), connection.is_reusable()), (Some(8), false));
     assert_eq!(connection.take_content(9), Some(8));
     assert!(connection.is_reusable());
-    assert_eq!(connection.take_content(9), None, "nothing is expected any more");
+    assert_eq!(connection.take_content(9), None, "no response is expected any more");
     let mut last = after(1, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\n");
     assert_eq!((last.take_content(1), last.is_reusable()), (Some(1), false));
     for without_length in ["Transfer-Encoding: chunked\r\n", "", "Content-Length: 0\r\n"] {
@@ -138,7 +138,7 @@ fn content_that_has_arrived_is_taken_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_status_line_is_not_read_before_its_request_is_known() {
+fn response_is_not_parsed_before_its_request_is_known() {
     let mut connection = ClientConnection::new(Limits::default());
     let mut index = HeadIndex::default();
     assert!(matches!(connection.handle_input(b"", &mut index), Ok((None, 0))));

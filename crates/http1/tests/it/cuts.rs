@@ -22,7 +22,7 @@ fn events_do_not_depend_on_how_input_is_split() {
 }
 
 #[test]
-fn damaged_input_does_not_depend_on_how_it_is_split() {
+fn result_for_damaged_input_does_not_depend_on_how_it_is_split() {
     let mut random = Random::new(2);
     for sample in samples::all() {
         for _ in 0..12 {
@@ -37,7 +37,7 @@ fn damaged_input_does_not_depend_on_how_it_is_split() {
 }
 
 #[test]
-fn spliced_input_does_not_depend_on_how_it_is_split() {
+fn result_for_spliced_input_does_not_depend_on_how_it_is_split() {
     let mut random = Random::new(3);
     let samples = samples::all();
     for sample in &samples {
@@ -53,7 +53,7 @@ fn spliced_input_does_not_depend_on_how_it_is_split() {
 }
 
 #[test]
-fn a_message_that_is_cut_off_is_incomplete_and_nothing_else() {
+fn truncated_message_gives_only_an_incomplete_error() {
     for sample in samples::all() {
         let whole = Transcript::read(&sample.reader, sample.limits, [sample.input.as_slice()]);
         if whole.error.is_some() {

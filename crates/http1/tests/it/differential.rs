@@ -53,7 +53,7 @@ enum Verdict {
 }
 
 #[test]
-fn request_heads_are_read_as_httparse_reads_them() {
+fn request_heads_are_parsed_like_httparse() {
     let mut random = Random::new(20);
     for sample in samples::all().iter().filter(|sample| matches!(sample.reader, Reader::Server { .. })) {
         compare_damaged(&sample.input, sample.limits, &mut random, our_request, their_request);
@@ -68,7 +68,7 @@ fn request_heads_are_read_as_httparse_reads_them() {
 }
 
 #[test]
-fn response_heads_are_read_as_httparse_reads_them() {
+fn response_heads_are_parsed_like_httparse() {
     let mut random = Random::new(21);
     for sample in samples::all().iter().filter(|sample| matches!(sample.reader, Reader::Client(_))) {
         compare_damaged(&sample.input, sample.limits, &mut random, our_response, their_response);

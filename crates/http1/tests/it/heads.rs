@@ -6,7 +6,7 @@ use thruway_http1::{
 use thruway_message::{Method, RequestHead, RequestTarget, Version};
 
 #[test]
-fn method_target_and_version_are_told_apart() {
+fn request_line_is_parsed_into_method_target_and_version() {
     with_head("OPTIONS http://example.com:81/a?b HTTP/1.1\r\nHost: other\r\n\r\n", |head| {
         assert_eq!((head.method, head.version), (Method::Options, Version::Http11));
         let RequestTarget::Absolute(absolute) = head.target else { panic!("{head:?}") };
@@ -27,7 +27,7 @@ fn method_target_and_version_are_told_apart() {
 }
 
 #[test]
-fn the_target_names_the_authority_and_else_the_host_field() {
+fn authority_comes_from_the_target_or_else_from_host() {
     let authority = |input: &str| {
         let mut found = None;
         with_head(input, |head| found = head.authority().map(|authority| authority.as_str().to_owned()));
@@ -40,7 +40,7 @@ fn the_target_names_the_authority_and_else_the_host_field() {
 }
 
 #[test]
-fn field_lines_keep_order_and_case_and_lose_outer_whitespace() {
+fn field_lines_keep_order_and_case_and_are_trimmed() {
     let input = b"GET / HTTP/1.1\r\nHost: a\r\nX-b:\t c d \t\r\nEMPTY:\r\nx-B:\xe9\r\n\r\n";
     let mut index = HeadIndex::default();
     let mut connection = ServerConnection::new(Limits::default());
@@ -56,7 +56,7 @@ fn field_lines_keep_order_and_case_and_lose_outer_whitespace() {
 }
 
 #[test]
-fn one_index_serves_messages_of_any_size() {
+fn head_index_is_reusable_for_messages_of_any_size() {
     let mut index = HeadIndex::with_capacity(1);
     for count in [5, 0, 100, 1, 128 - 1] {
         let input = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(count));
@@ -68,7 +68,7 @@ fn one_index_serves_messages_of_any_size() {
 }
 
 #[test]
-fn a_response_keeps_its_reason_phrase() {
+fn response_keeps_its_reason_phrase() {
     for (line, reason) in [
         ("HTTP/1.1 200 OK", "OK"),
         ("HTTP/1.1 200 All is well", "All is well"),

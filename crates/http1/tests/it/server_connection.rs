@@ -16,7 +16,7 @@ fn feed(connection: &mut ServerConnection, input: &[u8]) -> Result<(bool, usize)
 }
 
 #[test]
-fn the_end_between_requests_is_no_error() {
+fn end_of_input_between_requests_is_no_error() {
     for unused in [&b""[..], b"\r", b"\r\n"] {
         let mut connection = ServerConnection::new(Limits::default());
         assert_eq!(feed(&mut connection, GET), Ok((true, GET.len())));
@@ -26,7 +26,7 @@ fn the_end_between_requests_is_no_error() {
 }
 
 #[test]
-fn the_end_in_a_request_is_an_error_and_only_once() {
+fn end_of_input_in_a_request_is_an_error_once() {
     let mut connection = ServerConnection::new(Limits::default());
     assert_eq!(feed(&mut connection, b"GET"), Ok((false, 0)));
     assert_eq!(connection.handle_end_of_input(b"GET"), Err(Error::IncompleteMessage));
@@ -35,7 +35,7 @@ fn the_end_in_a_request_is_an_error_and_only_once() {
 }
 
 #[test]
-fn remaining_content_is_counted_down() {
+fn remaining_body_length_is_counted_down() {
     let mut connection = ServerConnection::new(Limits::default());
     assert_eq!((connection.content_remaining(), connection.is_reading_content()), (Some(0), false));
     feed(&mut connection, &post(5)).unwrap();
@@ -51,7 +51,7 @@ fn remaining_content_is_counted_down() {
 }
 
 #[test]
-fn remaining_chunked_content_is_not_known() {
+fn remaining_length_of_a_chunked_body_is_unknown() {
     let mut connection = ServerConnection::new(Limits::default());
     feed(&mut connection, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
     assert_eq!((connection.content_remaining(), connection.is_reading_content()), (None, true));
@@ -60,7 +60,7 @@ fn remaining_chunked_content_is_not_known() {
 }
 
 #[test]
-fn stopped_between_requests_nothing_is_read() {
+fn no_request_is_read_after_stop_between_requests() {
     let mut connection = ServerConnection::new(Limits::default());
     feed(&mut connection, GET).unwrap();
     connection.stop();
@@ -70,7 +70,7 @@ fn stopped_between_requests_nothing_is_read() {
 }
 
 #[test]
-fn stopped_in_a_request_its_content_is_still_read() {
+fn body_is_still_read_after_stop_within_a_request() {
     let mut connection = ServerConnection::new(Limits::default());
     feed(&mut connection, &post(2)).unwrap();
     connection.stop();
@@ -82,7 +82,7 @@ fn stopped_in_a_request_its_content_is_still_read() {
 }
 
 #[test]
-fn stopped_while_a_tunnel_is_awaited_no_request_follows() {
+fn no_request_is_read_after_stop_and_declined_tunnel() {
     let mut connection = ServerConnection::new(Limits::default());
     feed(&mut connection, UPGRADE).unwrap();
     assert!(!connection.is_finished());
@@ -93,7 +93,7 @@ fn stopped_while_a_tunnel_is_awaited_no_request_follows() {
 }
 
 #[test]
-fn skipped_content_is_followed_by_the_next_request() {
+fn next_request_follows_a_skipped_body() {
     let mut connection = ServerConnection::new(Limits::default());
     feed(&mut connection, &post(2)).unwrap();
     connection.skip_content();
@@ -102,13 +102,13 @@ fn skipped_content_is_followed_by_the_next_request() {
 }
 
 #[test]
-fn there_is_nothing_to_skip_where_no_content_of_known_length_is_left() {
+fn skip_without_a_remaining_body_of_known_length_has_no_effect() {
     let mut connection = ServerConnection::new(Limits::default());
     connection.skip_content();
     feed(&mut connection, &post(2)).unwrap();
     feed(&mut connection, b"ab").unwrap();
     connection.skip_content();
-    assert_eq!(feed(&mut connection, b""), Ok((true, 0)), "the end is still told");
+    assert_eq!(feed(&mut connection, b""), Ok((true, 0)), "the end of the body is still reported");
     feed(&mut connection, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
     connection.skip_content();
     assert!(connection.is_reading_content());
@@ -116,7 +116,7 @@ fn there_is_nothing_to_skip_where_no_content_of_known_length_is_left() {
 }
 
 #[test]
-fn abandoned_in_a_request_not_even_its_content_is_read() {
+fn body_is_not_read_after_abandon() {
     let mut connection = ServerConnection::new(Limits::default());
     feed(&mut connection, &post(2)).unwrap();
     connection.abandon();
@@ -126,7 +126,7 @@ fn abandoned_in_a_request_not_even_its_content_is_read() {
 }
 
 #[test]
-fn only_connect_is_a_connect() {
+fn only_the_connect_method_is_connect() {
     let connect = b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n";
     for (input, is_connect) in [(&connect[..], true), (GET, false), (UPGRADE, false)] {
         let mut index = HeadIndex::default();
@@ -139,7 +139,7 @@ fn only_connect_is_a_connect() {
 
 /// The state of an incomplete head must not be applied to the next head.
 #[test]
-fn heads_that_arrive_in_parts_follow_each_other() {
+fn consecutive_heads_can_arrive_in_parts() {
     let mut connection = ServerConnection::new(Limits::default());
     for _ in 0..3 {
         for place in [1, 14, 16, 17, 22, 26, GET.len() - 1] {
@@ -155,7 +155,7 @@ fn heads_that_arrive_in_parts_follow_each_other() {
 /// A request asked for a tunnel and sent `close`. When the tunnel was declined, another request was once
 /// read.
 #[test]
-fn a_declined_tunnel_does_not_revive_a_connection_that_ends() {
+fn declined_tunnel_does_not_keep_a_closing_connection_open() {
     let mut connection = ServerConnection::new(Limits::default());
     let last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: b\r\n\r\n";
     feed(&mut connection, last).unwrap();
@@ -165,7 +165,7 @@ fn a_declined_tunnel_does_not_revive_a_connection_that_ends() {
 }
 
 #[test]
-fn declining_where_no_tunnel_is_wanted_changes_nothing() {
+fn declining_without_a_tunnel_request_has_no_effect() {
     let mut connection = ServerConnection::new(Limits::default());
     connection.decline_tunnel();
     feed(&mut connection, GET).unwrap();
@@ -178,7 +178,7 @@ fn declining_where_no_tunnel_is_wanted_changes_nothing() {
 }
 
 #[test]
-fn no_state_is_left_by_an_error_in_content() {
+fn body_error_finishes_the_connection() {
     let mut connection = ServerConnection::new(Limits::default());
     feed(&mut connection, b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
     assert_eq!(feed(&mut connection, b"x"), Err(Error::ChunkSizeInvalid));
@@ -189,7 +189,7 @@ fn no_state_is_left_by_an_error_in_content() {
 }
 
 #[test]
-fn content_is_handed_on_without_a_copy() {
+fn body_is_returned_without_a_copy() {
     let mut connection = ServerConnection::new(Limits::default());
     let mut index = HeadIndex::default();
     feed(&mut connection, &post(3)).unwrap();

@@ -8,7 +8,7 @@ use thruway_testkit::transcript::Transcript;
 use crate::samples;
 
 #[test]
-fn every_sample_gets_its_verdict() {
+fn every_sample_has_the_expected_result() {
     let mut wrong = Vec::new();
     for sample in samples::all() {
         let transcript = Transcript::read(&sample.reader, sample.limits, [sample.input.as_slice()]);
@@ -25,7 +25,7 @@ fn every_sample_gets_its_verdict() {
 }
 
 #[test]
-fn every_rule_is_broken_by_a_sample() {
+fn every_error_has_a_sample_that_causes_it() {
     let broken: HashSet<Error> = samples::all()
         .iter()
         .filter_map(|sample| Transcript::read(&sample.reader, sample.limits, [sample.input.as_slice()]).error)
@@ -35,7 +35,7 @@ fn every_rule_is_broken_by_a_sample() {
 }
 
 #[test]
-fn rules_are_in_alphabetical_order_and_have_a_status_of_an_error() {
+fn errors_are_sorted_and_have_an_error_status() {
     let names: Vec<String> = Error::ALL.iter().map(|error| format!("{error:?}")).collect();
     assert!(names.is_sorted(), "{names:?}");
     for error in Error::ALL {
@@ -46,7 +46,7 @@ fn rules_are_in_alphabetical_order_and_have_a_status_of_an_error() {
 }
 
 #[test]
-fn the_statuses_that_say_more_than_400_are_these() {
+fn errors_with_a_status_other_than_400_are_listed() {
     let others: Vec<String> = Error::ALL
         .iter()
         .filter(|error| error.status().as_u16() != 400)

@@ -17,7 +17,7 @@ use crate::generate;
 const SERVER: Reader = Reader::Server { declines_tunnels: true };
 
 #[test]
-fn requests_are_read_as_they_were_written() {
+fn written_requests_are_parsed_unchanged() {
     let mut random = Random::new(10);
     for _ in 0..300 {
         let mut bytes = Vec::new();
@@ -39,7 +39,7 @@ fn requests_are_read_as_they_were_written() {
 }
 
 #[test]
-fn responses_are_read_as_they_were_written() {
+fn written_responses_are_parsed_unchanged() {
     let mut random = Random::new(11);
     for _ in 0..300 {
         let mut bytes = Vec::new();
@@ -260,7 +260,7 @@ impl GeneratedResponse {
 }
 
 #[test]
-fn nothing_that_gets_into_field_lines_makes_two_of_one() {
+fn accepted_field_lines_cannot_inject_further_lines() {
     let mut random = Random::new(12);
     let hostile = b"ab:, \r\n\0\t\x7f\xff";
     for _ in 0..3000 {
@@ -305,7 +305,7 @@ fn ok(body: ResponseBody, lines: &FieldLinesBuf) -> ResponseToWrite<'_> {
 }
 
 #[test]
-fn a_request_line_is_not_ended_by_its_parts() {
+fn method_and_target_cannot_end_the_request_line() {
     let request = |method, target| {
         let mut bytes = Vec::new();
         let request = RequestToWrite { method, target, field_lines: [b"", b""], body: BodyLength::NONE };
@@ -328,7 +328,7 @@ fn a_request_line_is_not_ended_by_its_parts() {
 }
 
 #[test]
-fn a_response_head_has_these_bytes() {
+fn response_head_is_written_with_the_expected_bytes() {
     let lines = FieldLinesBuf::from_static("A: b\r\n");
     let written = |response: ResponseToWrite<'_>| {
         let mut bytes = Vec::new();
@@ -382,7 +382,7 @@ fn a_response_head_has_these_bytes() {
 }
 
 #[test]
-fn a_request_head_names_its_length_only_where_it_has_one() {
+fn request_head_has_content_length_only_if_needed() {
     let written = |method, body| {
         let mut bytes = Vec::new();
         let request =
@@ -401,7 +401,7 @@ fn a_request_head_names_its_length_only_where_it_has_one() {
 }
 
 #[test]
-fn chunk_sizes_are_written_in_as_few_digits_as_possible() {
+fn chunk_sizes_are_written_without_leading_zeros() {
     for bytes in [1, 9, 10, 15, 16, 255, 256, 0xdead_beef, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
         let mut line = Vec::new();
         write_chunk_start(&mut line, bytes);
