@@ -49,7 +49,7 @@ mod tests {
     use super::RequestEnds;
 
     #[test]
-    fn ends_do_not_depend_on_how_input_is_split() {
+    fn request_count_does_not_depend_on_how_input_is_split() {
         let input = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\n\r\n\r\nGET";
         for first in 0..input.len() {
             for second in first..input.len() {

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_client_takes_two_descriptors() {
+    fn client_limit_assumes_two_descriptors_per_client() {
         assert_eq!(most_with(Some(20_000)), 9_992);
         assert_eq!(most_with(Some(SPARE + 5)), 2);
         assert_eq!(most_with(Some(3)), 1);

@@ -66,15 +66,15 @@ mod tests {
     }
 
     #[test]
-    fn both_addresses_are_read_in_either_order() {
+    fn arguments_are_accepted_in_either_order() {
         let places = Places { listen: "127.0.0.1:80".parse().unwrap(), backend: "[::1]:81".parse().unwrap() };
         assert_eq!(parse("--listen 127.0.0.1:80 --backend [::1]:81"), Ok(places));
         assert_eq!(parse("--backend [::1]:81 --listen 127.0.0.1:80"), Ok(places));
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_by_its_reason() {
-        for (line, told) in [
+    fn invalid_arguments_are_rejected_with_the_reason() {
+        for (line, message) in [
             ("", "`--listen` has no address"),
             ("--listen 127.0.0.1:80", "`--backend` has no address"),
             ("--listen 127.0.0.1:80 --backend", "`--backend` has no address"),
@@ -82,7 +82,7 @@ mod tests {
             ("--listen 127.0.0.1:80 --listen 127.0.0.1:81", "`--listen` stands there twice"),
             ("127.0.0.1:80", "`127.0.0.1:80` is no argument"),
         ] {
-            assert_eq!(parse(line).unwrap_err().to_string(), told, "{line}");
+            assert_eq!(parse(line).unwrap_err().to_string(), message, "{line}");
         }
     }
 }

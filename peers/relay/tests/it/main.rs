@@ -22,9 +22,9 @@ fn echo(listener: TcpListener) {
 }
 
 /// Returns a listener on a free port, and a relay to it.
-fn before_a_backend() -> (TcpListener, Started) {
+fn start_with_backend() -> (TcpListener, Started) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let relay = Started::before(listener.local_addr().unwrap());
+    let relay = Started::with_backend(listener.local_addr().unwrap());
     (listener, relay)
 }
 
@@ -40,13 +40,13 @@ fn assert_ends(stream: &mut TcpStream) {
     match stream.read(&mut [0; 64]) {
         Ok(0) => {}
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
-        other => panic!("it goes on: {other:?}"),
+        other => panic!("the connection stays open: {other:?}"),
     }
 }
 
 #[test]
-fn requests_and_answers_pass_unchanged_one_after_the_other() {
-    let (backend, relay) = before_a_backend();
+fn relay_forwards_requests_and_responses_unchanged() {
+    let (backend, relay) = start_with_backend();
     echo(backend);
     let (mut first, mut second) = (relay.connect(), relay.connect());
     for request in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\xff", &[b'x'; 16 * 1024]] {
@@ -57,8 +57,8 @@ fn requests_and_answers_pass_unchanged_one_after_the_other() {
 
 /// A relay that reads only once per request would wait for the next request in the middle of a response.
 #[test]
-fn an_answer_that_fits_into_no_buffer_arrives_whole() {
-    let (backend, relay) = before_a_backend();
+fn response_larger_than_the_buffers_arrives_completely() {
+    let (backend, relay) = start_with_backend();
     let content: Vec<u8> = (0..16_u32 << 20).map(|n| (n % 251) as u8).collect();
     let sent = content.clone();
     let backend = thread::spawn(move || {
@@ -76,8 +76,8 @@ fn an_answer_that_fits_into_no_buffer_arrives_whole() {
 }
 
 #[test]
-fn a_client_that_leaves_ends_its_connection_to_the_backend() {
-    let (backend, relay) = before_a_backend();
+fn client_disconnect_closes_its_backend_connection() {
+    let (backend, relay) = start_with_backend();
     let mut client = relay.connect();
     let mut upstream = backend.accept().unwrap().0;
     client.write_all(b"half of a requ").unwrap();
@@ -87,8 +87,8 @@ fn a_client_that_leaves_ends_its_connection_to_the_backend() {
 }
 
 #[test]
-fn a_backend_that_closes_ends_one_client_and_no_other() {
-    let (backend, relay) = before_a_backend();
+fn backend_close_disconnects_only_that_client() {
+    let (backend, relay) = start_with_backend();
     let mut ended = relay.connect();
     drop(backend.accept().unwrap());
     assert_ends(&mut ended);
@@ -97,8 +97,8 @@ fn a_backend_that_closes_ends_one_client_and_no_other() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_costs_clients_their_connections_and_nothing_else() {
-    let mut relay = Started::before(refusing_address());
+fn unreachable_backend_disconnects_clients_and_relay_keeps_running() {
+    let mut relay = Started::with_backend(refusing_address());
     for _ in 0..3 {
         assert_ends(&mut relay.connect());
     }
@@ -106,7 +106,7 @@ fn a_backend_that_is_not_there_costs_clients_their_connections_and_nothing_else(
 }
 
 #[test]
-fn clients_beyond_the_descriptors_wait_until_others_leave() {
+fn clients_over_the_descriptor_limit_wait_for_a_free_slot() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // Enough file descriptors for two clients and the process itself.
     let mut relay = Started::with_descriptors(20, listener.local_addr().unwrap());
@@ -124,8 +124,8 @@ fn clients_beyond_the_descriptors_wait_until_others_leave() {
 }
 
 #[test]
-fn it_ends_when_it_is_asked_to_even_with_clients() {
-    let (backend, mut relay) = before_a_backend();
+fn sigterm_stops_the_relay_with_connected_clients() {
+    let (backend, mut relay) = start_with_backend();
     echo(backend);
     let mut client = relay.connect();
     assert_answers(&mut client, b"hello");
@@ -135,16 +135,16 @@ fn it_ends_when_it_is_asked_to_even_with_clients() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_with_a_hint() {
+fn invalid_arguments_and_used_addresses_are_rejected() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for (arguments, code, told) in [
+    for (arguments, code, message) in [
         (&["--listen", "here"][..], 2, "error: `here` is no `IP:PORT`\n\nhint: `--listen 127.0.0.1"),
         (&["--listen", &address, "--backend", &address], 1, "cannot be listened at: Address already in use"),
     ] {
         let output = started::command().args(arguments).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{printed}");
-        assert!(printed.contains(told), "{printed}");
+        assert!(printed.contains(message), "{printed}");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Started {
 
 impl Started {
     /// Starts a relay on a free port.
-    pub(crate) fn before(backend: SocketAddr) -> Self {
+    pub(crate) fn with_backend(backend: SocketAddr) -> Self {
         Self::run(command(), backend)
     }
 
