@@ -26,7 +26,7 @@ fn persistence() -> Vec<Sample> {
         Sample::requests(name, get(version, lines), &[&event])
     };
     vec![
-        one("1.1 goes on", "1.1", "", false),
+        one("1.1 keeps the connection open", "1.1", "", false),
         one("1.1 with close", "1.1", "Connection: close\r\n", true),
         one("1.1 with close in another case", "1.1", "cONNECTION: CLOSE\r\n", true),
         one("1.1 with close in a list", "1.1", "Connection: a, ,close ,b\r\n", true),

@@ -143,7 +143,7 @@ fn broken_targets() -> Vec<Sample> {
         broken("a scheme that begins with a digit", "GET 1ttp://a/ HTTP/1.1"),
         broken("a scheme with a character it cannot have", "GET ht_p://a/ HTTP/1.1"),
         broken("an address without its bracket", "GET http://[::1/ HTTP/1.1"),
-        broken("an address that is none", "GET http://[::g]/ HTTP/1.1"),
+        broken("an invalid address", "GET http://[::g]/ HTTP/1.1"),
     ]
 }
 

@@ -183,23 +183,27 @@ fn pipelines() -> Vec<Sample> {
 
 fn tunnels() -> Vec<Sample> {
     let switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n";
-    let asked = |name, input: String, transcript: &[&str]| {
+    let upgrade = |name, input: String, transcript: &[&str]| {
         Sample::responses(name, &[], input, transcript)
             .read_by(Reader::Client(vec![(ResponseTo::Other, true)]))
     };
     let connect = &[ResponseTo::Connect];
     vec![
-        asked("101 that was asked for", format!("{switching}\x01\x02"), &["tunnel 101", "2 unused"]),
-        asked("101 after 100", format!("HTTP/1.1 100 x\r\n\r\n{switching}"), &["interim 100", "tunnel 101"]),
-        asked("an upgrade that was declined", EMPTY.to_owned(), &["HTTP/1.1 200"]),
-        Sample::refused_response("101 that was not asked for", switching, Error::UnexpectedMessage),
+        upgrade("a requested 101", format!("{switching}\x01\x02"), &["tunnel 101", "2 unused"]),
+        upgrade(
+            "101 after 100",
+            format!("HTTP/1.1 100 x\r\n\r\n{switching}"),
+            &["interim 100", "tunnel 101"],
+        ),
+        upgrade("a declined upgrade", EMPTY.to_owned(), &["HTTP/1.1 200"]),
+        Sample::refused_response("an unrequested 101", switching, Error::UnexpectedMessage),
         Sample::responses(
             "a tunnel for CONNECT",
             connect,
             "HTTP/1.1 200 OK\r\n\r\nabc",
             &["tunnel 200", "3 unused"],
         ),
-        Sample::responses("a tunnel of any success", connect, "HTTP/1.1 299 x\r\n\r\n", &["tunnel 299"]),
+        Sample::responses("a tunnel for any 2xx status", connect, "HTTP/1.1 299 x\r\n\r\n", &["tunnel 299"]),
         Sample::responses(
             "a tunnel ignores a length",
             connect,
@@ -207,7 +211,7 @@ fn tunnels() -> Vec<Sample> {
             &["tunnel 200", "3 unused"],
         ),
         Sample::responses(
-            "a tunnel ignores fields that are broken",
+            "a tunnel ignores invalid fields",
             connect,
             "HTTP/1.1 200 OK\r\nContent-Length: x\r\nContent-Length: 5\r\nTransfer-Encoding: gzip\r\n\r\n",
             &["tunnel 200"],
