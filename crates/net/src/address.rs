@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_written_alike() {
+    fn listen_addresses_round_trip_through_text() {
         for text in ["127.0.0.1:8080", "[::1]:0", "unix:/run/a b.sock", "unix:relative"] {
             assert_eq!(text.parse::<ListenAddr>().unwrap().to_string(), text);
         }

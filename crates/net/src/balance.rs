@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_never_differ_by_more_than_one_whoever_accepts() {
+    fn worker_connection_counts_differ_by_at_most_one() {
         let balance = Balance::new(3, 1000);
         for acceptor in [0, 0, 0, 0, 2, 2, 1, 0, 0, 0] {
             balance.assign(acceptor);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn among_equals_the_acceptor_keeps_the_connection() {
+    fn accepting_worker_keeps_the_connection_if_counts_are_equal() {
         let balance = Balance::new(2, 10);
         assert_eq!(balance.assign(1).unwrap().worker, 1);
         assert_eq!(balance.assign(1).unwrap().worker, 0);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_worker_gets_nothing_and_a_busy_one_cannot_finish() {
+    fn finished_worker_gets_no_connections_and_busy_worker_cannot_finish() {
         let balance = Balance::new(2, 10);
         assert!(balance.finish(0));
         assert_eq!(balance.assign(1).unwrap().worker, 1);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_stays_counted() {
+    fn cut_off_connections_stay_counted() {
         let balance = Balance::new(2, 10);
         balance.assign(0);
         balance.assign(1);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_beyond_the_limit_are_marked() {
+    fn connections_over_the_limit_are_marked() {
         let balance = Balance::new(2, 2);
         let over: Vec<bool> = (0..4).map(|_| balance.assign(0).unwrap().is_over_limit).collect();
         assert_eq!(over, [false, false, true, true]);
@@ -200,7 +200,7 @@ mod tests {
 
     /// Silent connections over the limit once used up the descriptors that were reserved for files.
     #[test]
-    fn connections_far_beyond_the_limit_are_not_kept() {
+    fn connections_far_over_the_limit_are_dropped() {
         let balance = Balance::new(1, 100);
         let kept = (0..1000).filter_map(|_| balance.assign(0)).count();
         assert_eq!(kept, 109);

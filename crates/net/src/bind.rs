@@ -265,7 +265,7 @@ mod tests {
 
     /// A drained server removed the socket of its successor.
     #[test]
-    fn the_socket_of_a_successor_stays() {
+    fn unix_socket_of_a_successor_is_not_removed() {
         let path = std::env::temp_dir().join(format!("thruway-{}-successor.sock", std::process::id()));
         let address = ListenAddr::Unix(path.clone());
         let (_, sockets, first) = bind(&address, 1, 1).unwrap().into_parts();

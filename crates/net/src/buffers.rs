@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_only_so_many_large_buffers() {
+    fn number_of_large_buffers_is_limited() {
         let mut taken: Vec<_> = std::iter::from_fn(LargeBuffer::take).collect();
         assert_eq!(taken.len(), LARGE_BUFFERS_MAX);
         taken[0].truncate(3);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_buffer_comes_back_empty() {
+    fn dropped_buffer_is_reused_empty() {
         let mut buffer = PooledBuffer::take();
         buffer.reserve(1000);
         buffer.push(1);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn large_buffers_do_not_come_back() {
+    fn oversized_buffers_are_not_reused() {
         let mut large = PooledBuffer::take();
         large.reserve(BUFFER_BYTES_MAX + 1);
         drop(large);

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn manual_time_stands_still_until_it_is_advanced() {
+    fn manual_time_changes_only_when_advanced() {
         let time = ManualTime::default();
         let clock = Clock::manual(time.clone());
         assert_eq!(clock.now(), Duration::ZERO);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn system_time_does_not_go_back() {
+    fn system_time_never_goes_back() {
         let clock = Clock::system();
         let first = clock.now();
         assert!(clock.now() >= first && clock.now_exact() >= first);

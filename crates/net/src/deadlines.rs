@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_overdue_is_woken_and_only_once() {
+    fn overdue_deadlines_wake_once() {
         let deadlines = Deadlines::new();
         let (early, early_count) = registered(&deadlines);
         let (late, late_count) = registered(&deadlines);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_can_be_put_off_and_taken_back() {
+    fn deadline_can_be_extended_and_removed() {
         let deadlines = Deadlines::new();
         let (deadline, count) = registered(&deadlines);
         deadline.set(Some(Duration::from_secs(1)));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again() {
+    fn slots_of_dropped_deadlines_are_reused() {
         let deadlines = Deadlines::new();
         let (first, _) = registered(&deadlines);
         first.set(Some(Duration::ZERO));

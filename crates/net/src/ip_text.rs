@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_the_standard_library_writes() {
+    fn ip_text_matches_the_standard_library() {
         for number in 0..=255 {
             let address = Ipv4Addr::new(number, 255 - number, number / 2, 0);
             assert_eq!(IpText::from(address).as_str(), address.to_string());

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_listened_on_as_long_as_somebody_does() {
+    fn address_counts_as_listened_on_until_the_listener_closes() {
         let (bound, port) = bound("127.0.0.1:0");
         let at = |ip: &str| is_listened_on((ip.parse::<IpAddr>().unwrap(), port).into());
         assert!(at("127.0.0.1") && at("::ffff:127.0.0.1"));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_everywhere_does_so_at_all_addresses_of_this_machine() {
+    fn wildcard_listener_covers_all_local_addresses() {
         let (_bound, port) = bound("0.0.0.0:0");
         let at = |ip: &str| is_listened_on((ip.parse::<IpAddr>().unwrap(), port).into());
         assert!(at("127.0.0.1") && at("127.0.0.2") && at("0.0.0.0"));
@@ -131,7 +131,7 @@ mod tests {
     /// Exhausted descriptors once made every address count as remote, so that tunnels could reach this
     /// machine.
     #[test]
-    fn an_address_of_which_nothing_can_be_found_out_is_taken_for_one_of_this_machine() {
+    fn unknown_address_counts_as_local() {
         let other = "192.0.2.1".parse().unwrap();
         let used_up = || Err(io::Error::from_raw_os_error(EMFILE));
         assert!(has_own_address(used_up(), other));
@@ -142,7 +142,7 @@ mod tests {
     const EMFILE: i32 = 24;
 
     #[test]
-    fn addresses_of_this_machine_are_told_from_others() {
+    fn local_and_remote_addresses_are_distinguished() {
         for own in ["127.0.0.1", "127.1.2.3", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1"] {
             assert!(is_of_this_machine(own.parse().unwrap()), "{own}");
         }

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_messages_is_cut_to_ten_lines_in_ten_seconds() {
+    fn log_limit_admits_ten_lines_in_ten_seconds() {
         let limit = LogLimit::new();
         let start = Duration::from_secs(1000);
         assert_eq!(admitted(&limit, 300, start), 10);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_follows_no_suppressed_one_says_nothing_of_them() {
+    fn no_suppressed_count_without_suppressed_messages() {
         let limit = LogLimit::new();
         assert_eq!(limit.admit_at(Duration::ZERO), Some(Admitted { suppressed: None }));
         assert_eq!(limit.admit_at(PERIOD * 9), Some(Admitted { suppressed: None }));

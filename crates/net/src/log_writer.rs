@@ -328,7 +328,7 @@ mod tests {
     const BYTES_MAX: usize = 1 << 20;
 
     #[test]
-    fn logging_does_not_wait_for_the_reader_and_dropped_lines_are_counted() {
+    fn logging_does_not_block_and_counts_dropped_lines() {
         let Test { writer, buffer, allow, found, dropped } = start();
         writer.append_line(&buffer, b"first\n");
         assert_eq!(found.recv().unwrap(), b"first\n");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_and_the_end_leave_no_line() {
+    fn flush_and_finish_write_all_lines() {
         let Test { writer, buffer, allow, found, .. } = start();
         drop(allow);
         let lines: Vec<_> = (0..1_000).map(|n| n.to_string() + "\n").collect();

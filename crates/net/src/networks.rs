@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_and_written_alike() {
+    fn networks_round_trip_through_text() {
         for text in ["10.0.0.0/8", "0.0.0.0/0", "127.0.0.1", "2001:db8::/32", "::/0", "::1", "unix"] {
             assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
         }
@@ -189,8 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
-        let [ipv4, ipv6] = ["10.0.0.0/8", "2001:db8::/64"].map(|meant| meant.parse().unwrap());
+    fn invalid_networks_are_rejected() {
+        let [ipv4, ipv6] = ["10.0.0.0/8", "2001:db8::/64"].map(|text| text.parse().unwrap());
         for (text, error) in [
             ("", InvalidNetwork::Address),
             ("localhost", InvalidNetwork::Address),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_found_in_networks_that_overlap() {
+    fn address_lookup_works_with_overlapping_networks() {
         let networks = networks(&[
             "10.1.0.0/16",
             "10.0.0.0/8",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_one_family_is_nothing_of_the_other() {
+    fn networks_of_one_address_family_do_not_match_others() {
         let [ipv4, ipv6, unix] = [["0.0.0.0/0"], ["::/0"], ["unix"]].map(|list| networks(&list));
         assert!(contains(&ipv4, "255.255.255.255") && !contains(&ipv4, "::1"));
         assert!(contains(&ipv6, "::1") && !contains(&ipv6, "127.0.0.1"));

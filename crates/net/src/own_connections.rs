@@ -181,7 +181,7 @@ mod tests {
     /// The address of the client alone once identified connections. The system can use one client address for
     /// connections to several listeners, so requests of other clients got 508.
     #[tokio::test]
-    async fn a_client_with_the_address_of_an_own_connection_to_another_listener_is_not_own() {
+    async fn own_connection_is_identified_by_client_and_listener_port() {
         let (_bound, port) = bound("127.0.0.1:0");
         let stream = connect("127.0.0.1", port);
         let _own = OwnConnection::of(&stream).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_to_an_own_listener_is_known_until_it_is_closed() {
+    async fn connection_to_an_own_listener_is_own_until_it_closes() {
         for (listen, ip) in [("127.0.0.1:0", "127.0.0.1"), ("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::1")] {
             let (_bound, port) = bound(listen);
             let stream = connect(ip, port);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_to_another_listener_is_none_of_them() {
+    async fn connection_to_a_foreign_listener_is_not_own() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = connect("127.0.0.1", listener.local_addr().unwrap().port());
         assert!(OwnConnection::of(&stream).is_none());
@@ -220,7 +220,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn both_ends_of_a_unix_socket_are_told_apart_by_their_process() {
+    async fn own_unix_socket_connection_is_identified_by_its_process() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_the_whole_internet_are_public() {
+    fn only_globally_routable_addresses_are_public() {
         for public in
             ["1.1.1.1", "9.255.255.255", "172.15.0.1", "172.32.0.1", "192.0.1.1", "100.63.0.1", "223.1.1.1"]
                 .into_iter()

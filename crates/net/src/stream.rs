@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn data_that_arrives_before_the_first_read_needs_no_reactor() {
+    async fn data_before_the_first_read_needs_no_reactor() {
         let (near, mut far) = Far::pair().unwrap();
         near.set_nonblocking(true).unwrap();
         far.write_all(b"abc").unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_known_that_nothing_has_arrived_since_nothing_was_found() {
+    async fn stream_knows_that_no_data_has_arrived_after_a_short_read() {
         let (near, mut far) = Far::pair().unwrap();
         near.set_nonblocking(true).unwrap();
         let mut near = Stream::accepted(near.into(), ClientAddr::Unix);

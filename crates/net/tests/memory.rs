@@ -90,7 +90,7 @@ fn pump(client: &mut ClientConnection, line: &Line) {
 }
 
 #[test]
-fn a_connection_that_waits_owns_little() {
+fn waiting_tls_connection_owns_little_memory() {
     let authority = Authority::new();
     let acceptor = TlsAcceptorConfig::new(vec![authority.issue("server", &["a.example"])]);
     let acceptor = Rc::new(TlsAcceptor::load(acceptor).unwrap());

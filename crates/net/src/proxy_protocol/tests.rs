@@ -24,7 +24,7 @@ fn some_headers() -> [ProxyHeader; 3] {
 }
 
 #[test]
-fn what_is_written_is_read_in_whatever_pieces_it_comes() {
+fn written_header_is_parsed_once_it_is_complete() {
     for header in some_headers() {
         for version in [ProxyVersion::V1, ProxyVersion::V2] {
             let header_bytes = written(header, version);
@@ -38,21 +38,21 @@ fn what_is_written_is_read_in_whatever_pieces_it_comes() {
 }
 
 #[test]
-fn a_unix_client_is_told_by_version_2_only() {
+fn only_version_2_describes_unix_clients() {
     let bytes = written(ProxyHeader::Unix, ProxyVersion::V2);
     assert_eq!(ProxyHeader::parse(&bytes), Ok(Some((ProxyHeader::Unix, 232))));
     assert_eq!(written(ProxyHeader::Unix, ProxyVersion::V1), b"PROXY UNKNOWN\r\n");
 }
 
 #[test]
-fn version_1_is_a_line_as_the_specification_shows_it() {
+fn version_1_is_a_text_line_as_specified() {
     let header = tcp("192.168.0.1:56324", "192.168.0.11:443");
     let line = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n";
     assert_eq!(written(header, ProxyVersion::V1), line);
 }
 
 #[test]
-fn addresses_of_two_families_become_those_of_one() {
+fn mixed_address_families_are_converted_to_one_family() {
     let mixed = written(tcp("192.0.2.1:1", "[2001:db8::2]:2"), ProxyVersion::V1);
     assert_eq!(mixed, b"PROXY TCP6 ::ffff:192.0.2.1 2001:db8::2 1 2\r\n");
     let mapped = written(tcp("[::ffff:192.0.2.1]:1", "192.0.2.2:2"), ProxyVersion::V1);
@@ -60,7 +60,7 @@ fn addresses_of_two_families_become_those_of_one() {
 }
 
 #[test]
-fn what_says_nothing_of_the_client_is_accepted() {
+fn headers_without_a_client_address_are_accepted() {
     for bytes in [
         b"PROXY UNKNOWN\r\n".to_vec(),
         b"PROXY UNKNOWN ffff:f...f:ffff 65535 65535\r\n".to_vec(),
@@ -74,7 +74,7 @@ fn what_says_nothing_of_the_client_is_accepted() {
 }
 
 #[test]
-fn additional_fields_are_passed_over() {
+fn additional_fields_are_skipped() {
     let mut bytes = v2(&[0x21, 0x11, 0, 17, 192, 0, 2, 1, 192, 0, 2, 2, 0, 80, 1, 0]);
     bytes.extend_from_slice(&[0x03, 0, 2, 7, 7, b'G']);
     let expected = tcp("192.0.2.1:80", "192.0.2.2:256");
@@ -82,7 +82,7 @@ fn additional_fields_are_passed_over() {
 }
 
 #[test]
-fn what_breaks_a_rule_is_refused_as_soon_as_it_can_be_known() {
+fn invalid_header_is_rejected_as_early_as_possible() {
     for (bytes, error) in [
         (b"G".to_vec(), InvalidProxyHeader::Missing),
         (b"PUT / HTTP/1.1\r\n".to_vec(), InvalidProxyHeader::Missing),
@@ -111,7 +111,7 @@ fn what_breaks_a_rule_is_refused_as_soon_as_it_can_be_known() {
 }
 
 #[test]
-fn the_longest_line_is_read() {
+fn longest_version_1_line_is_accepted() {
     let address = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
     let line = format!("PROXY TCP6 {address} {address} 65535 65535\r\n");
     assert!(line.len() <= 107);

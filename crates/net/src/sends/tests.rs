@@ -93,7 +93,7 @@ async fn arrive(far: &UnixStream, count: usize) -> (Vec<u8>, bool) {
 }
 
 #[test]
-fn what_all_streams_write_is_sent_when_all_have_run() {
+fn writes_of_all_streams_are_sent_after_all_tasks_have_run() {
     run(true, || async {
         let (mut one, far_one) = pair();
         let (mut other, far_other) = pair();
@@ -106,7 +106,7 @@ fn what_all_streams_write_is_sent_when_all_have_run() {
 }
 
 #[test]
-fn a_full_batch_does_not_wait() {
+fn full_batch_is_sent_at_once() {
     run(true, || async {
         let mut pairs: Vec<_> = (0..SENDS_MAX).map(|_| pair()).collect();
         for (near, _) in &mut pairs {
@@ -117,7 +117,7 @@ fn a_full_batch_does_not_wait() {
 }
 
 #[test]
-fn order_is_kept_however_large_the_pieces_are() {
+fn order_is_kept_for_pieces_of_any_size() {
     run_both(|| async {
         let (mut near, far) = pair();
         let pieces = [vec![1; 10], vec![2; SEND_BYTES_MAX + 1], vec![3; SEND_BYTES_MAX], vec![4; 1]];
@@ -130,7 +130,7 @@ fn order_is_kept_however_large_the_pieces_are() {
 }
 
 #[test]
-fn what_a_socket_does_not_take_is_sent_later() {
+fn bytes_for_a_full_socket_are_sent_later() {
     run_both(|| async {
         let (mut near, far) = pair();
         let written = fill(&mut near).await;
@@ -142,18 +142,18 @@ fn what_a_socket_does_not_take_is_sent_later() {
 
 /// A single send bypasses the ring. Two sends use it.
 #[test]
-fn what_two_sockets_do_not_take_is_sent_later() {
+fn bytes_for_two_full_sockets_are_sent_later() {
     run(true, || async {
         let (mut one, far_one) = pair();
         let (mut other, far_other) = pair();
-        let (written, told) = tokio::join!(fill(&mut one), fill(&mut other));
+        let (written, other_written) = tokio::join!(fill(&mut one), fill(&mut other));
         assert!(arrive(&far_one, written.len()).await.0 == written);
-        assert!(arrive(&far_other, told.len()).await.0 == told);
+        assert!(arrive(&far_other, other_written.len()).await.0 == other_written);
     });
 }
 
 #[test]
-fn it_is_sent_even_if_the_stream_is_dropped() {
+fn bytes_for_a_full_socket_are_sent_after_the_stream_is_dropped() {
     run_both(|| async {
         let (mut near, far) = pair();
         let written = fill(&mut near).await;
@@ -164,7 +164,7 @@ fn it_is_sent_even_if_the_stream_is_dropped() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_at_once_has_sent() {
+fn bytes_are_sent_if_the_stream_is_dropped_at_once() {
     run_both(|| async {
         let (mut near, far) = pair();
         write(&mut near, b"farewell").await.unwrap();
@@ -175,7 +175,7 @@ fn a_stream_that_is_dropped_at_once_has_sent() {
 }
 
 #[test]
-fn the_end_comes_after_what_was_written() {
+fn shutdown_follows_the_written_bytes() {
     run_both(|| async {
         let (mut near, far) = pair();
         write(&mut near, b"last").await.unwrap();
@@ -185,7 +185,7 @@ fn the_end_comes_after_what_was_written() {
 }
 
 #[test]
-fn a_stream_whose_peer_has_gone_says_so_with_the_next_bytes() {
+fn write_after_the_peer_closed_returns_broken_pipe() {
     run(true, || async {
         for count in [1, 2] {
             let mut streams: Vec<_> = (0..count).map(|_| pair().0).collect();
@@ -202,7 +202,7 @@ fn a_stream_whose_peer_has_gone_says_so_with_the_next_bytes() {
 }
 
 #[test]
-fn what_is_discarded_does_not_keep_the_socket() {
+fn discarding_unsent_bytes_resets_the_connection() {
     run_both(|| async {
         let (mut near, mut far) = tcp_pair();
         fill(&mut near).await;
@@ -223,7 +223,7 @@ fn what_is_discarded_does_not_keep_the_socket() {
 /// A failure of the ring leaves the fate of its bytes unknown. Connections with possibly lost bytes end.
 /// Other connections continue without a batch.
 #[test]
-fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
+fn ring_failure_ends_only_connections_with_lost_bytes() {
     run(true, || async {
         let mut lost = [pair(), pair()];
         let (mut other, far_other) = pair();
@@ -250,7 +250,7 @@ fn when_the_ring_fails_what_was_in_it_is_lost_and_said_to_be() {
 
 /// Otherwise a peer that does not read would keep its socket forever, and would block a drain.
 #[test]
-fn what_nobody_takes_is_given_up_when_nobody_has_the_stream() {
+fn unread_bytes_of_a_dropped_stream_are_discarded_after_a_stall() {
     run(true, || async {
         let (mut near, mut far) = tcp_pair();
         fill(&mut near).await;
@@ -264,7 +264,7 @@ fn what_nobody_takes_is_given_up_when_nobody_has_the_stream() {
 
 /// The owner of a stream has its own deadlines.
 #[test]
-fn what_nobody_takes_is_kept_as_long_as_somebody_has_the_stream() {
+fn unread_bytes_are_kept_while_the_stream_has_an_owner() {
     run(true, || async {
         let (mut near, far) = tcp_pair();
         let written = fill(&mut near).await;

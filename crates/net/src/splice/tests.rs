@@ -62,7 +62,7 @@ fn numbered(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_pipe_takes_as_much_as_it_is_told_to() {
+fn pipe_takes_the_requested_number_of_bytes() {
     with_reactor(async || {
         let ((mut from, mut source), (mut to, mut sink)) = (pair(), tcp_pair());
         source.write_all(b"content, and what follows").unwrap();
@@ -79,7 +79,7 @@ fn a_pipe_takes_as_much_as_it_is_told_to() {
 }
 
 #[test]
-fn only_empty_pipes_are_used_again() {
+fn only_empty_pipes_are_reused() {
     with_reactor(async || {
         let (mut from, mut source) = pair();
         source.write_all(b"secret").unwrap();
@@ -93,7 +93,7 @@ fn only_empty_pipes_are_used_again() {
 }
 
 #[test]
-fn there_are_only_so_many_pipes() {
+fn number_of_pipes_is_limited() {
     with_reactor(async || {
         let mut taken: Vec<_> = std::iter::from_fn(Pipe::take).collect();
         assert_eq!(taken.len(), PIPES_MAX);
@@ -105,7 +105,7 @@ fn there_are_only_so_many_pipes() {
 }
 
 #[test]
-fn what_cannot_be_spliced_from_is_copied_and_no_more_pipes_are_given_out() {
+fn failed_splice_from_a_socket_copies_and_disables_pipes() {
     with_reactor(async || {
         let ((mut from, mut source), (mut to, mut sink)) = (tcp_pair(), pair());
         source.write_all(b"content").unwrap();
@@ -119,7 +119,7 @@ fn what_cannot_be_spliced_from_is_copied_and_no_more_pipes_are_given_out() {
 }
 
 #[test]
-fn what_cannot_be_spliced_to_is_copied() {
+fn failed_splice_to_a_socket_copies_and_disables_pipes() {
     with_reactor(async || {
         let ((mut from, mut source), (mut to, mut sink)) = (pair(), tcp_pair());
         let content = numbered(100_000);
@@ -134,7 +134,7 @@ fn what_cannot_be_spliced_to_is_copied() {
 }
 
 #[test]
-fn a_transport_that_is_no_socket_gets_copies() {
+fn transport_without_a_socket_gets_copies() {
     with_reactor(async || {
         let (mut from, mut source) = pair();
         source.write_all(b"content").unwrap();
@@ -150,9 +150,13 @@ fn a_transport_that_is_no_socket_gets_copies() {
 /// Drives a tunnel between two streams until both have sent all their data.
 async fn tunnel(mut client: Stream, mut upstream: Stream, mut request: Flow, mut response: Flow) -> [u64; 2] {
     poll_fn(|cx| {
-        let asked = request.poll(cx, &mut client, &mut upstream)?;
-        let answered = response.poll(cx, &mut upstream, &mut client)?;
-        if asked.is_ready() && answered.is_ready() { Poll::Ready(io::Result::Ok(())) } else { Poll::Pending }
+        let request_outcome = request.poll(cx, &mut client, &mut upstream)?;
+        let response_outcome = response.poll(cx, &mut upstream, &mut client)?;
+        if request_outcome.is_ready() && response_outcome.is_ready() {
+            Poll::Ready(io::Result::Ok(()))
+        } else {
+            Poll::Pending
+        }
     })
     .await
     .unwrap();
@@ -161,18 +165,18 @@ async fn tunnel(mut client: Stream, mut upstream: Stream, mut request: Flow, mut
 }
 
 #[test]
-fn a_tunnel_moves_both_ways_at_once() {
+fn tunnel_moves_both_directions_at_once() {
     with_reactor(async || {
-        let ((client, asks), (upstream, answers)) = (tcp_pair(), pair());
+        let ((client, client_peer), (upstream, upstream_peer)) = (tcp_pair(), pair());
         let content = numbered(CONTENT_BYTES);
         let sent = content.clone();
-        let (mut writes, mut reads) = (asks.try_clone().unwrap(), asks);
+        let (mut writes, mut reads) = (client_peer.try_clone().unwrap(), client_peer);
         thread::spawn(move || {
             writes.write_all(&sent).unwrap();
             writes.shutdown(Shutdown::Write).unwrap();
         });
         thread::spawn(move || {
-            io::copy(&mut &answers, &mut &answers).unwrap();
+            io::copy(&mut &upstream_peer, &mut &upstream_peer).unwrap();
         });
         let reader = thread::spawn(move || {
             let mut got = Vec::new();
@@ -189,26 +193,26 @@ fn a_tunnel_moves_both_ways_at_once() {
 }
 
 #[test]
-fn a_tunnel_without_pipes_copies() {
+fn tunnel_without_pipes_copies() {
     with_reactor(async || {
-        let ((client, mut asks), (upstream, mut answers)) = (tcp_pair(), pair());
+        let ((client, mut client_peer), (upstream, mut upstream_peer)) = (tcp_pair(), pair());
         let taken: Vec<_> = std::iter::from_fn(Pipe::take).collect();
-        let question = numbered(100_000);
-        asks.write_all(&question).unwrap();
-        asks.shutdown(Shutdown::Write).unwrap();
-        answers.write_all(b"answer").unwrap();
-        answers.shutdown(Shutdown::Write).unwrap();
+        let request = numbered(100_000);
+        client_peer.write_all(&request).unwrap();
+        client_peer.shutdown(Shutdown::Write).unwrap();
+        upstream_peer.write_all(b"answer").unwrap();
+        upstream_peer.shutdown(Shutdown::Write).unwrap();
         assert_eq!(tunnel(client, upstream, Flow::default(), Flow::default()).await, [100_000, 6]);
         drop(taken);
-        let (mut asked, mut answered) = (Vec::new(), Vec::new());
-        answers.read_to_end(&mut asked).unwrap();
-        asks.read_to_end(&mut answered).unwrap();
-        assert!(asked == question && answered == b"answer");
+        let (mut received_request, mut received_response) = (Vec::new(), Vec::new());
+        upstream_peer.read_to_end(&mut received_request).unwrap();
+        client_peer.read_to_end(&mut received_response).unwrap();
+        assert!(received_request == request && received_response == b"answer");
     });
 }
 
 #[test]
-fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
+fn flow_holds_a_pipe_only_with_pending_bytes_and_stops_reading() {
     with_reactor(async || {
         let ((mut from, source), (mut to, mut sink)) = (pair(), pair());
         let mut flow = Flow::default();
@@ -239,7 +243,7 @@ fn a_flow_holds_a_pipe_only_while_something_waits_in_it_and_reads_no_further() {
 
 /// A pipe needs two system calls for each message and bypasses the batching of small sends.
 #[test]
-fn messages_go_through_buffers_and_what_is_more_through_pipes() {
+fn small_messages_use_buffers_and_large_data_uses_pipes() {
     with_reactor(async || {
         let ((mut from, mut source), (mut to, mut sink)) = (pair(), pair());
         let mut flow = Flow::default();
@@ -259,7 +263,7 @@ fn messages_go_through_buffers_and_what_is_more_through_pipes() {
 }
 
 #[test]
-fn a_flow_to_somebody_who_has_gone_fails() {
+fn flow_to_a_closed_peer_fails() {
     with_reactor(async || {
         let ((mut from, mut source), (mut to, sink)) = (pair(), pair());
         drop(sink);

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subject_is_written_in_one_way() {
+    fn subject_is_normalized_or_rejected() {
         for (text, expected) in [
             ("CN=ada,O=Example", Some("CN=ada,O=Example")),
             ("cn=ada,o=Example", Some("CN=ada,O=Example")),

@@ -15,20 +15,20 @@ use crate::workers::{Workers, WorkersConfig};
 /// A worker got the drain command before its accepting task had run. It once ended without the connections
 /// that the kernel had completed.
 #[test]
-fn what_the_kernel_has_completed_is_accepted_before_a_drain_ends() {
+fn drain_accepts_connections_that_the_kernel_has_completed() {
     let bound = bind(&"127.0.0.1:0".parse().unwrap(), 1, 16).unwrap();
     let ListenAddr::Tcp(address) = *bound.address() else { panic!("not a TCP address") };
-    let (go_on, may_go_on) = channel::<()>();
-    let may_go_on = Mutex::new(may_go_on);
+    let (release, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
     let start = move |_: &Rc<Worker>| {
-        may_go_on.lock().unwrap().recv().unwrap();
+        gate.lock().unwrap().recv().unwrap();
         drop::<Accepted>
     };
     let config = WorkersConfig { workers: 1, ..WorkersConfig::default() };
     let workers = Workers::start(config, vec![bound], start).unwrap();
     let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
     workers.drain(Duration::from_secs(20));
-    go_on.send(()).unwrap();
+    release.send(()).unwrap();
     let drained = workers.join();
     assert_eq!(drained.loads[0].connections_total, clients.len() as u64);
     assert_eq!(drained.loads[0].connections, 0);

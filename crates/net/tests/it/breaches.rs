@@ -10,7 +10,7 @@ use thruway_net::Transport;
 use thruway_net::tls::HandshakeError;
 use thruway_testkit::{Authority, pipe};
 
-use crate::ends::{Other, Scene, WITHIN, accepted, acceptor, client_config, cx, poll};
+use crate::ends::{HANDSHAKE_TIMEOUT, RustlsEnd, Scene, accepted, acceptor, client_config, cx, poll};
 
 /// Returns the error of a handshake with a client that sends `bytes`, and the bytes sent to the client.
 fn refused(bytes: &[u8]) -> (HandshakeError, Vec<u8>) {
@@ -22,7 +22,7 @@ fn refused(bytes: &[u8]) -> (HandshakeError, Vec<u8>) {
 }
 
 #[test]
-fn garbage_is_refused_with_an_alert() {
+fn garbage_is_rejected_with_an_alert() {
     for garbage in [&[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0][..], &[0xff; 100], &[0x80, 0x2e, 1, 0, 2, 0, 0]] {
         let (error, sent) = refused(garbage);
         assert!(matches!(error, HandshakeError::Refused(_)), "{error}");
@@ -32,7 +32,7 @@ fn garbage_is_refused_with_an_alert() {
 }
 
 #[test]
-fn a_message_without_end_is_refused_before_it_is_kept() {
+fn oversized_handshake_message_is_rejected_from_its_header() {
     let (near, far) = pipe();
     let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
     // The header of a message of 16 MiB.
@@ -42,7 +42,7 @@ fn a_message_without_end_is_refused_before_it_is_kept() {
 }
 
 #[test]
-fn http_without_tls_is_told_apart_and_given_back() {
+fn plain_http_is_detected_and_its_bytes_are_returned() {
     let (error, sent) = refused(b"GET / HTTP/1.1\r\n");
     let HandshakeError::PlainHttp(bytes) = error else { panic!("{error}") };
     assert_eq!(&bytes[..], b"GET / HTTP/1.1\r\n");
@@ -50,24 +50,24 @@ fn http_without_tls_is_told_apart_and_given_back() {
 }
 
 #[test]
-fn a_handshake_that_stalls_has_its_time() {
+fn stalled_handshake_times_out() {
     let authority = Authority::new();
     for sent_bytes in [0, 1, 50] {
         let scene = Scene::new();
         let (near, far) = pipe();
         let mut accepting = scene.accept(far, &acceptor(&authority));
         let mut hello = Vec::new();
-        let mut other = Other::client(near, &Arc::new(client_config(&authority)), "a.example");
+        let mut other = RustlsEnd::client(near, &Arc::new(client_config(&authority)), "a.example");
         other.tls.write_tls(&mut hello).unwrap();
         other.peer.send(&hello[..sent_bytes]);
         assert!(poll(&mut accepting).is_pending());
-        scene.time.advance(WITHIN);
+        scene.time.advance(HANDSHAKE_TIMEOUT);
         assert!(matches!(poll(&mut accepting), Poll::Ready(Err((_, HandshakeError::TimedOut)))));
     }
 }
 
 #[test]
-fn a_drain_waits_only_for_what_has_arrived() {
+fn drain_ends_a_silent_handshake_within_200_ms() {
     let scene = Scene::new();
     let (_near, far) = pipe();
     let mut accepting = scene.accept(far, &acceptor(&Authority::new()));
@@ -78,7 +78,7 @@ fn a_drain_waits_only_for_what_has_arrived() {
 }
 
 #[test]
-fn a_client_that_goes_in_the_handshake_is_no_error_of_tls() {
+fn client_that_closes_during_the_handshake_is_no_tls_error() {
     let (near, far) = pipe();
     let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
     near.finish();
@@ -86,7 +86,7 @@ fn a_client_that_goes_in_the_handshake_is_no_error_of_tls() {
 }
 
 #[test]
-fn a_record_that_was_changed_ends_the_connection_with_an_alert() {
+fn modified_record_ends_the_connection_with_an_alert() {
     let (mut stream, mut other) = accepted(&Authority::new());
     other.peer.send([0x17, 3, 3, 0, 32].into_iter().chain([7; 32]).collect::<Vec<u8>>());
     let Poll::Ready(Err(error)) = stream.poll_read(&mut cx(), &mut [0; 100]) else { panic!() };
@@ -96,7 +96,7 @@ fn a_record_that_was_changed_ends_the_connection_with_an_alert() {
 }
 
 #[test]
-fn a_record_that_is_too_long_ends_the_connection() {
+fn oversized_record_ends_the_connection() {
     let (mut stream, mut other) = accepted(&Authority::new());
     other.peer.send([&[0x17, 3, 3, 0xff, 0xff][..], &vec![0; 70_000]].concat());
     assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_))));
@@ -104,7 +104,7 @@ fn a_record_that_is_too_long_ends_the_connection() {
 }
 
 #[test]
-fn content_that_came_before_a_broken_record_is_read_first() {
+fn data_before_an_invalid_record_is_read_first() {
     let (mut stream, mut other) = accepted(&Authority::new());
     other.write(b"whole");
     other.peer.send([0x17, 3, 3, 0, 32].into_iter().chain([7; 32]).collect::<Vec<u8>>());
@@ -114,7 +114,7 @@ fn content_that_came_before_a_broken_record_is_read_first() {
 }
 
 #[test]
-fn empty_records_do_not_go_on_for_ever() {
+fn unencrypted_empty_records_end_the_connection() {
     let (mut stream, other) = accepted(&Authority::new());
     // Only the owner of the keys can encrypt records, so an invalid record ends the connection at once.
     other.peer.send([0x17, 3, 3, 0, 0].repeat(10_000));

@@ -19,7 +19,7 @@ use thruway_testkit::{Authority, DrivenEnd, Peer, pipe};
 pub(crate) type Tls = TlsStream<DrivenEnd>;
 pub(crate) type Accepting = Pin<Box<dyn Future<Output = Result<Tls, (DrivenEnd, HandshakeError)>>>>;
 
-pub(crate) const WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
@@ -44,7 +44,9 @@ impl Scene {
     /// Starts to accept a TLS connection on `far`.
     pub(crate) fn accept(&self, far: DrivenEnd, acceptor: &Arc<TlsAcceptor>) -> Accepting {
         let (acceptor, guard) = (acceptor.clone(), self.worker.guard_for_test());
-        Box::pin(async move { accept_tls(far, PooledBuffer::default(), &acceptor, &guard, WITHIN).await })
+        Box::pin(async move {
+            accept_tls(far, PooledBuffer::default(), &acceptor, &guard, HANDSHAKE_TIMEOUT).await
+        })
     }
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn client_config(authority: &Authority) -> ClientConfig {
 }
 
 /// The rustls end of a connection.
-pub(crate) struct Other {
+pub(crate) struct RustlsEnd {
     pub(crate) tls: Connection,
     pub(crate) peer: Peer,
     pub(crate) received: Vec<u8>,
@@ -85,7 +87,7 @@ pub(crate) struct Other {
     pub(crate) records: Vec<usize>,
 }
 
-impl Other {
+impl RustlsEnd {
     pub(crate) fn client(peer: Peer, config: &Arc<ClientConfig>, name: &str) -> Self {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         Self::new(peer, ClientConnection::new(config.clone(), name).unwrap().into())
@@ -155,9 +157,9 @@ pub(crate) fn record_lengths(mut bytes: &[u8]) -> Vec<usize> {
 }
 
 /// Drives both ends until Thruway's end has finished the handshake.
-pub(crate) fn shake<F: Future + Unpin>(
+pub(crate) fn drive_handshake<F: Future + Unpin>(
     ours: &mut F,
-    other: &mut Other,
+    other: &mut RustlsEnd,
 ) -> (F::Output, Result<(), rustls::Error>) {
     for _ in 0..ROUNDS {
         let sent = other.pump();
@@ -169,7 +171,7 @@ pub(crate) fn shake<F: Future + Unpin>(
 }
 
 /// Returns a client's connection after the handshake.
-pub(crate) fn accepted(authority: &Authority) -> (Tls, Other) {
+pub(crate) fn accepted(authority: &Authority) -> (Tls, RustlsEnd) {
     accepted_by(&acceptor(authority), &Arc::new(client_config(authority)), "a.example")
 }
 
@@ -177,38 +179,38 @@ pub(crate) fn accepted_by(
     acceptor: &Arc<TlsAcceptor>,
     config: &Arc<ClientConfig>,
     name: &str,
-) -> (Tls, Other) {
+) -> (Tls, RustlsEnd) {
     let (near, far) = pipe();
-    let mut other = Other::client(near, config, name);
+    let mut other = RustlsEnd::client(near, config, name);
     let mut accepting = Scene::new().accept(far, acceptor);
-    let (stream, other_outcome) = shake(&mut accepting, &mut other);
+    let (stream, other_outcome) = drive_handshake(&mut accepting, &mut other);
     other_outcome.unwrap();
     settled(stream.map_err(|(_, error)| error).unwrap(), other)
 }
 
 /// Sends the data that would otherwise be sent with the first application data.
-fn settled(mut stream: Tls, mut other: Other) -> (Tls, Other) {
+fn settled(mut stream: Tls, mut other: RustlsEnd) -> (Tls, RustlsEnd) {
     assert!(stream.poll_flush(&mut cx()).is_ready());
     other.pump().unwrap();
     (stream, other)
 }
 
 /// Returns a connection to a server after the handshake.
-pub(crate) fn connected(authority: &Authority) -> (Tls, Other) {
+pub(crate) fn connected(authority: &Authority) -> (Tls, RustlsEnd) {
     let (stream, other) = just_connected(authority);
     settled(stream, other)
 }
 
 /// Connects to a server, and returns the connection while the last handshake flight of the server is unsent.
-pub(crate) fn just_connected(authority: &Authority) -> (Tls, Other) {
+pub(crate) fn just_connected(authority: &Authority) -> (Tls, RustlsEnd) {
     let files = authority.issue("server", &["a.example"]);
     let (near, far) = pipe();
-    let mut other = Other::server(near, server_config(&files));
+    let mut other = RustlsEnd::server(near, server_config(&files));
     let connector = connector(authority);
     let mut connecting = Box::pin(async move {
         connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await
     });
-    let (stream, outcome) = shake(&mut connecting, &mut other);
+    let (stream, outcome) = drive_handshake(&mut connecting, &mut other);
     outcome.unwrap();
     (stream.unwrap(), other)
 }

@@ -13,7 +13,7 @@ use thruway_net::tls::{
 };
 use thruway_testkit::Authority;
 
-use crate::ends::{Other, accepted_by, client_config};
+use crate::ends::{RustlsEnd, accepted_by, client_config};
 
 fn load(files: CertificateFiles) -> Result<TlsAcceptor, CertificateProblem> {
     TlsAcceptor::load(TlsAcceptorConfig::new(vec![files])).map_err(|error| error.problem)
@@ -23,7 +23,7 @@ fn problem(files: &CertificateFiles) -> CertificateProblem {
     load(files.clone()).expect_err("loading fails")
 }
 
-fn shown(other: &Other) -> CertificateDer<'static> {
+fn server_certificate(other: &RustlsEnd) -> CertificateDer<'static> {
     other.tls.peer_certificates().unwrap()[0].clone().into_owned()
 }
 
@@ -32,7 +32,7 @@ fn certificate(path: &Path) -> CertificateDer<'static> {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_with_its_file() {
+fn certificate_file_errors_have_the_right_problem() {
     let authority = Authority::new();
     let (good, another) =
         (authority.issue("good", &["a.example"]), authority.issue("another", &["a.example"]));
@@ -68,7 +68,7 @@ fn what_cannot_be_used_is_told_with_its_file() {
 
 /// The error once said that the file contains no certificate.
 #[test]
-fn a_certificate_of_an_old_version_is_refused_for_its_version() {
+fn version_1_certificate_is_rejected_with_its_version() {
     let authority = Authority::new();
     let good = authority.issue("good", &["a.example"]);
     let chain = good.chain.with_extension("old");
@@ -87,7 +87,7 @@ fn a_certificate_of_an_old_version_is_refused_for_its_version() {
 }
 
 #[test]
-fn what_is_not_valid_now_is_told() {
+fn expired_and_not_yet_valid_certificates_are_reported() {
     let authority = Authority::new();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let old = load(authority.issue_expired("old", &["a.example"])).unwrap();
@@ -99,7 +99,7 @@ fn what_is_not_valid_now_is_told() {
 }
 
 #[test]
-fn a_certificate_that_changes_is_read_again_and_a_broken_one_is_not() {
+fn changed_certificate_is_reloaded_and_a_broken_one_is_ignored() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     let acceptor = Arc::new(load(files.clone()).unwrap());
@@ -109,11 +109,11 @@ fn a_certificate_that_changes_is_read_again_and_a_broken_one_is_not() {
     authority.issue("server", &["a.example"]);
     let second = certificate(&files.chain);
     assert_ne!(first, second);
-    assert_eq!(shown(&accepted_by(&acceptor, &client, "a.example").1), first);
+    assert_eq!(server_certificate(&accepted_by(&acceptor, &client, "a.example").1), first);
     assert_eq!(acceptor.refresh(), Ok(true));
     assert_eq!(acceptor.refresh(), Ok(false));
     let fresh = || Arc::new(client_config(&authority));
-    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), second);
+    assert_eq!(server_certificate(&accepted_by(&acceptor, &fresh(), "a.example").1), second);
     // A new certificate without its key, as in the middle of a renewal.
     let key = fs::read(&files.key).unwrap();
     authority.issue("server", &["a.example"]);
@@ -123,16 +123,16 @@ fn a_certificate_that_changes_is_read_again_and_a_broken_one_is_not() {
     assert_eq!(acceptor.refresh(), Ok(true));
     assert_eq!(acceptor.problems()[0].problem, CertificateProblem::KeyOfAnother);
     assert_eq!(acceptor.refresh(), Ok(false), "nothing has changed since");
-    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), second);
+    assert_eq!(server_certificate(&accepted_by(&acceptor, &fresh(), "a.example").1), second);
     fs::write(&files.key, new_key).unwrap();
     assert_eq!(acceptor.refresh(), Ok(true));
     assert_eq!((acceptor.problems(), acceptor.refresh()), (Vec::new(), Ok(false)));
-    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), third);
+    assert_eq!(server_certificate(&accepted_by(&acceptor, &fresh(), "a.example").1), third);
 }
 
 /// A broken certificate once blocked the reload of all other certificates of its listener.
 #[test]
-fn a_broken_certificate_keeps_no_other_from_being_renewed() {
+fn broken_certificate_does_not_block_reload_of_others() {
     let authority = Authority::new();
     let (one, other) = (authority.issue("one", &["a.example"]), authority.issue("other", &["b.example"]));
     let config = TlsAcceptorConfig::new(vec![one.clone(), other.clone()]);
@@ -142,60 +142,69 @@ fn a_broken_certificate_keeps_no_other_from_being_renewed() {
     fs::write(&one.chain, "").unwrap();
     authority.issue("other", &["b.example"]);
     assert_eq!(acceptor.refresh(), Ok(true));
-    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), before);
-    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "b.example").1), certificate(&other.chain));
+    assert_eq!(server_certificate(&accepted_by(&acceptor, &fresh(), "a.example").1), before);
+    assert_eq!(
+        server_certificate(&accepted_by(&acceptor, &fresh(), "b.example").1),
+        certificate(&other.chain)
+    );
     let problems = acceptor.problems();
     assert_eq!((&*problems[0].path, problems.len()), (&*one.chain, 1));
     assert_eq!(problems[0].problem, CertificateProblem::NoCertificate);
     // Renews the other certificate again while the first is still broken.
     authority.issue("other", &["b.example"]);
     assert_eq!(acceptor.refresh(), Ok(true));
-    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "a.example").1), before);
-    assert_eq!(shown(&accepted_by(&acceptor, &fresh(), "b.example").1), certificate(&other.chain));
+    assert_eq!(server_certificate(&accepted_by(&acceptor, &fresh(), "a.example").1), before);
+    assert_eq!(
+        server_certificate(&accepted_by(&acceptor, &fresh(), "b.example").1),
+        certificate(&other.chain)
+    );
 }
 
 #[test]
-fn what_an_issuer_says_of_revocation_is_passed_on() {
+fn ocsp_response_from_a_file_is_stapled() {
     let authority = Authority::new();
     let mut files = authority.issue("server", &["a.example"]);
     let ocsp = files.chain.with_extension("ocsp");
     fs::write(&ocsp, b"an answer").unwrap();
     files.ocsp = Some(ocsp);
     let acceptor = Arc::new(load(files).unwrap());
-    assert_eq!(seen_of(&acceptor), b"an answer");
+    assert_eq!(stapled_ocsp(&acceptor), b"an answer");
 }
 
 #[test]
-fn what_is_not_to_be_believed_of_a_file_is_withheld_from_clients_until_it_is() {
+fn invalid_ocsp_file_is_withheld_until_it_is_replaced() {
     let authority = Authority::new();
     let mut files = authority.issue("server", &["a.example"]);
     let ocsp = files.chain.with_extension("ocsp");
     fs::write(&ocsp, b"garbage").unwrap();
     files.ocsp = Some(ocsp.clone());
     let acceptor = Arc::new(load(files).unwrap());
-    let said = || {
+    let served_ocsp = || {
         let served = acceptor.served().swap_remove(0);
         (served.contents.chain[0].clone(), served.ocsp.unwrap())
     };
-    let (own, of_file) = said();
+    let (own, of_file) = served_ocsp();
     assert_eq!((&of_file.path, &*of_file.response), (&ocsp, &b"garbage"[..]));
     // The response may be valid for another certificate.
     acceptor.withhold([(b"another certificate".to_vec(), of_file.response.clone())]);
-    assert_eq!(seen_of(&acceptor), b"garbage");
+    assert_eq!(stapled_ocsp(&acceptor), b"garbage");
     acceptor.withhold([(own.clone(), of_file.response)]);
-    assert_eq!(seen_of(&acceptor), b"");
+    assert_eq!(stapled_ocsp(&acceptor), b"");
     // The fetched response replaces it.
     acceptor.staple(&own, Some(b"fetched"));
-    assert_eq!(seen_of(&acceptor), b"fetched");
+    assert_eq!(stapled_ocsp(&acceptor), b"fetched");
     fs::write(&ocsp, b"an answer").unwrap();
     assert_eq!(acceptor.refresh(), Ok(true));
-    assert_eq!((seen_of(&acceptor), said().1.response), (b"an answer".to_vec(), b"an answer".to_vec()));
+    assert_eq!(
+        (stapled_ocsp(&acceptor), served_ocsp().1.response),
+        (b"an answer".to_vec(), b"an answer".to_vec())
+    );
 }
 
 /// Returns the OCSP response that a client gets.
-fn seen_of(acceptor: &Arc<TlsAcceptor>) -> Vec<u8> {
+fn stapled_ocsp(acceptor: &Arc<TlsAcceptor>) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let seen = Arc::new(SeesOcsp::default());
+    let seen = Arc::new(RecordsOcsp::default());
     let builder = rustls::ClientConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().unwrap().dangerous();
     let config = builder.with_custom_certificate_verifier(seen.clone()).with_no_client_auth();
@@ -204,12 +213,12 @@ fn seen_of(acceptor: &Arc<TlsAcceptor>) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_fetched_of_revocation_is_given_with_its_certificate_only() {
+fn fetched_ocsp_response_is_stapled_only_to_its_certificate() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     let acceptor = Arc::new(load(files.clone()).unwrap());
     let own = acceptor.served()[0].contents.chain[0].clone();
-    let seen = || seen_of(&acceptor);
+    let seen = || stapled_ocsp(&acceptor);
     acceptor.staple(b"another certificate", Some(b"of another"));
     assert_eq!(seen(), b"");
     acceptor.staple(&own, Some(b"an answer"));
@@ -230,7 +239,7 @@ fn what_was_fetched_of_revocation_is_given_with_its_certificate_only() {
 }
 
 #[test]
-fn roots_that_are_none_are_refused() {
+fn invalid_roots_and_client_certificates_are_rejected() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     let client_authentication = ClientAuthentication::Required(vec![files.key.clone()]);
@@ -243,14 +252,14 @@ fn roots_that_are_none_are_refused() {
 
 /// Accepts all servers, and stores their OCSP responses.
 #[derive(Default, Debug)]
-struct SeesOcsp(std::sync::Mutex<Vec<u8>>);
+struct RecordsOcsp(std::sync::Mutex<Vec<u8>>);
 
 mod verifier {
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
     use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-    impl ServerCertVerifier for super::SeesOcsp {
+    impl ServerCertVerifier for super::RecordsOcsp {
         fn verify_server_cert(
             &self,
             _: &CertificateDer<'_>,

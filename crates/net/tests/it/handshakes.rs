@@ -13,8 +13,8 @@ use thruway_net::tls::{
 use thruway_testkit::{Authority, pipe};
 
 use crate::ends::{
-    Other, Scene, accepted, accepted_by, acceptor, client_config, connector, just_connected, read, roots,
-    server_config, shake, write,
+    RustlsEnd, Scene, accepted, accepted_by, acceptor, client_config, connector, drive_handshake,
+    just_connected, read, roots, server_config, write,
 };
 
 /// Performs a handshake and exchanges some data, so that tickets arrive.
@@ -48,15 +48,15 @@ fn config_as(authority: &Authority, files: &CertificateFiles) -> Arc<ClientConfi
 
 fn refused_by(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>, name: &str) -> (Error, Option<Error>) {
     let (near, far) = pipe();
-    let mut other = Other::client(near, config, name);
+    let mut other = RustlsEnd::client(near, config, name);
     let mut accepting = Scene::new().accept(far, acceptor);
-    let (outcome, other_outcome) = shake(&mut accepting, &mut other);
-    let Err((_, HandshakeError::Refused(error))) = outcome else { panic!("it was accepted") };
+    let (outcome, other_outcome) = drive_handshake(&mut accepting, &mut other);
+    let Err((_, HandshakeError::Refused(error))) = outcome else { panic!("the handshake succeeded") };
     (error, other_outcome.err())
 }
 
 #[test]
-fn keys_are_exchanged_so_that_quantum_computers_do_not_help() {
+fn default_handshake_uses_tls13_and_post_quantum_key_exchange() {
     let (mut stream, other) = accepted(&Authority::new());
     let info = stream.take_info();
     assert_eq!((info.version, info.key_exchange), (TlsVersion::Tls13, "X25519MLKEM768"));
@@ -66,7 +66,7 @@ fn keys_are_exchanged_so_that_quantum_computers_do_not_help() {
 }
 
 #[test]
-fn both_versions_are_spoken_unless_one_is_too_old() {
+fn tls12_is_accepted_unless_the_minimum_is_tls13() {
     let authority = Authority::new();
     let config = config_with(&authority, &[&version::TLS12]);
     let (mut stream, _) = accepted_by(&acceptor(&authority), &config, "a.example");
@@ -79,7 +79,7 @@ fn both_versions_are_spoken_unless_one_is_too_old() {
 }
 
 #[test]
-fn the_protocol_is_one_that_both_speak() {
+fn alpn_selects_a_common_protocol() {
     let authority = Authority::new();
     let offering = |protocols: &[&[u8]]| {
         let mut config = client_config(&authority);
@@ -91,13 +91,13 @@ fn the_protocol_is_one_that_both_speak() {
     assert_eq!(stream.alpn(), Some(&b"http/1.1"[..]));
     let (stream, _) = accepted_by(&acceptor, &offering(&[]), "a.example");
     assert_eq!(stream.alpn(), None);
-    let (error, told) = refused_by(&acceptor, &offering(&[b"h2"]), "a.example");
+    let (error, client_error) = refused_by(&acceptor, &offering(&[b"h2"]), "a.example");
     assert_eq!(error, Error::NoApplicationProtocol);
-    assert!(told.is_some());
+    assert!(client_error.is_some());
 }
 
 #[test]
-fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
+fn certificate_is_selected_by_server_name() {
     let authority = Authority::new();
     let names: [(&str, &[&str]); 4] = [
         ("first", &["a.example"]),
@@ -112,8 +112,8 @@ fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
         let mut config = ClientConfig::clone(&config);
         config.enable_sni = name != "127.0.0.1";
         let (near, far) = pipe();
-        let mut other = Other::client(near, &Arc::new(config), name);
-        let (_, _) = shake(&mut Scene::new().accept(far, &acceptor), &mut other);
+        let mut other = RustlsEnd::client(near, &Arc::new(config), name);
+        let (_, _) = drive_handshake(&mut Scene::new().accept(far, &acceptor), &mut other);
         other.tls.peer_certificates().map(|chain| chain[0].clone())
     };
     let is = |name, place: usize| {
@@ -131,7 +131,7 @@ fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
 }
 
 #[test]
-fn sessions_are_resumed_with_tickets_and_without() {
+fn sessions_are_resumed_with_and_without_tickets() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
@@ -153,7 +153,7 @@ fn sessions_are_resumed_with_tickets_and_without() {
 }
 
 #[test]
-fn nothing_is_kept_if_nothing_may_be() {
+fn no_session_is_resumed_if_caching_is_disabled() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     let config = TlsAcceptorConfig { tickets: false, sessions_max: 0, ..TlsAcceptorConfig::new(vec![files]) };
@@ -164,7 +164,7 @@ fn nothing_is_kept_if_nothing_may_be() {
 }
 
 #[test]
-fn clients_show_who_they_are() {
+fn client_certificates_are_verified_and_reported() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let server = authority.issue("server", &["a.example"]);
     let load = |client_authentication| {
@@ -175,7 +175,7 @@ fn clients_show_who_they_are() {
     let optional = load(ClientAuthentication::Optional(vec![authority.root()]));
     let known = config_as(&authority, &authority.issue_client("client", "alice"));
     let unknown = config_as(&authority, &stranger.issue_client("client", "mallory"));
-    let nobody = Arc::new(client_config(&authority));
+    let anonymous = Arc::new(client_config(&authority));
     for acceptor in [&required, &optional] {
         let (mut stream, _) = accepted_by(acceptor, &known, "a.example");
         let certificate = stream.take_info().peer_certificate.unwrap();
@@ -197,9 +197,9 @@ fn clients_show_who_they_are() {
     let old = config_as(&authority, &authority.issue_expired("old", &["client.example"]));
     let (error, _) = refused_by(&optional, &old, "a.example");
     assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
-    let (error, _) = refused_by(&required, &nobody, "a.example");
+    let (error, _) = refused_by(&required, &anonymous, "a.example");
     assert_eq!(error, Error::NoCertificatesPresented);
-    let (mut stream, _) = accepted_by(&optional, &nobody, "a.example");
+    let (mut stream, _) = accepted_by(&optional, &anonymous, "a.example");
     assert_eq!(stream.take_info().peer_certificate, None);
     // A resumed client keeps its identity. After a change of the files, the client must authenticate again.
     assert_ne!(kind_of(&required, &known), HandshakeKind::Resumed);
@@ -218,15 +218,15 @@ fn connect_to(
     name: &'static str,
 ) -> Result<(), TlsFailure> {
     let (near, far) = pipe();
-    let mut other = Other::server(near, server_config(files));
+    let mut other = RustlsEnd::server(near, server_config(files));
     let mut connecting =
         Box::pin(async move { connect_tls(far, &connector, &TlsServerName::new(name).unwrap(), None).await });
-    let (outcome, _) = shake(&mut connecting, &mut other);
+    let (outcome, _) = drive_handshake(&mut connecting, &mut other);
     outcome.map(drop).map_err(|error| error.failure())
 }
 
 #[test]
-fn servers_must_be_who_they_say() {
+fn server_certificates_are_verified() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let good = authority.issue("good", &["a.example", "127.0.0.1"]);
     assert_eq!(connect_to(&good, connector(&authority), "a.example"), Ok(()));
@@ -244,7 +244,7 @@ fn servers_must_be_who_they_say() {
 }
 
 #[test]
-fn roots_add_to_those_of_the_system() {
+fn configured_roots_add_to_the_system_roots() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     let roots = Roots::SystemAnd(vec![authority.root()]);
@@ -259,12 +259,12 @@ fn connections_to_servers_resume_sessions() {
     let server = server_config(&server);
     let resumed = || {
         let (near, far) = pipe();
-        let mut other = Other::server(near, server.clone());
+        let mut other = RustlsEnd::server(near, server.clone());
         let connector = connector.clone();
         let mut connecting = Box::pin(async move {
             connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await
         });
-        let (stream, _) = shake(&mut connecting, &mut other);
+        let (stream, _) = drive_handshake(&mut connecting, &mut other);
         let mut stream = stream.unwrap();
         write(&mut stream, &[b"question"]);
         other.pump().unwrap();
@@ -278,12 +278,12 @@ fn connections_to_servers_resume_sessions() {
 /// Connects to a server with `connector`. Tickets arrive only if data is exchanged.
 fn info_of(connector: &Arc<TlsConnector>, server: &Arc<rustls::ServerConfig>, exchanges: bool) -> TlsInfo {
     let (near, far) = pipe();
-    let mut other = Other::server(near, server.clone());
+    let mut other = RustlsEnd::server(near, server.clone());
     let connector = connector.clone();
     let mut connecting = Box::pin(async move {
         connect_tls(far, &connector, &TlsServerName::new("a.example").unwrap(), None).await
     });
-    let (stream, _) = shake(&mut connecting, &mut other);
+    let (stream, _) = drive_handshake(&mut connecting, &mut other);
     let mut stream = stream.unwrap();
     if exchanges {
         write(&mut stream, &[b"question"]);
@@ -296,7 +296,7 @@ fn info_of(connector: &Arc<TlsConnector>, server: &Arc<rustls::ServerConfig>, ex
 }
 
 #[test]
-fn as_many_tickets_are_kept_as_asked_for() {
+fn number_of_kept_tickets_follows_tickets_max() {
     let authority = Authority::new();
     let server = server_config(&authority.issue("server", &["a.example"]));
     let resumed = |tickets_max| {
@@ -312,7 +312,7 @@ fn as_many_tickets_are_kept_as_asked_for() {
 }
 
 #[test]
-fn versions_and_key_exchanges_are_those_that_were_asked_for() {
+fn version_and_key_exchange_follow_the_config() {
     let authority = Authority::new();
     let server = server_config(&authority.issue("server", &["a.example"]));
     let info = |change: &dyn Fn(&mut TlsConnectorConfig)| {
@@ -334,7 +334,7 @@ fn versions_and_key_exchanges_are_those_that_were_asked_for() {
 }
 
 #[test]
-fn a_client_sends_its_last_flight_with_the_first_request() {
+fn client_sends_its_last_flight_with_the_first_request() {
     let authority = Authority::new();
     let (mut stream, mut other) = just_connected(&authority);
     assert!(other.tls.is_handshaking(), "the last flight is not sent yet");

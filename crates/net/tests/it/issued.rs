@@ -12,7 +12,7 @@ use thruway_net::tls::{
 };
 use thruway_testkit::{Authority, pipe};
 
-use crate::ends::{Other, Scene, accepted_by, client_config, cx, shake};
+use crate::ends::{RustlsEnd, Scene, accepted_by, client_config, cx, drive_handshake};
 
 fn awaiting(files: &[&CertificateFiles]) -> Arc<TlsAcceptor> {
     let awaited = files.iter().map(|files| files.chain.clone()).collect();
@@ -29,19 +29,19 @@ fn client(authority: &Authority, alpn: &[&[u8]]) -> Arc<ClientConfig> {
 /// Returns the error that ends the handshake at the other end.
 fn refused(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>, name: &str) -> Option<Error> {
     let (near, far) = pipe();
-    let mut other = Other::client(near, config, name);
+    let mut other = RustlsEnd::client(near, config, name);
     let mut accepting = Scene::new().accept(far, acceptor);
-    let (outcome, other_outcome) = shake(&mut accepting, &mut other);
+    let (outcome, other_outcome) = drive_handshake(&mut accepting, &mut other);
     assert!(matches!(outcome, Err((_, HandshakeError::Refused(_)))));
     other_outcome.err()
 }
 
-fn shown(other: &Other) -> CertificateDer<'static> {
+fn server_certificate(other: &RustlsEnd) -> CertificateDer<'static> {
     other.tls.peer_certificates().unwrap()[0].clone().into_owned()
 }
 
 #[test]
-fn the_names_of_a_certificate_count_before_it_is_there() {
+fn awaited_certificate_matches_its_names_before_it_exists() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     fs::remove_file(&files.chain).unwrap();
@@ -57,7 +57,7 @@ fn the_names_of_a_certificate_count_before_it_is_there() {
 }
 
 #[test]
-fn as_long_as_there_is_no_certificate_an_alert_says_so() {
+fn missing_certificate_gives_an_alert_until_it_is_issued() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
     let (chain, key) = (fs::read(&files.chain).unwrap(), fs::read(&files.key).unwrap());
@@ -78,11 +78,11 @@ fn as_long_as_there_is_no_certificate_an_alert_says_so() {
     let served = acceptor.served();
     assert_eq!((&served[0].path, &*served[0].contents.names[0]), (&files.chain, "a.example"));
     let (_, other) = accepted_by(&acceptor, &config, "a.example");
-    assert_eq!(shown(&other), CertificateDer::from(served[0].contents.chain[0].clone()));
+    assert_eq!(server_certificate(&other), CertificateDer::from(served[0].contents.chain[0].clone()));
 }
 
 #[test]
-fn one_that_is_lost_or_broken_is_kept_until_it_is_issued_again() {
+fn previous_certificate_is_kept_if_the_file_is_lost_or_broken() {
     let authority = Authority::new();
     let (first, second) =
         (authority.issue("first", &["a.example"]), authority.issue("second", &["b.example"]));
@@ -101,7 +101,7 @@ fn one_that_is_lost_or_broken_is_kept_until_it_is_issued_again() {
 }
 
 #[test]
-fn only_who_validates_a_name_is_shown_what_proves_it() {
+fn challenge_certificate_is_shown_only_for_acme_alpn() {
     let authority = Authority::new();
     let (files, proof) =
         (authority.issue("server", &["a.example"]), authority.issue("proof", &["a.example"]));
@@ -122,14 +122,14 @@ fn only_who_validates_a_name_is_shown_what_proves_it() {
 
     let validating = client(&authority, &[ALPN_ACME]);
     let (stream, other) = accepted_by(&acceptor, &validating, "a.example");
-    assert_eq!((stream.alpn(), shown(&other)), (Some(ALPN_ACME), proof.clone()));
+    assert_eq!((stream.alpn(), server_certificate(&other)), (Some(ALPN_ACME), proof.clone()));
     let (stream, other) = accepted_by(&acceptor, &client(&authority, &[ALPN_ACME, b"http/1.1"]), "a.example");
     assert_eq!(stream.alpn(), Some(&b"http/1.1"[..]));
-    assert_ne!(shown(&other), proof);
+    assert_ne!(server_certificate(&other), proof);
     let (_, other) = accepted_by(&acceptor, &client(&authority, &[]), "a.example");
-    assert_ne!(shown(&other), proof);
+    assert_ne!(server_certificate(&other), proof);
 
-    // Other names, listeners without challenges, and removed challenges.
+    // RustlsEnd names, listeners without challenges, and removed challenges.
     assert!(refused(&acceptor, &validating, "b.example").is_some());
     assert!(refused(&plain, &validating, "a.example").is_some());
     challenges.remove("a.EXAMPLE");
@@ -137,7 +137,7 @@ fn only_who_validates_a_name_is_shown_what_proves_it() {
 }
 
 #[test]
-fn where_nothing_is_to_be_said_the_end_is_told() {
+fn closing_right_after_the_handshake_completes_it() {
     let authority = Authority::new();
     let acceptor = awaiting(&[&authority.issue("server", &["a.example"])]);
     for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
@@ -145,9 +145,9 @@ fn where_nothing_is_to_be_said_the_end_is_told() {
         let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
         let config = builder.with_root_certificates(crate::ends::roots(&authority)).with_no_client_auth();
         let (near, far) = pipe();
-        let mut other = Other::client(near, &Arc::new(config), "a.example");
+        let mut other = RustlsEnd::client(near, &Arc::new(config), "a.example");
         let scene = Scene::new();
-        let (stream, outcome) = shake(&mut scene.accept(far, &acceptor), &mut other);
+        let (stream, outcome) = drive_handshake(&mut scene.accept(far, &acceptor), &mut other);
         outcome.unwrap();
         let mut stream = stream.map_err(|(_, error)| error).unwrap();
         assert!(stream.poll_close(&mut cx()).is_ready());

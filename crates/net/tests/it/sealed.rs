@@ -9,7 +9,7 @@ use rustls::{ClientConfig, Connection, ConnectionTrafficSecrets, ProtocolVersion
 use thruway_net::Transport;
 use thruway_testkit::{Authority, Peer};
 
-use crate::ends::{Other, Tls, accepted_by, acceptor, client_config, cx, read, roots, write};
+use crate::ends::{RustlsEnd, Tls, accepted_by, acceptor, client_config, cx, read, roots, write};
 
 /// Encrypts arbitrary records like the client of a connection.
 struct Sealer {
@@ -69,7 +69,7 @@ fn sealed(suite: SupportedCipherSuite) -> (Tls, Peer, Sealer) {
         .with_root_certificates(roots(&authority))
         .with_no_client_auth();
     config.enable_secret_extraction = true;
-    let (stream, Other { tls, peer, .. }) =
+    let (stream, RustlsEnd { tls, peer, .. }) =
         accepted_by(&acceptor(&authority), &Arc::new(config), "a.example");
     (stream, peer, Sealer::of(tls))
 }
@@ -88,7 +88,7 @@ fn has_failed(stream: &mut Tls) -> bool {
 }
 
 #[test]
-fn records_made_by_hand_are_read() {
+fn hand_made_records_are_read() {
     for suite in [TLS13, TLS12] {
         let (mut stream, peer, mut sealer) = sealed(suite);
         peer.send([sealer.seal(APPLICATION_DATA, b"by "), sealer.seal(APPLICATION_DATA, b"hand")].concat());
@@ -97,7 +97,7 @@ fn records_made_by_hand_are_read() {
 }
 
 #[test]
-fn who_asks_to_negotiate_again_is_rebuffed_and_at_last_refused() {
+fn renegotiation_gets_one_warning_and_then_an_error() {
     let (mut stream, peer, mut sealer) = sealed(TLS12);
     let hello = [&[CLIENT_HELLO, 0, 0, 41, 3, 3][..], &[7; 32], &[0, 0, 2, 0xc0, 0x2b, 1, 0]].concat();
     peer.send(sealer.seal(HANDSHAKE, &hello));
@@ -111,7 +111,7 @@ fn who_asks_to_negotiate_again_is_rebuffed_and_at_last_refused() {
 }
 
 #[test]
-fn a_handshake_in_a_connection_of_tls13_ends_it() {
+fn handshake_message_after_a_tls13_handshake_is_an_error() {
     let (mut stream, peer, mut sealer) = sealed(TLS13);
     peer.send(sealer.seal(HANDSHAKE, &[CLIENT_HELLO, 0, 0, 2, 3, 3]));
     assert!(has_failed(&mut stream));
@@ -119,7 +119,7 @@ fn a_handshake_in_a_connection_of_tls13_ends_it() {
 }
 
 #[test]
-fn empty_records_of_who_has_the_keys_come_to_an_end() {
+fn number_of_encrypted_empty_records_is_limited() {
     for suite in [TLS13, TLS12] {
         let (mut stream, peer, mut sealer) = sealed(suite);
         for _ in 0..20 {
@@ -135,7 +135,7 @@ fn empty_records_of_who_has_the_keys_come_to_an_end() {
 }
 
 #[test]
-fn records_of_no_known_type_and_messages_in_pieces_between_others_end_the_connection() {
+fn unknown_records_and_interrupted_messages_end_the_connection() {
     // A part of a message, followed by something else than the rest (RFC 8446 §5.1).
     let interrupted: [(u8, &[u8]); 2] = [(HANDSHAKE, &[KEY_UPDATE, 0, 0]), (APPLICATION_DATA, b"x")];
     for records in
@@ -150,7 +150,7 @@ fn records_of_no_known_type_and_messages_in_pieces_between_others_end_the_connec
 }
 
 #[test]
-fn a_client_that_always_wants_other_keys_is_refused_before_it_costs_too_much() {
+fn number_of_unanswered_key_updates_is_limited() {
     let authority = Authority::new();
     let (mut stream, mut other) =
         accepted_by(&acceptor(&authority), &Arc::new(client_config(&authority)), "a.example");
@@ -164,7 +164,7 @@ fn a_client_that_always_wants_other_keys_is_refused_before_it_costs_too_much() {
 }
 
 #[test]
-fn what_comes_before_the_handshake_is_done_is_not_taken() {
+fn early_data_is_not_accepted() {
     // Gives the client tickets of a server that accepts early data.
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
@@ -176,11 +176,11 @@ fn what_comes_before_the_handshake_is_done_is_not_taken() {
     ticket_from(lax, &config);
 
     let (near, far) = thruway_testkit::pipe();
-    let mut other = Other::client(near, &config, "a.example");
+    let mut other = RustlsEnd::client(near, &config, "a.example");
     let Connection::Client(client) = &mut other.tls else { panic!("not a client") };
     std::io::Write::write_all(&mut client.early_data().expect("it has a ticket"), b"DELETE /").unwrap();
     let mut accepting = crate::ends::Scene::new().accept(far, &acceptor(&authority));
-    let (stream, outcome) = crate::ends::shake(&mut accepting, &mut other);
+    let (stream, outcome) = crate::ends::drive_handshake(&mut accepting, &mut other);
     outcome.unwrap();
     let mut stream = stream.map_err(|(_, error)| error).unwrap();
     let Connection::Client(client) = &other.tls else { panic!("not a client") };
@@ -191,7 +191,7 @@ fn what_comes_before_the_handshake_is_done_is_not_taken() {
     other.pump().unwrap();
     assert_eq!(other.received, b"answer");
     // The tickets of Thruway do not allow early data.
-    let mut again = Other::client(thruway_testkit::pipe().0, &config, "a.example");
+    let mut again = RustlsEnd::client(thruway_testkit::pipe().0, &config, "a.example");
     let Connection::Client(client) = &mut again.tls else { panic!("not a client") };
     assert!(client.early_data().is_none());
 }

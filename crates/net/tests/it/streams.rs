@@ -6,14 +6,14 @@ use std::task::Poll;
 use thruway_net::Transport;
 use thruway_testkit::Authority;
 
-use crate::ends::{Other, Tls, accepted, connected, cx, numbered, read, write};
+use crate::ends::{RustlsEnd, Tls, accepted, connected, cx, numbered, read, write};
 
-fn both(authority: &Authority) -> [(Tls, Other); 2] {
+fn both(authority: &Authority) -> [(Tls, RustlsEnd); 2] {
     [accepted(authority), connected(authority)]
 }
 
 #[test]
-fn content_is_the_same_however_it_is_cut() {
+fn received_data_does_not_depend_on_read_sizes() {
     let authority = Authority::new();
     for cut in [1, 2, 5, 6, 700, usize::MAX] {
         for buffer_bytes in [1, 100, 64 << 10] {
@@ -28,7 +28,7 @@ fn content_is_the_same_however_it_is_cut() {
 }
 
 #[test]
-fn content_is_the_same_however_little_the_peer_takes() {
+fn sent_data_is_unchanged_with_short_writes() {
     let authority = Authority::new();
     for room in [1, 22, 5_000, 20_000] {
         for (mut stream, mut other) in both(&authority) {
@@ -59,7 +59,7 @@ fn content_is_the_same_however_little_the_peer_takes() {
 }
 
 #[test]
-fn what_the_peer_has_not_taken_does_not_count_as_written() {
+fn unsent_bytes_do_not_count_as_written() {
     let (mut stream, other) = accepted(&Authority::new());
     other.peer.take_only(10);
     let slices = [std::io::IoSlice::new(b"hello")];
@@ -72,7 +72,7 @@ fn what_the_peer_has_not_taken_does_not_count_as_written() {
 
 /// Without this information, a request that was partly sent was once sent again.
 #[test]
-fn what_has_left_in_part_is_told_until_it_counts_as_written() {
+fn partly_sent_write_is_reported_until_it_completes() {
     let slices = [std::io::IoSlice::new(b"hello")];
     for (room, has_left) in [(0, false), (10, true)] {
         let (mut stream, other) = accepted(&Authority::new());
@@ -90,7 +90,7 @@ fn what_has_left_in_part_is_told_until_it_counts_as_written() {
 }
 
 #[test]
-fn a_head_and_its_content_are_one_record_and_one_write() {
+fn head_and_body_use_one_record_and_one_write() {
     let (mut stream, mut other) = accepted(&Authority::new());
     other.pump().unwrap();
     other.records.clear();
@@ -105,7 +105,7 @@ fn a_head_and_its_content_are_one_record_and_one_write() {
 }
 
 #[test]
-fn large_content_fills_records_and_goes_in_few_writes() {
+fn large_body_fills_records_in_one_write() {
     let (mut stream, mut other) = accepted(&Authority::new());
     other.pump().unwrap();
     other.records.clear();
@@ -118,13 +118,13 @@ fn large_content_fills_records_and_goes_in_few_writes() {
 }
 
 #[test]
-fn session_tickets_go_with_the_first_answer() {
+fn session_tickets_are_sent_with_the_first_response() {
     let authority = Authority::new();
     let (near, far) = thruway_testkit::pipe();
     let config = std::sync::Arc::new(crate::ends::client_config(&authority));
-    let mut other = Other::client(near, &config, "a.example");
+    let mut other = RustlsEnd::client(near, &config, "a.example");
     let mut accepting = crate::ends::Scene::new().accept(far, &crate::ends::acceptor(&authority));
-    let (stream, _) = crate::ends::shake(&mut accepting, &mut other);
+    let (stream, _) = crate::ends::drive_handshake(&mut accepting, &mut other);
     let mut stream = stream.map_err(|(_, error)| error).unwrap();
     let before = other.peer.writes();
     write(&mut stream, &[b"hello"]);
@@ -158,7 +158,7 @@ fn files_are_sent_from_any_offset() {
 }
 
 #[test]
-fn the_end_is_told_and_asked_for() {
+fn close_notify_is_received_and_sent() {
     let authority = Authority::new();
     for (mut stream, mut other) in both(&authority) {
         other.write(b"last");
@@ -182,7 +182,7 @@ fn the_end_is_told_and_asked_for() {
 
 /// An end that was found during a write was once forgotten. It then looked like a missing `close_notify`.
 #[test]
-fn an_end_that_arrives_before_a_write_is_not_forgotten() {
+fn close_notify_before_a_write_is_not_lost() {
     let authority = Authority::new();
     for (mut stream, mut other) in both(&authority) {
         other.write(b"hello");
@@ -199,7 +199,7 @@ fn an_end_that_arrives_before_a_write_is_not_forgotten() {
 }
 
 #[test]
-fn an_end_that_is_met_while_something_is_sent_is_not_forgotten() {
+fn close_notify_found_during_a_send_is_not_lost() {
     // The end came after a record that filled the reader's buffer. The next send decrypted it, and later
     // reads waited forever.
     let authority = Authority::new();
@@ -221,7 +221,7 @@ fn an_end_that_is_met_while_something_is_sent_is_not_forgotten() {
 }
 
 #[test]
-fn a_connection_that_is_cut_off_is_an_error_and_not_an_end() {
+fn connection_without_close_notify_ends_with_an_error() {
     let authority = Authority::new();
     for (mut stream, mut other) in both(&authority) {
         other.write(b"not all");
@@ -236,7 +236,7 @@ fn a_connection_that_is_cut_off_is_an_error_and_not_an_end() {
 }
 
 #[test]
-fn what_is_discarded_is_not_followed_by_an_end() {
+fn discarding_unsent_bytes_sends_no_close_notify() {
     let (mut stream, mut other) = accepted(&Authority::new());
     other.peer.take_only(10);
     write(&mut stream, &[b"half of it"]);
@@ -251,7 +251,7 @@ fn what_is_discarded_is_not_followed_by_an_end() {
 }
 
 #[test]
-fn keys_are_changed_when_the_peer_asks() {
+fn key_update_from_the_peer_is_handled() {
     let authority = Authority::new();
     for (mut stream, mut other) in both(&authority) {
         other.tls.refresh_traffic_keys().unwrap();
@@ -264,7 +264,7 @@ fn keys_are_changed_when_the_peer_asks() {
 }
 
 #[test]
-fn a_connection_that_waits_reads_nothing_of_tickets() {
+fn session_tickets_do_not_make_a_connection_readable() {
     let (mut stream, mut other) = connected(&Authority::new());
     // The server's tickets have arrived by now.
     other.pump().unwrap();
