@@ -239,7 +239,7 @@ fn limits() -> Vec<Sample> {
             accepted("aaaaaaaaa"),
         )
         .with(|limits| limits.chunk_extension_bytes = 0),
-        broken("a misplaced chunk extension", "1;\r\na\r\n0\r\n\r\n", Error::ChunkExtensionsTooLong)
+        broken("an extension with a limit of 0 bytes", "1;\r\na\r\n0\r\n\r\n", Error::ChunkExtensionsTooLong)
             .with(|limits| limits.chunk_extension_bytes = 0),
         sample(
             "extensions that are no more than their data justifies",
