@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_errors_and_rpc_errors_are_told_apart() {
+    fn tool_errors_and_rpc_errors_are_distinguished() {
         for text in [
             r#"{"jsonrpc":"2.0","id":3,"result":{"content":[],"isError":true}}"#,
             r#"{"jsonrpc": "2.0", "id": 3, "result": {"isError" : true, "content": []}}"#,
