@@ -270,7 +270,7 @@ mod tests {
     /// Regression test: the server blamed an upstream server if the body of a request stalled, and logged
     /// each case at level `error`.
     #[test]
-    fn the_source_of_a_failed_request_body_is_the_error_of_the_server() {
+    fn failed_request_body_has_content_error_as_source() {
         let failure = Failure::from(ContentError::TimedOut);
         assert!(failure.source().is_some_and(<dyn std::error::Error>::is::<ContentError>));
         let upstream = Failure::from(Error::ContentTimedOut);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failures_are_called_is_in_the_list() {
+    fn every_proxy_error_is_in_the_list() {
         for failure in [
             Failure::AddressRefused,
             Failure::ConnectRefused,

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_counted_in_the_first_bucket_whose_bound_it_does_not_exceed() {
+    fn duration_counts_in_first_bucket_with_sufficient_bound() {
         let meter = RouteMeter::new(2);
         for microseconds in [0, 250, 251, 10_000_000, 10_000_001] {
             meter.record(0, attributes("GET", 200), Duration::from_micros(microseconds));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_by_attributes_over_all_workers() {
+    fn requests_are_counted_by_attributes_across_workers() {
         let meter = RouteMeter::new(2);
         for (worker, method, status) in [(0, "GET", 200), (1, "GET", 200), (2, "POST", 200), (1, "GET", 404)]
         {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_attributes_are_counted_together() {
+    fn excess_attribute_sets_share_one_series() {
         let meter = RouteMeter::new(1);
         let most = u16::try_from(RouteMeter::ATTRIBUTES_MAX).unwrap();
         for status in (200..202 + most).chain([200]) {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_response_is_counted_once() {
+    fn request_without_response_is_counted_once() {
         let meter = Arc::new(RouteMeter::new(1));
         let worker = Worker::for_test(Clock::system());
         let pending = || PendingRequest {

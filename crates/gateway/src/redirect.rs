@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_filled_from_the_request() {
+    fn placeholders_are_filled_from_the_request() {
         for (to, target, expected) in [
             ("https://{host}{path}{query}", "/old/a%20b?c=d", "https://example.com/old/a%20b?c=d"),
             ("https://{host}{path}{query}", "/old", "https://example.com/old"),
@@ -267,7 +267,7 @@ mod tests {
     /// Regression test: the template `/{query}{path}` was accepted. In a request without a query, the path
     /// followed the slash directly, and its first segment became the host.
     #[test]
-    fn a_template_that_lets_a_request_choose_the_host_is_refused() {
+    fn template_that_lets_request_choose_host_is_an_error() {
         for to in [
             "{path}",
             "/{path}",
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_with_a_hidden_host_is_found_in_every_spelling() {
+    fn hidden_host_in_location_is_detected_in_every_spelling() {
         for hidden in [
             "//evil.example",
             "///evil.example",
@@ -323,7 +323,7 @@ mod tests {
     /// Regression test: only the template was checked. A request without a host got `Location:
     /// https:///evil.example/`, which browsers read as `https://evil.example/`.
     #[test]
-    fn a_request_whose_location_has_a_hidden_host_is_refused() {
+    fn redirect_to_hidden_host_gets_400() {
         let unchecked = |to: &str| {
             let (before, _) = to.split_once('{').unwrap();
             let parts = vec![(before.to_owned(), Placeholder::Path)];
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused() {
+    fn invalid_template_or_status_is_an_error() {
         for (to, error) in [
             ("/{where}", InvalidRedirect::Placeholder),
             ("/{path", InvalidRedirect::Braces),
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn it_shows_itself_as_it_is_written() {
+    fn display_matches_the_configured_text() {
         let text = "https://{host}/a{rest}{query}#b";
         assert_eq!(redirect(text).unwrap().to_string(), format!("{text} with 308"));
     }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_as_the_weights() {
+    fn shares_follow_weights() {
         let split = split([5, 0, 95], None);
         for counts in [counts(&split, (0..10_000).map(Some)), counts(&split, (0..10_000).map(|_| None))] {
             assert!((400..600).contains(&counts[0]) && counts[1] == 0, "{counts:?}");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_on_a_side_stays_there_when_it_grows() {
+    fn keys_stay_on_a_side_when_its_weight_grows() {
         let (small, large) = (split([5, 0, 95], None), split([10, 0, 90], None));
         let moved = |key: &u64| small.side(Some(*key)) != large.side(Some(*key));
         assert!((0..10_000).filter(|key| small.side(Some(*key)) == 0).all(|key| large.side(Some(key)) == 0));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_has_the_same_side() {
+    fn same_key_always_gets_same_side() {
         let by = Some(HashBy::Cookie("user".to_owned()));
         let scene = Scene::new(split([50, 0, 50], by).into_handler());
         let mut sides = std::collections::BTreeMap::new();
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     #[should_panic = "needs a handler with a weight"]
-    fn a_split_without_weights_is_an_error_of_the_program() {
+    fn split_without_weights_panics() {
         let _ = split([0; 3], None);
     }
 }

@@ -83,7 +83,7 @@ mod tests {
     use crate::HostMatch;
 
     #[test]
-    fn what_is_not_named_is_not_allowed() {
+    fn connect_allows_only_configured_hosts_and_ports() {
         let hosts = ["a.example", "*.b.example", "192.0.2.1", "[2001:db8::1]"];
         let hosts = hosts.iter().map(|host| HostMatch::parse(host).unwrap()).collect();
         let config = ConnectConfig { ports: vec![443, 8443], ..ConnectConfig::to(hosts) };

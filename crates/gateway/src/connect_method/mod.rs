@@ -82,7 +82,7 @@ mod tests {
     /// Regression test: each name without an answer blocked a thread of the system's resolver, long after its
     /// client had received an error.
     #[test]
-    fn names_that_clients_choose_are_not_looked_up_by_threads() {
+    fn connect_uses_async_dns_resolver_instead_of_threads() {
         let connect = Connect::new(ConnectConfig::to(vec![HostMatch::Any]));
         assert!(format!("{:?}", connect.resolver).starts_with("DnsResolver"));
     }

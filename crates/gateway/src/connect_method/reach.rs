@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::HostMatch;
 
-    fn reaching(private: &[&str]) -> ConnectConfig {
+    fn config_with_private(private: &[&str]) -> ConnectConfig {
         let private = private.iter().map(|network| network.parse().unwrap()).collect();
         ConnectConfig { private, ..ConnectConfig::to(vec![HostMatch::Any]) }
     }
@@ -46,22 +46,23 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_through_another_address_must_be_allowed_to_lead_there() {
-        let config = reaching(&["64:ff9b::/96", "2002::/16", "::/96", "10.1.0.0/16"]);
-        for open in ["64:ff9b::101:101", "64:ff9b::a01:203", "2002:a01:203::1", "::ffff:10.1.2.3", "10.1.2.3"]
+    fn address_embedded_in_ipv6_must_be_allowed_too() {
+        let config = config_with_private(&["64:ff9b::/96", "2002::/16", "::/96", "10.1.0.0/16"]);
+        for allowed in
+            ["64:ff9b::101:101", "64:ff9b::a01:203", "2002:a01:203::1", "::ffff:10.1.2.3", "10.1.2.3"]
         {
-            assert!(may_reach(&config, open), "{open}");
+            assert!(may_reach(&config, allowed), "{allowed}");
         }
-        for closed in
+        for denied in
             ["64:ff9b::7f00:1", "64:ff9b::a02:1", "2002:7f00:1::1", "::127.0.0.1", "::ffff:10.2.0.1"]
         {
-            assert!(!may_reach(&config, closed), "{closed}");
+            assert!(!may_reach(&config, denied), "{denied}");
         }
     }
 
     #[test]
-    fn an_address_that_is_none_leads_nowhere() {
-        let config = reaching(&["0.0.0.0/0", "::/0"]);
+    fn unspecified_address_is_never_reachable() {
+        let config = config_with_private(&["0.0.0.0/0", "::/0"]);
         assert!(may_reach(&config, "127.0.0.1") && may_reach(&config, "::1"));
         assert!(
             !may_reach(&config, "0.0.0.0")
@@ -73,10 +74,10 @@ mod tests {
     /// Regression test: a client that could reach a private network through the gateway could also reach the
     /// gateway's admin listener there.
     #[test]
-    fn listeners_of_this_process_are_not_reached_unless_that_is_said() {
-        let config = reaching(&["127.0.0.0/8"]);
+    fn own_listeners_are_unreachable_unless_enabled() {
+        let config = config_with_private(&["127.0.0.0/8"]);
         let own = bind(&"127.0.0.1:0".parse().unwrap(), 1, 1).unwrap();
-        let ListenAddr::Tcp(address) = *own.address() else { panic!("it is one of TCP") };
+        let ListenAddr::Tcp(address) = *own.address() else { panic!("expected a TCP address") };
         let another = TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(config.may_reach(&another.local_addr().unwrap().into()));
         assert!(!config.may_reach(&address.into()));

@@ -101,14 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hyphen_and_an_underscore_read_alike() {
+    fn hyphen_and_underscore_are_equal_in_header_names() {
         assert!(read_alike(b"X_Remote-user", b"x-remote_USER") && reads_as(b"X_A", b"x-a"));
         assert!(!read_alike(b"X-A", b"X-B") && !read_alike(b"X-A", b"X-AB"));
     }
     use thruway_http1::{HeadIndex, Limits, ServerConnection};
 
     /// Names of the request's header fields that the gateway forwards.
-    fn passed_on(lines: &str) -> Vec<String> {
+    fn forwarded(lines: &str) -> Vec<String> {
         let bytes = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n").into_bytes();
         let mut index = HeadIndex::with_capacity(32);
         let mut connection = ServerConnection::new(Limits::default());
@@ -121,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_connection_stay_behind() {
+    fn hop_by_hop_headers_are_not_forwarded() {
         assert_eq!(
-            passed_on(
+            forwarded(
                 "Connection: close\r\nKeep-Alive: 5\r\nTE: trailers\r\nProxy-Connection: x\r\nAccept: a\r\n"
             ),
             ["host", "accept"]
@@ -131,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn so_do_fields_that_connection_names() {
+    fn headers_listed_in_connection_are_not_forwarded() {
         assert_eq!(
-            passed_on(
+            forwarded(
                 "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nX-Other: 2\r\nConnection: x-more\r\nX-MORE: 3\r\n"
             ),
             ["host", "x-other"]
@@ -141,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_have_fields_dropped_that_others_decide_by() {
+    fn client_cannot_remove_security_headers_with_connection_option() {
         assert_eq!(
-            passed_on(
+            forwarded(
                 "Connection: host, authorization, x-forwarded-for\r\nAuthorization: a\r\nX-Forwarded-For: b\r\n"
             ),
             ["host", "authorization", "x-forwarded-for"]

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "is not a valid host")]
-    fn a_host_that_would_split_the_request_is_an_error_of_the_program() {
+    fn host_with_line_break_panics() {
         let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [])));
         let host = HostRewrite::Fixed("a\r\nX-Injected: b".to_owned());
         let _ = Forward::with_config(upstream, ForwardConfig { host, ..ForwardConfig::default() });

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_are_the_same() {
+    fn request_ids_are_unique() {
         let (one, other) = (RequestIds::default(), RequestIds::default());
         let mut ids: Vec<_> = (0..1000).map(|_| one.next()).collect();
         ids.extend((0..1000).map(|_| other.next()));

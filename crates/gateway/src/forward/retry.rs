@@ -120,7 +120,7 @@ mod tests {
 
     /// The per-thread cache of glibc does not hold larger allocations, which makes them ten times slower.
     #[test]
-    fn what_is_allocated_for_a_request_is_no_more_than_is_found_fast() {
+    fn allocation_per_request_fits_malloc_thread_cache() {
         let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<PendingRequest>>();
         assert!(size <= 1_024, "{size}");
     }

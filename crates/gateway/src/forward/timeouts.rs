@@ -56,15 +56,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_of_events_is_known_by_its_media_type() {
-        for (value, is) in [
+    fn event_stream_is_recognized_by_media_type() {
+        for (value, expected) in [
             ("text/event-stream", true),
             ("Text/Event-Stream ; charset=utf-8", true),
             ("text/event-streams", false),
             ("text/plain; a=text/event-stream", false),
         ] {
             let response = Response::new(thruway_server::StatusCode::OK).with_field("Content-Type", value);
-            assert_eq!(is_event_stream(&response), is, "{value}");
+            assert_eq!(is_event_stream(&response), expected, "{value}");
         }
     }
 }

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_a_name_and_a_value_on_each_line() {
+    fn credentials_file_has_a_name_and_a_value_per_line() {
         let read =
             |text: &str| lines_of(text, |value| if value == "bad" { Err(()) } else { Ok(value.len()) });
         let lines = read("# users\n\n a:$2y$:x \r\nb:\n").unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_read_otherwise_elsewhere_are_none() {
+    fn ambiguous_user_names_are_invalid() {
         assert!(is_user_name("Ærøskøbing Andersen"));
         for name in ["", " admin", "admin\t", "a\nb", "a\u{0}"] {
             assert!(!is_user_name(name), "{name:?}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_from_each_other_and_keys_too() {
+    fn digest_depends_on_part_boundaries_and_key() {
         let [key, other] = [DigestKey::random(), DigestKey::random()];
         assert_eq!(key.digest(&[b"ab", b"c"]), key.digest(&[b"ab", b"c"]));
         assert_ne!(key.digest(&[b"ab", b"c"]), key.digest(&[b"a", b"bc"]));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says_of_itself_is_replaced() {
+    fn identity_headers_of_client_are_replaced() {
         let lines = [("Host", "a"), ("x-user", "root"), ("X_User", "root"), ("X-Users", "b")];
         assert_eq!(edited(&lines, &user(Some("eve"))).unwrap(), ["Host: a", "X-Users: b", "X-User: eve"]);
         assert_eq!(edited(&lines, &user(None)).unwrap(), ["Host: a", "X-Users: b"]);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_cannot_be_kept_back_as_a_connection_option() {
+    fn client_cannot_remove_identity_header_with_connection_option() {
         let lines = [("Connection", "close, x-USER,  te"), ("Connection", "X_User")];
         assert_eq!(
             edited(&lines, &user(Some("eve"))).unwrap(),

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_network_is_one_client() {
+    fn addresses_in_one_ipv6_network_share_a_key() {
         let keys = Keys::new(CountBy::Address);
         let key = |address| keys.of_client(client(address));
         assert_eq!(key("2001:db8::1"), key("2001:db8::2:0:0:1"));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_cannot_be_foretold() {
+    fn keys_are_unpredictable() {
         let [one, other] = [CountBy::Address, CountBy::Address].map(Keys::new);
         assert_ne!(one.of_client(client("192.0.2.1")), other.of_client(client("192.0.2.1")));
     }

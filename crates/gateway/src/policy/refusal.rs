@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_too_often_is_told_when_to_come_again() {
+    fn rate_limited_response_has_retry_after_and_ratelimit_headers() {
         let wait = Duration::from_millis(1_001);
         let refusal = Refusal::Rate { status: StatusCode::TOO_MANY_REQUESTS, burst: 5, wait };
         for (name, value) in [
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_names_its_realm_in_quotes() {
+    fn challenge_quotes_and_escapes_the_realm() {
         let refusal = |realm: Option<&str>| Refusal::Credentials {
             scheme: "Basic",
             realm: realm.map(str::to_owned),

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_with_a_query_is_decoded() {
+    fn query_is_decoded_before_comparison() {
         for (encoded, text) in
             [("a", "a"), ("", ""), ("%61+b%2B", "a b+"), ("caf%C3%a9", "café"), ("%6", "%6")]
         {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_include_those_that_ask_for_more() {
+    fn conditions_include_stricter_conditions() {
         let any = Conditions::default();
         assert!(any.include(&methods(&["GET"])) && !methods(&["GET"]).include(&any));
         assert!(methods(&["POST", "GET"]).include(&methods(&["HEAD", "GET"])));

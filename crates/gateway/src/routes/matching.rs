@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_names_addresses_or_all_below_a_name() {
+    fn host_match_is_a_name_an_address_or_a_wildcard() {
         let parse = HostMatch::parse;
         assert_eq!(parse("Example.com"), Ok(HostMatch::Exact("example.com".to_owned())));
         assert_eq!(parse("example.com."), Ok(HostMatch::Exact("example.com".to_owned())));
@@ -221,7 +221,7 @@ mod tests {
 
     /// Regression test: a request for `[0:0:0:0:0:0:0:1]` bypassed a route for `[::1]`.
     #[test]
-    fn every_spelling_of_an_ipv6_address_is_for_its_route() {
+    fn host_match_includes_every_spelling_of_its_ipv6_address() {
         let route = HostMatch::parse("[::1]").unwrap();
         for host in ["[::1]", "[0:0:0:0:0:0:0:1]", "[::0.0.0.1]", "[0::01]"] {
             assert!(route.includes(host), "{host}");

@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_path_has_one_spelling() {
+    fn equivalent_paths_have_one_normal_form() {
         for (sent, normal) in [
             ("/", "/"),
             ("/a/b", "/a/b"),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_can_say_where_a_path_leads_it_is_refused() {
+    fn ambiguous_path_is_an_error() {
         for (sent, error) in [
             ("/..", UnclearPath::AboveRoot),
             ("/a/../../b", UnclearPath::AboveRoot),
@@ -434,7 +434,7 @@ mod tests {
     /// `/admin`. An upstream server that ends the path at a NUL, or trims control characters, answered them
     /// as `/admin`.
     #[test]
-    fn a_path_with_an_encoded_control_character_is_refused() {
+    fn path_with_encoded_control_character_is_an_error() {
         for byte in (0..0x20).chain([0x7f]) {
             for sent in [
                 format!("/admin%{byte:02x}"),
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_are_found_in_every_spelling() {
+    fn dot_segments_are_detected_in_every_spelling() {
         for path in [
             "/..",
             "/a/../b",
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_found_again() {
+    fn normalized_path_maps_back_to_the_path_as_sent() {
         for (sent, prefix, rest) in [
             ("/api/x", 4, "/x"),
             ("//%61pi//x", 4, "//x"),
@@ -521,7 +521,7 @@ mod tests {
 
     /// The check of a path as sent must agree with the slow normalization.
     #[test]
-    fn a_path_is_kept_as_sent_exactly_if_normalization_does_not_change_it() {
+    fn path_skips_normalization_only_if_it_would_not_change() {
         for pair in 0..=u16::MAX {
             let [first, second] = pair.to_be_bytes();
             for start in ["/", "//", "/a"] {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_stands_for_one_segment_that_is_not_empty() {
+    fn parameter_matches_one_nonempty_segment() {
         let patterns = ["/users/{id}", "/users/{id}/posts/{post}"];
         assert_eq!(found(&patterns, "/users/5"), ["/users/{id}"]);
         assert_eq!(found(&patterns, "/users/5/posts/6"), ["/users/{id}/posts/{post}"]);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_fit_are_found_the_most_specific_first() {
+    fn matching_patterns_are_found_most_specific_first() {
         let patterns = [
             "/{*all}",
             "/{kind}/{id}",
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_parameters_make_no_difference() {
+    fn pattern_equality_ignores_parameter_names() {
         let pattern = |text| PathPattern::parse(text).unwrap();
         assert_eq!(pattern("/a/{b}"), pattern("/a/{c}"));
         assert_ne!(pattern("/a/{b}"), pattern("/a/{*b}"));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_pattern_is_an_error() {
         for (text, error) in [
             ("a/{b}", InvalidPattern::NoSlash),
             ("/a", InvalidPattern::NoParameter),

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slashes_are_decoded_and_parameters_are_left_out_in_any_order() {
+    fn readings_combine_decoded_slashes_and_removed_parameters() {
         for (path, others) in [
             ("/a%20b", &[][..]),
             ("/a%2Fb", &["/a/b"]),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_reads_otherwise_is_not() {
+    fn keep_setting_yields_no_other_readings() {
         let (guard, keep) = (AmbiguousPath::Guard, AmbiguousPath::Keep);
         let others = |encoded_slashes, parameters| {
             PathReadings { encoded_slashes, parameters }.others(b"/a;x%2Fb").len()

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_found_and_no_other() {
+    fn lookup_finds_exactly_the_inserted_keys() {
         let keys = ["", "/", "/b", "/a", "/ab", "/abcdef", "/ba"];
         let table = table(&keys);
         for key in keys {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_path_begins_with_ends_before_a_slash() {
+    fn path_prefixes_end_at_a_slash() {
         let table = table(&["", "/a", "/a/b", "/ab", "/a/b/c/d", "/x"]);
         let found = |path: &'static str| table.prefixes_of(path.as_bytes()).collect::<Vec<_>>();
         assert_eq!(found("/a/b/c"), ["/a/b", "/a", ""]);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_ends_with_begins_after_a_dot_and_a_label() {
+    fn host_suffixes_start_after_a_dot() {
         let table = table(&["example.com", "b.example.com", "com"]);
         let found = |host: &'static str| table.ends_of(host.as_bytes()).collect::<Vec<_>>();
         assert_eq!(found("a.b.example.com"), ["b.example.com", "example.com", "com"]);

@@ -73,7 +73,7 @@ fn find_at(routes: &Routes, host: &str, path: &str) -> Option<usize> {
 }
 
 #[test]
-fn an_exact_host_comes_before_the_longest_wildcard_and_that_before_none() {
+fn host_precedence_is_exact_then_longest_wildcard_then_any() {
     let routes = routes(&[
         at("/"),
         at("*.example.com/"),
@@ -102,14 +102,14 @@ fn an_exact_host_comes_before_the_longest_wildcard_and_that_before_none() {
 }
 
 #[test]
-fn the_host_of_an_absolute_target_comes_before_the_field() {
+fn host_of_absolute_target_overrides_host_header() {
     let routes = routes(&[at("/"), at("example.com/")]);
     assert_eq!(find(&routes, "GET http://example.com/", "Host: other\r\n"), Some(1));
     assert_eq!(find(&routes, "GET http://other", "Host: other\r\n"), Some(0));
 }
 
 #[test]
-fn an_exact_path_comes_before_a_pattern_and_that_before_the_longest_prefix() {
+fn path_precedence_is_exact_then_pattern_then_longest_prefix() {
     let routes = routes(&[at("/"), at("/a/"), at("/a/b/c"), at("/a/{x}"), at("/a/b$"), at("/a/b/{*rest}")]);
     for (path, route) in [
         ("/", 0),
@@ -130,7 +130,7 @@ fn an_exact_path_comes_before_a_pattern_and_that_before_the_longest_prefix() {
 /// Regression test: programs that get header fields as variables, as in CGI, do not distinguish the two
 /// spellings. A client bypassed the route that requires the field.
 #[test]
-fn a_field_that_an_upstream_may_read_as_the_one_that_is_asked_for_is_that_one() {
+fn header_condition_also_matches_underscore_spelling() {
     let routes =
         routes(&[at("/"), at("/").header("X-Role", Some("admin")), at("/").header("Tenant_Id", None)]);
     for (line, route) in [
@@ -146,11 +146,11 @@ fn a_field_that_an_upstream_may_read_as_the_one_that_is_asked_for_is_that_one() 
         assert_eq!(find(&routes, "GET /", &format!("Host: h\r\n{line}\r\n")), Some(route), "{line}");
     }
     let alike = [at("/").header("X-Role", None), at("/").header("x_role", None)];
-    assert!(try_routes(&alike).is_err(), "no request tells them apart");
+    assert!(try_routes(&alike).is_err(), "the same requests match both");
 }
 
 #[test]
-fn more_conditions_come_first_and_then_the_order() {
+fn route_with_more_conditions_wins_then_config_order() {
     let routes = routes(&[
         at("/"),
         at("/").methods(&["POST"]),
@@ -170,7 +170,7 @@ fn more_conditions_come_first_and_then_the_order() {
 }
 
 #[test]
-fn a_route_whose_conditions_do_not_fit_is_passed_over() {
+fn route_with_unmet_conditions_is_skipped() {
     let routes = routes(&[
         at("/users/{id}").methods(&["GET"]),
         at("/{kind}/{id}").methods(&["PUT"]),
@@ -186,7 +186,7 @@ fn a_route_whose_conditions_do_not_fit_is_passed_over() {
 }
 
 #[test]
-fn candidates_stand_in_the_order_in_which_they_are_tried() {
+fn candidates_are_listed_in_the_order_of_precedence() {
     let routes =
         routes(&[at("/"), at("/a").methods(&["POST"]), at("h/{x}").query("q", None), at("/b"), at("h/a$")]);
     let candidates = with_head("GET /a", "Host: h\r\n", |head| {
@@ -203,7 +203,7 @@ fn candidates_stand_in_the_order_in_which_they_are_tried() {
 }
 
 #[test]
-fn a_route_that_is_never_reached_is_refused() {
+fn unreachable_route_is_an_error() {
     let unreachable = |given: &[RouteMatch]| {
         let found = try_routes(given).err().unwrap_or_default();
         found.into_iter().map(|one| (one.route, one.taken_by)).collect::<Vec<_>>()
@@ -226,7 +226,7 @@ fn ask(scene: &Scene, line: &str) -> String {
 }
 
 #[test]
-fn handlers_of_prefixes_see_what_comes_after_them() {
+fn prefix_handler_gets_path_without_the_prefix() {
     let scene = Scene::new(routes(&[at("/"), at("/a/"), at("/b/c$"), at("/p/{x}")]));
     for (path, expected) in [
         ("/x", "0 /x"),
@@ -242,7 +242,7 @@ fn handlers_of_prefixes_see_what_comes_after_them() {
 }
 
 #[test]
-fn what_no_route_is_for_is_not_found_unless_only_the_method_does_not_fit() {
+fn unmatched_request_gets_404_or_405_if_only_the_method_differs() {
     let given = [at("/a").methods(&["GET"]), at("/{x}").methods(&["PUT", "GET"]), at("/b").header("A", None)];
     let scene = Scene::new(routes(&given));
     assert!(ask(&scene, "GET /").starts_with("HTTP/1.1 404 "));
@@ -255,7 +255,7 @@ fn what_no_route_is_for_is_not_found_unless_only_the_method_does_not_fit() {
 }
 
 #[test]
-fn neither_the_server_as_a_whole_nor_a_tunnel_is_anybodys() {
+fn options_asterisk_and_connect_match_no_route() {
     for given in [&[at("/")][..], &[at("/"), at("/a")]] {
         let scene = Scene::new(routes(given));
         assert!(ask(&scene, "OPTIONS *").starts_with("HTTP/1.1 204 "));

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_end_has_a_place() {
+    fn every_stream_end_has_a_counter() {
         for end in [
             StreamEnd::BrokenOff,
             StreamEnd::Completed,

@@ -46,7 +46,7 @@ mod tests {
     use crate::UpstreamConfig;
 
     #[test]
-    fn the_exact_name_comes_before_the_longest_wildcard() {
+    fn exact_name_wins_over_longest_wildcard() {
         let mut names = ServerNames::default();
         assert!(names.is_empty());
         for name in ["a.example", "*.example", "*.B.example"] {

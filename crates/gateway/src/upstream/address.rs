@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_names_are_read_and_written_alike() {
+    fn server_addresses_round_trip_through_text() {
         for (text, is_address) in [
             ("127.0.0.1:8080", true),
             ("[::1]:80", true),

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_a_share_of_the_requests_of_the_last_seconds() {
+    fn retries_are_limited_to_a_share_of_recent_requests() {
         let (balance, budget) = (BudgetBalance::default(), RetryBudget { percent: 20, per_second_min: 0 });
         assert_eq!(allowed(&balance, budget, 5_000, 10), 0);
         (0..100).for_each(|n| balance.deposit(budget, 5_000 + n * 50));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_are_allowed_however_few_requests_there_are() {
+    fn minimum_of_retries_is_allowed_without_requests() {
         let (balance, budget) = (BudgetBalance::default(), RetryBudget { percent: 0, per_second_min: 2 });
         assert_eq!(allowed(&balance, budget, 1_000, 100), 20);
         assert_eq!(allowed(&balance, budget, 10_999, 100), 0);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_of_failures_without_end_stay_a_share() {
+    fn continuous_failures_do_not_exceed_the_retry_budget() {
         let (balance, budget) = (BudgetBalance::default(), RetryBudget::default());
         let retries: usize = (0..60_000_u64)
             .map(|n| {

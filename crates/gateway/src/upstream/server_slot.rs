@@ -306,7 +306,7 @@ mod tests {
 
     /// Regression test: the slowest client determined the measured latency of a server.
     #[test]
-    fn what_a_client_takes_to_send_is_not_how_slow_the_server_is() {
+    fn upload_time_of_client_does_not_count_as_server_latency() {
         let scene = Scene::new(Balance::PeakEwma, &[1]);
         let sent = || {
             let mut slot = scene.slot();

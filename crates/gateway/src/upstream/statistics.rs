@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_counted_whoever_counts_them() {
+    fn response_times_are_summed_over_threads() {
         let times = ResponseTimes::default();
         assert_eq!(times.counts(), ResponseCounts::default());
         [0, 10_000, 10_001].into_iter().map(Duration::from_millis).for_each(|time| times.record(0, time));

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_operators_say_is_shown_before_what_checks_find() {
+    fn admin_state_is_shown_before_check_result() {
         let upstream = upstream(3);
         upstream.members.load().list.iter().take(2).for_each(|server| server.health().set_down(true));
         assert!(upstream.set_admin_state(&address(1), AdminState::Draining));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upstream_whose_servers_fail_or_are_disabled_has_no_healthy_one() {
+    fn upstream_with_only_failing_or_disabled_servers_is_unhealthy() {
         let upstream = upstream(2);
         assert!(upstream.has_healthy_server(), "nothing is known yet");
         upstream.members.load().list[0].health().set_down(true);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_operators_say_outlives_a_change_of_the_config() {
+    fn admin_state_survives_a_reload() {
         let (before, after) = (upstream(2), upstream(3));
         before.set_admin_state(&address(2), AdminState::Disabled);
         after.keep_admin_states_of(&before);

@@ -155,22 +155,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_frames_a_message_is_out_of_reach() {
+    fn rewrite_cannot_change_headers_that_the_gateway_controls() {
         let paths = PathMatch::Exact("/".to_owned());
         for name in OWN_FIELDS {
             for name in [name.to_owned(), name.to_uppercase(), name.replace('-', "_")] {
                 let mut fields = FieldRewrite::default();
-                let refused = Err(InvalidRewrite::FieldOfGateway);
-                assert_eq!(fields.set(&name, "a", &paths), refused, "{name}");
-                assert_eq!(fields.add(&name, "a", &paths), refused, "{name}");
-                assert_eq!(fields.remove(&name), refused, "{name}");
+                let expected = Err(InvalidRewrite::FieldOfGateway);
+                assert_eq!(fields.set(&name, "a", &paths), expected, "{name}");
+                assert_eq!(fields.add(&name, "a", &paths), expected, "{name}");
+                assert_eq!(fields.remove(&name), expected, "{name}");
                 assert!(fields.is_empty());
             }
         }
     }
 
     #[test]
-    fn names_and_values_are_those_of_fields() {
+    fn invalid_header_name_or_value_is_an_error() {
         let paths = PathMatch::Exact("/".to_owned());
         let mut fields = FieldRewrite::default();
         for (name, value, error) in [
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_withheld_is_neither_set_nor_added() {
+    fn withheld_header_is_neither_set_nor_added() {
         let paths = PathMatch::Exact("/".to_owned());
         let mut fields = FieldRewrite::default();
         fields.set("X_Key", "a", &paths).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_may_read_as_the_name_is_dropped_too() {
+    fn set_header_also_drops_its_underscore_variant() {
         let mut fields = FieldRewrite::default();
         fields.set("X-User", "a", &PathMatch::Exact("/".to_owned())).unwrap();
         let drops = |name: &str| fields.drops(FieldName::new(name.as_bytes()).unwrap());

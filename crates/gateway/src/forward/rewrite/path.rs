@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_path_template_is_an_error() {
         for (template, error) in [
             ("", InvalidRewrite::Start),
             ("a{rest}", InvalidRewrite::Start),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_those_of_the_pattern() {
+    fn path_template_accepts_only_parameters_of_its_pattern() {
         let pattern = |text| PathMatch::Pattern(PathPattern::parse(text).unwrap());
         assert!(PathRewrite::new("/u/{id}/{*rest}", &pattern("/users/{id}/{*rest}")).is_err());
         assert!(PathRewrite::new("/u/{id}/{rest}", &pattern("/users/{id}/{*rest}")).is_ok());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_replaced_if_nothing_else_is() {
+    fn replaced_prefix_is_known_only_if_the_rest_is_unchanged() {
         for (template, replaced) in [
             ("{rest}", Some("")),
             ("/v2{rest}", Some("/v2")),

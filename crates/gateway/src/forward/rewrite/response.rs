@@ -108,7 +108,7 @@ mod tests {
     /// Regression test: removing `/v2` from `/v2//evil.example/` left a `Location` that begins with `//`,
     /// which leads to another host.
     #[test]
-    fn a_path_of_the_upstream_does_not_become_a_host() {
+    fn location_rewrite_never_turns_a_path_into_a_host() {
         let place = RouteLocation { prefix: String::new(), host: "a.example".to_owned() };
         for location in ["/v2//evil.example/", "/v2/\\evil.example", "/v2/\t/evil.example"] {
             assert_eq!(place.location(location, "/v2"), None, "{location}");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_below_the_prefix_is_where_the_client_finds_it() {
+    fn location_below_replaced_prefix_gets_route_prefix() {
         let place = RouteLocation { prefix: "/api".to_owned(), host: "a.example:81".to_owned() };
         for (replaced, location, expected) in [
             ("", "/b", Some("/api/b")),

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_what_stands_in_their_place() {
+    fn parameter_is_the_matched_part_of_the_path_as_sent() {
         for (pattern, name, path, expected) in [
             ("/users/{id}", "id", "/users/5", Some("5")),
             ("/users/{id}/posts/{post}", "post", "/users/5/posts/a%2Fb", Some("a%2Fb")),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_are_places_or_doubled() {
+    fn braces_mark_placeholders_or_are_doubled() {
         let parse = |text| Template::parse(text, |name| (name == "path").then_some(Placeholder::Path));
         let template = parse("{{\"a\":\"{path}\"}}").unwrap();
         assert_eq!(template.parts, [("{\"a\":\"".to_owned(), Placeholder::Path)]);
@@ -302,7 +302,7 @@ mod tests {
     /// Regression test: names were joined with commas and lost their types. A certificate with the URI
     /// `spiffe://a/b,admin.example` looked like one with two names, the second of them a host.
     #[test]
-    fn names_of_a_certificate_have_one_meaning() {
+    fn certificate_names_are_formatted_unambiguously() {
         let shown = |names: &[CertificateName]| {
             let mut text = String::new();
             push_names(names, &mut text);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_shown_without_its_port() {
+    fn host_placeholder_omits_the_port() {
         for (host, expected) in
             [("a:80", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("", "")]
         {

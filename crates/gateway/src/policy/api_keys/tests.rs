@@ -20,7 +20,7 @@ fn in_header() -> Scene {
 }
 
 #[test]
-fn a_key_tells_whose_it_is() {
+fn valid_key_identifies_its_user() {
     let scene = in_header();
     assert_eq!(outcome(&ask(&scene, "X-Api-Key: k1\r\n")), ("200", "user ada"));
     assert_eq!(outcome(&ask(&scene, "x-api-key: k2\r\nX-User: root\r\n")), ("200", "user ada"));
@@ -31,7 +31,7 @@ fn a_key_tells_whose_it_is() {
 }
 
 #[test]
-fn what_is_no_key_is_refused() {
+fn missing_or_invalid_key_gets_401() {
     let scene = in_header();
     let long = format!("X-Api-Key: {}\r\n", "k".repeat(5000));
     for lines in
@@ -54,7 +54,7 @@ fn what_is_no_key_is_refused() {
 }
 
 #[test]
-fn digests_are_written_in_one_way() {
+fn key_digest_must_be_sha256_and_64_hex_digits() {
     let digits = "0123456789abcdefABCDEF0123456789".repeat(2);
     assert!(format!("sha256:{digits}").parse::<KeyDigest>().is_ok());
     for text in

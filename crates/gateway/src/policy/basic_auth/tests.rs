@@ -36,7 +36,7 @@ fn login(credentials: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn users_are_told_to_the_handler() {
+fn authenticated_user_is_passed_to_handler() {
     let scene = users();
     for _ in 0..2 {
         assert_eq!(outcome(&ask(&scene, &login("ali:open sesame"))), ("200", "user ali"));
@@ -46,7 +46,7 @@ fn users_are_told_to_the_handler() {
 }
 
 #[test]
-fn who_is_no_user_is_refused() {
+fn invalid_credentials_get_401_with_challenge() {
     let scene = users();
     assert_eq!(outcome(&ask(&scene, &login("ali:open sesame"))).0, "200");
     let challenge_of = |lines: &str| {
@@ -68,7 +68,7 @@ fn who_is_no_user_is_refused() {
 }
 
 #[test]
-fn a_password_is_remembered_only_when_it_was_right() {
+fn only_correct_passwords_are_cached() {
     let key = DigestKey::random();
     let users = Arc::new(Users::new(config().users));
     let checked = |password: &str| {
@@ -84,7 +84,7 @@ fn a_password_is_remembered_only_when_it_was_right() {
 }
 
 #[test]
-fn there_is_a_bound_to_those_who_wait() {
+fn pending_password_checks_are_bounded() {
     let checker = Checker::new();
     let users = Arc::new(Users::new(config().users));
     let check = || {
@@ -98,7 +98,7 @@ fn there_is_a_bound_to_those_who_wait() {
 }
 
 #[test]
-fn hashes_are_those_that_take_long_and_not_too_long() {
+fn unknown_damaged_or_too_costly_hash_is_an_error() {
     let bcrypt = BCRYPT.as_str();
     let argon2 = ARGON2.as_str();
     assert!(bcrypt.parse::<PasswordHash>().is_ok() && argon2.parse::<PasswordHash>().is_ok());
@@ -118,7 +118,7 @@ fn hashes_are_those_that_take_long_and_not_too_long() {
 }
 
 #[test]
-fn nothing_that_is_printed_gives_a_hash_away() {
+fn debug_output_contains_no_password_hash() {
     let policy = crate::Policy::new("a", PolicyConfig::BasicAuth(config()));
     let printed = format!("{:?} {policy:?} {:?}", config(), config().users);
     assert!(!printed.contains("$2") && !printed.contains("$argon"), "{printed}");

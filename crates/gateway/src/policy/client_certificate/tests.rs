@@ -25,7 +25,7 @@ fn allows(allowed: CertificateMatch) -> bool {
 }
 
 #[test]
-fn a_certificate_is_known_by_its_fingerprint_its_subject_or_a_name() {
+fn certificate_matches_by_exact_subject_or_fingerprint() {
     let subject = |text: &str| CertificateMatch::Subject(text.to_owned());
     let fingerprint = |text: &str| CertificateMatch::Fingerprint(text.parse().unwrap());
     for (allowed, expected) in [
@@ -40,21 +40,21 @@ fn a_certificate_is_known_by_its_fingerprint_its_subject_or_a_name() {
     }
     let all = ClientCertificateConfig::default();
     assert!(is_allowed(&all, &certificate()));
-    let nobody = ClientCertificateConfig { allow: Some(Vec::new()) };
-    assert!(!is_allowed(&nobody, &certificate()));
+    let none = ClientCertificateConfig { allow: Some(Vec::new()) };
+    assert!(!is_allowed(&none, &certificate()));
     let either = vec![subject("CN=bob"), subject("CN=ada,O=Example")];
     assert!(is_allowed(&ClientCertificateConfig { allow: Some(either) }, &certificate()));
 }
 
 #[test]
-fn a_name_of_one_kind_is_none_of_another() {
+fn certificate_name_matches_only_the_same_name_type() {
     let texts = ["ADA.example", "spiffe://example/ada", "Ada@EXAMPLE", "192.0.2.1"];
     let kinds: [fn(String) -> CertificateName; 3] =
         [CertificateName::Dns, CertificateName::Uri, CertificateName::Email];
-    for (place, text) in texts.iter().enumerate() {
+    for (index, text) in texts.iter().enumerate() {
         for (kind, name) in kinds.iter().enumerate() {
             let allowed = CertificateMatch::Name(name((*text).to_owned()));
-            assert_eq!(allows(allowed.clone()), place == kind, "{allowed}");
+            assert_eq!(allows(allowed.clone()), index == kind, "{allowed}");
         }
     }
     for text in ["ada@example", "Ada", "Ada@example.org"] {
@@ -65,7 +65,7 @@ fn a_name_of_one_kind_is_none_of_another() {
 }
 
 #[test]
-fn who_shows_none_is_refused_whatever_they_say() {
+fn client_without_certificate_gets_403_despite_headers() {
     let scene = scene(PolicyConfig::ClientCertificate(ClientCertificateConfig::default()));
     for lines in ["", "X-Client-Subject: CN=ada,O=Example\r\n"] {
         assert_eq!(outcome(&ask(&scene, lines)), ("403", "403 Forbidden\n"));
@@ -73,7 +73,7 @@ fn who_shows_none_is_refused_whatever_they_say() {
 }
 
 #[test]
-fn fingerprints_are_those_of_sha256() {
+fn fingerprint_must_be_sha256() {
     for text in ["", "sha256:", "ab", "sha1:abababababababababababababababababababab"] {
         assert_eq!(text.parse::<CertificateFingerprint>(), Err(InvalidFingerprint), "{text}");
     }

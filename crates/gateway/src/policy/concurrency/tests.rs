@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_place_is_free_again_when_its_request_is_over() {
+fn finished_request_releases_its_permit() {
     let counts = Arc::new(Counts::default());
     let first = counts.enter(1, 2).unwrap();
     let second = counts.enter(1, 2).unwrap();

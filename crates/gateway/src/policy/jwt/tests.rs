@@ -70,20 +70,20 @@ fn header(id: &str) -> Header {
     Header { kid: Some(id.to_owned()), ..Header::new(Algorithm::EdDSA) }
 }
 
-fn show(scene: &Scene, token: &str) -> String {
+fn ask_with_token(scene: &Scene, token: &str) -> String {
     ask(scene, &format!("X-User: root\r\nAuthorization: Bearer {token}\r\n"))
 }
 
 /// Status and user for a correctly signed token with these claims.
 fn with_claims(claims: &Value) -> String {
     let token = encode(&header("two"), claims, &ed25519(2)).unwrap();
-    let answer = show(&with_set(), &token);
+    let answer = ask_with_token(&with_set(), &token);
     let (status, content) = outcome(&answer);
     format!("{status} {}", content.trim_end())
 }
 
 #[test]
-fn a_token_tells_its_claims() {
+fn valid_token_passes_claims_as_headers() {
     assert_eq!(with_claims(&claims()), "200 user ada");
     assert_eq!(with_claims(&with("name", json!(["a", "b"]))), "200 user a, b");
     assert_eq!(with_claims(&with("name", json!("a, b"))), "200 user a, b", "a string, not a list");
@@ -91,11 +91,11 @@ fn a_token_tells_its_claims() {
     assert_eq!(with_claims(&with("name", Value::Null)), "200 user");
     let secret = scene(PolicyConfig::Jwt(config(JwtKeys::from_secret(SECRET).unwrap())));
     let token = encode(&Header::default(), &claims(), &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
-    assert_eq!(outcome(&show(&secret, &token)), ("200", "user ada"));
+    assert_eq!(outcome(&ask_with_token(&secret, &token)), ("200", "user ada"));
 }
 
 #[test]
-fn claims_that_are_not_as_they_must_be_are_refused() {
+fn token_with_invalid_claims_gets_401() {
     let now = get_current_timestamp();
     let mut without_subject = claims();
     without_subject.as_object_mut().unwrap().remove("sub");
@@ -116,14 +116,14 @@ fn claims_that_are_not_as_they_must_be_are_refused() {
     ] {
         assert_eq!(with_claims(&claims), "401 401 Unauthorized", "{claims}");
     }
-    assert_eq!(with_claims(&with("exp", json!(now - 20))), "200 user ada", "clocks differ");
+    assert_eq!(with_claims(&with("exp", json!(now - 20))), "200 user ada", "clocks may differ by 30 seconds");
 }
 
 #[test]
-fn signatures_of_others_are_refused() {
+fn token_with_invalid_signature_gets_401() {
     let scene = with_set();
     let good = encode(&header("one"), &claims(), &ed25519(1)).unwrap();
-    assert_eq!(outcome(&show(&scene, &good)).0, "200");
+    assert_eq!(outcome(&ask_with_token(&scene, &good)).0, "200");
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let public: Value = serde_json::from_str(&key_set()).unwrap();
     let public = public["keys"][0]["x"].as_str().unwrap().to_owned();
@@ -144,7 +144,7 @@ fn signatures_of_others_are_refused() {
         "x".repeat(10_000),
         "\u{fe}.\u{fe}.\u{fe}".to_owned(),
     ] {
-        let answer = show(&scene, &token);
+        let answer = ask_with_token(&scene, &token);
         assert_eq!(outcome(&answer).0, "401", "{token}");
         assert_eq!(challenge(&answer), Some("Bearer realm=\"office\", error=\"invalid_token\""));
     }
@@ -154,7 +154,7 @@ fn signatures_of_others_are_refused() {
 }
 
 #[test]
-fn algorithms_can_be_fewer_than_the_keys_are_for() {
+fn policy_can_restrict_the_algorithms_of_its_keys() {
     let keys = JwtKeys::from_secret(SECRET).unwrap();
     assert!(keys.are_for(Algorithm::HS512) && !keys.are_for(Algorithm::RS256));
     let mut only = config(keys);
@@ -162,8 +162,8 @@ fn algorithms_can_be_fewer_than_the_keys_are_for() {
     let scene = scene(PolicyConfig::Jwt(only));
     let key = EncodingKey::from_secret(SECRET.as_bytes());
     let token = |algorithm| encode(&Header::new(algorithm), &claims(), &key).unwrap();
-    assert_eq!(outcome(&show(&scene, &token(Algorithm::HS512))).0, "200");
-    assert_eq!(outcome(&show(&scene, &token(Algorithm::HS256))).0, "401");
+    assert_eq!(outcome(&ask_with_token(&scene, &token(Algorithm::HS512))).0, "200");
+    assert_eq!(outcome(&ask_with_token(&scene, &token(Algorithm::HS256))).0, "401");
 }
 
 /// `SubjectPublicKeyInfo` of an Ed25519 key (RFC 8410 §4) in PEM.
@@ -176,14 +176,14 @@ fn ed25519_pem(seed: u8) -> String {
 }
 
 #[test]
-fn tokens_are_verified_with_keys_in_pem() {
+fn tokens_are_verified_with_pem_keys() {
     let text = format!("the first\n{}and the next\n{}", ed25519_pem(1), ed25519_pem(2));
     let keys = JwtKeys::from_file(&text).unwrap();
     let scene = scene(PolicyConfig::Jwt(config(keys)));
     for (seed, status) in [(1, "200"), (2, "200"), (3, "401")] {
         let token = encode(&Header::new(Algorithm::EdDSA), &claims(), &ed25519(seed)).unwrap();
-        let said = ask(&scene, &format!("Authorization: Bearer {token}\r\n"));
-        assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{seed}: {said}");
+        let response = ask(&scene, &format!("Authorization: Bearer {token}\r\n"));
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{seed}: {response}");
     }
 }
 
@@ -192,17 +192,17 @@ struct Issuer {
     url: String,
     /// The key set to answer with. `None` answers with an error.
     keys: Arc<Mutex<Option<String>>>,
-    asked: Arc<AtomicUsize>,
+    fetches: Arc<AtomicUsize>,
     _server: RunningServer,
 }
 
 impl Issuer {
     fn start(keys: Option<String>) -> Self {
-        let (keys, asked) = (Arc::new(Mutex::new(keys)), Arc::new(AtomicUsize::new(0)));
-        let (shown, count) = (keys.clone(), asked.clone());
+        let (keys, fetches) = (Arc::new(Mutex::new(keys)), Arc::new(AtomicUsize::new(0)));
+        let (current, count) = (keys.clone(), fetches.clone());
         let answer = move || {
             count.fetch_add(1, Ordering::SeqCst);
-            match shown.lock().unwrap().clone() {
+            match current.lock().unwrap().clone() {
                 Some(keys) => Response::text(keys),
                 None => Response::text("").with_status(StatusCode::INTERNAL_SERVER_ERROR),
             }
@@ -210,10 +210,10 @@ impl Issuer {
         let server = Server::new(Router::new().get("/jwks", answer)).workers(1).listen("127.0.0.1:0");
         let server = server.unwrap().start().unwrap();
         let url = format!("http://{}/jwks", server.addresses()[0]);
-        Self { url, keys, asked, _server: server }
+        Self { url, keys, fetches, _server: server }
     }
 
-    fn show(&self, keys: Option<String>) {
+    fn publish(&self, keys: Option<String>) {
         *self.keys.lock().unwrap() = keys;
     }
 
@@ -239,10 +239,10 @@ fn signed(id: &str, seed: u8) -> String {
 }
 
 /// Repeats the request until the status is `status`, or until a generous time limit.
-fn until(scene: &Scene, token: &str, status: &str) -> String {
+fn ask_until(scene: &Scene, token: &str, status: &str) -> String {
     let end = Clock::system().now_exact() + Duration::from_secs(20);
     loop {
-        let answer = show(scene, token);
+        let answer = ask_with_token(scene, token);
         if outcome(&answer).0 == status {
             return answer;
         }
@@ -251,92 +251,92 @@ fn until(scene: &Scene, token: &str, status: &str) -> String {
 }
 
 #[test]
-fn keys_at_a_url_are_those_that_the_issuer_has() {
+fn keys_from_url_follow_changes_of_the_issuer() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let scene = issuer.scene(Duration::from_millis(5));
-    assert_eq!(issuer.asked.load(Ordering::SeqCst), 0, "no request had a token yet");
+    assert_eq!(issuer.fetches.load(Ordering::SeqCst), 0, "keys are fetched when the first token arrives");
     // The first request waits until the keys are fetched.
-    assert_eq!(outcome(&show(&scene, &signed("one", 1))), ("200", "user ada"));
-    assert_eq!(outcome(&show(&scene, &signed("one", 2))).0, "401", "signed with an unknown key");
-    issuer.show(Some(only("two", 2)));
-    until(&scene, &signed("two", 2), "200");
-    assert_eq!(outcome(&show(&scene, &signed("two", 1))).0, "401");
+    assert_eq!(outcome(&ask_with_token(&scene, &signed("one", 1))), ("200", "user ada"));
+    assert_eq!(outcome(&ask_with_token(&scene, &signed("one", 2))).0, "401", "signed with an unknown key");
+    issuer.publish(Some(only("two", 2)));
+    ask_until(&scene, &signed("two", 2), "200");
+    assert_eq!(outcome(&ask_with_token(&scene, &signed("two", 1))).0, "401");
     // Withdrawn keys are rejected.
-    until(&scene, &signed("one", 1), "401");
+    ask_until(&scene, &signed("one", 1), "401");
 }
 
 #[test]
-fn keys_that_cannot_be_fetched_leave_those_of_before() {
+fn failed_fetch_keeps_previous_keys() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let scene = issuer.scene(Duration::from_millis(1));
-    until(&scene, &signed("one", 1), "200");
-    for useless in [None, Some(String::new()), Some("{}".to_owned()), Some("x".repeat(2 << 20))] {
-        let asked = issuer.asked.load(Ordering::SeqCst);
-        issuer.show(useless);
-        while issuer.asked.load(Ordering::SeqCst) < asked + 2 {
-            assert_eq!(outcome(&show(&scene, &signed("two", 2))).0, "401");
+    ask_until(&scene, &signed("one", 1), "200");
+    for invalid in [None, Some(String::new()), Some("{}".to_owned()), Some("x".repeat(2 << 20))] {
+        let fetches = issuer.fetches.load(Ordering::SeqCst);
+        issuer.publish(invalid);
+        while issuer.fetches.load(Ordering::SeqCst) < fetches + 2 {
+            assert_eq!(outcome(&ask_with_token(&scene, &signed("two", 2))).0, "401");
         }
-        assert_eq!(outcome(&show(&scene, &signed("one", 1))).0, "200");
+        assert_eq!(outcome(&ask_with_token(&scene, &signed("one", 1))).0, "200");
     }
 }
 
 /// Regression test: an empty key set counted as a failed fetch and left the previous keys in place. An issuer
 /// could not withdraw its last key.
 #[test]
-fn an_issuer_that_publishes_no_keys_has_withdrawn_all() {
+fn empty_key_set_withdraws_all_keys() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let scene = issuer.scene(Duration::from_millis(1));
-    until(&scene, &signed("one", 1), "200");
-    issuer.show(Some("{\"keys\":[]}".to_owned()));
+    ask_until(&scene, &signed("one", 1), "200");
+    issuer.publish(Some("{\"keys\":[]}".to_owned()));
     // A token with an unknown key triggers a fetch.
-    until_asked_again(&issuer, &scene);
-    until(&scene, &signed("one", 1), "401");
-    issuer.show(Some(only("one", 1)));
-    until(&scene, &signed("one", 1), "200");
+    until_fetched_again(&issuer, &scene);
+    ask_until(&scene, &signed("one", 1), "401");
+    issuer.publish(Some(only("one", 1)));
+    ask_until(&scene, &signed("one", 1), "200");
 }
 
 /// Sends tokens with an unknown key until the policy fetches the keys again.
-fn until_asked_again(issuer: &Issuer, scene: &Scene) {
-    let asked = issuer.asked.load(Ordering::SeqCst);
-    while issuer.asked.load(Ordering::SeqCst) == asked {
-        assert_eq!(outcome(&show(scene, &signed("unknown", 2))).0, "401");
+fn until_fetched_again(issuer: &Issuer, scene: &Scene) {
+    let fetches = issuer.fetches.load(Ordering::SeqCst);
+    while issuer.fetches.load(Ordering::SeqCst) == fetches {
+        assert_eq!(outcome(&ask_with_token(scene, &signed("unknown", 2))).0, "401");
     }
 }
 
 /// Regression test: keys stayed valid for as long as fetches failed. Now requests get 503 once the keys are
 /// too old, also after a reload.
 #[test]
-fn keys_that_cannot_be_fetched_again_become_too_old() {
+fn expired_keys_get_503_until_the_next_fetch() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let rest = Duration::from_millis(1);
     let config = issuer.config(rest);
     let first = Arc::new(Policy::new("office", PolicyConfig::Jwt(config.clone())));
-    until(&scene_of(first.clone()), &signed("one", 1), "200");
-    issuer.show(None);
+    ask_until(&scene_of(first.clone()), &signed("one", 1), "200");
+    issuer.publish(None);
     let mut short = config;
     if let JwtKeySource::Url(document) = &mut short.keys {
         document.age_max = Duration::from_millis(100);
     }
     let policy = Policy::new("office", PolicyConfig::Jwt(short)).in_place_of(&first);
     let scene = scene_of(Arc::new(policy));
-    until(&scene, &signed("one", 1), "503");
-    issuer.show(Some(only("one", 1)));
-    until(&scene, &signed("one", 1), "200");
+    ask_until(&scene, &signed("one", 1), "503");
+    issuer.publish(Some(only("one", 1)));
+    ask_until(&scene, &signed("one", 1), "200");
 }
 
 /// Regression test: a policy started without keys after a change of its config. If the issuer was not
 /// reachable at that moment, all requests got 503.
 #[test]
-fn a_policy_that_changes_keeps_the_keys_that_were_fetched_from_the_same_place() {
+fn changed_policy_keeps_keys_fetched_from_same_url() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let rest = Duration::from_millis(1);
     let config = issuer.config(rest);
     let first = Arc::new(Policy::new("office", PolicyConfig::Jwt(config.clone())));
-    until(&scene_of(first.clone()), &signed("one", 1), "200");
-    issuer.show(None);
+    ask_until(&scene_of(first.clone()), &signed("one", 1), "200");
+    issuer.publish(None);
     let after = |config: JwtConfig, before: &Policy| {
         let policy = Arc::new(Policy::new("office", PolicyConfig::Jwt(config)).in_place_of(before));
-        (outcome(&show(&scene_of(policy.clone()), &signed("one", 1))).0.to_owned(), policy)
+        (outcome(&ask_with_token(&scene_of(policy.clone()), &signed("one", 1))).0.to_owned(), policy)
     };
     let (status, second) = after(
         JwtConfig { rules: JwtRules { leeway: Duration::ZERO, ..config.rules.clone() }, ..config.clone() },
@@ -353,30 +353,30 @@ fn a_policy_that_changes_keeps_the_keys_that_were_fetched_from_the_same_place() 
 }
 
 #[test]
-fn as_long_as_there_are_no_keys_nobody_is_let_in_or_told_to_log_in() {
+fn token_gets_503_without_challenge_until_keys_are_fetched() {
     let issuer = Issuer::start(None);
     let scene = issuer.scene(Duration::from_millis(5));
-    let answer = show(&scene, &signed("one", 1));
+    let answer = ask_with_token(&scene, &signed("one", 1));
     assert_eq!(outcome(&answer).0, "503");
     assert!(answer.contains("Retry-After: 1") && challenge(&answer).is_none(), "{answer}");
     assert_eq!(challenge(&ask(&scene, "")), Some("Bearer realm=\"office\""));
-    issuer.show(Some(only("one", 1)));
-    until(&scene, &signed("one", 1), "200");
+    issuer.publish(Some(only("one", 1)));
+    ask_until(&scene, &signed("one", 1), "200");
 }
 
 #[test]
-fn keys_that_nobody_knows_do_not_have_the_issuer_asked_for_ever() {
+fn unknown_key_ids_do_not_cause_repeated_fetches() {
     let issuer = Issuer::start(Some(only("one", 1)));
     let scene = issuer.scene(Duration::from_mins(10));
-    until(&scene, &signed("one", 1), "200");
+    ask_until(&scene, &signed("one", 1), "200");
     for n in 0..100 {
-        assert_eq!(outcome(&show(&scene, &signed(&format!("unknown {n}"), 1))).0, "401");
+        assert_eq!(outcome(&ask_with_token(&scene, &signed(&format!("unknown {n}"), 1))).0, "401");
     }
-    assert_eq!(issuer.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(issuer.fetches.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn secrets_are_not_fetched() {
+fn shared_secrets_from_url_are_not_used() {
     let url = JwtKeySource::from(DocumentConfig::new("https://login.example/jwks").unwrap());
     assert!(url.may_be_for(Algorithm::ES256) && !url.may_be_for(Algorithm::HS256));
     let secret = URL_SAFE_NO_PAD.encode(SECRET);
@@ -386,5 +386,5 @@ fn secrets_are_not_fetched() {
     let header = Header { kid: Some("one".to_owned()), ..Header::default() };
     let token = encode(&header, &claims(), &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
     // The issuer publishes no usable key.
-    assert_eq!(outcome(&show(&scene, &token)).0, "401");
+    assert_eq!(outcome(&ask_with_token(&scene, &token)).0, "401");
 }

@@ -5,7 +5,7 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 #[test]
-fn a_burst_passes_at_once_and_then_as_many_as_the_rate_says() {
+fn burst_passes_at_once_then_requests_follow_the_rate() {
     let rate = Rate::new(10, Duration::from_secs(1), 3);
     let mut full_at = 0;
     for _ in 0..3 {
@@ -23,7 +23,7 @@ fn a_burst_passes_at_once_and_then_as_many_as_the_rate_says() {
 }
 
 #[test]
-fn numbers_at_their_ends_do_no_harm() {
+fn extreme_rates_and_times_do_not_overflow() {
     let fast = Rate::new(u32::MAX, Duration::from_nanos(1), u32::MAX);
     assert!(fast.take(0, 0).is_ok());
     let slow = Rate::new(1, Duration::MAX, u32::MAX);
@@ -32,7 +32,7 @@ fn numbers_at_their_ends_do_no_harm() {
 }
 
 #[test]
-fn each_key_has_a_bucket_of_its_own() {
+fn each_key_has_its_own_bucket() {
     let buckets = Buckets::new(64);
     let rate = Rate::new(1, Duration::from_secs(1), 1);
     let keys: Vec<u64> = (0..8).map(|key| RandomState::new().hash_one(key)).collect();
@@ -46,7 +46,7 @@ fn each_key_has_a_bucket_of_its_own() {
 }
 
 #[test]
-fn a_million_keys_take_no_more_memory_than_one() {
+fn bucket_memory_is_independent_of_number_of_keys() {
     let buckets = Buckets::new(RateLimitConfig::KEYS_MAX);
     let bytes = buckets.bytes();
     assert!(bytes <= RateLimitConfig::KEYS_MAX * 17 + RateLimitConfig::KEYS_MAX, "{bytes}");

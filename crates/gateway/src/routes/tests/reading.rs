@@ -13,90 +13,90 @@ const PATHS: [&str; 16] = [
 ];
 
 /// A route and its source.
-struct Told {
+struct RouteSpec {
     host: &'static str,
     path: &'static str,
-    asks_for_get: bool,
-    asks_for_header: bool,
+    requires_get: bool,
+    requires_header: bool,
 }
 
-struct Asked {
+struct RequestSpec {
     host: &'static str,
     path: String,
     is_get: bool,
     has_header: bool,
 }
 
-impl Told {
+impl RouteSpec {
     fn random(random: &mut Random) -> Self {
         let (host, path) = (*random.pick(&HOSTS), *random.pick(&PATHS));
-        Self { host, path, asks_for_get: random.one_in(3), asks_for_header: random.one_in(3) }
+        Self { host, path, requires_get: random.one_in(3), requires_header: random.one_in(3) }
     }
 
     fn route(&self) -> RouteMatch {
         let mut route = at(&format!("{}{}", self.host, self.path));
-        if self.asks_for_get {
+        if self.requires_get {
             route = route.methods(&["GET"]);
         }
-        if self.asks_for_header { route.header("A", None) } else { route }
+        if self.requires_header { route.header("A", None) } else { route }
     }
 
     /// Returns the precedence of this route; `None` if it does not match the host and the path.
-    fn rank(&self, asked: &Asked) -> Option<impl Ord + use<>> {
-        let conditions = usize::from(self.asks_for_get) + usize::from(self.asks_for_header);
+    fn rank(&self, request: &RequestSpec) -> Option<impl Ord + use<>> {
+        let conditions = usize::from(self.requires_get) + usize::from(self.requires_header);
         Some((
-            host_rank(self.host, asked.host)?,
-            path_rank(self.path, &asked.compared_path())?,
+            host_rank(self.host, request.host)?,
+            path_rank(self.path, &request.compared_path())?,
             Reverse(conditions),
         ))
     }
 
-    fn is_fulfilled(&self, asked: &Asked) -> bool {
-        (asked.is_get || !self.asks_for_get) && (asked.has_header || !self.asks_for_header)
+    fn is_fulfilled(&self, request: &RequestSpec) -> bool {
+        (request.is_get || !self.requires_get) && (request.has_header || !self.requires_header)
     }
 }
 
-fn host_rank(told: &str, asked: &str) -> Option<(u8, Reverse<usize>)> {
-    match told.strip_prefix('*') {
-        Some(end) if asked.len() > end.len() && asked.ends_with(end) => Some((1, Reverse(end.len()))),
+fn host_rank(pattern: &str, host: &str) -> Option<(u8, Reverse<usize>)> {
+    match pattern.strip_prefix('*') {
+        Some(end) if host.len() > end.len() && host.ends_with(end) => Some((1, Reverse(end.len()))),
         Some(_) => None,
-        None if told.is_empty() => Some((2, Reverse(0))),
-        None => (told == asked).then_some((0, Reverse(0))),
+        None if pattern.is_empty() => Some((2, Reverse(0))),
+        None => (pattern == host).then_some((0, Reverse(0))),
     }
 }
 
 type PathRank = (u8, Reverse<usize>, Vec<SegmentRank>);
 type SegmentRank = (u8, Reverse<usize>, Reverse<usize>);
 
-fn path_rank(told: &str, asked: &str) -> Option<PathRank> {
-    if let Some(path) = told.strip_suffix('$') {
-        return (path == asked).then_some((0, Reverse(0), Vec::new()));
+fn path_rank(pattern: &str, path: &str) -> Option<PathRank> {
+    if let Some(exact) = pattern.strip_suffix('$') {
+        return (exact == path).then_some((0, Reverse(0), Vec::new()));
     }
-    if told.contains('{') {
-        return Some((1, Reverse(0), segment_ranks(told, asked)?));
+    if pattern.contains('{') {
+        return Some((1, Reverse(0), segment_ranks(pattern, path)?));
     }
-    let prefix = told.trim_end_matches('/');
-    let is_below = asked == prefix || asked.starts_with(&format!("{prefix}/"));
+    let prefix = pattern.trim_end_matches('/');
+    let is_below = path == prefix || path.starts_with(&format!("{prefix}/"));
     is_below.then_some((2, Reverse(prefix.len()), Vec::new()))
 }
 
 /// Returns the rank of each segment of a pattern.
-fn segment_ranks(told: &str, asked: &str) -> Option<Vec<SegmentRank>> {
+fn segment_ranks(pattern: &str, path: &str) -> Option<Vec<SegmentRank>> {
     let mut ranks = Vec::new();
-    let mut asked = asked.split('/');
-    for segment in told.split('/') {
+    let mut path_segments = path.split('/');
+    for segment in pattern.split('/') {
         if segment.starts_with("{*") {
-            let rest: Vec<&str> = asked.by_ref().collect();
+            let rest: Vec<&str> = path_segments.by_ref().collect();
             ranks.push((2, Reverse(0), Reverse(0)));
             return (!rest.join("/").is_empty()).then_some(ranks);
         }
-        let asked = asked.next()?;
+        let path_segment = path_segments.next()?;
         ranks.push(match segment.split_once('{') {
-            None if segment == asked => (0, Reverse(0), Reverse(0)),
+            None if segment == path_segment => (0, Reverse(0), Reverse(0)),
             None => return None,
             Some((before, rest)) => {
                 let after = rest.split_once('}').unwrap().1;
-                let middle = asked.strip_prefix(before)?.strip_suffix(after)?;
+                let middle = path_segment.strip_prefix(before)?.strip_suffix(after)?;
                 if middle.is_empty() {
                     return None;
                 }
@@ -104,18 +104,18 @@ fn segment_ranks(told: &str, asked: &str) -> Option<Vec<SegmentRank>> {
             }
         });
     }
-    asked.next().is_none().then_some(ranks)
+    path_segments.next().is_none().then_some(ranks)
 }
 
 /// Returns the number of the route that takes the request.
-fn read(told: &[Told], asked: &Asked) -> Option<usize> {
-    let fits = told.iter().enumerate().filter(|(_, route)| route.is_fulfilled(asked));
-    let ranked = fits.filter_map(|(place, route)| Some((route.rank(asked)?, place)));
+fn expected_route(routes: &[RouteSpec], request: &RequestSpec) -> Option<usize> {
+    let matching = routes.iter().enumerate().filter(|(_, route)| route.is_fulfilled(request));
+    let ranked = matching.filter_map(|(index, route)| Some((route.rank(request)?, index)));
     // Of equal routes, the first one wins.
-    ranked.min_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, place)| place)
+    ranked.min_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, index)| index)
 }
 
-impl Asked {
+impl RequestSpec {
     fn random(random: &mut Random) -> Self {
         let segments: Vec<&str> =
             (0..random.below(4)).map(|_| *random.pick(&["a", "b", "ab", "aab", ""])).collect();
@@ -145,27 +145,33 @@ impl Asked {
 }
 
 #[test]
-fn routes_are_found_as_their_rules_are_read() {
+fn routes_match_the_reference_model() {
     let random = &mut Random::new(21);
-    let (mut taken, mut refused) = (0, 0);
+    let (mut matched, mut rejected) = (0, 0);
     for _ in 0..2000 {
-        let told: Vec<Told> = (0..=random.below(8)).map(|_| Told::random(random)).collect();
-        let given: Vec<RouteMatch> = told.iter().map(Told::route).collect();
+        let specs: Vec<RouteSpec> = (0..=random.below(8)).map(|_| RouteSpec::random(random)).collect();
+        let given: Vec<RouteMatch> = specs.iter().map(RouteSpec::route).collect();
         let routes = try_routes(&given);
         for _ in 0..20 {
-            let asked = Asked::random(random);
-            let expected = read(&told, &asked);
+            let request = RequestSpec::random(random);
+            let expected = expected_route(&specs, &request);
             match &routes {
                 Ok(routes) => {
-                    assert_eq!(asked.find(routes), expected, "{} {} {given:#?}", asked.host, asked.path);
-                    taken += usize::from(expected.is_some());
+                    assert_eq!(
+                        request.find(routes),
+                        expected,
+                        "{} {} {given:#?}",
+                        request.host,
+                        request.path
+                    );
+                    matched += usize::from(expected.is_some());
                 }
                 Err(unreachable) => {
                     assert!(unreachable.iter().all(|one| Some(one.route) != expected), "{given:#?}");
-                    refused += 1;
+                    rejected += 1;
                 }
             }
         }
     }
-    assert!(taken > 1000 && refused > 1000, "{taken} {refused}: both were tried");
+    assert!(matched > 1000 && rejected > 1000, "{matched} {rejected}: too few cases of one kind");
 }

@@ -18,7 +18,7 @@ fn status_of(scene: &Scene, path: &str) -> String {
 /// Regression test: such paths bypassed the policy. They matched `/` here, and an upstream server answered
 /// them as `/admin/users`.
 #[test]
-fn no_other_reading_of_a_path_goes_past_a_policy() {
+fn ambiguous_path_that_would_bypass_a_policy_gets_400() {
     let scene = Scene::new(guarded(PathReadings::default()));
     for path in [
         "/admin%2Fusers",
@@ -69,7 +69,7 @@ fn no_other_reading_of_a_path_goes_past_a_policy() {
 }
 
 #[test]
-fn they_may_all_be_refused_or_all_be_let_through() {
+fn settings_keep_or_reject_all_ambiguous_paths() {
     let (keep, reject) = (AmbiguousPath::Keep, AmbiguousPath::Reject);
     let with =
         |encoded_slashes, parameters| Scene::new(guarded(PathReadings { encoded_slashes, parameters }));

@@ -186,7 +186,7 @@ mod tests {
 
     /// Regression test: only connections that were opened under a limit were counted.
     #[tokio::test]
-    async fn connections_that_a_config_without_a_limit_has_opened_are_counted() {
+    async fn new_limit_counts_connections_opened_without_a_limit() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let config = UpstreamConfig::new("a", [listener.local_addr().unwrap().into()]);
         let before = Arc::new(Upstream::new(config.clone()));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_all_that_there_may_be_and_none_is_empty() {
+    fn worker_shares_add_up_and_are_never_zero() {
         for (all, workers) in [(2, 2), (7, 3), (100, 8)] {
             let shares = (0..workers).map(|worker| share_of(all, workers, worker));
             assert_eq!(shares.sum::<usize>(), all, "{all} for {workers}");

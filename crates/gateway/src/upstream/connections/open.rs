@@ -191,7 +191,7 @@ mod tests {
 
     /// Regression test: such connections were kept until an HTTP/1.1 connection was released.
     #[tokio::test]
-    async fn nothing_is_kept_of_a_connection_that_has_ended() {
+    async fn closed_http2_connection_is_forgotten() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
@@ -209,13 +209,13 @@ mod tests {
         };
         timeout(TEST_TIMEOUT, LocalSet::new().run_until(connected))
             .await
-            .expect("it should be forgotten by now");
+            .expect("the closed connection is still kept");
     }
 
     /// Regression test: a server was down and returned at another address behind the same name. Requests used
     /// the old connection for another 20 seconds.
     #[tokio::test]
-    async fn a_connection_from_before_a_server_was_down_gets_no_new_requests() {
+    async fn connection_opened_before_an_outage_gets_no_new_requests() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let upstream = Arc::new(Upstream::new(UpstreamConfig::new("a", [address.into()])));
@@ -234,7 +234,7 @@ mod tests {
 
     /// Without this, requests would wait until the last exchange on the old connection ends.
     #[tokio::test]
-    async fn where_there_may_be_no_other_connection_it_gets_them_as_long_as_it_is_used() {
+    async fn old_connection_stays_shared_while_used_at_connections_max() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let http2 = Http2Config::default();

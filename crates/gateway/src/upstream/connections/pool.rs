@@ -255,7 +255,7 @@ mod tests {
     use crate::UpstreamConfig;
 
     #[test]
-    fn servers_are_told_apart_by_the_bits_that_a_table_looks_at() {
+    fn pool_key_hash_differs_in_low_and_high_bits() {
         let by_number = BuildHasherDefault::<ByNumber>::new();
         let hashes = (0..128_usize).map(|number| by_number.hash_one(number));
         let (low, high): (HashSet<_>, HashSet<_>) = hashes.map(|hash| (hash % 128, hash >> 57)).unzip();
@@ -266,7 +266,7 @@ mod tests {
     /// Regression test: short-lived clients left thousands of idle connections to a server, for half a
     /// minute.
     #[test]
-    fn connections_of_one_client_each_are_no_more_than_those_of_all() {
+    fn pools_per_client_have_smaller_idle_limits() {
         let all = UpstreamConfig::new("a", []).pool;
         let of_one = of_one_client_each(all);
         assert_eq!(of_one.idle_max, all.idle_per_address_max);

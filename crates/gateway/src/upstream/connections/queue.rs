@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_counted_in_the_first_bucket_that_it_fits() {
+    fn waiting_time_counts_in_first_bucket_that_fits() {
         let times = WaitingTimes::default();
         [0, 1, 2, 30_000, 30_001].into_iter().map(Duration::from_millis).for_each(|time| times.record(time));
         let WaitingCounts { buckets, time } = times.counts();

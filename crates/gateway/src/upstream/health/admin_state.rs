@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_disabled_or_drained_gets_no_requests_however_they_are_balanced() {
+    fn disabled_or_draining_server_gets_no_requests_with_any_balance() {
         for (balance, state) in
             balances().into_iter().zip([AdminState::Disabled, AdminState::Draining].repeat(3))
         {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_disabled_nobody_is_asked_all_the_same() {
+    fn disabled_servers_get_no_requests_even_if_all_are_disabled() {
         let scene = Scene::new(Balance::RoundRobin, &[1, 1]);
         (0..2).for_each(|place| scene.server(place).health().set_admin_state(AdminState::Disabled));
         assert!(scene.slot_for(&RequestKey::default(), &[]).is_none());
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sticky_cookie_still_finds_a_server_that_is_drained_but_not_one_that_is_disabled() {
+    fn sticky_cookie_finds_a_draining_but_not_a_disabled_server() {
         let config = crate::upstream::UpstreamConfig {
             sticky: Some(crate::upstream::Sticky::new("c")),
             ..Scene::config(Balance::RoundRobin, &[1, 1])

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_response_counts_at_once_and_fast_ones_by_and_by() {
+    fn slow_response_counts_at_once_and_fast_ones_gradually() {
         let latency = Latency::default();
         assert_eq!(latency.microseconds(0), 0);
         latency.record(ms(5), 0);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn without_responses_it_fades_but_stays_known() {
+    fn latency_decays_without_responses_but_stays_known() {
         let latency = Latency::default();
         latency.record(ms(100), 0);
         assert!((36_000..37_000).contains(&latency.microseconds(10_000)));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_count_as_slow_and_more_so_each_time() {
+    fn each_failure_counts_as_ten_times_slower_up_to_a_maximum() {
         let latency = Latency::default();
         latency.record(ms(1), 0);
         let after_failures = [100, 1_000, 10_000, 10_000].map(|milliseconds| {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_wraps_or_is_a_little_behind_does_no_harm() {
+    fn latency_survives_clock_wrap_and_small_steps_back() {
         let latency = Latency::default();
         let before_wrap = u64::from(u32::MAX) - 5;
         latency.record(ms(100), before_wrap);

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_asks_to_wait_is_left_alone_for_that_long_but_not_for_ever() {
+    fn retry_after_pauses_a_server_for_a_bounded_time() {
         let health = ServerHealth::default();
         health.asks_to_wait(Duration::from_secs(3), 1_000);
         assert!(!health.is_available(3_999));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_has_come_back_wants_more_and_more() {
+    fn slow_start_share_grows_after_an_ejection() {
         let (health, slow_start) = (ServerHealth::default(), 10_000);
         assert_eq!(health.percent_wanted(slow_start, 5), 100, "a server that was never down");
         health.end_ejection(20_000);

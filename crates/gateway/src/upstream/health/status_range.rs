@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_and_written_alike() {
+    fn status_ranges_round_trip_through_text() {
         for text in ["200", "200-399", "500-599"] {
             assert_eq!(text.parse::<StatusRange>().unwrap().to_string(), text);
         }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_contains_its_ends() {
+    fn status_range_includes_both_ends() {
         let range = StatusRange::new(200, 399);
         let contained = [199, 200, 399, 400].map(|status| range.contains(StatusCode::new(status).unwrap()));
         assert_eq!(contained, [false, true, true, false]);

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_good_for_as_long_as_it_holds_within_bounds() {
+    fn dns_answer_is_reused_for_its_ttl_within_bounds() {
         let (seconds, interval) = (Duration::from_secs, Duration::from_secs(30));
         for (holds, pause) in
             [(None, 30), (Some(0), 1), (Some(7), 7), (Some(300), 300), (Some(86_400), 3_600)]

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_in_an_answer_is_the_same_server_and_keeps_its_place() {
+    fn server_that_stays_in_dns_keeps_its_state_and_place() {
         let before = list(&[(0, 1), (1, 2), (1, 3), (2, 2)]);
         let addresses = [3, 4, 4].map(address);
         let (after, new) = replaced(&before, 1, &addresses, |address| server(1, address)).unwrap();
@@ -169,13 +169,13 @@ mod tests {
             [(0, 1), (1, 3), (1, 4), (2, 2)].map(|(origin, port)| (origin, address(port).to_string()));
         assert_eq!(entries(&after), expected);
         assert_eq!(entries(&new), expected[2..3]);
-        for (is, was) in [(0, 0), (1, 2), (3, 3)] {
-            assert!(Arc::ptr_eq(&after[is], &before[was]));
+        for (now, then) in [(0, 0), (1, 2), (3, 3)] {
+            assert!(Arc::ptr_eq(&after[now], &before[then]));
         }
     }
 
     #[test]
-    fn the_same_addresses_in_another_order_change_nothing() {
+    fn reordered_addresses_change_nothing() {
         let before = list(&[(0, 1), (1, 2), (1, 3)]);
         let addresses = [3, 2, 3].map(address);
         assert!(replaced(&before, 1, &addresses, |_| unreachable!()).is_none());

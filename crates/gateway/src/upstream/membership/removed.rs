@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_is_known_for_ten_minutes() {
+    fn removed_server_is_remembered_for_ten_minutes() {
         let (removed, one) = (RemovedServers::default(), server(1));
         removed.add(&one, Duration::from_secs(5));
         let found = |seconds| removed.find(&address(1), Duration::from_secs(seconds));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_known_than_a_thousand_and_each_once() {
+    fn remembered_servers_are_bounded_and_unique() {
         let removed = RemovedServers::default();
         for port in (1..=KNOWN_MAX + 1).chain([2]) {
             removed.add(&server(port), Duration::ZERO);

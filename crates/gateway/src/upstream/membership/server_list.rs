@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_spreads_the_turns_of_a_heavy_server() {
+    fn round_robin_interleaves_servers_of_different_weight() {
         assert_eq!(*smooth_round(&[5, 1, 1]), [0, 0, 1, 0, 2, 0, 0]);
         assert_eq!(*smooth_round(&[2, 4]), [1, 0, 1]);
         assert_eq!(*smooth_round(&[1, 1, 1]), [0, 1, 2]);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_depends_on_the_address_the_upstream_and_the_secret() {
+    fn sticky_token_depends_on_address_upstream_and_secret() {
         let (one, other) = ("127.0.0.1:1", "127.0.0.1:2");
         assert_eq!(token(None, "a", one), token(None, "a", one));
         assert_eq!(token(Some("s"), "a", one), 0x5025_b7c8_97dc_90c1);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_read_and_nothing_else() {
+    fn sticky_cookie_value_is_parsed_strictly() {
         let set = Sticky::new("c").set_cookie(0xab);
         assert_eq!(set.value(false), "c=00000000000000ab; Path=/; HttpOnly; SameSite=Lax");
         assert_eq!(set.value(true), "c=00000000000000ab; Path=/; HttpOnly; SameSite=Lax; Secure");

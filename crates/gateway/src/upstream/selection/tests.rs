@@ -24,7 +24,7 @@ fn all() -> [Balance; 5] {
 }
 
 #[test]
-fn servers_without_weight_get_nothing() {
+fn servers_with_zero_weight_get_no_requests() {
     for balance in all() {
         assert_eq!(Scene::new(balance.clone(), &[0, 1]).places(&[], 2), [Some(1), Some(1)]);
         assert_eq!(Scene::new(balance.clone(), &[0, 0]).places(&[], 1), [None]);
@@ -33,7 +33,7 @@ fn servers_without_weight_get_nothing() {
 }
 
 #[test]
-fn a_server_that_was_tried_is_tried_again_only_if_there_is_no_other() {
+fn tried_server_is_reused_only_if_no_other_is_left() {
     for balance in all() {
         assert_eq!(Scene::new(balance.clone(), &[1, 1]).places(&[0], 3), [Some(1); 3]);
         assert_eq!(Scene::new(balance, &[1]).places(&[0], 1), [Some(0)]);
@@ -41,7 +41,7 @@ fn a_server_that_was_tried_is_tried_again_only_if_there_is_no_other() {
 }
 
 #[test]
-fn a_backup_gets_requests_only_when_all_others_are_out_or_were_tried() {
+fn backup_gets_requests_only_if_all_others_are_down_or_tried() {
     for balance in all() {
         let mut config = Scene::config(balance, &[1, 1, 1]);
         config.servers[2].is_backup = true;
@@ -54,15 +54,15 @@ fn a_backup_gets_requests_only_when_all_others_are_out_or_were_tried() {
         }
         assert_eq!(scene.places(&[], 3), [Some(2); 3]);
         scene.server(2).health().asks_to_wait(Duration::from_secs(1), now);
-        let asked_all_the_same = scene.places(&[], 3);
-        assert!(asked_all_the_same.iter().all(|place| matches!(place, Some(0 | 1))));
+        let selected = scene.places(&[], 3);
+        assert!(selected.iter().all(|place| matches!(place, Some(0 | 1))));
         scene.time.advance(Duration::from_secs(1));
         assert!(!scene.places(&[], 50).contains(&Some(2)));
     }
 }
 
 #[test]
-fn the_turns_of_a_server_that_is_out_go_to_all_others() {
+fn requests_of_an_unavailable_server_go_to_all_others() {
     // Regression test: the next server got all these requests, twice as many as the third.
     let scene = Scene::new(Balance::RoundRobin, &[1, 1, 1]);
     scene.server(0).health().asks_to_wait(Duration::from_secs(1), scene.now());
@@ -70,12 +70,12 @@ fn the_turns_of_a_server_that_is_out_go_to_all_others() {
 }
 
 #[test]
-fn the_server_with_the_fewest_requests_for_its_weight_is_next() {
+fn least_connections_respects_weights() {
     assert_eq!(Scene::new(Balance::LeastConnections, &[1, 3]).counts(40), [10, 30]);
 }
 
 #[test]
-fn weights_hold_with_every_balance() {
+fn every_balance_method_respects_weights() {
     for balance in all() {
         let counts = Scene::new(balance.clone(), &[1, 3]).counts(400);
         assert!((85..=115).contains(&counts[0]), "{balance:?}: {counts:?}");
@@ -83,7 +83,7 @@ fn weights_hold_with_every_balance() {
 }
 
 #[test]
-fn of_two_the_one_with_fewer_requests_is_taken() {
+fn random_of_two_prefers_server_with_fewer_requests() {
     let scene = Scene::new(Balance::RandomOfTwo, &[1; 4]);
     let busy: Vec<_> = (0..3).map(|_| scene.server(0)).inspect(|server| server.begin_for_test()).collect();
     assert_eq!(busy.len(), 3);
@@ -94,7 +94,7 @@ fn of_two_the_one_with_fewer_requests_is_taken() {
 }
 
 #[test]
-fn of_two_the_faster_is_taken_until_it_has_much_to_do() {
+fn peak_ewma_prefers_faster_server_until_it_is_busy() {
     let scene = Scene::new(Balance::PeakEwma, &[1, 1]);
     let now = scene.now();
     scene.server(0).health().latency.record(Duration::from_millis(40), now);
@@ -105,14 +105,14 @@ fn of_two_the_faster_is_taken_until_it_has_much_to_do() {
 }
 
 #[test]
-fn a_server_of_which_nothing_is_known_gets_one_request_until_it_has_answered() {
+fn server_with_unknown_latency_gets_one_request_until_it_responds() {
     let scene = Scene::new(Balance::PeakEwma, &[1, 1]);
     scene.server(0).health().latency.record(Duration::from_millis(10), scene.now());
     assert_eq!(scene.counts(20), [19, 1]);
 }
 
 #[test]
-fn a_server_that_starts_slowly_gets_a_part_of_its_share() {
+fn server_in_slow_start_gets_part_of_its_share() {
     for balance in all().into_iter().filter(|balance| balance.hash_by().is_none()) {
         let config =
             UpstreamConfig { slow_start: Duration::from_secs(10), ..Scene::config(balance.clone(), &[1, 1]) };
@@ -129,7 +129,7 @@ fn a_server_that_starts_slowly_gets_a_part_of_its_share() {
 
 /// Regression test: a server with slow start got all of its keys back at once.
 #[test]
-fn a_server_that_starts_slowly_gets_back_its_keys_by_and_by() {
+fn server_in_slow_start_gets_its_hash_keys_back_gradually() {
     let slow_start = Duration::from_secs(10);
     let scene = Scene::with(UpstreamConfig { slow_start, ..Scene::config(by_path(100_000), &[1, 1]) });
     let before = keys(&scene);
@@ -154,7 +154,7 @@ fn a_server_that_starts_slowly_gets_back_its_keys_by_and_by() {
 }
 
 #[test]
-fn servers_that_all_start_slowly_share_as_ever() {
+fn servers_share_evenly_if_all_are_in_slow_start() {
     // Regression test: the first server of each round got all requests that the others did not take yet.
     for balance in all().into_iter().filter(|balance| balance.hash_by().is_none()) {
         let slow_start = Duration::from_secs(10);
@@ -174,7 +174,7 @@ fn keys(scene: &Scene) -> HashMap<u64, UpstreamAddr> {
 }
 
 #[test]
-fn keys_are_spread_by_weight_and_stay_where_they_are() {
+fn hash_keys_follow_weights_and_are_stable() {
     let scene = Scene::new(by_path(1_000), &[1, 1, 2]);
     let places = keys(&scene);
     assert_eq!(places, keys(&scene));
@@ -184,7 +184,7 @@ fn keys_are_spread_by_weight_and_stay_where_they_are() {
 }
 
 #[test]
-fn only_the_keys_of_a_server_that_goes_move_and_to_all_others() {
+fn removed_server_moves_only_its_hash_keys_to_all_others() {
     let before = keys(&Scene::new(by_path(1_000), &[1; 5]));
     let mut smaller = Scene::config(by_path(1_000), &[1; 5]);
     smaller.servers.remove(2);
@@ -205,20 +205,20 @@ fn only_the_keys_of_a_server_that_goes_move_and_to_all_others() {
 }
 
 #[test]
-fn no_server_gets_more_than_its_bound_of_one_popular_key() {
+fn popular_hash_key_is_spread_at_load_max_percent() {
     let scene = Scene::new(by_path(125), &[1, 1, 2]);
-    let leases: Vec<_> = (0..400)
+    let slots: Vec<_> = (0..400)
         .map(|_| scene.slot_for(&RequestKey { hash: Some(7), ..RequestKey::default() }, &[]).unwrap())
         .collect();
     let counts = [0, 1, 2].map(|place| scene.server(place).in_flight());
-    assert_eq!(counts.iter().sum::<usize>(), leases.len());
+    assert_eq!(counts.iter().sum::<usize>(), slots.len());
     for (count, share) in counts.iter().zip([100, 100, 200]) {
         assert!(*count <= share * 125 / 100, "{counts:?}");
     }
 }
 
 #[test]
-fn a_cookie_brings_its_client_to_its_server_while_that_may_get_requests() {
+fn sticky_cookie_selects_its_server_while_available() {
     for balance in all() {
         let sticky = Some(Sticky::new("c"));
         let scene = Scene::with(UpstreamConfig { sticky, ..Scene::config(balance, &[1, 1, 0]) });
@@ -238,7 +238,7 @@ fn a_cookie_brings_its_client_to_its_server_while_that_may_get_requests() {
 }
 
 #[test]
-fn the_largest_weight_is_bounded() {
+fn weight_is_limited_to_weight_max() {
     let scene = Scene::new(Balance::RoundRobin, &[u32::MAX, 1]);
     assert_eq!(scene.server(0).weight, ServerConfig::WEIGHT_MAX);
 }

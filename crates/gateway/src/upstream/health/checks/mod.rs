@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_a_tenth_more_or_less() {
+    fn check_interval_varies_by_ten_percent() {
         let second = Duration::from_secs(1);
         let intervals: Vec<_> = (0..1_000).map(|_| with_jitter(second)).collect();
         let range = Duration::from_millis(900)..=Duration::from_millis(1_100);

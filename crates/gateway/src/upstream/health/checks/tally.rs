@@ -53,20 +53,20 @@ mod tests {
     use super::super::config::CheckKind;
     use super::*;
 
-    /// State changes reported after each answer. `+` is a good answer, `-` a bad one.
-    fn news(answers: &str) -> String {
+    /// Returns the state change after each check result. `+` is a success, `-` is a failure.
+    fn changes(results: &str) -> String {
         let config = CheckConfig { rise: 2, fall: 3, ..CheckConfig::new(CheckKind::Tcp) };
         let mut tally = Tally::default();
-        let mut news = |answer| match tally.record(answer == '+', &config) {
+        let mut change = |result| match tally.record(result == '+', &config) {
             None => '.',
             Some(true) => 'U',
             Some(false) => 'D',
         };
-        answers.chars().map(&mut news).collect()
+        results.chars().map(&mut change).collect()
     }
 
     #[test]
-    fn what_was_known_before_takes_several_answers_to_change() {
+    fn previous_check_state_changes_only_after_rise_or_fall() {
         let config = CheckConfig { rise: 2, fall: 2, ..CheckConfig::new(CheckKind::Tcp) };
         for (checked, is_good) in [(Checked::Up, false), (Checked::Down, true)] {
             let mut tally = Tally::after(checked);
@@ -77,15 +77,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_answer_decides_at_once() {
-        assert_eq!(news("+"), ".");
-        assert_eq!(news("-"), "D");
+    fn first_check_result_counts_at_once() {
+        assert_eq!(changes("+"), ".");
+        assert_eq!(changes("-"), "D");
     }
 
     #[test]
-    fn after_that_it_takes_several_in_a_row() {
-        assert_eq!(news("+--+--+---"), ".........D");
-        assert_eq!(news("-+-+-++"), "D.....U");
-        assert_eq!(news("---++---"), "D...U..D");
+    fn later_changes_need_consecutive_check_results() {
+        assert_eq!(changes("+--+--+---"), ".........D");
+        assert_eq!(changes("-+-+-++"), "D.....U");
+        assert_eq!(changes("---++---"), "D...U..D");
     }
 }
