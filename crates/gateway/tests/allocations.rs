@@ -39,7 +39,7 @@ fn routes() -> Routes {
 }
 
 #[test]
-fn to_find_a_route_allocates_nothing() {
+fn finding_a_route_allocates_no_memory() {
     let routes = routes();
     for (target, host, route) in [
         ("/users/5?name=a%20b", "any", 1),
@@ -60,11 +60,11 @@ fn to_find_a_route_allocates_nothing() {
     }
     let before = allocations();
     drop(String::from("counted"));
-    assert_eq!(allocations() - before, 1, "allocations are counted at all");
+    assert_eq!(allocations() - before, 1, "the allocator counts allocations");
 }
 
 #[test]
-fn to_count_a_request_allocates_nothing() {
+fn counting_a_request_allocates_no_memory() {
     let meter = RouteMeter::new(2);
     let attributes =
         ServerAttributes { method: "GET", is_https: false, version: Version::Http11, status: StatusCode::OK };
@@ -90,7 +90,7 @@ fn allocations_with(handler: Arc<dyn Handler>) -> u64 {
 }
 
 #[test]
-fn policies_that_look_at_addresses_allocate_nothing() {
+fn address_rate_limit_and_body_size_policies_allocate_no_memory() {
     let networks = |text: &str| Networks::from_iter([text.parse().unwrap()]);
     let addresses = AddressesConfig { allow: Some(networks("192.0.2.0/24")), deny: networks("10.0.0.0/8") };
     let policies = [

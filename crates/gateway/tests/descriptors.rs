@@ -1,5 +1,5 @@
-//! No pipe leaks, however exchanges end. The test counts the pipes of the whole process, so it has a process
-//! of its own.
+//! Failed exchanges leak no pipes. The test counts the pipes of the whole process, so it runs in a separate
+//! process.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -22,13 +22,13 @@ fn start(upstream: SocketAddr) -> (RunningServer, SocketAddr) {
     upstream.start_with(Arc::new(SystemResolver)).wait();
     let server =
         Server::new(Forward::new(upstream)).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
-    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("expected one TCP address") };
     (server, address)
 }
 
 /// Starts an upstream server that announces a longer body than it sends: `CONTENT_BYTES`, or less if the
 /// gateway stops reading.
-fn announce_more_than_is_sent() -> SocketAddr {
+fn start_truncating_upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -55,7 +55,7 @@ fn answer(mut stream: TcpStream) {
 
 fn ask(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     stream
 }
@@ -68,21 +68,25 @@ fn pipe_ends() -> usize {
     links.filter(|link| link.to_string_lossy().starts_with("pipe:")).count()
 }
 
-fn until(what: &str, is_so: impl Fn(usize) -> bool) {
-    let end = Clock::system().now_exact() + PATIENCE;
-    while !is_so(pipe_ends()) {
-        assert!(Clock::system().now_exact() < end, "{what}: there are {} ends of pipes", pipe_ends());
+fn until(state: &str, is_done: impl Fn(usize) -> bool) {
+    let end = Clock::system().now_exact() + TEST_TIMEOUT;
+    while !is_done(pipe_ends()) {
+        assert!(
+            Clock::system().now_exact() < end,
+            "not reached: {state}; {} pipe ends are open",
+            pipe_ends()
+        );
         thread::yield_now();
     }
 }
 
 #[test]
-fn pipes_are_neither_lost_nor_kept_by_exchanges_that_fail() {
-    // The test harness may have pipes of its own.
-    let others = pipe_ends();
-    let (server, address) = start(announce_more_than_is_sent());
+fn failed_exchanges_leak_no_pipes() {
+    // The test harness may have open pipes.
+    let initial = pipe_ends();
+    let (server, address) = start(start_truncating_upstream());
     for _ in 0..ROUNDS {
-        // The upstream server breaks off.
+        // The upstream server truncates its response.
         let mut bytes = Vec::new();
         ask(address).read_to_end(&mut bytes).unwrap();
         assert!(bytes.len() > CONTENT_BYTES);
@@ -93,12 +97,12 @@ fn pipes_are_neither_lost_nor_kept_by_exchanges_that_fail() {
     }
     // If each failure leaked a pipe, the limit of pipes would be exhausted by now.
     let stalled: Vec<_> = (0..3).map(|_| ask(address)).collect();
-    until("clients that stop reading hold pipes", |ends| ends >= others + 2 * stalled.len());
+    until("clients that stop reading hold pipes", |ends| ends >= initial + 2 * stalled.len());
     drop(stalled);
-    until("clients that have gone hold none", |ends| ends <= others + 2 * KEPT_MAX);
+    until("disconnected clients hold no pipes", |ends| ends <= initial + 2 * KEPT_MAX);
     server.drain();
     server.join();
-    until("workers that have ended have none", |ends| ends == others);
+    until("stopped workers hold no pipes", |ends| ends == initial);
 }
 
 /// More than the sockets can buffer.
@@ -111,4 +115,4 @@ const ROUNDS: usize = 40;
 const KEPT_MAX: usize = 32;
 
 /// Time limit of each wait. It expires only if the test fails.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);

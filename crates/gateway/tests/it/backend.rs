@@ -1,4 +1,4 @@
-//! Upstream servers that can be absent or misbehave.
+//! Upstream servers that can be unreachable or misbehave.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use thruway_client::UpstreamAddr;
 use thruway_testkit::upstream::kept_free;
 
-/// A server that answers with its name. It can leave and return at the same address.
+/// A server that answers with its name. It can stop and restart at the same address.
 pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -24,63 +24,63 @@ pub(crate) struct Backend {
 struct Shared {
     connections: AtomicUsize,
     requests: AtomicUsize,
-    behaviour: Mutex<Behaviour>,
-    behaves_otherwise: Condvar,
+    behavior: Mutex<Behavior>,
+    behavior_changed: Condvar,
     /// Current and highest number of concurrent requests.
     current: AtomicUsize,
-    most: AtomicUsize,
+    most_concurrent: AtomicUsize,
     open: Mutex<Vec<TcpStream>>,
     is_over: Mutex<bool>,
 }
 
 /// The reaction of a server to a request.
 #[derive(Clone, Debug)]
-pub(crate) enum Behaviour {
+pub(crate) enum Behavior {
     /// Answers with this status, these field lines, and its name as the body.
-    Answers { status: u16, lines: &'static str, name: &'static str },
+    Responds { status: u16, lines: &'static str, name: &'static str },
     /// Answers 200 with its name after a delay of `time`.
-    AnswersLate { time: Duration, name: &'static str },
+    RespondsLate { time: Duration, name: &'static str },
     /// Closes the connection.
     Closes,
     /// Waits until the behavior changes, then follows the new one.
     Holds,
     /// Reads, but never answers.
-    SaysNothing,
+    NeverResponds,
     /// Switches to another protocol.
     Upgrades,
 }
 
-impl Default for Behaviour {
+impl Default for Behavior {
     fn default() -> Self {
         Self::named("")
     }
 }
 
-impl Behaviour {
+impl Behavior {
     pub(crate) const fn named(name: &'static str) -> Self {
-        Self::Answers { status: 200, lines: "", name }
+        Self::Responds { status: 200, lines: "", name }
     }
 }
 
 impl Backend {
-    pub(crate) fn start(behaviour: Behaviour) -> Self {
+    pub(crate) fn start(behavior: Behavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared { behaviour: Mutex::new(behaviour), ..Shared::default() });
+        let shared = Arc::new(Shared { behavior: Mutex::new(behavior), ..Shared::default() });
         let mut backend = Self { address, shared, thread: None, kept_free: None };
         backend.serve(listener);
         backend
     }
 
-    /// Answers 200 with this name.
+    /// Starts a server that answers 200 with this name.
     pub(crate) fn named(name: &'static str) -> Self {
-        Self::start(Behaviour::named(name))
+        Self::start(Behavior::named(name))
     }
 
     /// Creates a server that does not listen yet.
-    pub(crate) fn absent(behaviour: Behaviour) -> Self {
-        let mut backend = Self::start(behaviour);
-        backend.leave();
+    pub(crate) fn absent(behavior: Behavior) -> Self {
+        let mut backend = Self::start(behavior);
+        backend.stop();
         backend
     }
 
@@ -102,11 +102,11 @@ impl Backend {
     }
 
     /// Stops listening and closes all connections.
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn stop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         *lock(&self.shared.is_over) = true;
-        if matches!(*lock(&self.shared.behaviour), Behaviour::Holds) {
-            self.now(Behaviour::Closes);
+        if matches!(*lock(&self.shared.behavior), Behavior::Holds) {
+            self.set_behavior(Behavior::Closes);
         }
         drop(TcpStream::connect(self.address));
         thread.join().unwrap();
@@ -117,15 +117,15 @@ impl Backend {
     }
 
     /// Listens again.
-    pub(crate) fn end_ejection(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.serve(TcpListener::bind(self.address).unwrap());
         self.kept_free = None;
     }
 
-    /// Changes the behavior. Requests that [`Holds`](Behaviour::Holds) keeps waiting follow the new one.
-    pub(crate) fn now(&self, behaviour: Behaviour) {
-        *lock(&self.shared.behaviour) = behaviour;
-        self.shared.behaves_otherwise.notify_all();
+    /// Changes the behavior. Requests that [`Holds`](Behavior::Holds) keeps waiting follow the new one.
+    pub(crate) fn set_behavior(&self, behavior: Behavior) {
+        *lock(&self.shared.behavior) = behavior;
+        self.shared.behavior_changed.notify_all();
     }
 
     pub(crate) fn upstream_address(&self) -> UpstreamAddr {
@@ -133,8 +133,8 @@ impl Backend {
     }
 
     /// Highest number of concurrent requests so far.
-    pub(crate) fn most(&self) -> usize {
-        self.shared.most.load(Ordering::SeqCst)
+    pub(crate) fn most_concurrent(&self) -> usize {
+        self.shared.most_concurrent.load(Ordering::SeqCst)
     }
 
     /// Number of connections so far.
@@ -153,36 +153,36 @@ impl Shared {
         while read_head(&mut connection)? {
             self.requests.fetch_add(1, Ordering::SeqCst);
             let current = self.current.fetch_add(1, Ordering::SeqCst) + 1;
-            self.most.fetch_max(current, Ordering::SeqCst);
-            let behaviour = self.next_behaviour();
+            self.most_concurrent.fetch_max(current, Ordering::SeqCst);
+            let behavior = self.next_behavior();
             // Count before answering, because the next request may follow the answer immediately.
             self.current.fetch_sub(1, Ordering::SeqCst);
-            match behaviour {
-                Behaviour::Answers { status, lines, name } => {
+            match behavior {
+                Behavior::Responds { status, lines, name } => {
                     let length = name.len();
                     let head = format!("HTTP/1.1 {status} \r\nContent-Length: {length}\r\n{lines}\r\n{name}");
                     connection.write_all(head.as_bytes())?;
                 }
-                Behaviour::AnswersLate { time, name } => {
+                Behavior::RespondsLate { time, name } => {
                     thread::sleep(time);
                     let length = name.len();
                     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{name}");
                     connection.write_all(answer.as_bytes())?;
                 }
-                Behaviour::Closes => return connection.shutdown(Shutdown::Both),
-                Behaviour::Upgrades => {
+                Behavior::Closes => return connection.shutdown(Shutdown::Both),
+                Behavior::Upgrades => {
                     connection.write_all(b"HTTP/1.1 101 \r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")?;
                 }
-                Behaviour::Holds | Behaviour::SaysNothing => {}
+                Behavior::Holds | Behavior::NeverResponds => {}
             }
         }
         Ok(())
     }
 
-    fn next_behaviour(&self) -> Behaviour {
-        let behaviour = lock(&self.behaviour);
-        let is_holding = |behaviour: &mut Behaviour| matches!(behaviour, Behaviour::Holds);
-        self.behaves_otherwise.wait_while(behaviour, is_holding).unwrap().clone()
+    fn next_behavior(&self) -> Behavior {
+        let behavior = lock(&self.behavior);
+        let is_holding = |behavior: &mut Behavior| matches!(behavior, Behavior::Holds);
+        self.behavior_changed.wait_while(behavior, is_holding).unwrap().clone()
     }
 }
 
@@ -206,6 +206,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Backend {
     fn drop(&mut self) {
-        self.leave();
+        self.stop();
     }
 }

@@ -6,8 +6,8 @@ use thruway_client::{Config, Timeouts};
 use thruway_gateway::{EjectionConfig, UpstreamConfig};
 use thruway_testkit::upstream;
 
-use crate::backend::{Backend, Behaviour};
-use crate::gateway::{AMPLE, Gateway, until};
+use crate::backend::{Backend, Behavior};
+use crate::gateway::{Gateway, STALL_TIMEOUT, until};
 
 fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
     let ejection =
@@ -19,46 +19,47 @@ fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig
 }
 
 /// Ejects servers for longer than any test takes.
-fn for_ever(config: UpstreamConfig) -> UpstreamConfig {
+fn with_long_ejection(config: UpstreamConfig) -> UpstreamConfig {
     let time = Duration::from_hours(1);
     let ejection = EjectionConfig { time, time_max: time, ..config.ejection };
     UpstreamConfig { ejection, ..config }
 }
 
 #[test]
-fn one_of_three_that_comes_and_goes_is_noticed_by_nobody() {
+fn flapping_server_causes_no_client_errors() {
     let (one, two) = (Backend::named("one"), Backend::named("two"));
-    let mut flapping = Backend::absent(Behaviour::named("flapping"));
+    let mut flapping = Backend::absent(Behavior::named("flapping"));
     let gateway = Gateway::start(config([&one, &flapping, &two]));
     for _ in 0..3 {
         (0..10).for_each(|_| assert_eq!(gateway.get().status, 200));
-        flapping.end_ejection();
+        flapping.restart();
         until(|| gateway.get().content == "flapping");
-        flapping.leave();
+        flapping.stop();
     }
     (0..10).for_each(|_| assert_eq!(gateway.get().status, 200));
 }
 
 #[test]
-fn all_that_were_down_are_asked_again_as_soon_as_they_are_back() {
-    let mut backends = ["one", "two"].map(|name| Backend::absent(Behaviour::named(name)));
-    let gateway = Gateway::start(for_ever(config(&backends)));
+fn recovered_servers_get_requests_at_once_if_all_were_down() {
+    let mut backends = ["one", "two"].map(|name| Backend::absent(Behavior::named(name)));
+    let gateway = Gateway::start(with_long_ejection(config(&backends)));
     for _ in 0..10 {
         let got = gateway.get();
         assert_eq!((got.status, got.field("proxy-status")), (502, Some("thruway; error=connection_refused")));
     }
-    backends.iter_mut().for_each(Backend::end_ejection);
+    backends.iter_mut().for_each(Backend::restart);
     until(|| gateway.get().status == 200);
     // The server that was ejected still gets no requests.
     (0..10).for_each(|_| assert_eq!(gateway.get().status, 200));
 }
 
 #[test]
-fn a_server_that_says_nothing_is_ejected_although_it_accepts() {
-    let (silent, proper) = (Backend::start(Behaviour::SaysNothing), Backend::named("proper"));
-    let timeouts = Timeouts { head: AMPLE, ..Timeouts::default() };
+fn silent_server_that_accepts_connections_is_ejected() {
+    let (silent, proper) = (Backend::start(Behavior::NeverResponds), Backend::named("proper"));
+    let timeouts = Timeouts { head: STALL_TIMEOUT, ..Timeouts::default() };
     let exchange = Config { timeouts, ..Config::default() };
-    let gateway = Gateway::start(UpstreamConfig { exchange, ..for_ever(config([&silent, &proper])) });
+    let gateway =
+        Gateway::start(UpstreamConfig { exchange, ..with_long_ejection(config([&silent, &proper])) });
     let got: Vec<_> = (0..4).map(|_| gateway.ask("POST", "Content-Length: 0\r\n")).collect();
     let statuses: Vec<_> = got.iter().map(|got| got.status).collect();
     assert_eq!(statuses, [504, 200, 504, 200]);
@@ -68,39 +69,40 @@ fn a_server_that_says_nothing_is_ejected_although_it_accepts() {
 }
 
 #[test]
-fn what_may_be_sent_again_goes_elsewhere_when_a_server_says_nothing() {
-    let (silent, proper) = (Backend::start(Behaviour::SaysNothing), Backend::named("proper"));
-    let timeouts = Timeouts { head: AMPLE, ..Timeouts::default() };
+fn idempotent_request_is_retried_elsewhere_if_server_is_silent() {
+    let (silent, proper) = (Backend::start(Behavior::NeverResponds), Backend::named("proper"));
+    let timeouts = Timeouts { head: STALL_TIMEOUT, ..Timeouts::default() };
     let exchange = Config { timeouts, ..Config::default() };
-    let gateway = Gateway::start(UpstreamConfig { exchange, ..for_ever(config([&silent, &proper])) });
+    let gateway =
+        Gateway::start(UpstreamConfig { exchange, ..with_long_ejection(config([&silent, &proper])) });
     (0..6).for_each(|_| assert_eq!(gateway.get().content, "proper"));
     assert_eq!(silent.requests(), 2);
 }
 
 #[test]
-fn a_server_that_was_ejected_is_tried_and_recovers() {
-    let (closing, proper) = (Backend::start(Behaviour::Closes), Backend::named("proper"));
+fn ejected_server_gets_a_trial_request_and_recovers() {
+    let (closing, proper) = (Backend::start(Behavior::Closes), Backend::named("proper"));
     let mut config = config([&closing, &proper]);
     // The server must stay ejected during the requests below.
-    config.ejection.time = AMPLE;
+    config.ejection.time = STALL_TIMEOUT;
     let gateway = Gateway::start(config);
     // A POST may have taken effect, so it is not retried on the next server. An idempotent request is.
     let statuses: Vec<_> = (0..2).map(|_| gateway.ask("POST", "Content-Length: 0\r\n").status).collect();
     assert_eq!(statuses, [502, 200]);
     (0..2).for_each(|_| assert_eq!(gateway.get().content, "proper"));
     assert_eq!(closing.requests(), 2);
-    closing.now(Behaviour::named("recovered"));
+    closing.set_behavior(Behavior::named("recovered"));
     until(|| gateway.get().content == "recovered");
     let contents: Vec<_> = (0..4).map(|_| gateway.get().content).collect();
     assert_eq!(contents.iter().filter(|content| *content == "recovered").count(), 2);
 }
 
 #[test]
-fn a_status_that_counts_as_a_failure_ejects_and_others_do_not() {
-    let failing = |status| Backend::start(Behaviour::Answers { status, lines: "", name: "failing" });
+fn only_configured_statuses_eject_a_server() {
+    let failing = |status| Backend::start(Behavior::Responds { status, lines: "", name: "failing" });
     for (status, ejected_after) in [(503, 2), (500, 6)] {
         let (failing, proper) = (failing(status), Backend::named("proper"));
-        let mut config = for_ever(config([&failing, &proper]));
+        let mut config = with_long_ejection(config([&failing, &proper]));
         config.ejection.statuses = vec!["502-504".parse().unwrap()];
         let gateway = Gateway::start(config);
         (0..12).for_each(|_| drop(gateway.get()));
@@ -109,29 +111,29 @@ fn a_status_that_counts_as_a_failure_ejects_and_others_do_not() {
 }
 
 #[test]
-fn an_idle_connection_that_the_server_closes_says_nothing_against_it() {
+fn closed_idle_connection_does_not_count_as_failure() {
     let mut backend = Backend::named("one");
     let other = Backend::named("other");
-    let gateway = Gateway::start(for_ever(config([&backend, &other])));
+    let gateway = Gateway::start(with_long_ejection(config([&backend, &other])));
     for _ in 0..6 {
         until(|| gateway.get().content == "one");
-        backend.leave();
-        backend.end_ejection();
+        backend.stop();
+        backend.restart();
     }
     until(|| gateway.get().content == "one");
 }
 
 /// Regression test: a response head alone counted as a success, so such a server was never ejected.
 #[test]
-fn a_server_that_does_not_finish_its_answers_is_ejected() {
+fn server_with_incomplete_responses_is_ejected() {
     let (stalling, proper) = (upstream::stalls_in_content().listen(), Backend::named("proper"));
-    let timeouts = Timeouts { content_idle: AMPLE, ..Timeouts::default() };
+    let timeouts = Timeouts { content_idle: STALL_TIMEOUT, ..Timeouts::default() };
     let config = UpstreamConfig {
         exchange: Config { timeouts, ..Config::default() },
         ..UpstreamConfig::new("a", [stalling.address.into(), proper.upstream_address()])
     };
     let ejection = EjectionConfig { failures: 2, ..EjectionConfig::default() };
-    let gateway = Gateway::start(for_ever(UpstreamConfig { ejection, ..config }));
+    let gateway = Gateway::start(with_long_ejection(UpstreamConfig { ejection, ..config }));
     for n in 0..4 {
         let got = gateway.get();
         assert_eq!((got.status, got.content == "proper"), (200, n % 2 == 1), "{got:?}");

@@ -21,7 +21,7 @@ pub(crate) struct Gateway {
 
 /// A response.
 #[derive(Debug)]
-pub(crate) struct Got {
+pub(crate) struct ClientResponse {
     pub(crate) status: u16,
     head: String,
     pub(crate) content: String,
@@ -118,18 +118,18 @@ impl Gateway {
 
     fn start_server(server: Server, upstream: Arc<Upstream>) -> Self {
         let server = server.workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
-        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("expected one TCP address") };
         Self { server: Some(server), address, upstream }
     }
 
     /// Starts a gateway that also accepts HTTP/2.
-    pub(crate) fn of_both_versions(config: UpstreamConfig) -> Self {
+    pub(crate) fn accepting_http2(config: UpstreamConfig) -> Self {
         let upstream = Arc::new(Upstream::new(config));
         upstream.start_with(Arc::new(SystemResolver)).wait();
         let listener = Listener::new("127.0.0.1:0".parse::<ListenAddr>().unwrap()).http2();
         let server = Server::new(Forward::new(upstream.clone())).workers(2).listen_on(listener);
         let server = server.start().unwrap();
-        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("expected one TCP address") };
         Self { server: Some(server), address, upstream }
     }
 
@@ -147,31 +147,31 @@ impl Gateway {
 
     /// Sends a request with this method and these further field lines on a new connection, and returns the
     /// response.
-    pub(crate) fn ask(&self, method: &str, lines: &str) -> Got {
+    pub(crate) fn ask(&self, method: &str, lines: &str) -> ClientResponse {
         self.begin(method, lines).end()
     }
 
     /// Sends `GET /` and returns the response.
-    pub(crate) fn get(&self) -> Got {
+    pub(crate) fn get(&self) -> ClientResponse {
         self.ask("GET", "")
     }
 
     /// Sends a request without waiting for the response.
-    pub(crate) fn begin(&self, method: &str, lines: &str) -> Asked {
+    pub(crate) fn begin(&self, method: &str, lines: &str) -> PendingRequest {
         self.begin_with(method, &format!("Connection: close\r\n{lines}"))
     }
 
     /// Sends a request that has only `Host` and these field lines.
-    pub(crate) fn begin_with(&self, method: &str, lines: &str) -> Asked {
+    pub(crate) fn begin_with(&self, method: &str, lines: &str) -> PendingRequest {
         self.begin_raw(&format!("{method} / HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"))
     }
 
     /// Sends these bytes without waiting for the response.
-    pub(crate) fn begin_raw(&self, request: &str) -> Asked {
+    pub(crate) fn begin_raw(&self, request: &str) -> PendingRequest {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
-        Asked(stream)
+        PendingRequest(stream)
     }
 }
 
@@ -183,11 +183,11 @@ pub(crate) fn only(address: SocketAddr) -> UpstreamConfig {
 }
 
 /// A request that was sent.
-pub(crate) struct Asked(TcpStream);
+pub(crate) struct PendingRequest(TcpStream);
 
-impl Asked {
+impl PendingRequest {
     /// Resets the connection when it is closed.
-    pub(crate) fn break_off(self) {
+    pub(crate) fn reset(self) {
         set_socket_linger(&self.0, Some(Duration::ZERO)).unwrap();
     }
 
@@ -198,16 +198,16 @@ impl Asked {
         String::from_utf8(bytes.to_vec()).unwrap()
     }
 
-    pub(crate) fn end(mut self) -> Got {
+    pub(crate) fn end(mut self) -> ClientResponse {
         let mut text = String::new();
         self.0.read_to_string(&mut text).unwrap();
         let (head, content) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Got { status, head: head.to_owned(), content: content.to_owned() }
+        ClientResponse { status, head: head.to_owned(), content: content.to_owned() }
     }
 }
 
-impl Got {
+impl ClientResponse {
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.filter(|(of, _)| of.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
@@ -224,17 +224,20 @@ impl Drop for Gateway {
 }
 
 /// Repeats the check until it succeeds.
-pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
-    let end = thruway_net::Clock::system().now_exact() + PATIENCE;
-    while !is_so() {
-        assert!(thruway_net::Clock::system().now_exact() < end, "nothing has changed for {PATIENCE:?}");
+pub(crate) fn until(mut is_done: impl FnMut() -> bool) {
+    let end = thruway_net::Clock::system().now_exact() + TEST_TIMEOUT;
+    while !is_done() {
+        assert!(
+            thruway_net::Clock::system().now_exact() < end,
+            "the condition is not met after {TEST_TIMEOUT:?}"
+        );
         std::thread::yield_now();
     }
 }
 
-/// A timeout that only a stalled server exceeds, even on a busy machine. Tests with a shorter one failed
-/// beside other programs.
-pub(crate) const AMPLE: Duration = Duration::from_millis(500);
+/// A timeout that only a stalled server exceeds, even on a busy machine. Tests with shorter
+/// timeouts failed while other programs ran.
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Time limit of each wait. It expires only if the test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(1);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use thruway_gateway::{QueueConfig, RetryBudget, ServerState, UpstreamConfig};
 use thruway_net::Clock;
 
-use crate::backend::{Backend, Behaviour};
-use crate::gateway::{Asked, Gateway, PATIENCE, until};
+use crate::backend::{Backend, Behavior};
+use crate::gateway::{Gateway, PendingRequest, TEST_TIMEOUT, until};
 
 /// Each server handles one request at a time, and the queue holds one more.
 fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
@@ -18,8 +18,8 @@ fn config<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig
 }
 
 #[test]
-fn who_finds_the_queue_full_is_told_to_come_again() {
-    let backend = Backend::start(Behaviour::Holds);
+fn full_queue_gets_503_with_retry_after() {
+    let backend = Backend::start(Behavior::Holds);
     let gateway = Gateway::start(config([&backend]));
     let first = gateway.begin("GET", "");
     until(|| backend.requests() == 1);
@@ -30,44 +30,44 @@ fn who_finds_the_queue_full_is_told_to_come_again() {
     assert_eq!(third.field("proxy-status"), Some("thruway; error=connection_limit_reached"));
     assert_eq!(third.field("retry-after"), Some("1"));
     assert_eq!(backend.requests(), 1);
-    backend.now(Behaviour::named("one"));
+    backend.set_behavior(Behavior::named("one"));
     assert_eq!((first.end().content, second.end().content), ("one".to_owned(), "one".to_owned()));
     assert_eq!(gateway.upstream.waiting(), 0);
 }
 
 #[test]
-fn who_waits_too_long_is_told_to_come_again() {
-    let backend = Backend::start(Behaviour::Holds);
+fn queue_timeout_gets_503_with_retry_after() {
+    let backend = Backend::start(Behavior::Holds);
     let queue = QueueConfig { timeout: Duration::from_millis(50), ..QueueConfig::default() };
     let gateway = Gateway::start(UpstreamConfig { queue, ..config([&backend]) });
     let first = gateway.begin("GET", "");
     until(|| backend.requests() == 1);
     let second = gateway.get();
     assert_eq!((second.status, second.field("retry-after")), (503, Some("1")));
-    backend.now(Behaviour::named("one"));
+    backend.set_behavior(Behavior::named("one"));
     assert_eq!(first.end().status, 200);
     assert_eq!(backend.requests(), 1);
 }
 
 #[test]
-fn who_goes_while_waiting_leaves_the_place_to_the_next() {
-    let backend = Backend::start(Behaviour::Holds);
+fn disconnected_client_leaves_the_queue() {
+    let backend = Backend::start(Behavior::Holds);
     let gateway = Gateway::start(config([&backend]));
     let first = gateway.begin("GET", "");
     until(|| backend.requests() == 1);
     let second = gateway.begin("GET", "");
     until(|| gateway.upstream.waiting() == 1);
-    second.break_off();
+    second.reset();
     until(|| gateway.upstream.waiting() == 0);
     let third = gateway.begin("GET", "");
     until(|| gateway.upstream.waiting() == 1);
-    backend.now(Behaviour::named("one"));
+    backend.set_behavior(Behavior::named("one"));
     assert_eq!((first.end().status, third.end().status), (200, 200));
     assert_eq!(backend.requests(), 2);
 }
 
 #[test]
-fn no_server_gets_more_than_it_may_and_nobody_is_forgotten() {
+fn requests_max_holds_and_every_request_is_answered() {
     let backends = ["one", "two"].map(Backend::named);
     let queue = QueueConfig::default();
     let gateway = Gateway::start(UpstreamConfig { queue, ..config(&backends) });
@@ -76,43 +76,43 @@ fn no_server_gets_more_than_it_may_and_nobody_is_forgotten() {
             scope.spawn(|| (0..20).for_each(|_| assert_eq!(gateway.get().status, 200)));
         }
     });
-    assert_eq!(backends.each_ref().map(Backend::most), [1, 1]);
+    assert_eq!(backends.each_ref().map(Backend::most_concurrent), [1, 1]);
     assert_eq!(backends.iter().map(Backend::requests).sum::<usize>(), 320);
 }
 
 /// Starts two requests: one at a server that hangs, and one that failed at the other server and waits for the
 /// first. The other server then recovers.
-fn with_a_retry_that_waits(length_max: usize) -> ([Backend; 2], Gateway, [Asked; 2]) {
-    let (fails, hangs) = (Backend::start(Behaviour::Closes), Backend::start(Behaviour::Holds));
+fn with_waiting_retry(length_max: usize) -> ([Backend; 2], Gateway, [PendingRequest; 2]) {
+    let (fails, hangs) = (Backend::start(Behavior::Closes), Backend::start(Behavior::Holds));
     let mut config = config([&fails, &hangs]);
     config.ejection.failures = 0;
-    config.queue = QueueConfig { timeout: PATIENCE, length_max };
+    config.queue = QueueConfig { timeout: TEST_TIMEOUT, length_max };
     let gateway = Gateway::start(config);
     let first = gateway.begin("GET", "");
     until(|| hangs.requests() == 1);
     let retry = gateway.begin("GET", "");
     until(|| gateway.upstream.waiting() == 1);
-    fails.now(Behaviour::named("well"));
+    fails.set_behavior(Behavior::named("well"));
     ([fails, hangs], gateway, [first, retry])
 }
 
 /// Regression test: a retry without a free server made all other requests wait, or had them refused.
 #[test]
-fn a_retry_that_waits_for_a_server_that_hangs_holds_nobody_up() {
-    let ([_fails, hangs], gateway, [first, retry]) = with_a_retry_that_waits(1);
+fn waiting_retry_does_not_block_other_requests() {
+    let ([_fails, hangs], gateway, [first, retry]) = with_waiting_retry(1);
     for _ in 0..10 {
         let got = gateway.get();
         assert_eq!((got.status, &*got.content), (200, "well"), "the queue is full");
     }
     assert_eq!(gateway.upstream.waiting(), 1);
-    hangs.now(Behaviour::named("late"));
+    hangs.set_behavior(Behavior::named("late"));
     assert_eq!((first.end().content, retry.end().content), ("late".to_owned(), "late".to_owned()));
 }
 
 /// Other requests may overtake the retry, but not forever.
 #[test]
-fn a_retry_that_waits_is_not_passed_for_ever() {
-    let ([_fails, hangs], gateway, [first, retry]) = with_a_retry_that_waits(1_000);
+fn waiting_retry_is_served_despite_new_requests() {
+    let ([_fails, hangs], gateway, [first, retry]) = with_waiting_retry(1_000);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -122,7 +122,7 @@ fn a_retry_that_waits_is_not_passed_for_ever() {
                 }
             });
         }
-        hangs.now(Behaviour::named("late"));
+        hangs.set_behavior(Behavior::named("late"));
         let outcome = retry.end().content;
         is_over.store(true, Ordering::Relaxed);
         assert_eq!((first.end().content, outcome), ("late".to_owned(), "late".to_owned()));
@@ -130,8 +130,8 @@ fn a_retry_that_waits_is_not_passed_for_ever() {
 }
 
 #[test]
-fn all_servers_together_get_no_more_than_they_may() {
-    let backends = ["one", "two"].map(|_| Backend::start(Behaviour::Holds));
+fn requests_max_of_upstream_limits_all_servers_together() {
+    let backends = ["one", "two"].map(|_| Backend::start(Behavior::Holds));
     let mut config = UpstreamConfig { requests_max: 1, ..config(&backends) };
     config.servers.iter_mut().for_each(|server| server.requests_max = 0);
     let gateway = Gateway::start(config);
@@ -143,14 +143,14 @@ fn all_servers_together_get_no_more_than_they_may() {
     assert_eq!(gateway.get().status, 503, "the queue is full");
     assert_eq!(requests(), 1);
     for backend in &backends {
-        backend.now(Behaviour::named("one"));
+        backend.set_behavior(Behavior::named("one"));
     }
     assert_eq!((first.end().status, second.end().status), (200, 200));
     let (busy, idle) = (gateway.upstream.waiting_counts(), gateway.upstream.idle_connections());
     assert_eq!(busy.buckets.iter().sum::<u64>(), 1);
     assert!(busy.time > Duration::ZERO);
-    assert!(idle > 0, "connections wait");
-    // The failed waits leave no trace in the limits.
+    assert!(idle > 0, "idle connections are kept");
+    // Requests that left the queue no longer count toward the limits.
     (0..4).for_each(|_| assert_eq!(gateway.get().status, 200));
 }
 
@@ -161,7 +161,7 @@ fn two_connections<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> Upstr
 }
 
 #[test]
-fn connections_are_no_more_than_there_may_be_and_are_used_again_by_who_waits() {
+fn waiting_requests_reuse_connections_at_connections_max() {
     let backend = Backend::named("one");
     let gateway = Gateway::start(two_connections([&backend]));
     std::thread::scope(|scope| {
@@ -174,19 +174,19 @@ fn connections_are_no_more_than_there_may_be_and_are_used_again_by_who_waits() {
 }
 
 #[test]
-fn the_connection_that_waits_longest_goes_for_one_to_another_server() {
+fn idle_connection_is_replaced_by_one_to_another_server() {
     let backends = ["one", "two"].map(Backend::named);
     let gateway = Gateway::start(two_connections(&backends));
     for _ in 0..8 {
         assert_eq!(gateway.get().status, 200);
         assert!(gateway.upstream.open_connections() <= 2);
     }
-    assert!(backends.iter().all(|backend| backend.requests() > 0), "both are asked");
+    assert!(backends.iter().all(|backend| backend.requests() > 0), "both servers get requests");
 }
 
 #[test]
-fn who_finds_all_connections_used_waits_and_not_for_ever() {
-    let backend = Backend::start(Behaviour::Holds);
+fn waiting_for_a_connection_times_out_with_503() {
+    let backend = Backend::start(Behavior::Holds);
     let queue = QueueConfig { timeout: Duration::from_millis(50), ..QueueConfig::default() };
     let gateway = Gateway::start(UpstreamConfig { queue, ..two_connections([&backend]) });
     let first = ["GET", "GET"].map(|method| gateway.begin(method, ""));
@@ -195,15 +195,15 @@ fn who_finds_all_connections_used_waits_and_not_for_ever() {
     assert_eq!((third.status, third.field("retry-after")), (503, Some("1")));
     assert_eq!(third.field("proxy-status"), Some("thruway; error=connection_limit_reached"));
     assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::Up);
-    backend.now(Behaviour::named("one"));
-    assert_eq!(first.map(|asked| asked.end().status), [200, 200]);
+    backend.set_behavior(Behavior::named("one"));
+    assert_eq!(first.map(|pending| pending.end().status), [200, 200]);
     until(|| gateway.get().status == 200);
 }
 
 /// Regression test: the wait counted as latency of the server, both in `/metrics` and for load balancing.
 #[test]
-fn the_wait_for_a_connection_is_no_time_of_the_server() {
-    let backend = Backend::start(Behaviour::Holds);
+fn waiting_for_a_connection_does_not_count_as_server_time() {
+    let backend = Backend::start(Behavior::Holds);
     let gateway = Gateway::timed(two_connections([&backend]));
     let first = ["GET", "GET"].map(|method| gateway.begin(method, ""));
     until(|| backend.requests() == 2);
@@ -212,8 +212,8 @@ fn the_wait_for_a_connection_is_no_time_of_the_server() {
     // Makes the wait long enough to be noticed.
     let began = Clock::system().now_exact();
     until(|| Clock::system().now_exact() > began + Duration::from_millis(50));
-    backend.now(Behaviour::named("one"));
-    assert_eq!(first.map(|asked| asked.end().status), [200, 200]);
+    backend.set_behavior(Behavior::named("one"));
+    assert_eq!(first.map(|pending| pending.end().status), [200, 200]);
     assert_eq!(third.end().status, 200);
     let server = &gateway.upstream.server_statuses()[0];
     let (all, waiting) = (gateway.upstream.response_counts().time, gateway.upstream.waiting_counts().time);
@@ -225,14 +225,14 @@ fn the_wait_for_a_connection_is_no_time_of_the_server() {
 }
 
 #[test]
-fn connections_that_fail_or_become_tunnels_make_room_when_they_end() {
-    let backend = Backend::start(Behaviour::Closes);
+fn closed_connections_and_tunnels_free_their_permits() {
+    let backend = Backend::start(Behavior::Closes);
     let gateway = Gateway::start(two_connections([&backend]));
     for _ in 0..4 {
         assert_eq!(gateway.get().status, 502);
     }
     until(|| gateway.upstream.open_connections() == 0);
-    backend.now(Behaviour::Upgrades);
+    backend.set_behavior(Behavior::Upgrades);
     let mut tunnel = gateway.begin_with("GET", "Connection: upgrade\r\nUpgrade: x\r\n");
     assert_eq!(tunnel.first(), "HTTP/1.1 101");
     assert_eq!(gateway.upstream.open_connections(), 1);
@@ -242,7 +242,7 @@ fn connections_that_fail_or_become_tunnels_make_room_when_they_end() {
 
 /// Regression test: connections stayed open until the same worker had another idle connection.
 #[test]
-fn connections_that_nobody_uses_are_closed_in_time_though_no_request_comes() {
+fn idle_connections_are_closed_without_further_requests() {
     let backend = Backend::named("one");
     let mut config = UpstreamConfig::new("a", [backend.upstream_address()]);
     config.pool.idle = Duration::from_millis(200);
@@ -256,44 +256,44 @@ fn connections_that_nobody_uses_are_closed_in_time_though_no_request_comes() {
 
 /// Regression test: the connections stayed in `CLOSE_WAIT` until the next request.
 #[test]
-fn connections_that_a_server_has_closed_do_not_wait_for_the_next_request() {
+fn connections_closed_by_server_are_removed_without_a_request() {
     let mut backend = Backend::named("one");
     let mut config = UpstreamConfig::new("a", [backend.upstream_address()]);
     config.pool.idle = Duration::from_secs(2);
     let gateway = Gateway::start(config);
     assert_eq!(gateway.get().status, 200);
-    backend.leave();
+    backend.stop();
     until(|| gateway.upstream.idle_connections() == 0);
 }
 
 #[test]
-fn a_queue_without_length_lets_nobody_wait() {
-    let backend = Backend::start(Behaviour::Holds);
+fn zero_queue_length_gets_503_at_once() {
+    let backend = Backend::start(Behavior::Holds);
     let queue = QueueConfig { length_max: 0, ..QueueConfig::default() };
     let gateway = Gateway::start(UpstreamConfig { queue, ..config([&backend]) });
     let first = gateway.begin("GET", "");
     until(|| backend.requests() == 1);
     assert_eq!(gateway.get().status, 503);
-    backend.now(Behaviour::named("one"));
+    backend.set_behavior(Behavior::named("one"));
     assert_eq!(first.end().status, 200);
 }
 
 #[test]
-fn a_tunnel_counts_as_long_as_it_is_open() {
-    let backend = Backend::start(Behaviour::Upgrades);
+fn open_tunnel_counts_toward_requests_max() {
+    let backend = Backend::start(Behavior::Upgrades);
     let queue = QueueConfig { length_max: 0, ..QueueConfig::default() };
     let gateway = Gateway::start(UpstreamConfig { queue, ..config([&backend]) });
     let mut tunnel = gateway.begin_with("GET", "Connection: upgrade\r\nUpgrade: x\r\n");
     assert_eq!(tunnel.first(), "HTTP/1.1 101");
-    backend.now(Behaviour::named("one"));
+    backend.set_behavior(Behavior::named("one"));
     assert_eq!(gateway.get().status, 503);
     drop(tunnel);
     until(|| gateway.get().status == 200);
 }
 
 #[test]
-fn a_budget_that_is_spent_leaves_requests_with_their_first_failure() {
-    let absent = ["one", "two"].map(|name| Backend::absent(Behaviour::named(name)));
+fn spent_retry_budget_returns_the_first_failure() {
+    let absent = ["one", "two"].map(|name| Backend::absent(Behavior::named(name)));
     let present = Backend::named("three");
     let mut config = UpstreamConfig::new("a", absent.iter().chain([&present]).map(Backend::upstream_address));
     config.ejection.failures = 0;

@@ -35,7 +35,7 @@ impl Names {
     }
 
     /// Waits until the gateway has applied the result of one more lookup.
-    fn until_asked(&self) {
+    fn until_looked_up(&self) {
         let before = *self.lookups.lock().unwrap();
         until(|| *self.lookups.lock().unwrap() > before + 1);
     }
@@ -61,33 +61,33 @@ fn config() -> UpstreamConfig {
 }
 
 /// Returns the servers of the next requests, in alphabetical order.
-fn who(gateway: &Gateway) -> Vec<String> {
-    let mut who: Vec<_> = (0..8).map(|_| gateway.get().content).collect();
-    who.sort();
-    who.dedup();
-    who
+fn responding_servers(gateway: &Gateway) -> Vec<String> {
+    let mut servers: Vec<_> = (0..8).map(|_| gateway.get().content).collect();
+    servers.sort();
+    servers.dedup();
+    servers
 }
 
 #[test]
 fn all_addresses_of_a_name_get_requests_from_the_start() {
     let backends = ["one", "two", "three"].map(Backend::named);
     let gateway = Gateway::start_with(config(), Names::with(&backends));
-    assert_eq!(who(&gateway), ["one", "three", "two"]);
+    assert_eq!(responding_servers(&gateway), ["one", "three", "two"]);
 }
 
 #[test]
-fn a_name_that_changes_takes_its_servers_along() {
+fn dns_change_replaces_servers() {
     let [one, two, three] = ["one", "two", "three"].map(Backend::named);
     let names = Names::with([&one, &two]);
     let gateway = Gateway::start_with(config(), names.clone());
-    assert_eq!(who(&gateway), ["one", "two"]);
+    assert_eq!(responding_servers(&gateway), ["one", "two"]);
     names.set([&two, &three]);
-    until(|| who(&gateway) == ["three", "two"]);
+    until(|| responding_servers(&gateway) == ["three", "two"]);
 }
 
 /// Regression test: a server that left DNS for a moment returned as enabled and without requests in flight.
 #[test]
-fn a_server_that_is_left_out_for_a_while_is_known_when_it_is_back() {
+fn server_that_returns_to_dns_keeps_its_state() {
     let [one, two] = ["one", "two"].map(Backend::named);
     let names = Names::with([&one, &two]);
     let gateway = Gateway::start_with(config(), names.clone());
@@ -97,14 +97,14 @@ fn a_server_that_is_left_out_for_a_while_is_known_when_it_is_back() {
     names.set([&one, &two]);
     until(|| gateway.upstream.server_statuses().len() == 2);
     assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::Disabled);
-    assert_eq!(who(&gateway), ["two"]);
+    assert_eq!(responding_servers(&gateway), ["two"]);
 }
 
 /// Resolves the same names, with a time to live of zero.
 #[derive(Debug)]
-struct Fleeting(Arc<Names>);
+struct ZeroTtl(Arc<Names>);
 
-impl Resolve for Fleeting {
+impl Resolve for ZeroTtl {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
         self.0.resolve(host, port)
     }
@@ -116,32 +116,32 @@ impl Resolve for Fleeting {
 }
 
 #[test]
-fn an_answer_that_holds_no_longer_is_asked_for_again_whatever_the_interval_is() {
+fn expired_dns_ttl_overrides_resolve_interval() {
     let [one, two] = ["one", "two"].map(Backend::named);
     let names = Names::with([&one]);
     let config = UpstreamConfig { resolve_interval: Duration::from_hours(1), ..config() };
-    let gateway = Gateway::start_with(config, Arc::new(Fleeting(names.clone())));
+    let gateway = Gateway::start_with(config, Arc::new(ZeroTtl(names.clone())));
     names.set([&two]);
-    until(|| who(&gateway) == ["two"]);
+    until(|| responding_servers(&gateway) == ["two"]);
 }
 
 #[test]
-fn a_lookup_that_fails_leaves_things_as_they_are() {
+fn failed_or_empty_lookup_keeps_the_servers() {
     let (one, two) = (Backend::named("one"), Backend::named("two"));
     let names = Names::with([&one]);
     let gateway = Gateway::start_with(config(), names.clone());
     names.fail();
-    names.until_asked();
-    assert_eq!(who(&gateway), ["one"]);
+    names.until_looked_up();
+    assert_eq!(responding_servers(&gateway), ["one"]);
     names.set([]);
-    names.until_asked();
-    assert_eq!(who(&gateway), ["one"]);
+    names.until_looked_up();
+    assert_eq!(responding_servers(&gateway), ["one"]);
     names.set([&two]);
-    until(|| who(&gateway) == ["two"]);
+    until(|| responding_servers(&gateway) == ["two"]);
 }
 
 #[test]
-fn a_name_that_cannot_be_resolved_at_the_start_can_be_later() {
+fn name_that_fails_at_startup_is_resolved_later() {
     let one = Backend::named("one");
     let names = Arc::new(Names::default());
     let gateway = Gateway::start_with(config(), names.clone());
@@ -155,7 +155,7 @@ fn a_name_that_cannot_be_resolved_at_the_start_can_be_later() {
 }
 
 #[test]
-fn a_server_that_stays_keeps_its_state() {
+fn server_that_stays_in_dns_keeps_its_ejection() {
     let [one, two, three] = ["one", "two", "three"].map(Backend::named);
     let names = Names::with([&one, &two]);
     let mut config = config();
@@ -163,16 +163,16 @@ fn a_server_that_stays_keeps_its_state() {
     config.ejection.time = Duration::from_hours(1);
     config.ejection.time_max = Duration::from_hours(1);
     let gateway = Gateway::start_with(config, names.clone());
-    one.now(crate::backend::Behaviour::Closes);
+    one.set_behavior(crate::backend::Behavior::Closes);
     until(|| gateway.ask("POST", "Content-Length: 0\r\n").status == 502);
-    one.now(crate::backend::Behaviour::named("one"));
+    one.set_behavior(crate::backend::Behavior::named("one"));
     names.set([&three, &one]);
-    until(|| who(&gateway) == ["three"]);
-    assert_eq!(who(&gateway), ["three"], "the one that was ejected still is");
+    until(|| responding_servers(&gateway) == ["three"]);
+    assert_eq!(responding_servers(&gateway), ["three"], "server one is still ejected");
 }
 
 #[test]
-fn the_system_is_asked_if_nothing_else_is_said() {
+fn system_resolver_is_the_default() {
     let one = Backend::named("one");
     let localhost =
         format!("localhost:{}", one.address.port()).parse::<thruway_gateway::ServerAddr>().unwrap();

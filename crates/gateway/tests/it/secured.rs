@@ -24,7 +24,7 @@ use crate::forward::Client;
 use crate::gateway::{Gateway, until};
 
 /// A TLS server that reports the properties of the connection. It ends with the process.
-struct Secured {
+struct TlsServer {
     address: SocketAddr,
     _server: RunningServer,
 }
@@ -34,7 +34,7 @@ async fn length(mut request: OwnedRequest) -> Result<Response, Rejection> {
     Ok(Response::text(format!("{} bytes", content.len())))
 }
 
-impl Secured {
+impl TlsServer {
     fn start(certificate: CertificateFiles, client_authentication: ClientAuthentication) -> Self {
         let app = Router::new()
             .get("/", |request: &Request| {
@@ -57,7 +57,7 @@ impl Secured {
         let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
         let listener = Listener::new("127.0.0.1:0".parse().unwrap()).tls(acceptor);
         let server = Server::new(app).workers(1).listen_on(listener).start().unwrap();
-        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("expected one TCP address") };
         Self { address, _server: server }
     }
 }
@@ -78,7 +78,7 @@ fn to(address: SocketAddr, tls: UpstreamTls) -> UpstreamConfig {
 #[test]
 fn requests_are_forwarded_over_tls() {
     let authority = Authority::new();
-    let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
+    let server = TlsServer::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let gateway = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example"))));
     assert_eq!(gateway.get().content, "a.example  false");
     let mut client = Client::new(gateway.address);
@@ -98,10 +98,10 @@ fn requests_are_forwarded_over_tls() {
 }
 
 #[test]
-fn a_server_must_have_the_name_that_the_config_calls_it() {
+fn tls_server_name_defaults_to_the_configured_host() {
     let authority = Authority::new();
     let files = authority.issue("server", &["localhost", "127.0.0.1"]);
-    let server = Secured::start(files, ClientAuthentication::Off);
+    let server = TlsServer::start(files, ClientAuthentication::Off);
     let by_address = Gateway::start(to(server.address, tls(connector(&authority), None)));
     assert_eq!(by_address.get().content, "nobody  false");
     let named = ServerConfig::new(
@@ -113,12 +113,12 @@ fn a_server_must_have_the_name_that_the_config_calls_it() {
 }
 
 #[test]
-fn servers_that_are_not_who_they_should_be_get_nothing() {
+fn failed_upstream_tls_handshake_gets_502() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let files = authority.issue("server", &["a.example"]);
-    let server = Secured::start(files, ClientAuthentication::Required(vec![authority.root()]));
+    let server = TlsServer::start(files, ClientAuthentication::Required(vec![authority.root()]));
     let plain = Server::new(|| "plain").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
-    let [ListenAddr::Tcp(plain)] = *plain.addresses() else { panic!("one address was asked for") };
+    let [ListenAddr::Tcp(plain)] = *plain.addresses() else { panic!("expected one TCP address") };
     for (config, error) in [
         (to(server.address, tls(connector(&authority), Some("b.example"))), "tls_certificate_error"),
         (to(server.address, tls(connector(&stranger), Some("a.example"))), "tls_certificate_error"),
@@ -134,10 +134,10 @@ fn servers_that_are_not_who_they_should_be_get_nothing() {
 }
 
 #[test]
-fn we_show_who_we_are() {
+fn gateway_sends_its_client_certificate() {
     let authority = Authority::new();
     let files = authority.issue("server", &["a.example"]);
-    let server = Secured::start(files, ClientAuthentication::Required(vec![authority.root()]));
+    let server = TlsServer::start(files, ClientAuthentication::Required(vec![authority.root()]));
     let client_certificate = Some(authority.issue_client("client", "gateway"));
     let connector = TlsConnectorConfig { client_certificate, ..connector(&authority) };
     let gateway = Gateway::start(to(server.address, tls(connector, Some("a.example"))));
@@ -147,7 +147,7 @@ fn we_show_who_we_are() {
 /// Regression test: the policy ignored the claim `cnf`, so any client could use a token that is bound to a
 /// client certificate.
 #[test]
-fn a_token_for_a_certificate_is_accepted_with_that_certificate_only() {
+fn certificate_bound_token_needs_its_certificate() {
     const SECRET: &str = "a secret of at least thirty-two bytes";
     let authority = Authority::new();
     let [own, other] = ["own", "other"].map(|name| authority.issue_client(name, name));
@@ -159,7 +159,7 @@ fn a_token_for_a_certificate_is_accepted_with_that_certificate_only() {
     let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap();
     let policy = PolicyConfig::Jwt(JwtConfig::new(JwtKeys::from_secret(SECRET).unwrap()));
     let policy = Arc::new(Policy::new("tokens", policy));
-    let server = Secured::serve(
+    let server = TlsServer::serve(
         Guarded::new(policy, "route", (|| "let in").into_handler()),
         authority.issue("server", &["a.example"]),
         ClientAuthentication::Optional(vec![authority.root()]),
@@ -173,18 +173,18 @@ fn a_token_for_a_certificate_is_accepted_with_that_certificate_only() {
 }
 
 #[test]
-fn verification_can_be_done_without() {
+fn certificate_verification_can_be_disabled() {
     let authority = Authority::new();
-    let server = Secured::start(authority.issue_expired("old", &["b.example"]), ClientAuthentication::Off);
+    let server = TlsServer::start(authority.issue_expired("old", &["b.example"]), ClientAuthentication::Off);
     let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
     let gateway = Gateway::start(to(server.address, tls(lax, Some("a.example"))));
     assert_eq!(gateway.get().content, "a.example  false");
 }
 
 #[test]
-fn sessions_are_resumed_by_the_next_connection() {
+fn next_connection_resumes_tls_session() {
     let authority = Authority::new();
-    let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
+    let server = TlsServer::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let mut config = to(server.address, tls(connector(&authority), Some("a.example")));
     // Each request opens a new connection.
     config.pool.idle_per_address_max = 0;
@@ -194,9 +194,9 @@ fn sessions_are_resumed_by_the_next_connection() {
 }
 
 #[test]
-fn connections_in_tls_are_used_again() {
+fn tls_connections_are_reused() {
     let authority = Authority::new();
-    let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
+    let server = TlsServer::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let gateway = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example"))));
     let mut client = Client::new(gateway.address);
     for _ in 0..3 {
@@ -206,9 +206,9 @@ fn connections_in_tls_are_used_again() {
 }
 
 #[test]
-fn servers_are_asked_over_tls_how_they_are() {
+fn health_checks_use_tls() {
     let authority = Authority::new();
-    let server = Secured::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
+    let server = TlsServer::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let check = |name| {
         let interval = Duration::from_millis(10);
         let kind = CheckKind::http("/");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thruway_gateway::{Balance, ServerState, UpstreamConfig};
 
-use crate::backend::{Backend, Behaviour};
+use crate::backend::{Backend, Behavior};
 use crate::gateway::Gateway;
 
 fn config<'b>(balance: Balance, backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConfig {
@@ -13,8 +13,8 @@ fn config<'b>(balance: Balance, backends: impl IntoIterator<Item = &'b Backend>)
 }
 
 /// Returns how many of 20 requests each of two servers gets.
-fn shares(behaviours: [Behaviour; 2]) -> [usize; 2] {
-    let backends = behaviours.map(Backend::start);
+fn shares(behaviors: [Behavior; 2]) -> [usize; 2] {
+    let backends = behaviors.map(Backend::start);
     let gateway = Gateway::start(config(Balance::PeakEwma, &backends));
     (0..20).for_each(|_| drop(gateway.get()));
     backends.each_ref().map(Backend::requests)
@@ -22,35 +22,35 @@ fn shares(behaviours: [Behaviour; 2]) -> [usize; 2] {
 
 /// Returns the state of a server after one request.
 fn state_after(balance: Balance, status: u16, lines: &'static str) -> ServerState {
-    let backend = Backend::start(Behaviour::Answers { status, lines, name: "" });
+    let backend = Backend::start(Behavior::Responds { status, lines, name: "" });
     let gateway = Gateway::start(config(balance, [&backend]));
     assert_eq!(gateway.get().status, status);
     gateway.upstream.server_statuses()[0].state
 }
 
 #[test]
-fn a_slow_server_is_left_to_itself_once_it_is_known() {
-    let slow = Behaviour::AnswersLate { time: Duration::from_millis(100), name: "slow" };
-    let [slow, fast] = shares([slow, Behaviour::named("fast")]);
+fn slow_server_gets_few_requests() {
+    let slow = Behavior::RespondsLate { time: Duration::from_millis(100), name: "slow" };
+    let [slow, fast] = shares([slow, Behavior::named("fast")]);
     // The slow server gets one request as a probe, and more if the machine delays the fast one.
     assert!((1..=4).contains(&slow), "{slow} of {}", slow + fast);
 }
 
 /// Otherwise a server that fails immediately would look like the fastest one.
 #[test]
-fn a_server_that_fails_at_once_is_slower_than_one_that_answers() {
+fn fast_failing_server_gets_fewer_requests_than_a_slow_one() {
     for status in [502, 503, 504] {
-        let fails = Behaviour::Answers { status, lines: "", name: "" };
-        let answers = Behaviour::AnswersLate { time: Duration::from_millis(20), name: "answers" };
+        let fails = Behavior::Responds { status, lines: "", name: "" };
+        let answers = Behavior::RespondsLate { time: Duration::from_millis(20), name: "answers" };
         let [failed, answered] = shares([fails, answers]);
         assert!((1..=4).contains(&failed), "{failed} of {} were answered {status}", failed + answered);
     }
 }
 
 #[test]
-fn a_server_that_asks_to_be_left_alone_is() {
+fn server_with_503_and_retry_after_is_paused() {
     let backends = [
-        Backend::start(Behaviour::Answers { status: 503, lines: "Retry-After: 5\r\n", name: "" }),
+        Backend::start(Behavior::Responds { status: 503, lines: "Retry-After: 5\r\n", name: "" }),
         Backend::named("well"),
     ];
     let gateway = Gateway::start(config(Balance::PeakEwma, &backends));
@@ -60,14 +60,14 @@ fn a_server_that_asks_to_be_left_alone_is() {
 }
 
 #[test]
-fn it_may_name_seconds_or_a_date_and_says_it_with_503_only() {
+fn retry_after_accepts_seconds_or_date_only_with_503() {
     let ewma = || Balance::PeakEwma;
     for until in ["Retry-After: 5\r\n", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\n"] {
         assert_eq!(state_after(ewma(), 503, until), ServerState::AsksToWait, "{until}");
-        assert_eq!(state_after(ewma(), 429, until), ServerState::Up, "429 is about one client");
+        assert_eq!(state_after(ewma(), 429, until), ServerState::Up, "429 concerns only one client");
         assert_eq!(state_after(Balance::RoundRobin, 503, until), ServerState::Up, "{until}");
     }
-    for nothing in ["Retry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "Retry-After: soon\r\n", ""] {
-        assert_eq!(state_after(ewma(), 503, nothing), ServerState::Up, "{nothing}");
+    for invalid in ["Retry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "Retry-After: soon\r\n", ""] {
+        assert_eq!(state_after(ewma(), 503, invalid), ServerState::Up, "{invalid}");
     }
 }

@@ -12,7 +12,7 @@ fn config(backends: &[Backend]) -> UpstreamConfig {
 }
 
 #[test]
-fn a_client_that_brings_its_cookie_stays_where_it_was() {
+fn client_with_sticky_cookie_stays_on_its_server() {
     let backends = ["one", "two", "three"].map(Backend::named);
     let gateway = Gateway::start(config(&backends));
     for _ in 0..3 {
@@ -28,26 +28,26 @@ fn a_client_that_brings_its_cookie_stays_where_it_was() {
 }
 
 #[test]
-fn a_client_whose_server_has_gone_or_is_unknown_is_given_another() {
+fn client_with_stale_or_invalid_cookie_gets_a_new_cookie() {
     let mut backends = ["one", "two"].map(Backend::named);
     let gateway = Gateway::start(config(&backends));
     let first = gateway.get();
     let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let gone = backends.iter_mut().zip(["one", "two"]).find(|(_, name)| *name == first.content);
-    gone.unwrap().0.leave();
+    gone.unwrap().0.stop();
     let moved = gateway.ask("GET", &format!("Cookie: {cookie}\r\n"));
     assert_eq!(moved.status, 200);
     assert_ne!(moved.content, first.content);
     assert!(moved.field("set-cookie").is_some());
-    for made_up in ["server=0000000000000000", "server=one", "server="] {
-        let got = gateway.ask("GET", &format!("Cookie: {made_up}\r\n"));
+    for invalid in ["server=0000000000000000", "server=one", "server="] {
+        let got = gateway.ask("GET", &format!("Cookie: {invalid}\r\n"));
         assert!(got.status == 200 && got.field("set-cookie").is_some());
     }
 }
 
 /// Regression test: the cookie never had `Secure`, so browsers also sent it in plain text.
 #[test]
-fn a_client_that_uses_https_sends_its_cookie_over_https_only() {
+fn sticky_cookie_is_secure_for_https_clients() {
     let backends = [Backend::named("one")];
     let networks: Networks = ["127.0.0.1".parse().unwrap()].into_iter().collect();
     let trusted_proxies = TrustedProxies::new(networks, ProxyFields::XForwarded);

@@ -17,43 +17,43 @@ use thruway_server::{
     ListenAddr, Listener, ProxyProtocol, Recorder, RunningServer, Server, TakeRecord, TakeStreamRecord,
 };
 
-use crate::gateway::{PATIENCE, until};
+use crate::gateway::{TEST_TIMEOUT, until};
 
 /// A gateway for TCP streams. It ends with the test.
 struct Streams {
     server: Option<RunningServer>,
     address: SocketAddr,
     forward: Arc<TcpForward>,
-    ends: Receiver<Told>,
+    ends: Receiver<RecordedStream>,
 }
 
 /// The record of a stream.
 #[derive(PartialEq, Eq, Debug)]
-struct Told {
+struct RecordedStream {
     end: &'static str,
     server: Option<String>,
     retries: u32,
     bytes: [u64; 2],
 }
 
-struct Records(Mutex<Sender<Told>>);
+struct Records(Mutex<Sender<RecordedStream>>);
 
 impl Recorder for Records {
     fn start(&self) -> TakeRecord {
-        Box::new(|record| panic!("this was no request: {record:?}"))
+        Box::new(|record| panic!("unexpected request record: {record:?}"))
     }
 
     fn start_streams(&self) -> TakeStreamRecord {
         let sender = self.0.lock().unwrap().clone();
         Box::new(move |record| {
-            let told = Told {
+            let recorded = RecordedStream {
                 end: record.end,
                 server: record.server.map(str::to_owned),
                 retries: record.retries,
                 bytes: [record.received_bytes, record.sent_bytes],
             };
             // The test may have ended.
-            let _ = sender.send(told);
+            let _ = sender.send(recorded);
         })
     }
 }
@@ -74,23 +74,23 @@ impl Streams {
         let forward = Arc::new(TcpForward::new(upstream, tcp));
         let (sender, ends) = channel();
         let listener = Listener::new("127.0.0.1:0".parse().unwrap()).streams(forward.clone());
-        let server = Server::new(|| "no request gets here")
+        let server = Server::new(|| "unreachable")
             .workers(1)
             .connections_max(connections_max)
             .record(Records(Mutex::new(sender)))
             .listen_on(with(listener))
             .start()
             .unwrap();
-        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("expected one TCP address") };
         Self { server: Some(server), address, forward, ends }
     }
 
     fn connect(&self) -> TcpStream {
-        patient(TcpStream::connect(self.address).unwrap())
+        with_timeouts(TcpStream::connect(self.address).unwrap())
     }
 
-    fn end(&self) -> Told {
-        self.ends.recv_timeout(PATIENCE).unwrap()
+    fn end(&self) -> RecordedStream {
+        self.ends.recv_timeout(TEST_TIMEOUT).unwrap()
     }
 }
 
@@ -116,18 +116,18 @@ impl Backend {
     }
 
     fn accept(&self) -> TcpStream {
-        patient(self.0.accept().unwrap().0)
+        with_timeouts(self.0.accept().unwrap().0)
     }
 }
 
-fn patient(stream: TcpStream) -> TcpStream {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+fn with_timeouts(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 
 /// An address without a listener.
-fn nobody() -> SocketAddr {
+fn closed_port() -> SocketAddr {
     Backend::start().address()
 }
 
@@ -150,8 +150,8 @@ fn read_some(stream: &mut TcpStream, length: usize) -> Vec<u8> {
 /// Regression test: a stream opened connections up to the limit, because each one was forwarded to the same
 /// listener again.
 #[test]
-fn a_stream_that_would_come_back_a_second_time_is_closed() {
-    let streams = Streams::start(to(&[nobody()]));
+fn forwarding_loop_of_streams_is_closed() {
+    let streams = Streams::start(to(&[closed_port()]));
     let own = UpstreamConfig { retries_max: 0, ..to(&[streams.address]) };
     streams.forward.replace(Arc::new(Upstream::new(own)), ServerNames::default(), TcpConfig::default());
     let mut client = streams.connect();
@@ -160,12 +160,12 @@ fn a_stream_that_would_come_back_a_second_time_is_closed() {
     let _ = client.read(&mut [0; 1]);
     drop(client);
     until(|| streams.forward.counts().open == 0);
-    let ends: Vec<_> = streams.ends.try_iter().map(|told| told.end).collect();
+    let ends: Vec<_> = streams.ends.try_iter().map(|stream| stream.end).collect();
     assert!(ends.contains(&"proxy_loop_detected") && ends.len() < 20, "{ends:?}");
 }
 
 #[test]
-fn each_side_may_end_what_it_says_before_the_other() {
+fn server_can_send_after_client_finishes_sending() {
     let backend = Backend::start();
     let streams = Streams::start(to(&[backend.address()]));
     let mut client = streams.connect();
@@ -179,8 +179,12 @@ fn each_side_may_end_what_it_says_before_the_other() {
     server.write_all(b", and more").unwrap();
     drop(server);
     assert_eq!(read_all(&mut client), b", and more");
-    let expected =
-        Told { end: "completed", server: Some(backend.address().to_string()), retries: 0, bytes: [8, 16] };
+    let expected = RecordedStream {
+        end: "completed",
+        server: Some(backend.address().to_string()),
+        retries: 0,
+        bytes: [8, 16],
+    };
     assert_eq!(streams.end(), expected);
     until(|| streams.forward.counts().open == 0);
     let counts = streams.forward.counts();
@@ -189,7 +193,7 @@ fn each_side_may_end_what_it_says_before_the_other() {
 }
 
 #[test]
-fn large_streams_arrive_whole_in_both_directions_at_once() {
+fn large_streams_arrive_complete_in_both_directions() {
     let backend = Backend::start();
     let streams = Streams::start(to(&[backend.address()]));
     let mut client = streams.connect();
@@ -207,8 +211,8 @@ fn large_streams_arrive_whole_in_both_directions_at_once() {
 }
 
 #[test]
-fn a_server_that_refuses_is_passed_over() {
-    let (refusing, backend) = (nobody(), Backend::start());
+fn server_that_refuses_connection_is_skipped() {
+    let (refusing, backend) = (closed_port(), Backend::start());
     let streams = Streams::start(to(&[refusing, backend.address()]));
     let mut retries = 0;
     for _ in 0..4 {
@@ -222,19 +226,19 @@ fn a_server_that_refuses_is_passed_over() {
 }
 
 #[test]
-fn without_a_server_the_stream_is_closed_and_that_is_told() {
-    let streams = Streams::start(UpstreamConfig { retries_max: 0, ..to(&[nobody()]) });
+fn stream_without_available_server_is_closed_and_recorded() {
+    let streams = Streams::start(UpstreamConfig { retries_max: 0, ..to(&[closed_port()]) });
     assert_eq!(read_all(&mut streams.connect()), b"");
     assert_eq!(streams.end().end, "connection_refused");
     let streams = Streams::start(to(&[]));
     assert_eq!(read_all(&mut streams.connect()), b"");
-    let told = streams.end();
-    assert_eq!((told.end, told.server), ("destination_unavailable", None));
+    let stream = streams.end();
+    assert_eq!((stream.end, stream.server), ("destination_unavailable", None));
     until(|| streams.forward.counts().ended.contains(&("not_connected", 1)));
 }
 
 #[test]
-fn what_is_broken_off_is_not_taken_for_complete() {
+fn server_reset_resets_the_client_connection() {
     let backend = Backend::start();
     let streams = Streams::start(to(&[backend.address()]));
     let mut client = streams.connect();
@@ -249,13 +253,13 @@ fn what_is_broken_off_is_not_taken_for_complete() {
 
 /// The bytes arrive, and then the connection is reset, so that they do not look complete.
 #[test]
-fn a_server_that_answers_and_resets_is_heard_and_then_broken_off() {
+fn client_gets_response_bytes_before_a_server_reset() {
     let backend = Backend::start();
     let streams = Streams::start(to(&[backend.address()]));
-    for (length, has_asked) in [(6, true), (6, false), (60_000, true)] {
+    for (length, has_request) in [(6, true), (6, false), (60_000, true)] {
         let mut client = streams.connect();
         let mut server = backend.accept();
-        if has_asked {
+        if has_request {
             client.write_all(b"question").unwrap();
             assert_eq!(read_some(&mut server, 8), b"question");
         }
@@ -273,7 +277,7 @@ fn a_server_that_answers_and_resets_is_heard_and_then_broken_off() {
 }
 
 #[test]
-fn a_stream_without_bytes_is_closed_in_time() {
+fn idle_stream_is_closed() {
     let backend = Backend::start();
     let idle = Duration::from_millis(50);
     let streams = Streams::start_with(
@@ -289,7 +293,7 @@ fn a_stream_without_bytes_is_closed_in_time() {
 }
 
 #[test]
-fn streams_live_on_while_the_gateway_drains() {
+fn streams_stay_open_during_a_drain() {
     let backend = Backend::start();
     let mut streams = Streams::start(to(&[backend.address()]));
     let mut client = streams.connect();
@@ -305,11 +309,11 @@ fn streams_live_on_while_the_gateway_drains() {
     assert_eq!(read_some(&mut server, 5), b"after");
     drop((client, server));
     assert!(running.join().iter().all(|load| load.connections == 0));
-    assert!(streams.ends.try_iter().any(|told| told.end == "completed"));
+    assert!(streams.ends.try_iter().any(|stream| stream.end == "completed"));
 }
 
 #[test]
-fn streams_count_among_the_connections_that_are_allowed() {
+fn streams_count_toward_connections_max_of_the_server() {
     let backend = Backend::start();
     let streams = Streams::start_with(to(&[backend.address()]), TcpConfig::default(), |listener| listener, 1);
     let client = streams.connect();
@@ -321,12 +325,12 @@ fn streams_count_among_the_connections_that_are_allowed() {
 }
 
 #[test]
-fn streams_wait_for_a_server_with_room() {
+fn streams_wait_for_a_server_below_requests_max() {
     streams_wait_where(|config| config.servers[0].requests_max = 1);
 }
 
 #[test]
-fn streams_wait_for_a_connection_where_these_are_limited() {
+fn streams_wait_for_a_connection_at_connections_max() {
     streams_wait_where(|config| config.connections_max = 1);
 }
 
@@ -335,7 +339,7 @@ fn streams_wait_where(limit: impl FnOnce(&mut UpstreamConfig)) {
     let backend = Backend::start();
     let mut config = to(&[backend.address()]);
     limit(&mut config);
-    config.queue = QueueConfig { length_max: 1, timeout: PATIENCE };
+    config.queue = QueueConfig { length_max: 1, timeout: TEST_TIMEOUT };
     let streams = Streams::start(config);
     let (first, waiting) = (streams.connect(), streams.connect());
     let server = backend.accept();
@@ -351,7 +355,7 @@ fn streams_wait_where(limit: impl FnOnce(&mut UpstreamConfig)) {
 }
 
 #[test]
-fn one_client_gets_one_server_where_its_address_is_hashed() {
+fn client_address_hash_selects_one_server_per_client() {
     let backends = [Backend::start(), Backend::start(), Backend::start()];
     let addresses: Vec<_> = backends.iter().map(Backend::address).collect();
     let balance = Balance::Hash { by: HashBy::ClientAddress, load_max_percent: 100_000 };
@@ -363,8 +367,8 @@ fn one_client_gets_one_server_where_its_address_is_hashed() {
             let upstream = streams.forward.upstream();
             until(|| upstream.server_statuses().iter().any(|status| status.in_flight == 1));
             let statuses = upstream.server_statuses();
-            let place = statuses.iter().position(|status| status.in_flight == 1).unwrap();
-            drop(backends[place].accept());
+            let index = statuses.iter().position(|status| status.in_flight == 1).unwrap();
+            drop(backends[index].accept());
             streams.end().server
         })
         .collect();
@@ -372,7 +376,7 @@ fn one_client_gets_one_server_where_its_address_is_hashed() {
 }
 
 #[test]
-fn servers_are_told_who_the_proxy_in_front_has_told_of() {
+fn client_address_from_proxy_protocol_is_forwarded() {
     let backend = Backend::start();
     let config = UpstreamConfig { proxy_protocol: Some(ProxyVersion::V2), ..to(&[backend.address()]) };
     let behind = |listener: Listener| listener.proxy_protocol(ProxyProtocol::default());
@@ -388,7 +392,7 @@ fn servers_are_told_who_the_proxy_in_front_has_told_of() {
 }
 
 #[test]
-fn another_upstream_gets_the_next_stream_and_not_those_that_there_are() {
+fn new_upstream_gets_new_streams_but_not_open_ones() {
     let (before, after) = (Backend::start(), Backend::start());
     let streams = Streams::start(to(&[before.address()]));
     let mut first = streams.connect();
@@ -418,7 +422,7 @@ fn hello(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn streams_of_tls_go_where_their_clients_ask_and_arrive_whole() {
+fn tls_streams_are_routed_by_server_name() {
     let servers = ["default", "exact", "below"].map(|name| (name, TcpListener::bind("127.0.0.1:0").unwrap()));
     let upstreams = servers.each_ref().map(|(name, listener)| {
         let address = listener.local_addr().unwrap();
@@ -431,23 +435,23 @@ fn streams_of_tls_go_where_their_clients_ask_and_arrive_whole() {
     let forward = Arc::new(TcpForward::by_name(upstreams[0].clone(), names, config));
     let listener = Listener::new("127.0.0.1:0".parse().unwrap()).streams(forward.clone());
     let server = Server::new(|| "").workers(1).listen_on(listener).start().unwrap();
-    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
-    for (name, place) in [("A.example", 1), ("x.b.example", 2), ("b.example", 0), ("127.0.0.1", 0)] {
+    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("expected one TCP address") };
+    for (name, index) in [("A.example", 1), ("x.b.example", 2), ("b.example", 0), ("127.0.0.1", 0)] {
         let mut client = TcpStream::connect(address).unwrap();
         let bytes = [&hello(name)[..], b"and more"].concat();
         let (first, rest) = bytes.split_at(7);
         client.write_all(first).unwrap();
         client.write_all(rest).unwrap();
-        let (mut accepted, _) = servers[place].1.accept().unwrap();
+        let (mut accepted, _) = servers[index].1.accept().unwrap();
         let mut received = vec![0; bytes.len()];
         accepted.read_exact(&mut received).unwrap();
         assert!(received == bytes, "{name}");
     }
     // Bytes that are not TLS, and no bytes.
-    for said in [&b"GET / HTTP/1.1\r\n\r\n"[..], b""] {
+    for input in [&b"GET / HTTP/1.1\r\n\r\n"[..], b""] {
         let mut client = TcpStream::connect(address).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
-        client.write_all(said).unwrap();
+        client.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        client.write_all(input).unwrap();
         assert!(matches!(client.read(&mut [0; 9]), Ok(0) | Err(_)));
     }
     until(|| forward.counts().ended.contains(&("not_tls", 2)));

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use crate::gateway::PATIENCE;
+use crate::gateway::TEST_TIMEOUT;
 
 /// A connection to a gateway.
 pub(crate) struct Client {
@@ -24,8 +24,8 @@ pub(crate) struct Answer {
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream: BufReader::new(stream) }
     }
@@ -53,7 +53,7 @@ impl Client {
     /// Returns the next final response, skipping interim ones.
     pub(crate) fn answer(&mut self, is_to_head: bool) -> Answer {
         loop {
-            let answer = self.any_answer(is_to_head).expect("there should be an answer");
+            let answer = self.next_answer(is_to_head).expect("the connection ended without a response");
             if answer.status >= 200 || answer.status == 101 {
                 return answer;
             }
@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// Returns the next response, final or interim; `None` at the end of the connection.
-    pub(crate) fn any_answer(&mut self, is_to_head: bool) -> Option<Answer> {
+    pub(crate) fn next_answer(&mut self, is_to_head: bool) -> Option<Answer> {
         let status_line = self.line().filter(|line| !line.is_empty())?;
         let status: u16 = status_line.split(' ').nth(1).unwrap().parse().unwrap();
         let lines = self.lines();

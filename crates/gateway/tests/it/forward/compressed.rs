@@ -29,7 +29,7 @@ fn page(bytes: usize) -> Vec<u8> {
 const TYPE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n";
 
 #[test]
-fn content_is_compressed_whole_or_as_it_comes_and_connections_are_used_again() {
+fn bodies_of_all_sizes_are_compressed_over_reused_connections() {
     let script = Script::start();
     let gateway = compressing(&script);
     let mut client = Client::new(gateway.address);
@@ -37,7 +37,7 @@ fn content_is_compressed_whole_or_as_it_comes_and_connections_are_used_again() {
     let mut accepted = script.accept();
     for length in [600, 60_000, 100_000, 1_000_000] {
         let head = accepted.head();
-        assert!(head.contains(ACCEPT), "the upstream may compress itself: {head}");
+        assert!(head.contains(ACCEPT), "the upstream server may compress the body: {head}");
         accepted
             .send(format!("{TYPE}ETag: \"a\"\r\nAccept-Ranges: bytes\r\nContent-Length: {length}\r\n\r\n"));
         accepted.send(page(length));
@@ -53,7 +53,7 @@ fn content_is_compressed_whole_or_as_it_comes_and_connections_are_used_again() {
 }
 
 #[test]
-fn what_the_upstream_has_compressed_is_neither_unpacked_nor_compressed_again() {
+fn body_compressed_by_upstream_is_forwarded_unchanged() {
     let script = Script::start();
     let gateway = compressing(&script);
     let mut client = Client::new(gateway.address);
@@ -71,7 +71,7 @@ fn what_the_upstream_has_compressed_is_neither_unpacked_nor_compressed_again() {
 }
 
 #[test]
-fn an_upstream_that_breaks_off_leaves_content_that_does_not_look_complete() {
+fn truncated_body_stays_incomplete_when_compressed() {
     for framing in ["Content-Length: 200000", "Transfer-Encoding: chunked"] {
         let script = Script::start();
         let gateway = compressing(&script);

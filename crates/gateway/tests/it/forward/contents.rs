@@ -11,7 +11,7 @@ fn answering(answer: &str) -> Upstream {
 }
 
 #[test]
-fn content_comes_as_each_version_has_it() {
+fn body_is_framed_for_the_http_version_of_the_client() {
     for upstream in [
         answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"),
         upstream::speaks_http10(),
@@ -31,7 +31,7 @@ fn content_comes_as_each_version_has_it() {
 }
 
 #[test]
-fn a_client_of_http10_that_wants_to_may_stay() {
+fn http10_client_can_use_keep_alive() {
     let listening = upstream::answers_properly().listen();
     let gateway = Gateway::to(listening.address);
     let mut client = Client::new(gateway.address);
@@ -43,7 +43,7 @@ fn a_client_of_http10_that_wants_to_may_stay() {
 }
 
 #[test]
-fn the_length_of_what_is_left_out_is_said_as_the_upstream_said_it() {
+fn content_length_of_bodyless_response_is_kept() {
     for (request_line, answer, status, length) in [
         ("HEAD", "200 OK\r\nContent-Length: 5\r\n\r\n", 200, Some("5")),
         ("HEAD", "200 OK\r\nContent-Length: 0\r\n\r\n", 200, Some("0")),
@@ -68,7 +68,7 @@ fn the_length_of_what_is_left_out_is_said_as_the_upstream_said_it() {
 }
 
 #[test]
-fn trailers_are_passed_on_in_both_directions() {
+fn trailers_are_forwarded_in_both_directions() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -84,7 +84,7 @@ fn trailers_are_passed_on_in_both_directions() {
 }
 
 #[test]
-fn fields_that_are_not_passed_on_do_not_pass_as_trailers_either() {
+fn removed_headers_are_also_removed_from_trailers() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     for name in [
@@ -110,7 +110,7 @@ fn fields_that_are_not_passed_on_do_not_pass_as_trailers_either() {
 }
 
 #[test]
-fn trailers_for_a_client_of_http10_are_left_out() {
+fn http10_client_gets_no_trailers() {
     let listening =
         answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\ncd\r\n0\r\nX: 7\r\n\r\n");
     let listening = listening.listen();
@@ -119,19 +119,19 @@ fn trailers_for_a_client_of_http10_are_left_out() {
 }
 
 #[test]
-fn a_client_that_waits_for_leave_to_send_content_gets_it() {
+fn client_that_expects_100_continue_gets_it() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     let mut client = Client::new(gateway.address);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
-    assert_eq!(client.any_answer(false).unwrap().status, 100);
+    assert_eq!(client.next_answer(false).unwrap().status, 100);
     client.send("four");
     assert_eq!(client.answer(false).text(), "POST / four");
     assert_eq!(recorder.take_one().count("expect"), 0);
 }
 
 #[test]
-fn an_answer_before_the_content_is_there_reaches_the_client_while_it_sends() {
+fn early_response_reaches_client_during_its_upload() {
     let listening = upstream::refuses_content().listen();
     let gateway = Gateway::to(listening.address);
     let mut client = Client::new(gateway.address);
@@ -144,7 +144,7 @@ fn an_answer_before_the_content_is_there_reaches_the_client_while_it_sends() {
 }
 
 #[test]
-fn a_refusal_that_streams_does_not_keep_the_connection_for_content_that_nobody_reads() {
+fn streamed_early_refusal_closes_the_client_connection() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -162,7 +162,7 @@ fn a_refusal_that_streams_does_not_keep_the_connection_for_content_that_nobody_r
 }
 
 #[test]
-fn an_answer_that_comes_while_the_content_does_is_passed_on_beside_it() {
+fn response_and_request_body_stream_at_the_same_time() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -181,38 +181,38 @@ fn an_answer_that_comes_while_the_content_does_is_passed_on_beside_it() {
 }
 
 #[test]
-fn interim_responses_are_passed_on_as_they_come() {
+fn interim_responses_are_forwarded_at_once() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
-    assert_eq!(client.any_answer(false).unwrap().status, 100);
+    assert_eq!(client.next_answer(false).unwrap().status, 100);
     let mut accepted = script.accept();
     accepted.head();
     accepted.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n");
-    let hint = client.any_answer(false).unwrap();
+    let hint = client.next_answer(false).unwrap();
     assert_eq!((hint.status, hint.lines), (103, vec![("link".into(), "</a>".into())]));
     client.send("four");
     accepted.until("four");
     accepted
         .send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
-    let statuses = [102, 204].map(|_| client.any_answer(false).unwrap().status);
+    let statuses = [102, 204].map(|_| client.next_answer(false).unwrap().status);
     assert_eq!(statuses, [102, 204], "the client gets no second 100");
 }
 
 #[test]
-fn a_client_of_http10_gets_no_interim_response() {
+fn http10_client_gets_no_interim_response() {
     let listening =
         answering("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").listen();
     let gateway = Gateway::to(listening.address);
     let mut client = Client::new(gateway.address);
     client.send("GET / HTTP/1.0\r\n\r\n");
-    assert_eq!(client.any_answer(false).unwrap().status, 200);
+    assert_eq!(client.next_answer(false).unwrap().status, 200);
 }
 
 /// Regression test: the connection was closed as if the content were complete.
 #[test]
-fn content_that_breaks_off_breaks_off_for_clients_of_http10_too() {
+fn truncated_body_resets_the_connection_of_http10_client() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);

@@ -13,20 +13,20 @@ use thruway_testkit::upstream::{self, Then, Upstream};
 
 use super::{Client, Script};
 use crate::backend::Backend;
-use crate::gateway::{AMPLE, Gateway, only, until};
+use crate::gateway::{Gateway, STALL_TIMEOUT, only, until};
 
 /// An upstream with short timeouts.
-fn impatient(address: SocketAddr) -> UpstreamConfig {
-    let timeouts = Timeouts { head: AMPLE, content_idle: AMPLE, ..Timeouts::default() };
+fn with_short_timeouts(address: SocketAddr) -> UpstreamConfig {
+    let timeouts = Timeouts { head: STALL_TIMEOUT, content_idle: STALL_TIMEOUT, ..Timeouts::default() };
     UpstreamConfig {
-        connect_timeout: AMPLE,
+        connect_timeout: STALL_TIMEOUT,
         exchange: Config { timeouts, ..Config::default() },
         ..only(address)
     }
 }
 
 /// Returns the status and `Proxy-Status` of the response to a request that is sent only once.
-fn told(config: UpstreamConfig) -> (u16, String) {
+fn status_and_error(config: UpstreamConfig) -> (u16, String) {
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
     let answer = client.ask("POST / HTTP/1.1", "Content-Length: 2\r\n");
@@ -38,7 +38,7 @@ fn failure(status: u16, error: &str) -> (u16, String) {
 }
 
 #[test]
-fn upstreams_that_fail_before_their_answer_are_told_apart() {
+fn failures_before_the_response_have_distinct_errors() {
     for (upstream, status, error) in [
         (upstream::accepts_and_says_nothing(), 504, "http_response_timeout"),
         (upstream::stalls_in_head(), 504, "http_response_timeout"),
@@ -50,24 +50,24 @@ fn upstreams_that_fail_before_their_answer_are_told_apart() {
     ] {
         let name = format!("{upstream:?}");
         let listening = upstream.listen();
-        let gateway = Gateway::start(impatient(listening.address));
+        let gateway = Gateway::start(with_short_timeouts(listening.address));
         let mut client = Client::new(gateway.address);
         client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
         let answer = client.answer(false);
         let found = (answer.status, answer.field("proxy-status").unwrap_or_default().to_owned());
         assert_eq!(found, failure(status, error), "{name:.200}");
-        assert_eq!(listening.requests(), 1, "a request that may have been acted on is not sent again");
+        assert_eq!(listening.requests(), 1, "a request that may have had an effect is not sent again");
     }
 }
 
 #[test]
-fn a_port_at_which_nobody_listens_is_a_bad_gateway() {
+fn refused_connection_gets_502() {
     let address = upstream::refuses();
-    assert_eq!(told(only(address)), failure(502, "connection_refused"));
+    assert_eq!(status_and_error(only(address)), failure(502, "connection_refused"));
 }
 
 #[test]
-fn a_server_that_does_not_accept_in_time_is_a_gateway_timeout() {
+fn connect_timeout_gets_504() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     // The listener's queue is full, so the kernel does not answer further connections.
@@ -80,11 +80,11 @@ fn a_server_that_does_not_accept_in_time_is_a_gateway_timeout() {
         }
     };
     assert_eq!(full.kind(), ErrorKind::TimedOut);
-    assert_eq!(told(impatient(address)), failure(504, "connection_timeout"));
+    assert_eq!(status_and_error(with_short_timeouts(address)), failure(504, "connection_timeout"));
 }
 
 #[test]
-fn content_that_breaks_off_never_looks_complete() {
+fn truncated_response_body_never_looks_complete() {
     for upstream in [
         upstream::closes_mid_content(),
         upstream::closes_mid_chunk(),
@@ -93,7 +93,7 @@ fn content_that_breaks_off_never_looks_complete() {
     ] {
         let name = format!("{upstream:?}");
         let listening = upstream.listen();
-        let gateway = Gateway::start(impatient(listening.address));
+        let gateway = Gateway::start(with_short_timeouts(listening.address));
         let answer = Client::new(gateway.address).ask("GET / HTTP/1.1", "");
         // If the end of the connection arrives with the head, the gateway may also send 502.
         assert!(answer.status == 502 || (answer.status == 200 && answer.is_cut_off), "{name}: {answer:?}");
@@ -102,21 +102,21 @@ fn content_that_breaks_off_never_looks_complete() {
 }
 
 #[test]
-fn a_second_answer_reaches_nobody() {
+fn unexpected_second_response_is_discarded() {
     for upstream in [upstream::sends_two_answers(), upstream::sends_wrong_length()] {
         let listening = upstream.listen();
         let gateway = Gateway::to(listening.address);
         let mut client = Client::new(gateway.address);
-        for asked in 1..=3 {
+        for n in 1..=3 {
             let answer = client.ask("GET / HTTP/1.1", "");
             assert_eq!((answer.status, answer.text().len()), (200, 2));
-            assert_eq!(listening.connections(), asked, "a connection with unexpected bytes is not reused");
+            assert_eq!(listening.connections(), n, "a connection with unexpected bytes is not reused");
         }
     }
 }
 
 #[test]
-fn what_comes_unasked_on_an_idle_connection_is_no_answer() {
+fn bytes_on_an_idle_connection_are_not_used_as_response() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -135,7 +135,7 @@ fn what_comes_unasked_on_an_idle_connection_is_no_answer() {
 }
 
 #[test]
-fn answers_with_two_framings_are_not_passed_on() {
+fn malformed_or_ambiguous_response_gets_502() {
     for lines in [
         "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
         "Content-Length: 2\r\nContent-Length: 3\r\n",
@@ -152,26 +152,30 @@ fn answers_with_two_framings_are_not_passed_on() {
         let answer = format!("HTTP/1.1 200 OK\r\n{lines}\r\nok");
         let upstream = Upstream { answer: answer.into(), then: Then::Hang, proper_answers: 0 };
         let listening = upstream.listen();
-        assert_eq!(told(impatient(listening.address)), failure(502, "http_protocol_error"), "{lines:?}");
+        assert_eq!(
+            status_and_error(with_short_timeouts(listening.address)),
+            failure(502, "http_protocol_error"),
+            "{lines:?}"
+        );
     }
 }
 
 #[test]
-fn a_client_that_leaves_takes_the_request_with_it() {
+fn client_disconnect_closes_the_upstream_connection() {
     for answer in ["", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour"] {
         let script = Script::start();
         let gateway = Gateway::to(script.address);
-        let asked = gateway.begin("GET", "");
+        let pending = gateway.begin("GET", "");
         let mut accepted = script.accept();
         accepted.head();
         accepted.send(answer);
-        asked.break_off();
+        pending.reset();
         assert_eq!(accepted.wait_for_end(), b"");
     }
 }
 
 #[test]
-fn a_client_that_leaves_in_its_content_leaves_an_incomplete_request() {
+fn client_that_truncates_its_body_leaves_upstream_request_incomplete() {
     for (framing, content) in
         [("Content-Length: 10", "four"), ("Transfer-Encoding: chunked", "4\r\nfour\r\n")]
     {
@@ -192,7 +196,7 @@ fn a_client_that_leaves_in_its_content_leaves_an_incomplete_request() {
 /// Regression test: such an upstream server closes with unread bytes, which resets the connection. The
 /// refusal was cut off or replaced by 502, and the next pipelined request was never answered.
 #[test]
-fn a_refusal_without_a_length_is_not_lost_with_a_connection_that_is_reset() {
+fn error_response_without_length_survives_upstream_reset() {
     for n in 0..20 {
         let script = Script::start();
         let gateway = Gateway::to(script.address);
@@ -219,7 +223,7 @@ fn a_refusal_without_a_length_is_not_lost_with_a_connection_that_is_reset() {
 
 /// A successful response that may be incomplete must be cut off.
 #[test]
-fn a_success_without_a_length_is_cut_off_with_a_connection_that_is_reset() {
+fn success_response_without_length_stays_incomplete_after_reset() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -237,7 +241,7 @@ fn a_success_without_a_length_is_cut_off_with_a_connection_that_is_reset() {
 }
 
 #[test]
-fn a_request_whose_client_leaves_is_counted_too() {
+fn request_of_disconnected_client_is_counted_as_499() {
     let script = Script::start();
     let meter = Arc::new(RouteMeter::new(2));
     let gateway =
@@ -261,7 +265,7 @@ fn a_request_whose_client_leaves_is_counted_too() {
 /// The gateway's own refusal follows the response of the upstream server to the previous request, however the
 /// bytes are split.
 #[test]
-fn a_refusal_behind_a_request_that_is_forwarded_is_never_lost() {
+fn gateway_refusal_after_a_forwarded_request_is_always_sent() {
     const GOOD: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
     const BAD: &str = "POST / HTTP/1.1\r\nHost : a\r\nContent-Length: 4\r\n\r\nabcdGET / HTTP/1.1\r\n";
     let backend = Backend::named("good");

@@ -6,7 +6,7 @@ use super::{Client, Recorder, Script};
 use crate::gateway::{Gateway, only};
 
 #[test]
-fn targets_of_every_form_are_asked_for_in_origin_form() {
+fn every_target_form_is_forwarded_in_origin_form() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     for (request_line, target, host) in [
@@ -25,11 +25,11 @@ fn targets_of_every_form_are_asked_for_in_origin_form() {
         assert_eq!((request.target.as_str(), request.field("host")), (target, Some(host)), "{request_line}");
         assert_eq!(request.field("x-forwarded-host"), Some(host));
     }
-    assert_eq!(recorder.offences(), [""; 0]);
+    assert_eq!(recorder.violations(), [""; 0]);
 }
 
 #[test]
-fn a_tunnel_to_anywhere_is_refused() {
+fn connect_request_gets_405() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     let answer = Client::new(gateway.address).ask("CONNECT other.example:443 HTTP/1.1", "");
@@ -39,7 +39,7 @@ fn a_tunnel_to_anywhere_is_refused() {
 }
 
 #[test]
-fn fields_of_one_connection_stay_on_it_in_both_directions() {
+fn hop_by_hop_headers_are_removed_in_both_directions() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -73,7 +73,7 @@ fn fields_of_one_connection_stay_on_it_in_both_directions() {
 }
 
 #[test]
-fn who_the_client_is_is_said_by_the_gateway_and_not_by_the_client() {
+fn forwarded_headers_of_client_are_replaced() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     let lines = "X-Forwarded-For: 9.9.9.9\r\nx-forwarded-proto: https\r\nX-FORWARDED-HOST: evil\r\n";
@@ -90,21 +90,21 @@ fn who_the_client_is_is_said_by_the_gateway_and_not_by_the_client() {
 /// Regression test: the gateway forwarded all such fields except those that it sets. Upstream servers trusted
 /// the client's values.
 #[test]
-fn other_fields_about_the_way_are_not_for_the_client_to_say() {
+fn other_x_forwarded_headers_of_client_are_removed() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     let lines = "X-Forwarded-Prefix: /evil\r\nx_forwarded-ssl: on\r\nX-Forwarded-: 1\r\nX-Forwarded: 1\r\nX-Forward-Auth: 1\r\n";
     Client::new(gateway.address).ask("GET / HTTP/1.1", lines);
     let request = recorder.take_one();
     let names: Vec<_> = request.lines.iter().map(|(name, _)| name.to_lowercase()).collect();
-    let written = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "via"];
-    assert_eq!(names, [&["host", "x-forwarded", "x-forward-auth"][..], &written].concat());
+    let added = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "via"];
+    assert_eq!(names, [&["host", "x-forwarded", "x-forward-auth"][..], &added].concat());
 }
 
 /// Servers that pass header fields to programs as variables, as in CGI and WSGI, cannot distinguish `-` and
 /// `_`.
 #[test]
-fn an_underscore_is_no_way_around_that() {
+fn headers_spelled_with_underscores_are_removed_too() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     let lines = "X_Forwarded_For: 9.9.9.9\r\nX-Forwarded_Proto: https\r\nContent_Length: 5\r\n\
@@ -116,7 +116,7 @@ fn an_underscore_is_no_way_around_that() {
 }
 
 #[test]
-fn a_gateway_says_which_version_it_was_asked_in() {
+fn via_names_the_http_version_of_the_client() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     Client::new(gateway.address).ask("GET / HTTP/1.0", "Via: 1.0 first\r\n");
@@ -127,7 +127,7 @@ fn a_gateway_says_which_version_it_was_asked_in() {
 }
 
 #[test]
-fn what_is_said_about_the_client_is_as_configured() {
+fn forwarded_host_and_via_headers_follow_the_config() {
     let recorder = Recorder::start();
     let forward = ForwardConfig {
         forwarded: ForwardedFields::Forwarded,
@@ -145,22 +145,22 @@ fn what_is_said_about_the_client_is_as_configured() {
 }
 
 #[test]
-fn a_request_about_the_way_goes_no_further_than_it_says() {
+fn max_forwards_limits_options_and_trace() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     let mut client = Client::new(gateway.address);
-    for (method, forwards, passed_on) in [
+    for (method, sent, forwarded) in [
         ("OPTIONS", "2", "1"),
         ("TRACE", "1", "0"),
         ("GET", "0", "0"),
         ("GET", "5", "5"),
         ("OPTIONS", "x", "x"),
     ] {
-        client.ask(&format!("{method} / HTTP/1.1"), &format!("Max-Forwards: {forwards}\r\n"));
+        client.ask(&format!("{method} / HTTP/1.1"), &format!("Max-Forwards: {sent}\r\n"));
         let request = recorder.take_one();
         assert_eq!(
             (request.field("max-forwards"), request.count("max-forwards")),
-            (Some(passed_on), 1),
+            (Some(forwarded), 1),
             "{method}"
         );
     }

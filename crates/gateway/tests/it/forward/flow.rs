@@ -12,7 +12,7 @@ use thruway_gateway::ForwardConfig;
 use thruway_server::{Config, Timeouts};
 
 use super::{Client, Script};
-use crate::gateway::{AMPLE, Gateway, PATIENCE};
+use crate::gateway::{Gateway, STALL_TIMEOUT, TEST_TIMEOUT};
 
 /// Upper bound of the bytes in the test's own sockets, and of those in the gateway's memory.
 const OWN_BYTES_MAX: usize = 8 << 20;
@@ -33,7 +33,7 @@ fn large_content_bytes() -> usize {
 }
 
 /// Makes the kernel buffer as little as possible for a socket of the test.
-fn hold_little(socket: &TcpStream) {
+fn shrink_buffers(socket: &TcpStream) {
     set_socket_recv_buffer_size(socket, SOCKET_BYTES).unwrap();
     set_socket_send_buffer_size(socket, SOCKET_BYTES).unwrap();
 }
@@ -77,15 +77,15 @@ fn fill<const N: usize>(sockets: [&TcpStream; N]) -> [usize; N] {
 const STALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 #[test]
-fn a_client_that_never_reads_holds_up_its_upstream_and_nobody_else() {
+fn client_that_never_reads_stalls_only_its_own_response() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
-    hold_little(client.socket());
+    shrink_buffers(client.socket());
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut accepted = script.accept();
     accepted.head();
-    hold_little(&accepted.0);
+    shrink_buffers(&accepted.0);
     let sent = AtomicUsize::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -115,23 +115,23 @@ fn a_client_that_never_reads_holds_up_its_upstream_and_nobody_else() {
             }
             others.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         }
-        assert_eq!(unchanged, 500, "the upstream is still being read");
+        assert_eq!(unchanged, 500, "the gateway still reads from the upstream server");
         assert!(seen < held_bytes_max(), "the gateway took {seen} bytes, but the client reads none");
         drop(client);
     });
 }
 
 #[test]
-fn content_that_is_sent_faster_than_it_is_taken_waits_with_its_client() {
+fn slow_upstream_causes_backpressure_on_the_client() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
-    hold_little(client.socket());
+    shrink_buffers(client.socket());
     let length = large_content_bytes();
     client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"));
     let mut accepted = script.accept();
     accepted.head();
-    hold_little(&accepted.0);
+    shrink_buffers(&accepted.0);
     let socket = client.socket().try_clone().unwrap();
     let [mut sent] = fill([&socket]);
     thread::scope(|scope| {
@@ -154,16 +154,16 @@ fn content_that_is_sent_faster_than_it_is_taken_waits_with_its_client() {
 /// Regression test: the gateway stopped reading the request while the client did not read the response.
 /// Client and upstream server waited for each other.
 #[test]
-fn a_client_may_send_everything_before_it_reads_what_was_answered_meanwhile() {
+fn client_can_finish_upload_before_reading_the_response() {
     for framing in [format!("Content-Length: {UPLOAD_BYTES}"), "Transfer-Encoding: chunked".to_owned()] {
         let script = Script::start();
         let gateway = Gateway::to(script.address);
         let mut client = Client::new(gateway.address);
-        hold_little(client.socket());
+        shrink_buffers(client.socket());
         client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"));
         let mut accepted = script.accept();
         accepted.head();
-        hold_little(&accepted.0);
+        shrink_buffers(&accepted.0);
         accepted.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
         let [answered] = fill([&accepted.0]);
         // The client reads nothing of the response, but the gateway still forwards the whole request.
@@ -192,22 +192,22 @@ const UPLOAD_BYTES: usize = 8 << 20;
 
 /// Neither direction waits for the other, and the gateway buffers a bounded amount of both.
 #[test]
-fn a_client_that_sends_much_and_reads_nothing_and_an_upstream_that_does_the_same_hold_each_other_up() {
+fn both_directions_have_backpressure_if_neither_side_reads() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
-    hold_little(client.socket());
+    shrink_buffers(client.socket());
     let length = large_content_bytes();
     client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"));
     let mut accepted = script.accept();
     accepted.head();
-    hold_little(&accepted.0);
+    shrink_buffers(&accepted.0);
     accepted.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"));
     let sides = [client.socket().try_clone().unwrap(), accepted.0.try_clone().unwrap()];
     let sent = fill(sides.each_ref());
     let piece = vec![b'a'; 64 << 10];
     for socket in &sides {
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
     }
     thread::scope(|scope| {
         for (socket, mut sent) in sides.iter().zip(sent) {
@@ -233,9 +233,9 @@ fn a_client_that_sends_much_and_reads_nothing_and_an_upstream_that_does_the_same
 }
 
 #[test]
-fn a_client_that_sends_less_than_it_owes_is_given_up_and_its_request_is_never_complete() {
+fn stalled_upload_gets_408_and_leaves_request_incomplete() {
     let script = Script::start();
-    let timeouts = Timeouts { content: AMPLE, ..Timeouts::default() };
+    let timeouts = Timeouts { content: STALL_TIMEOUT, ..Timeouts::default() };
     let config = Config { timeouts, ..Config::default() };
     let gateway = Gateway::with(script.address, ForwardConfig::default(), config);
     let mut client = Client::new(gateway.address);

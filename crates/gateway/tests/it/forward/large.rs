@@ -8,7 +8,7 @@ use std::time::Duration;
 use thruway_server::{Config, Record, Recorder, TakeRecord, Timeouts};
 
 use super::{Client, Script};
-use crate::gateway::{AMPLE, Gateway, PATIENCE, only};
+use crate::gateway::{Gateway, STALL_TIMEOUT, TEST_TIMEOUT, only};
 
 /// Lengths around the limits of one write, of splicing, and of the capacity of a pipe.
 const SIZES: [usize; 10] = [
@@ -34,9 +34,9 @@ fn head(length: usize) -> String {
 }
 
 /// Sends the recorded body length of each response, and `true` if it was complete.
-struct Sends(Sender<(u64, bool)>);
+struct RecordSender(Sender<(u64, bool)>);
 
-impl Recorder for Sends {
+impl Recorder for RecordSender {
     fn start(&self) -> TakeRecord {
         let sender = self.0.clone();
         // The test may have ended.
@@ -51,7 +51,7 @@ fn get(path: &str) -> String {
 }
 
 #[test]
-fn large_content_arrives_as_it_was_sent_and_connections_are_used_again() {
+fn large_bodies_arrive_unchanged_over_reused_connections() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -76,11 +76,11 @@ fn large_content_arrives_as_it_was_sent_and_connections_are_used_again() {
             assert_eq!(answer.field("content-length"), Some(length.to_string().as_str()));
         }
     });
-    assert!(script.is_left_alone());
+    assert!(script.has_no_connection());
 }
 
 #[test]
-fn content_that_comes_in_small_parts_is_put_together_right() {
+fn large_body_in_small_parts_arrives_unchanged() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -100,7 +100,7 @@ fn content_that_comes_in_small_parts_is_put_together_right() {
 }
 
 #[test]
-fn answers_behind_large_content_wait_for_their_turn() {
+fn pipelined_response_waits_for_large_body() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -122,7 +122,7 @@ fn answers_behind_large_content_wait_for_their_turn() {
 }
 
 #[test]
-fn what_comes_behind_large_content_is_not_passed_on_and_its_connection_not_used_again() {
+fn bytes_after_large_body_are_discarded_with_their_connection() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -145,7 +145,7 @@ fn what_comes_behind_large_content_is_not_passed_on_and_its_connection_not_used_
 }
 
 #[test]
-fn an_upstream_that_dies_in_large_content_leaves_an_incomplete_answer() {
+fn upstream_closing_mid_large_body_leaves_response_incomplete() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let content = numbered(1 << 20);
@@ -159,16 +159,19 @@ fn an_upstream_that_dies_in_large_content_leaves_an_incomplete_answer() {
             scope.spawn(move || accepted.send(bytes));
             let answer = client.answer(false);
             assert!(answer.is_cut_off && answer.content == content[..sent], "{sent}");
-            assert!(client.any_answer(false).is_none(), "a connection with an incomplete answer goes on");
+            assert!(
+                client.next_answer(false).is_none(),
+                "the connection must end after an incomplete response"
+            );
         });
     }
 }
 
 #[test]
-fn an_upstream_that_stops_in_large_content_leaves_an_incomplete_answer() {
+fn upstream_stalling_mid_large_body_leaves_response_incomplete() {
     let script = Script::start();
     let mut config = only(script.address);
-    config.exchange.timeouts.content_idle = AMPLE;
+    config.exchange.timeouts.content_idle = STALL_TIMEOUT;
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
     client.send(get("/"));
@@ -186,10 +189,10 @@ fn an_upstream_that_stops_in_large_content_leaves_an_incomplete_answer() {
 }
 
 #[test]
-fn a_client_that_leaves_in_large_content_takes_its_upstream_along() {
+fn client_disconnect_mid_large_body_closes_upstream_connection() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
-    let asked = gateway.begin("GET", "");
+    let pending = gateway.begin("GET", "");
     let mut accepted = script.accept();
     accepted.head();
     accepted.send(head(1 << 30));
@@ -197,13 +200,13 @@ fn a_client_that_leaves_in_large_content_takes_its_upstream_along() {
     for _ in 0..16 {
         accepted.send(&piece);
     }
-    asked.break_off();
+    pending.reset();
     while accepted.0.write_all(&piece).is_ok() {}
     accepted.wait_for_end();
 }
 
 #[test]
-fn a_client_that_takes_nothing_of_large_content_is_given_up() {
+fn client_that_reads_no_large_body_is_disconnected() {
     let script = Script::start();
     let timeouts = Timeouts { write_stall: Duration::from_millis(300), ..Timeouts::default() };
     let config = Config { timeouts, ..Config::default() };
@@ -221,7 +224,7 @@ fn a_client_that_takes_nothing_of_large_content_is_given_up() {
 }
 
 #[test]
-fn a_drain_waits_for_large_content() {
+fn drain_waits_for_large_body() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -240,10 +243,10 @@ fn a_drain_waits_for_large_content() {
 }
 
 #[test]
-fn records_of_large_content_say_how_much_was_written() {
+fn access_record_of_large_body_has_written_byte_count() {
     let (sender, records) = channel();
     let script = Script::start();
-    let gateway = Gateway::with_server(script.address, |server| server.record(Sends(sender)));
+    let gateway = Gateway::with_server(script.address, |server| server.record(RecordSender(sender)));
     let mut client = Client::new(gateway.address);
     client.send(get("/"));
     let mut accepted = script.accept();
@@ -253,12 +256,12 @@ fn records_of_large_content_say_how_much_was_written() {
         scope.spawn(|| accepted.send([head(content.len()).as_bytes(), &content].concat()));
         assert!(client.answer(false).content == content);
     });
-    assert_eq!(records.recv_timeout(PATIENCE).unwrap(), (content.len() as u64, true));
+    assert_eq!(records.recv_timeout(TEST_TIMEOUT).unwrap(), (content.len() as u64, true));
     client.send(get("/"));
     accepted.head();
     thread::scope(|scope| {
         scope.spawn(move || accepted.send([head(content.len()).as_bytes(), &content[..1_000_000]].concat()));
         assert!(client.answer(false).is_cut_off);
     });
-    assert_eq!(records.recv_timeout(PATIENCE).unwrap(), (1_000_000, false));
+    assert_eq!(records.recv_timeout(TEST_TIMEOUT).unwrap(), (1_000_000, false));
 }

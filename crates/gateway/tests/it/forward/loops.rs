@@ -14,7 +14,7 @@ use thruway_gateway::{
 use thruway_server::{IntoHandler, ListenAddr, Listener, ProxyProtocol, RunningServer, Server};
 
 use super::{Client, Recorder};
-use crate::gateway::{PATIENCE, until};
+use crate::gateway::{TEST_TIMEOUT, until};
 
 /// A gateway with routes that may refer to its own address. It ends with the test.
 struct Looping {
@@ -31,7 +31,7 @@ impl Looping {
 
     fn address(&self) -> SocketAddr {
         let [ListenAddr::Tcp(address)] = *self.server.as_ref().unwrap().addresses() else {
-            panic!("one address was asked for")
+            panic!("expected one TCP address")
         };
         address
     }
@@ -75,7 +75,7 @@ fn without_via(config: UpstreamConfig, host: HostRewrite) -> Forward {
 /// Regression test: without `Via`, one request opened connections up to the limit, because each hop opened
 /// another one.
 #[test]
-fn a_request_that_would_come_back_a_second_time_is_stopped() {
+fn forwarding_loop_gets_508() {
     type Change = fn(UpstreamConfig) -> UpstreamConfig;
     let everywhere = Listener::new("0.0.0.0:0".parse::<ListenAddr>().unwrap());
     let cases: [(Listener, Change); 4] = [
@@ -106,14 +106,14 @@ fn a_request_that_would_come_back_a_second_time_is_stopped() {
 }
 
 #[test]
-fn a_request_that_would_come_back_by_a_unix_socket_is_stopped() {
+fn forwarding_loop_over_unix_socket_gets_508() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     let gateway = Looping::start(Listener::new(ListenAddr::Unix(path.clone())));
     let own = upstream(UpstreamAddr::unix(path.clone()));
     gateway.forward([(HostMatch::Any, without_via(own, HostRewrite::Preserve))]);
     let mut stream = UnixStream::connect(path).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -122,7 +122,7 @@ fn a_request_that_would_come_back_by_a_unix_socket_is_stopped() {
 }
 
 #[test]
-fn a_request_may_come_back_once_to_go_elsewhere() {
+fn request_can_pass_the_gateway_twice_on_different_routes() {
     let recorder = Recorder::start();
     let gateway = Looping::start(at_any_port());
     let inner = HostRewrite::Fixed("inner.example".to_owned());
@@ -142,7 +142,7 @@ fn a_request_may_come_back_once_to_go_elsewhere() {
 
 /// Regression test: a copy counted as a new request and caused the next copy, for as long as the process ran.
 #[test]
-fn a_copy_that_comes_back_is_not_copied_again() {
+fn mirrored_request_is_not_mirrored_again() {
     let recorder = Recorder::start();
     let gateway = Looping::start(at_any_port());
     let own = Arc::new(Upstream::new(upstream(gateway.address())));
@@ -165,7 +165,7 @@ fn a_copy_that_comes_back_is_not_copied_again() {
 
 /// Regression test: loops over several gateways continued until the header section was full.
 #[test]
-fn a_request_that_has_passed_too_many_gateways_is_stopped() {
+fn request_with_too_many_via_entries_gets_508() {
     let recorder = Recorder::start();
     let gateway = Looping::start(at_any_port());
     gateway.forward([(HostMatch::Any, without_via(upstream(recorder.address), HostRewrite::Preserve))]);

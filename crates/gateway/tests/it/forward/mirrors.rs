@@ -14,7 +14,7 @@ fn mirror(address: std::net::SocketAddr, config: MirrorConfig) -> Arc<Mirror> {
 }
 
 #[test]
-fn a_copy_is_the_request_as_it_is_forwarded() {
+fn mirrored_copy_equals_the_forwarded_request() {
     let (recorder, shadow) = (Recorder::start(), Recorder::start());
     let mirror = mirror(shadow.address, MirrorConfig::default());
     let gateway = Gateway::mirrored(recorder.address, mirror.clone());
@@ -32,7 +32,7 @@ fn a_copy_is_the_request_as_it_is_forwarded() {
 }
 
 #[test]
-fn a_copy_may_be_changed_in_a_way_of_its_own() {
+fn mirror_can_have_its_own_rewrite() {
     let (recorder, shadow) = (Recorder::start(), Recorder::start());
     let path = PathRewrite::new("/shadow{path}", &PathMatch::Exact("/".to_owned())).unwrap();
     let rewrite = Rewrite { path: Some(path), ..Rewrite::default() };
@@ -51,7 +51,7 @@ fn a_copy_may_be_changed_in_a_way_of_its_own() {
 
 /// Requests whose path the mirror could not rewrite were missing without a trace.
 #[test]
-fn a_request_with_a_path_that_cannot_be_rewritten_is_counted_as_refused() {
+fn request_that_mirror_cannot_rewrite_is_counted_as_refused() {
     let (recorder, shadow) = (Recorder::start(), Recorder::start());
     let path = PathRewrite::new("/shadow{path}", &PathMatch::Exact("/".to_owned())).unwrap();
     let rewrite = Rewrite { path: Some(path), ..Rewrite::default() };
@@ -65,7 +65,7 @@ fn a_request_with_a_path_that_cannot_be_rewritten_is_counted_as_refused() {
 
 /// The mirror accepts connections but never answers.
 #[test]
-fn clients_do_not_wait_for_copies_and_there_is_a_bound() {
+fn clients_do_not_wait_for_mirror_and_copies_are_limited() {
     let (recorder, shadow) = (Recorder::start(), Script::start());
     let config = MirrorConfig { requests_max: 2, ..MirrorConfig::default() };
     let mirror = mirror(shadow.address, config);
@@ -86,7 +86,7 @@ fn clients_do_not_wait_for_copies_and_there_is_a_bound() {
 }
 
 #[test]
-fn a_mirror_that_is_not_there_is_not_noticed() {
+fn unreachable_mirror_does_not_affect_clients() {
     let recorder = Recorder::start();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let gateway = Gateway::mirrored(recorder.address, mirror(gone, MirrorConfig::default()));
@@ -97,7 +97,7 @@ fn a_mirror_that_is_not_there_is_not_noticed() {
 }
 
 #[test]
-fn content_that_still_arrives_is_not_kept_for_a_copy() {
+fn request_with_body_still_arriving_is_not_mirrored() {
     let (recorder, shadow) = (Recorder::start(), Recorder::start());
     let mirror = mirror(shadow.address, MirrorConfig::default());
     let gateway = Gateway::mirrored(recorder.address, mirror.clone());
@@ -111,7 +111,7 @@ fn content_that_still_arrives_is_not_kept_for_a_copy() {
 }
 
 #[test]
-fn a_share_of_none_mirrors_nothing() {
+fn zero_share_mirrors_no_requests() {
     let (recorder, shadow) = (Recorder::start(), Recorder::start());
     let config = MirrorConfig { share_millionths: 0, ..MirrorConfig::default() };
     let mirror = mirror(shadow.address, config);

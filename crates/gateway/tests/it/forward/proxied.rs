@@ -11,7 +11,7 @@ use crate::gateway::{Gateway, only};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-fn told(script: &Script, version: ProxyVersion) -> UpstreamConfig {
+fn with_proxy_protocol(script: &Script, version: ProxyVersion) -> UpstreamConfig {
     UpstreamConfig { proxy_protocol: Some(version), ..only(script.address) }
 }
 
@@ -34,43 +34,43 @@ fn expected(client: &Client, gateway: &Gateway) -> ProxyHeader {
 }
 
 #[test]
-fn each_connection_tells_of_its_client_and_serves_no_other() {
+fn connection_with_proxy_header_serves_only_its_client() {
     for version in [ProxyVersion::V1, ProxyVersion::V2] {
         let script = Script::start();
-        let gateway = Gateway::start(told(&script, version));
+        let gateway = Gateway::start(with_proxy_protocol(&script, version));
         let mut one = Client::new(gateway.address);
         one.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut of_one = script.accept();
-        assert_eq!(header(&mut of_one), expected(&one, &gateway));
-        of_one.head();
-        of_one.send(OK);
+        let mut upstream_of_one = script.accept();
+        assert_eq!(header(&mut upstream_of_one), expected(&one, &gateway));
+        upstream_of_one.head();
+        upstream_of_one.send(OK);
         assert_eq!(one.answer(false).status, 200);
 
         let mut two = Client::new(gateway.address);
         two.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut of_two = script.accept();
-        assert_eq!(header(&mut of_two), expected(&two, &gateway));
-        of_two.head();
-        of_two.send(OK);
+        let mut upstream_of_two = script.accept();
+        assert_eq!(header(&mut upstream_of_two), expected(&two, &gateway));
+        upstream_of_two.head();
+        upstream_of_two.send(OK);
         assert_eq!(two.answer(false).status, 200);
 
         // Another request of the same client reuses the connection, without a second header.
         one.send("GET /again HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert!(of_one.head().starts_with("GET /again "));
-        of_one.send(OK);
+        assert!(upstream_of_one.head().starts_with("GET /again "));
+        upstream_of_one.send(OK);
         assert_eq!(one.answer(false).status, 200);
-        assert!(script.is_left_alone());
+        assert!(script.has_no_connection());
     }
 }
 
 #[test]
-fn checks_say_that_they_are_nobodys() {
+fn health_checks_send_local_proxy_header() {
     for (version, kind) in
         [(ProxyVersion::V1, CheckKind::http("/health")), (ProxyVersion::V2, CheckKind::Tcp)]
     {
         let script = Script::start();
         let check = Some(CheckConfig::new(kind));
-        let _gateway = Gateway::start(UpstreamConfig { check, ..told(&script, version) });
+        let _gateway = Gateway::start(UpstreamConfig { check, ..with_proxy_protocol(&script, version) });
         assert_eq!(header(&mut script.accept()), ProxyHeader::Local);
     }
 }

@@ -7,26 +7,27 @@ use super::{Client, Recorded, Recorder};
 use crate::gateway::Gateway;
 
 /// Returns the request that the upstream server gets for one with `lines`, from a proxy that sets the headers
-/// `believed`.
-fn passed_on(believed: ProxyFields, forwarded: ForwardedFields, lines: &str) -> Recorded {
+/// `trusted_fields`.
+fn forwarded_request(trusted_fields: ProxyFields, forwarded: ForwardedFields, lines: &str) -> Recorded {
     let recorder = Recorder::start();
     let networks = ["127.0.0.1", "10.0.0.0/8"].map(|network| network.parse().unwrap());
     let networks = Networks::from_iter(networks);
-    let config = Config { trusted_proxies: TrustedProxies::new(networks, believed), ..Config::default() };
+    let config =
+        Config { trusted_proxies: TrustedProxies::new(networks, trusted_fields), ..Config::default() };
     let forward = ForwardConfig { forwarded, ..ForwardConfig::default() };
     let gateway = Gateway::with(recorder.address, forward, config);
     assert_eq!(Client::new(gateway.address).ask("GET / HTTP/1.1", lines).status, 200);
     let request = recorder.take_one();
     for name in ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"] {
-        let spelled = |(of, _): &&(String, String)| of.replace('_', "-").eq_ignore_ascii_case(name);
-        assert!(request.lines.iter().filter(spelled).count() <= 1, "{request:?}");
+        let is_named = |(of, _): &&(String, String)| of.replace('_', "-").eq_ignore_ascii_case(name);
+        assert!(request.lines.iter().filter(is_named).count() <= 1, "{request:?}");
     }
     request
 }
 
 #[test]
-fn what_a_trusted_proxy_says_is_added_to() {
-    let request = passed_on(
+fn forwarded_headers_of_trusted_proxy_are_extended() {
+    let request = forwarded_request(
         ProxyFields::XForwarded,
         ForwardedFields::XForwarded,
         "X-Forwarded-For: 198.51.100.7\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-Proto: https\r\n\
@@ -41,14 +42,14 @@ fn what_a_trusted_proxy_says_is_added_to() {
 }
 
 #[test]
-fn what_the_client_has_made_up_is_dropped_all_the_same() {
+fn untrusted_entries_before_trusted_proxies_are_removed() {
     let lines = "X-Forwarded-For: 6.6.6.6, \"x, 198.51.100.7, 10.1.1.1\r\nX-Forwarded-Proto: ftp\r\n";
-    let request = passed_on(ProxyFields::XForwarded, ForwardedFields::XForwarded, lines);
+    let request = forwarded_request(ProxyFields::XForwarded, ForwardedFields::XForwarded, lines);
     assert_eq!(request.field("x-forwarded-for"), Some("198.51.100.7, 10.1.1.1, 127.0.0.1"));
     assert_eq!(request.field("x-forwarded-proto"), Some("http"));
     assert_eq!(request.field("x-forwarded-host"), Some("a.example"));
     let lines = "Forwarded: for=6.6.6.6;x=\"a, for=198.51.100.7;proto=https, for=\"10.1.1.1:1\"\r\n";
-    let request = passed_on(ProxyFields::Forwarded, ForwardedFields::Forwarded, lines);
+    let request = forwarded_request(ProxyFields::Forwarded, ForwardedFields::Forwarded, lines);
     assert_eq!(
         request.field("forwarded"),
         Some("for=198.51.100.7;proto=https, for=\"10.1.1.1:1\", for=127.0.0.1;proto=http;host=\"a.example\"")
@@ -56,9 +57,9 @@ fn what_the_client_has_made_up_is_dropped_all_the_same() {
 }
 
 #[test]
-fn what_is_said_in_one_way_is_passed_on_in_the_other() {
+fn forwarded_and_x_forwarded_headers_are_converted() {
     let lines = "Forwarded: for=\"[2001:db9::1]:5\";proto=https;host=asked.example\r\n";
-    let request = passed_on(ProxyFields::Forwarded, ForwardedFields::Both, lines);
+    let request = forwarded_request(ProxyFields::Forwarded, ForwardedFields::Both, lines);
     assert_eq!(request.field("x-forwarded-for"), Some("2001:db9::1, 127.0.0.1"));
     assert_eq!(request.field("x-forwarded-proto"), Some("https"));
     assert_eq!(request.field("x-forwarded-host"), Some("asked.example"));
@@ -69,7 +70,7 @@ fn what_is_said_in_one_way_is_passed_on_in_the_other() {
             .starts_with("for=\"[2001:db9::1]:5\";proto=https;host=asked.example, ")
     );
     let lines = "X-Forwarded-For: 2001:db9::1\r\nX-Forwarded-Proto: https\r\n";
-    let request = passed_on(ProxyFields::XForwarded, ForwardedFields::Forwarded, lines);
+    let request = forwarded_request(ProxyFields::XForwarded, ForwardedFields::Forwarded, lines);
     assert_eq!(
         request.field("forwarded"),
         Some(
@@ -80,14 +81,14 @@ fn what_is_said_in_one_way_is_passed_on_in_the_other() {
 }
 
 #[test]
-fn a_trusted_proxy_that_says_nothing_is_the_client() {
-    let request = passed_on(ProxyFields::XForwarded, ForwardedFields::Both, "");
+fn trusted_proxy_without_forwarded_headers_is_the_client() {
+    let request = forwarded_request(ProxyFields::XForwarded, ForwardedFields::Both, "");
     assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
     assert_eq!(request.field("forwarded"), Some("for=127.0.0.1;proto=http;host=\"a.example\""));
 }
 
 /// Returns the port in the request to the upstream server, and the port that the client connected to.
-fn port_said(is_trusted: bool, forwarded_port: bool, lines: &str) -> (Option<String>, u16) {
+fn upstream_port(is_trusted: bool, forwarded_port: bool, lines: &str) -> (Option<String>, u16) {
     let recorder = Recorder::start();
     let networks = is_trusted.then(|| "127.0.0.1".parse().unwrap());
     let trusted_proxies = TrustedProxies::new(Networks::from_iter(networks), ProxyFields::XForwarded);
@@ -96,25 +97,25 @@ fn port_said(is_trusted: bool, forwarded_port: bool, lines: &str) -> (Option<Str
     let gateway = Gateway::with(recorder.address, forward, config);
     assert_eq!(Client::new(gateway.address).ask("GET / HTTP/1.1", lines).status, 200);
     let request = recorder.take_one();
-    let said: Vec<_> =
+    let ports: Vec<_> =
         request.lines.iter().filter(|(name, _)| name.to_lowercase().ends_with("port")).collect();
-    assert!(said.len() <= 1, "{said:?}");
+    assert!(ports.len() <= 1, "{ports:?}");
     (request.field("x-forwarded-port").map(str::to_owned), gateway.address.port())
 }
 
 #[test]
-fn the_port_that_the_client_has_asked_is_said_where_that_is_wanted() {
-    let made_up = "X-Forwarded-Port: 6666\r\nX_Forwarded_Port: 6667\r\n";
-    for lines in ["", made_up] {
-        let (said, port) = port_said(false, true, lines);
-        assert_eq!(said, Some(port.to_string()));
-        assert_eq!(port_said(false, false, lines).0, None, "the gateway removes the client's field");
+fn x_forwarded_port_is_set_if_enabled() {
+    let spoofed = "X-Forwarded-Port: 6666\r\nX_Forwarded_Port: 6667\r\n";
+    for lines in ["", spoofed] {
+        let (sent, port) = upstream_port(false, true, lines);
+        assert_eq!(sent, Some(port.to_string()));
+        assert_eq!(upstream_port(false, false, lines).0, None, "the gateway removes the client's field");
     }
-    let of_proxy = |lines: &str| port_said(true, true, lines).0.unwrap();
+    let of_proxy = |lines: &str| upstream_port(true, true, lines).0.unwrap();
     assert_eq!(of_proxy("X-Forwarded-Port: 8443\r\n"), "8443");
     assert_eq!(of_proxy("X-Forwarded-Port: no\r\nX-Forwarded-Proto: https\r\n"), "443");
     assert_eq!(of_proxy("X-Forwarded-Host: asked.example:81\r\n"), "81");
     assert_eq!(of_proxy(""), "80");
-    let passed_on = port_said(true, false, "X-Forwarded-Port: 8443\r\n").0;
-    assert_eq!(passed_on.as_deref(), Some("8443"), "the value of the trusted proxy");
+    let forwarded = upstream_port(true, false, "X-Forwarded-Port: 8443\r\n").0;
+    assert_eq!(forwarded.as_deref(), Some("8443"), "the value of the trusted proxy");
 }

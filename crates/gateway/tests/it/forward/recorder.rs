@@ -1,4 +1,4 @@
-//! An upstream server with a strict parser of its own. It records every complete request.
+//! An upstream server with its own strict parser. It records every complete request.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ pub(crate) struct Recorder {
 struct Shared {
     is_over: AtomicBool,
     recorded: Mutex<Vec<Recorded>>,
-    offences: Mutex<Vec<String>>,
+    violations: Mutex<Vec<String>>,
 }
 
 /// A complete request.
@@ -60,8 +60,8 @@ impl Recorder {
     }
 
     /// Violations of the strict grammar.
-    pub(crate) fn offences(&self) -> Vec<String> {
-        self.shared.offences.lock().unwrap().clone()
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.shared.violations.lock().unwrap().clone()
     }
 }
 
@@ -95,7 +95,7 @@ impl Shared {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    return self.offences.lock().unwrap().push(error.to_string());
+                    return self.violations.lock().unwrap().push(error.to_string());
                 }
                 Ok(None) | Err(_) => return,
             }
@@ -103,7 +103,7 @@ impl Shared {
     }
 }
 
-fn offence(rule: &str, bytes: &[u8]) -> io::Error {
+fn violation(rule: &str, bytes: &[u8]) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{rule}: {}", bytes.escape_ascii()))
 }
 
@@ -112,17 +112,17 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Recorded>> {
     let Some(request_line) = read_line(reader)? else { return Ok(None) };
     let parts: Vec<_> = request_line.split(' ').collect();
     let &[method, target, "HTTP/1.1"] = &parts[..] else {
-        return Err(offence("no request line", request_line.as_bytes()));
+        return Err(violation("invalid request line", request_line.as_bytes()));
     };
     let is_origin = target.starts_with('/') || (target == "*" && method == "OPTIONS");
     if !is_origin || method.is_empty() || !method.bytes().all(is_token) {
-        return Err(offence("no method or target", request_line.as_bytes()));
+        return Err(violation("invalid method or target", request_line.as_bytes()));
     }
     let Some(lines) = read_lines(reader)? else { return Ok(None) };
     let (method, target) = (method.to_owned(), target.to_owned());
     let mut request = Recorded { method, target, lines, content: Vec::new(), trailers: Vec::new() };
     if request.count("host") != 1 {
-        return Err(offence("not one host", format!("{request:?}").as_bytes()));
+        return Err(violation("expected exactly one Host header", format!("{request:?}").as_bytes()));
     }
     Ok(read_content(reader, &mut request)?.then_some(request))
 }
@@ -136,11 +136,11 @@ fn read_content(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result
             let length = request.field("content-length").unwrap_or_default();
             let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
             let length = is_number.then(|| length.parse().ok()).flatten();
-            let length = length.ok_or_else(|| offence("no length", whole.as_bytes()))?;
+            let length = length.ok_or_else(|| violation("invalid Content-Length", whole.as_bytes()))?;
             read_bytes(reader, length, &mut request.content)
         }
         (0, 1) if request.field("transfer-encoding") == Some("chunked") => read_chunks(reader, request),
-        _ => Err(offence("no one framing", whole.as_bytes())),
+        _ => Err(violation("ambiguous framing", whole.as_bytes())),
     }
 }
 
@@ -149,7 +149,7 @@ fn read_chunks(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result<
         let Some(size) = read_line(reader)? else { return Ok(false) };
         let is_size = (1..=15).contains(&size.len()) && size.bytes().all(|byte| byte.is_ascii_hexdigit());
         let length = u64::from_str_radix(&size, 16).ok().filter(|_| is_size);
-        let length = length.ok_or_else(|| offence("no chunk size", size.as_bytes()))?;
+        let length = length.ok_or_else(|| violation("invalid chunk size", size.as_bytes()))?;
         if length == 0 {
             let Some(trailers) = read_lines(reader)? else { return Ok(false) };
             request.trailers = trailers;
@@ -161,7 +161,7 @@ fn read_chunks(reader: &mut impl BufRead, request: &mut Recorded) -> io::Result<
         match read_line(reader)? {
             None => return Ok(false),
             Some(line) if line.is_empty() => {}
-            Some(line) => return Err(offence("no end of a chunk", line.as_bytes())),
+            Some(line) => return Err(violation("no line end after a chunk", line.as_bytes())),
         }
     }
 }
@@ -178,9 +178,10 @@ fn read_lines(reader: &mut impl BufRead) -> io::Result<Option<Vec<(String, Strin
         if line.is_empty() {
             return Ok(Some(lines));
         }
-        let (name, value) = line.split_once(':').ok_or_else(|| offence("no field line", line.as_bytes()))?;
+        let (name, value) =
+            line.split_once(':').ok_or_else(|| violation("invalid field line", line.as_bytes()))?;
         if name.is_empty() || !name.bytes().all(is_token) {
-            return Err(offence("no field name", line.as_bytes()));
+            return Err(violation("invalid field name", line.as_bytes()));
         }
         lines.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
     }
@@ -194,9 +195,9 @@ fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     if line.last() != Some(&b'\n') {
         return Ok(None);
     }
-    let text = line.strip_suffix(b"\r\n").ok_or_else(|| offence("a bare line feed", &line))?;
+    let text = line.strip_suffix(b"\r\n").ok_or_else(|| violation("a bare line feed", &line))?;
     if text.iter().any(|byte| (byte.is_ascii_control()) && *byte != b'\t') {
-        return Err(offence("a control character", text));
+        return Err(violation("a control character", text));
     }
     Ok(Some(text.iter().copied().map(char::from).collect()))
 }

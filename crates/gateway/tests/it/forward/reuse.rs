@@ -13,15 +13,15 @@ use crate::gateway::{Gateway, only};
 const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[test]
-fn a_request_that_is_idempotent_is_sent_again_on_a_fresh_connection() {
+fn idempotent_request_is_resent_if_reused_connection_is_closed() {
     let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
     // This counts neither as a failure of the server nor as a retry.
     let config = UpstreamConfig::new("a", [listening.address.into()]);
     let gateway = Gateway::start(UpstreamConfig { retries_max: 0, ..config });
     let mut client = Client::new(gateway.address);
-    for asked in 1..=5 {
-        let lines = if asked % 2 == 0 { "Content-Length: 0\r\n" } else { "" };
-        let method = if asked % 2 == 0 { "PUT" } else { "GET" };
+    for n in 1..=5 {
+        let lines = if n % 2 == 0 { "Content-Length: 0\r\n" } else { "" };
+        let method = if n % 2 == 0 { "PUT" } else { "GET" };
         let answer = client.ask(&format!("{method} / HTTP/1.1"), lines);
         assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
     }
@@ -30,7 +30,7 @@ fn a_request_that_is_idempotent_is_sent_again_on_a_fresh_connection() {
 }
 
 #[test]
-fn a_request_that_is_not_idempotent_is_not() {
+fn non_idempotent_request_is_not_resent() {
     let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
     let gateway = Gateway::to(listening.address);
     let mut client = Client::new(gateway.address);
@@ -43,16 +43,16 @@ fn a_request_that_is_not_idempotent_is_not() {
 }
 
 /// Returns an upstream server with an idle connection that has been used once.
-fn after_an_answer() -> (Script, Gateway, Client, Accepted) {
+fn with_reusable_connection() -> (Script, Gateway, Client, Accepted) {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
-    let accepted = after_one(&script, &mut client);
+    let accepted = open_reusable_connection(&script, &mut client);
     (script, gateway, client, accepted)
 }
 
 /// Does the same with this client.
-fn after_one(script: &Script, client: &mut Client) -> Accepted {
+fn open_reusable_connection(script: &Script, client: &mut Client) -> Accepted {
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut accepted = script.accept();
     accepted.head();
@@ -64,8 +64,8 @@ fn after_one(script: &Script, client: &mut Client) -> Accepted {
 /// Regression test: such a request failed although it may be sent again. Only content that had arrived
 /// together with the head was kept.
 #[test]
-fn content_that_was_passed_on_is_sent_again_as_long_as_it_is_kept() {
-    let (script, _gateway, mut client, mut accepted) = after_an_answer();
+fn buffered_body_is_resent_on_new_connection() {
+    let (script, _gateway, mut client, mut accepted) = with_reusable_connection();
     client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfour");
     accepted.until("four");
     client.send("+2");
@@ -84,8 +84,8 @@ fn content_that_was_passed_on_is_sent_again_as_long_as_it_is_kept() {
 }
 
 #[test]
-fn chunks_and_trailers_are_sent_again_too() {
-    let (script, _gateway, mut client, mut accepted) = after_an_answer();
+fn chunked_body_and_trailers_are_resent() {
+    let (script, _gateway, mut client, mut accepted) = with_reusable_connection();
     client.send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\n");
     accepted.until("four\r\n");
     client.send("2\r\n+2\r\n0\r\nX-Sum: 6\r\n\r\n");
@@ -99,7 +99,7 @@ fn chunks_and_trailers_are_sent_again_too() {
 }
 
 #[test]
-fn content_that_was_passed_on_is_sent_again_to_another_server() {
+fn buffered_body_is_resent_to_another_server() {
     let silent = upstream::closes_without_an_answer().listen();
     let script = Script::start();
     let mut config = UpstreamConfig::new("a", [silent.address.into(), script.address.into()]);
@@ -116,7 +116,7 @@ fn content_that_was_passed_on_is_sent_again_to_another_server() {
 }
 
 #[test]
-fn content_that_was_passed_on_is_not_sent_again_if_there_was_too_much_of_it() {
+fn body_larger_than_replay_bytes_max_is_not_resent() {
     for (framing, replay_bytes_max) in
         [("Content-Length: 5", 5), ("Content-Length: 6", 5), ("Transfer-Encoding: chunked", 4)]
     {
@@ -125,7 +125,7 @@ fn content_that_was_passed_on_is_not_sent_again_if_there_was_too_much_of_it() {
         let mut client = Client::new(gateway.address);
         let is_chunked = framing.ends_with("chunked");
         let pieces = if is_chunked { ["3\r\none\r\n", "2\r\n+2\r\n"] } else { ["one", "+2"] };
-        let mut accepted = after_one(&script, &mut client);
+        let mut accepted = open_reusable_connection(&script, &mut client);
         client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{}", pieces[0]));
         accepted.until(pieces[0]);
         client.send(pieces[1]);
@@ -136,27 +136,27 @@ fn content_that_was_passed_on_is_not_sent_again_if_there_was_too_much_of_it() {
             continue;
         }
         assert_eq!(client.answer(false).status, 502, "{framing}");
-        assert!(script.is_left_alone());
+        assert!(script.has_no_connection());
     }
 }
 
 #[test]
-fn content_of_what_is_not_idempotent_is_not_sent_again() {
-    let (script, _gateway, mut client, mut accepted) = after_an_answer();
+fn body_of_non_idempotent_request_is_not_resent() {
+    let (script, _gateway, mut client, mut accepted) = with_reusable_connection();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfour");
     accepted.until("four");
     drop(accepted);
     assert_eq!(client.answer(false).status, 502);
-    assert!(script.is_left_alone());
+    assert!(script.has_no_connection());
 }
 
 #[test]
-fn content_is_kept_rather_than_spliced_if_there_is_room_for_all_of_it() {
+fn large_body_within_replay_bytes_max_is_buffered_and_resent() {
     let script = Script::start();
     let replay_bytes_max = 1 << 20;
     let gateway = Gateway::start(UpstreamConfig { replay_bytes_max, ..only(script.address) });
     let mut client = Client::new(gateway.address);
-    let mut accepted = after_one(&script, &mut client);
+    let mut accepted = open_reusable_connection(&script, &mut client);
     let content = "0123456789".repeat(replay_bytes_max / 10);
     client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", content.len()));
     accepted.head();
@@ -175,8 +175,8 @@ fn content_is_kept_rather_than_spliced_if_there_is_room_for_all_of_it() {
 }
 
 #[test]
-fn a_request_whose_content_has_not_been_asked_for_is_sent_again() {
-    let (script, _gateway, mut client, mut accepted) = after_an_answer();
+fn request_without_received_body_is_resent() {
+    let (script, _gateway, mut client, mut accepted) = with_reusable_connection();
     client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
     accepted.head();
     drop(accepted);

@@ -20,17 +20,17 @@ fn path(template: &str, paths: &PathMatch) -> ForwardConfig {
 
 /// Sends a request through a route for `paths` with the rewrite `template`, and returns the target that
 /// arrives at the upstream server.
-fn asked(paths: &PathMatch, template: &str, target: &str) -> String {
+fn upstream_target(paths: &PathMatch, template: &str, target: &str) -> String {
     let recorder = Recorder::start();
     let gateway = Gateway::routed(recorder.address, paths.clone(), path(template, paths));
     let answer = Client::new(gateway.address).ask(&format!("GET {target} HTTP/1.1"), "");
     assert_eq!(answer.status, 200, "{template} {target}");
-    assert_eq!(recorder.offences(), [""; 0]);
+    assert_eq!(recorder.violations(), [""; 0]);
     recorder.take_one().target
 }
 
 #[test]
-fn a_prefix_is_stripped_or_replaced_and_the_rest_stays_as_it_came() {
+fn path_prefix_is_replaced_and_the_rest_is_unchanged() {
     for (template, target, expected) in [
         ("{rest}", "/api/a%2Fb/%41?c=%64&e", "/a%2Fb/%41?c=%64&e"),
         ("{rest}", "/api", "/"),
@@ -43,12 +43,12 @@ fn a_prefix_is_stripped_or_replaced_and_the_rest_stays_as_it_came() {
         ("/v2{path}/end", "/api/a", "/v2/api/a/end"),
         ("/fixed", "/api/a?", "/fixed?"),
     ] {
-        assert_eq!(asked(&prefix(), template, target), expected, "{template} {target}");
+        assert_eq!(upstream_target(&prefix(), template, target), expected, "{template} {target}");
     }
 }
 
 #[test]
-fn parameters_of_a_pattern_stand_where_the_template_has_them() {
+fn pattern_parameters_are_inserted_into_the_template() {
     let pattern = |text: &str| PathMatch::Pattern(PathPattern::parse(text).unwrap());
     for (paths, template, target, expected) in [
         ("/users/{id}", "/v2/people/{id}", "/users/5%20?a", "/v2/people/5%20?a"),
@@ -60,14 +60,14 @@ fn parameters_of_a_pattern_stand_where_the_template_has_them() {
         if expected.is_empty() {
             assert!(PathRewrite::new(template, &paths).is_err());
         } else {
-            assert_eq!(asked(&paths, template, target), expected, "{template} {target}");
+            assert_eq!(upstream_target(&paths, template, target), expected, "{template} {target}");
         }
     }
 }
 
 /// A server that resolves the dots would leave the directory that the template starts with.
 #[test]
-fn dots_that_climb_out_of_a_rewritten_path_are_refused() {
+fn dot_segments_cannot_leave_the_rewritten_path() {
     let recorder = Recorder::start();
     let gateway = Gateway::routed(recorder.address, prefix(), path("/tenant/5{rest}", &prefix()));
     let mut client = Client::new(gateway.address);
@@ -84,7 +84,7 @@ fn dots_that_climb_out_of_a_rewritten_path_are_refused() {
 /// Regression test: a separate function searched the rewritten path for dots and did not decode `%3b`. The
 /// upstream server got `/t/u/..%3b` and read it as `/t/u/..`.
 #[test]
-fn dots_that_a_pattern_leaves_over_are_refused_in_every_spelling() {
+fn dot_segments_in_pattern_parameters_get_400_in_every_spelling() {
     let recorder = Recorder::start();
     let paths = PathMatch::Pattern(PathPattern::parse("/users/v{id}").unwrap());
     let gateway = Gateway::routed(recorder.address, paths.clone(), path("/t/u/{id}", &paths));
@@ -103,7 +103,7 @@ fn fields(change: impl FnOnce(&mut FieldRewrite)) -> FieldRewrite {
 }
 
 #[test]
-fn fields_of_requests_are_removed_set_and_added() {
+fn request_headers_are_removed_set_and_added() {
     let recorder = Recorder::start();
     let paths = prefix();
     let request = fields(|fields| {
@@ -128,7 +128,7 @@ fn fields_of_requests_are_removed_set_and_added() {
 }
 
 #[test]
-fn a_field_that_is_set_does_not_come_in_through_the_trailers() {
+fn client_cannot_send_a_set_header_as_trailer() {
     let recorder = Recorder::start();
     let request = fields(|fields| fields.set("X-User", "none", &prefix()).unwrap());
     let rewrite = Rewrite { request, ..Rewrite::default() };
@@ -144,7 +144,7 @@ fn a_field_that_is_set_does_not_come_in_through_the_trailers() {
 }
 
 #[test]
-fn fields_of_responses_are_changed_and_those_of_failures_too() {
+fn response_headers_are_rewritten_also_on_failures() {
     let script = Script::start();
     let response = fields(|fields| {
         fields.remove("X-Powered-By").unwrap();
@@ -180,7 +180,7 @@ fn fields_of_responses_are_changed_and_those_of_failures_too() {
 /// Regression test: responses that the gateway created without contacting an upstream server lacked these
 /// fields.
 #[test]
-fn answers_that_no_upstream_was_asked_for_are_changed_as_others_are() {
+fn headers_of_gateway_responses_are_rewritten_too() {
     let recorder = Recorder::start();
     let response = fields(|fields| fields.set("Cache-Control", "no-store", &prefix()).unwrap());
     let rewrite = Rewrite { response, ..path("/v2{rest}", &prefix()).rewrite };
@@ -199,7 +199,7 @@ fn answers_that_no_upstream_was_asked_for_are_changed_as_others_are() {
 }
 
 /// Starts a gateway that sends the request id to upstream server and client. It trusts proxies of `networks`.
-fn naming(recorder: &Recorder, networks: &[&str]) -> Gateway {
+fn with_request_ids(recorder: &Recorder, networks: &[&str]) -> Gateway {
     let request = fields(|fields| fields.set("X-Request-Id", "{request_id}", &prefix()).unwrap());
     let response = fields(|fields| fields.set("X-Called", "{request_id}", &prefix()).unwrap());
     let rewrite = Rewrite { request, response, ..Rewrite::default() };
@@ -210,9 +210,9 @@ fn naming(recorder: &Recorder, networks: &[&str]) -> Gateway {
 }
 
 #[test]
-fn a_request_is_called_the_same_everywhere_and_no_other_is_called_so() {
+fn request_id_is_unique_and_sent_to_upstream_and_client() {
     let recorder = Recorder::start();
-    let gateway = naming(&recorder, &[]);
+    let gateway = with_request_ids(&recorder, &[]);
     let mut client = Client::new(gateway.address);
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -234,9 +234,9 @@ fn a_request_is_called_the_same_everywhere_and_no_other_is_called_so() {
 }
 
 #[test]
-fn what_a_trusted_proxy_calls_a_request_it_is_called() {
+fn valid_request_id_of_trusted_proxy_is_kept() {
     let recorder = Recorder::start();
-    let gateway = naming(&recorder, &["127.0.0.1"]);
+    let gateway = with_request_ids(&recorder, &["127.0.0.1"]);
     let mut client = Client::new(gateway.address);
     let long = "x".repeat(129);
     for (id, is_kept) in [("a-1/b", true), ("a b", false), ("", false), (&*long, false)] {
@@ -247,7 +247,7 @@ fn what_a_trusted_proxy_calls_a_request_it_is_called() {
 }
 
 #[test]
-fn a_location_is_where_the_client_finds_it() {
+fn location_is_rewritten_unless_disabled() {
     for (keeps_location, expected) in [(false, "/api/b?c"), (true, "/v2/b?c")] {
         let script = Script::start();
         let mut forward = path("/v2{rest}", &prefix());
@@ -264,7 +264,7 @@ fn a_location_is_where_the_client_finds_it() {
 
 /// A `Location` with the path as the client sent it would lead to another host.
 #[test]
-fn a_location_leads_to_no_host_that_the_client_has_put_into_its_path() {
+fn client_path_cannot_inject_a_host_into_location() {
     let script = Script::start();
     let gateway = Gateway::routed(script.address, prefix(), path("/v2{rest}", &prefix()));
     let mut client = Client::new(gateway.address);
@@ -279,7 +279,7 @@ fn a_location_leads_to_no_host_that_the_client_has_put_into_its_path() {
 }
 
 #[test]
-fn the_host_may_be_what_the_server_is_called() {
+fn host_header_can_be_the_server_address() {
     let recorder = Recorder::start();
     let forward = ForwardConfig { host: HostRewrite::Server, ..ForwardConfig::default() };
     let gateway = Gateway::forwarding(crate::gateway::only(recorder.address), forward);

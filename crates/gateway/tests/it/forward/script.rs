@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use crate::gateway::PATIENCE;
+use crate::gateway::TEST_TIMEOUT;
 
 /// A server that hands its connections to the test.
 pub(crate) struct Script {
@@ -35,15 +35,15 @@ impl Script {
 
     /// Accepts the next connection of the gateway.
     pub(crate) fn accept(&self) -> Accepted {
-        let stream = self.connections.recv_timeout(PATIENCE).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let stream = self.connections.recv_timeout(TEST_TIMEOUT).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Accepted(stream)
     }
 
     /// `true` if no connection is waiting to be accepted.
-    pub(crate) fn is_left_alone(&self) -> bool {
+    pub(crate) fn has_no_connection(&self) -> bool {
         self.connections.try_recv().is_err()
     }
 }
@@ -83,7 +83,9 @@ impl Accepted {
     pub(crate) fn wait_for_end(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("it is still open"),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                panic!("the connection is still open")
+            }
             Ok(_) | Err(_) => rest,
         }
     }

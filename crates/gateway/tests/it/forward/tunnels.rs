@@ -5,25 +5,25 @@ use std::net::Shutdown;
 use thruway_gateway::UpstreamConfig;
 
 use super::{Client, Script};
-use crate::gateway::{AMPLE, Gateway, only};
+use crate::gateway::{Gateway, STALL_TIMEOUT, only};
 
-const ASKED: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                     Sec-WebSocket-Key: k\r\n\r\n";
-const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                        Sec-WebSocket-Accept: s\r\n\r\n";
+const UPGRADE_REQUEST: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                               Sec-WebSocket-Key: k\r\n\r\n";
+const SWITCHING_RESPONSE: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                                  Upgrade: websocket\r\nSec-WebSocket-Accept: s\r\n\r\n";
 
 #[test]
-fn bytes_in_the_first_packets_of_both_sides_arrive_and_either_may_end_first() {
+fn tunnel_forwards_early_bytes_and_either_side_can_finish_first() {
     for ends_first in ["client", "upstream"] {
         let script = Script::start();
         let gateway = Gateway::to(script.address);
         let mut client = Client::new(gateway.address);
-        client.send(format!("{ASKED}from the client"));
+        client.send(format!("{UPGRADE_REQUEST}from the client"));
         let mut accepted = script.accept();
         let head = accepted.head();
         assert!(head.contains("\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"), "{head}");
         assert!(head.contains("\r\nSec-WebSocket-Key: k\r\n"));
-        accepted.send(format!("{SWITCHED}from the upstream"));
+        accepted.send(format!("{SWITCHING_RESPONSE}from the upstream"));
         let answer = client.answer(false);
         assert_eq!((answer.status, answer.field("upgrade")), (101, Some("websocket")));
         assert_eq!(answer.field("connection").map(str::to_lowercase).as_deref(), Some("upgrade"));
@@ -49,15 +49,15 @@ fn bytes_in_the_first_packets_of_both_sides_arrive_and_either_may_end_first() {
 }
 
 #[test]
-fn a_tunnel_carries_more_than_its_buffers_hold() {
+fn tunnel_forwards_more_bytes_than_its_buffers_hold() {
     const BYTES: usize = 3 << 20;
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
-    client.send(ASKED);
+    client.send(UPGRADE_REQUEST);
     let mut accepted = script.accept();
     accepted.head();
-    accepted.send(SWITCHED);
+    accepted.send(SWITCHING_RESPONSE);
     assert_eq!(client.answer(false).status, 101);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -77,23 +77,23 @@ fn a_tunnel_carries_more_than_its_buffers_hold() {
 }
 
 #[test]
-fn a_tunnel_that_was_not_asked_for_is_a_bad_gateway() {
+fn unrequested_upgrade_gets_502() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n");
     let mut accepted = script.accept();
     assert!(!accepted.head().contains("Upgrade"), "without `Connection: upgrade`, `Upgrade` has no effect");
-    accepted.send(SWITCHED);
+    accepted.send(SWITCHING_RESPONSE);
     assert_eq!(client.answer(false).status, 502);
 }
 
 #[test]
-fn an_upgrade_that_is_declined_leaves_http_behind_for_nobody() {
+fn connection_is_not_reused_after_a_declined_upgrade() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
-    client.send(format!("{ASKED}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
+    client.send(format!("{UPGRADE_REQUEST}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
     let mut accepted = script.accept();
     accepted.head();
     accepted.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno");
@@ -109,7 +109,7 @@ fn an_upgrade_that_is_declined_leaves_http_behind_for_nobody() {
 /// uvicorn with httptools considers such a request complete after its head, and reads its content as the next
 /// request.
 #[test]
-fn an_upgrade_of_a_request_with_content_is_not_passed_on() {
+fn upgrade_of_request_with_body_is_not_forwarded() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let contents = ["Content-Length: 2\r\n\r\nab", "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"];
@@ -136,33 +136,33 @@ fn an_upgrade_of_a_request_with_content_is_not_passed_on() {
         .send(format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: a\r\n{}", contents[0]));
     let mut accepted = accepted.unwrap();
     accepted.until("ab");
-    accepted.send(SWITCHED);
+    accepted.send(SWITCHING_RESPONSE);
     assert_eq!(client.answer(false).status, 502);
 }
 
 #[test]
-fn when_one_side_breaks_off_the_other_is_closed() {
+fn client_reset_closes_the_upstream_side_of_the_tunnel() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
-    let mut asked = gateway.begin_with("GET", "Connection: upgrade\r\nUpgrade: websocket\r\n");
+    let mut pending = gateway.begin_with("GET", "Connection: upgrade\r\nUpgrade: websocket\r\n");
     let mut accepted = script.accept();
     accepted.head();
-    accepted.send(SWITCHED);
-    assert_eq!(asked.first(), "HTTP/1.1 101");
-    asked.break_off();
+    accepted.send(SWITCHING_RESPONSE);
+    assert_eq!(pending.first(), "HTTP/1.1 101");
+    pending.reset();
     assert_eq!(accepted.wait_for_end(), b"");
 }
 
 #[test]
-fn a_tunnel_in_which_nobody_speaks_is_closed() {
+fn idle_tunnel_is_closed() {
     let script = Script::start();
-    let config = UpstreamConfig { tunnel_idle: AMPLE, ..only(script.address) };
+    let config = UpstreamConfig { tunnel_idle: STALL_TIMEOUT, ..only(script.address) };
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
-    client.send(ASKED);
+    client.send(UPGRADE_REQUEST);
     let mut accepted = script.accept();
     accepted.head();
-    accepted.send(SWITCHED);
+    accepted.send(SWITCHING_RESPONSE);
     assert_eq!(client.answer(false).status, 101);
     client.send("spoken");
     accepted.until("spoken");
@@ -171,7 +171,7 @@ fn a_tunnel_in_which_nobody_speaks_is_closed() {
 
 /// In a tunnel of HTTP/2, requests would bypass routes and policies.
 #[test]
-fn an_upgrade_to_another_version_of_http_is_not_passed_on() {
+fn upgrade_to_another_http_version_is_not_forwarded() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -190,7 +190,7 @@ fn an_upgrade_to_another_version_of_http_is_not_passed_on() {
 /// Regression test: the gateway removed `Upgrade` from the response with the other connection fields. The
 /// client did not learn which protocol the server requires.
 #[test]
-fn an_upgrade_that_is_required_is_named_to_the_client() {
+fn upgrade_header_of_426_response_reaches_the_client() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     for (field, expected) in [("Upgrade: websocket\r\n", Some("websocket")), ("", None)] {
@@ -210,11 +210,11 @@ fn an_upgrade_that_is_required_is_named_to_the_client() {
 /// Regression test: requests after a declined upgrade were discarded if the client had shut down its sending
 /// side while the response was streamed.
 #[test]
-fn what_stands_behind_an_upgrade_that_is_declined_is_answered_though_its_client_has_finished() {
+fn pipelined_request_after_declined_upgrade_is_answered() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
-    client.send(format!("{ASKED}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
+    client.send(format!("{UPGRADE_REQUEST}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"));
     client.finish();
     let mut accepted = script.accept();
     accepted.head();

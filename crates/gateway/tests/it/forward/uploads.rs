@@ -34,7 +34,7 @@ fn sending(client: &Client, bytes: Vec<u8>, pieces: usize) -> thread::JoinHandle
 }
 
 #[test]
-fn large_content_of_requests_arrives_as_it_was_sent() {
+fn large_request_bodies_arrive_unchanged() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     for pieces in [usize::MAX, 20_000, 999] {
@@ -50,11 +50,11 @@ fn large_content_of_requests_arrives_as_it_was_sent() {
             assert_eq!((requests.len(), requests[1].target.as_str()), (2, "/next"));
         }
     }
-    assert_eq!(recorder.offences(), [""; 0]);
+    assert_eq!(recorder.violations(), [""; 0]);
 }
 
 #[test]
-fn content_without_a_length_arrives_as_well() {
+fn large_chunked_request_body_arrives_unchanged() {
     let recorder = Recorder::start();
     let gateway = Gateway::to(recorder.address);
     let mut client = Client::new(gateway.address);
@@ -72,7 +72,7 @@ fn content_without_a_length_arrives_as_well() {
 }
 
 #[test]
-fn a_client_that_leaves_in_large_content_leaves_an_incomplete_request() {
+fn client_disconnect_mid_upload_leaves_request_incomplete() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -91,7 +91,7 @@ fn a_client_that_leaves_in_large_content_leaves_an_incomplete_request() {
 /// A response that arrives before the whole request was read reaches a client that is still sending. The
 /// gateway then closes its connection to the server.
 #[test]
-fn an_upstream_that_refuses_in_the_middle_of_large_content_is_heard() {
+fn early_refusal_of_large_upload_reaches_the_client() {
     let script = Script::start();
     let gateway = Gateway::to(script.address);
     let mut client = Client::new(gateway.address);
@@ -110,7 +110,7 @@ fn an_upstream_that_refuses_in_the_middle_of_large_content_is_heard() {
 }
 
 #[test]
-fn what_a_policy_allows_bounds_large_content_too() {
+fn body_size_policy_also_limits_large_uploads() {
     let recorder = Recorder::start();
     let gateway = Gateway::guarded(recorder.address, |handler| {
         let policy = Arc::new(Policy::new("small", PolicyConfig::ContentBytesMax(1_000_000)));
@@ -128,7 +128,7 @@ fn what_a_policy_allows_bounds_large_content_too() {
 
 /// Regression test: the measured time of a server included the time that the client took to send the body.
 #[test]
-fn the_time_of_a_server_begins_when_it_has_the_request() {
+fn server_time_starts_after_the_complete_request() {
     const PAUSE: Duration = Duration::from_millis(500);
     let script = Script::start();
     let gateway = Gateway::timed(only(script.address));

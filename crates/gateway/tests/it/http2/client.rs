@@ -10,12 +10,12 @@ use http::{HeaderMap, Request, Response};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::gateway::PATIENCE;
+use crate::gateway::TEST_TIMEOUT;
 
 /// Runs the client's future.
-pub(super) fn run<R>(doing: impl Future<Output = R>) -> R {
+pub(super) fn run<R>(future: impl Future<Output = R>) -> R {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { timeout(PATIENCE, doing).await.expect("it should be done by now") })
+    runtime.block_on(async { timeout(TEST_TIMEOUT, future).await.expect("the test timed out") })
 }
 
 pub(super) async fn connect(address: SocketAddr) -> SendRequest<Bytes> {

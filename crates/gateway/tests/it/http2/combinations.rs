@@ -14,17 +14,17 @@ use tokio::task::yield_now;
 use super::client::{connect, connect_slow, piece, request, run, whole};
 use super::only_http2;
 use super::origin::{Origin, PIECE_BYTES};
-use crate::gateway::{Gateway, PATIENCE, only, until};
+use crate::gateway::{Gateway, TEST_TIMEOUT, only, until};
 
 /// Starts a gateway that accepts both versions, and an upstream server that accepts one.
 fn gateway(has_http2: bool) -> (Gateway, Origin) {
     let origin = Origin::start(has_http2);
     let config = if has_http2 { only_http2(origin.address) } else { only(origin.address) };
-    (Gateway::of_both_versions(config), origin)
+    (Gateway::accepting_http2(config), origin)
 }
 
 #[test]
-fn messages_say_the_same_on_the_other_side() {
+fn http2_request_headers_and_body_reach_either_version() {
     for (has_http2, version) in [(true, "HTTP/2.0"), (false, "HTTP/1.1")] {
         let (gateway, _origin) = gateway(has_http2);
         run(async {
@@ -37,24 +37,24 @@ fn messages_say_the_same_on_the_other_side() {
             request.headers_mut().append("priority", "u=1, i".parse().unwrap());
             let (response, mut to) = send.send_request(request, false).unwrap();
             to.send_data(Bytes::from_static(b"said"), true).unwrap();
-            let (head, said, _) = whole(response).await;
+            let (head, text, _) = whole(response).await;
             assert_eq!((head.status().as_u16(), head.headers()["x-field"].as_bytes()), (200, &b"value"[..]));
             assert_eq!(head.headers()["priority"], "u=2");
-            let said = said.to_lowercase();
-            assert!(said.contains("priority: u=1, i\n"), "{said}");
+            let text = text.to_lowercase();
+            assert!(text.contains("priority: u=1, i\n"), "{text}");
             assert!(
-                said.starts_with(&format!("post /a?b=c {}\nhost: a.example\n", version.to_lowercase())),
-                "{said}"
+                text.starts_with(&format!("post /a?b=c {}\nhost: a.example\n", version.to_lowercase())),
+                "{text}"
             );
-            assert!(said.contains("cookie: a=1; b=2\n") && said.contains("via: 2.0 thruway\n"), "{said}");
-            assert!(said.contains("x-forwarded-for: 127.0.0.1\n") && said.ends_with("\nsaid"), "{said}");
-            assert_eq!(said.contains("te: trailers\n"), has_http2, "{said}");
+            assert!(text.contains("cookie: a=1; b=2\n") && text.contains("via: 2.0 thruway\n"), "{text}");
+            assert!(text.contains("x-forwarded-for: 127.0.0.1\n") && text.ends_with("\nsaid"), "{text}");
+            assert_eq!(text.contains("te: trailers\n"), has_http2, "{text}");
         });
     }
 }
 
 #[test]
-fn content_and_trailers_stream_both_ways_at_the_same_time() {
+fn bodies_and_trailers_stream_in_both_directions_at_once() {
     for has_http2 in [true, false] {
         let (gateway, _origin) = gateway(has_http2);
         run(async {
@@ -75,10 +75,10 @@ fn content_and_trailers_stream_both_ways_at_the_same_time() {
 }
 
 #[test]
-fn clients_of_http11_have_upstreams_of_http2() {
+fn http11_client_reaches_http2_upstream() {
     let (gateway, _origin) = gateway(true);
     let mut stream = TcpStream::connect(gateway.address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
         .write_all(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
         .unwrap();
@@ -104,7 +104,7 @@ fn clients_of_http11_have_upstreams_of_http2() {
 }
 
 #[test]
-fn answers_without_content_are_complete() {
+fn http2_response_without_body_is_complete() {
     let (gateway, _origin) = gateway(true);
     for (method, path) in [("GET", "/empty"), ("HEAD", "/empty"), ("HEAD", "/")] {
         run(async {
@@ -120,7 +120,7 @@ fn answers_without_content_are_complete() {
 }
 
 #[test]
-fn interim_answers_pass() {
+fn interim_response_reaches_http2_client() {
     for has_http2 in [true, false] {
         let (gateway, _origin) = gateway(has_http2);
         run(async {
@@ -137,23 +137,23 @@ fn interim_answers_pass() {
 }
 
 #[test]
-fn many_requests_share_a_connection_to_the_upstream() {
+fn concurrent_requests_share_one_http2_connection() {
     let (gateway, origin) = gateway(true);
     run(async {
         let mut send = connect(gateway.address).await;
-        let mut begun = Vec::new();
+        let mut started = Vec::new();
         for _ in 0..50 {
             let (response, to) = send.send_request(request("POST", "/echo"), false).unwrap();
-            begun.push((response, to));
+            started.push((response, to));
         }
-        for (_, to) in &mut begun {
+        for (_, to) in &mut started {
             to.send_data(Bytes::from_static(b"said"), false).unwrap();
         }
         let mut contents = Vec::new();
-        for (response, to) in begun {
+        for (response, to) in started {
             contents.push((response.await.unwrap().into_body(), to));
         }
-        assert_eq!(origin.connections(), 1, "all fifty are there at the same time");
+        assert_eq!(origin.connections(), 1, "all fifty requests are concurrent");
         for (mut content, mut to) in contents {
             to.send_data(Bytes::new(), true).unwrap();
             assert_eq!(piece(&mut content).await.unwrap(), "said");
@@ -163,7 +163,7 @@ fn many_requests_share_a_connection_to_the_upstream() {
 }
 
 #[test]
-fn no_more_is_asked_of_an_upstream_than_the_client_takes() {
+fn slow_http2_client_causes_backpressure_on_upstream() {
     for has_http2 in [true, false] {
         let (gateway, origin) = gateway(has_http2);
         run(async {
@@ -177,23 +177,26 @@ fn no_more_is_asked_of_an_upstream_than_the_client_takes() {
             }
             for _ in 0..50 {
                 let (response, _) = send.send_request(request("GET", "/"), true).unwrap();
-                assert_eq!(whole(response).await.0.status().as_u16(), 200, "others go on");
+                assert_eq!(whole(response).await.0.status().as_u16(), 200, "other requests continue");
             }
         });
-        let made = origin.made.load(Ordering::Relaxed) * PIECE_BYTES;
+        let produced = origin.produced.load(Ordering::Relaxed) * PIECE_BYTES;
         // The sockets alone buffer some megabytes.
         let most = if has_http2 { 1 << 20 } else { 16 << 20 };
-        assert!(made < most, "the upstream server sent {made} bytes, but the client takes only 64 KiB");
+        assert!(
+            produced < most,
+            "the upstream server sent {produced} bytes, but the client takes only 64 KiB"
+        );
     }
 }
 
 /// Regression test: all clients shared one connection, whatever its window. A hundred clients that did not
 /// read blocked the content of all others.
 #[test]
-fn clients_that_do_not_read_keep_the_content_of_nobody_away() {
+fn clients_that_do_not_read_do_not_block_others() {
     let origin = Origin::without_limit();
     let http2 = Http2Config { stream_window_bytes: WINDOW_BYTES, ..Http2Config::default() };
-    let gateway = Gateway::of_both_versions(UpstreamConfig { http2: Some(http2), ..only(origin.address) });
+    let gateway = Gateway::accepting_http2(UpstreamConfig { http2: Some(http2), ..only(origin.address) });
     run(async {
         // Each of the two workers has two slow clients and one that reads.
         let mut slow = Vec::new();
@@ -205,7 +208,7 @@ fn clients_that_do_not_read_keep_the_content_of_nobody_away() {
             }
         }
         let windows = 2 * 100 * WINDOW_BYTES as usize / PIECE_BYTES;
-        while origin.made.load(Ordering::Relaxed) < windows {
+        while origin.produced.load(Ordering::Relaxed) < windows {
             yield_now().await;
         }
         for _ in 0..2 {
@@ -216,14 +219,14 @@ fn clients_that_do_not_read_keep_the_content_of_nobody_away() {
             }
         }
     });
-    assert_eq!(origin.connections(), 4, "two for each worker");
+    assert_eq!(origin.connections(), 4, "two connections for each worker");
 }
 
 /// Small enough that the sockets can buffer many windows.
 const WINDOW_BYTES: u32 = 20_000;
 
 #[test]
-fn large_content_arrives_whole() {
+fn large_http2_body_arrives_complete() {
     let (gateway, _origin) = gateway(true);
     run(async {
         let mut send = connect(gateway.address).await;
@@ -243,17 +246,17 @@ fn large_content_arrives_whole() {
 }
 
 #[test]
-fn checks_speak_what_the_upstream_speaks() {
+fn health_checks_use_http2_for_http2_upstream() {
     let origin = Origin::start(true);
     let check = CheckConfig::new(CheckKind::http("/"));
     let config = UpstreamConfig { check: Some(check), ..only_http2(origin.address) };
-    let gateway = Gateway::of_both_versions(config);
+    let gateway = Gateway::accepting_http2(config);
     until(|| origin.connections() > 0);
     assert_eq!(gateway.get().status, 200);
 }
 
 #[test]
-fn websockets_over_http2_reach_upstreams_of_http11() {
+fn http2_websocket_reaches_http11_upstream() {
     let (gateway, _origin) = gateway(false);
     run(async {
         let mut send = connect(gateway.address).await;

@@ -24,39 +24,39 @@ const BROKEN: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02";
 const HALF: &[u8] = b"\0\0\x09\x01\x04\0\0\0\x01\x88";
 
 #[test]
-fn what_was_not_processed_is_sent_again_whatever_it_is() {
-    for (said, connections_expected) in [(UNPROCESSED, 2), (REFUSED, 1)] {
+fn unprocessed_request_is_resent_with_any_method() {
+    for (frames, connections_expected) in [(UNPROCESSED, 2), (REFUSED, 1)] {
         for method in ["GET", "POST"] {
-            let (address, connections) = scripted(said);
+            let (address, connections) = scripted(frames);
             let gateway = Gateway::start(only_http2(address));
             let got = gateway.ask(method, "");
-            let why = got.field("Proxy-Status");
-            assert_eq!(got.status, 200, "{method} after {}: {why:?}", said.escape_ascii());
+            let proxy_status = got.field("Proxy-Status");
+            assert_eq!(got.status, 200, "{method} after {}: {proxy_status:?}", frames.escape_ascii());
             assert_eq!(connections.load(Ordering::SeqCst), connections_expected);
         }
     }
 }
 
 #[test]
-fn what_may_have_been_processed_is_sent_again_only_if_that_does_no_harm() {
-    for said in [BROKEN, HALF, b""] {
+fn possibly_processed_request_is_resent_only_if_idempotent() {
+    for frames in [BROKEN, HALF, b""] {
         for (method, status) in [("GET", 200), ("POST", 502)] {
-            let (address, _) = scripted(said);
+            let (address, _) = scripted(frames);
             let gateway = Gateway::start(only_http2(address));
-            assert_eq!(gateway.ask(method, "").status, status, "{method} after {}", said.escape_ascii());
+            assert_eq!(gateway.ask(method, "").status, status, "{method} after {}", frames.escape_ascii());
         }
     }
 }
 
 #[test]
-fn an_upstream_that_speaks_http11_is_no_upstream_of_http2() {
+fn http11_server_in_http2_upstream_gets_502() {
     let upstream = thruway_testkit::upstream::answers_properly().listen();
     let gateway = Gateway::start(only_http2(upstream.address));
     assert_eq!(gateway.get().status, 502);
 }
 
 #[test]
-fn an_upstream_where_nobody_listens_is_said_to_be_so() {
+fn refused_http2_connection_gets_502() {
     let gateway = Gateway::start(only_http2(thruway_testkit::upstream::refuses()));
     let got = gateway.get();
     assert_eq!((got.status, got.field("Proxy-Status")), (502, Some("thruway; error=connection_refused")));
@@ -64,7 +64,7 @@ fn an_upstream_where_nobody_listens_is_said_to_be_so() {
 
 /// Regression test: such a request counted as a failure of the server, so five of them ejected it.
 #[test]
-fn a_request_that_http2_cannot_say_is_the_clients_fault() {
+fn request_invalid_in_http2_gets_400_and_does_not_eject() {
     let (address, connections) = scripted(b"");
     connections.fetch_add(1, Ordering::SeqCst);
     let ejection = EjectionConfig::default();
@@ -80,17 +80,18 @@ fn a_request_that_http2_cannot_say_is_the_clients_fault() {
     assert_eq!(gateway.get().status, 200);
 }
 
-/// Regression test: each of these requests opened a connection of its own for the second attempt.
+/// Regression test: each of these requests opened its own connection for the second attempt.
 #[test]
-fn what_was_refused_together_is_sent_again_on_one_connection() {
+fn refused_requests_are_resent_on_one_shared_connection() {
     for refusal in [Refusal::GoAway, Refusal::Streams] {
         let (address, connections) = refusing(REQUESTS, refusal);
-        let gateway = Gateway::of_both_versions(only_http2(address));
+        let gateway = Gateway::accepting_http2(only_http2(address));
         run(async {
             let mut send = connect(gateway.address).await;
-            let begun: Vec<_> = (0..REQUESTS).map(|_| send.send_request(request("GET", "/"), true)).collect();
-            for begun in begun {
-                let (head, ..) = whole(begun.unwrap().0).await;
+            let started: Vec<_> =
+                (0..REQUESTS).map(|_| send.send_request(request("GET", "/"), true)).collect();
+            for started in started {
+                let (head, ..) = whole(started.unwrap().0).await;
                 assert_eq!(head.status().as_u16(), 200, "{refusal:?}: {head:?}");
             }
         });
@@ -102,7 +103,7 @@ fn what_was_refused_together_is_sent_again_on_one_connection() {
 /// Regression test: each request that had waited for the connection counted as a failure. The server was
 /// ejected immediately.
 #[test]
-fn a_connection_that_is_not_made_is_one_failure_however_many_wait_for_it() {
+fn failed_shared_connection_counts_as_one_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connector = Arc::new(TlsConnector::load(TlsConnectorConfig::default()).unwrap());
     let tls = UpstreamTls { connector, server_name: Some(TlsServerName::new("a.example").unwrap()) };
@@ -112,18 +113,18 @@ fn a_connection_that_is_not_made_is_one_failure_however_many_wait_for_it() {
     // An upstream never ejects its last server.
     let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::refuses()));
     upstream.servers.push(ServerConfig { is_backup: true, ..other });
-    let gateway = Gateway::of_both_versions(upstream);
+    let gateway = Gateway::accepting_http2(upstream);
     let status = || gateway.upstream.server_statuses().swap_remove(0);
     run(async {
         let mut send = connect(gateway.address).await;
-        let begun: Vec<_> = (0..REQUESTS).map(|_| send.send_request(request("GET", "/"), true)).collect();
+        let started: Vec<_> = (0..REQUESTS).map(|_| send.send_request(request("GET", "/"), true)).collect();
         while status().in_flight < REQUESTS {
             yield_now().await;
         }
         // The server closes the connection instead of starting TLS.
         drop(listener.accept().unwrap());
-        for begun in begun {
-            assert_eq!(whole(begun.unwrap().0).await.0.status().as_u16(), 502);
+        for started in started {
+            assert_eq!(whole(started.unwrap().0).await.0.status().as_u16(), 502);
         }
     });
     assert_eq!(status().failures.iter().map(|(_, count)| count).sum::<u64>(), 1);

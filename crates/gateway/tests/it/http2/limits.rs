@@ -9,7 +9,7 @@ use thruway_gateway::{QueueConfig, ServerConfig, Upstream, UpstreamConfig};
 use super::client::{connect, request, run, whole};
 use super::only_http2;
 use super::origin::Origin;
-use crate::gateway::{AMPLE, Gateway, until};
+use crate::gateway::{Gateway, STALL_TIMEOUT, until};
 
 /// The limit is two connections, one for each of the two workers.
 fn two_connections<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> UpstreamConfig {
@@ -19,10 +19,10 @@ fn two_connections<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Upstrea
     UpstreamConfig { servers, http2, connections_max: 2, ..UpstreamConfig::new("a", []) }
 }
 
-/// Regression test: each request needed a connection of its own, as in HTTP/1.1. If a new connection refuses
+/// Regression test: each request needed its own connection, as in HTTP/1.1. If a new connection refuses
 /// a stream because its limit was not known yet, the request is sent again on the same connection.
 #[test]
-fn who_finds_no_stream_waits_for_one_where_there_may_be_no_other_connection() {
+fn request_waits_for_a_free_stream_at_connections_max() {
     let origin = Origin::with_streams(2);
     let gateway = Gateway::start(two_connections([&origin]));
     thread::scope(|scope| {
@@ -37,7 +37,7 @@ fn who_finds_no_stream_waits_for_one_where_there_may_be_no_other_connection() {
 /// Regression test: the pool's limits applied only to HTTP/1.1. All requests shared one connection to each
 /// server.
 #[test]
-fn where_no_connections_are_kept_requests_share_none() {
+fn disabled_pool_gives_each_request_its_own_connection() {
     let none = |pool: PoolConfig| {
         [PoolConfig { idle_per_address_max: 0, ..pool }, PoolConfig { idle_max: 0, ..pool }]
     };
@@ -45,7 +45,7 @@ fn where_no_connections_are_kept_requests_share_none() {
         for connections_max in [0, 2] {
             let origin = Origin::without_limit();
             let config = UpstreamConfig { pool, connections_max, ..only_http2(origin.address) };
-            let gateway = Gateway::of_both_versions(config);
+            let gateway = Gateway::accepting_http2(config);
             (0..3).for_each(|_| assert_eq!(gateway.get().status, 200));
             run(async {
                 let mut send = connect(gateway.address).await;
@@ -60,10 +60,10 @@ fn where_no_connections_are_kept_requests_share_none() {
 }
 
 #[test]
-fn who_finds_all_streams_used_does_not_wait_for_ever() {
+fn waiting_for_a_free_stream_times_out_with_503() {
     let origin = Origin::with_streams(1);
-    let queue = QueueConfig { timeout: AMPLE, ..QueueConfig::default() };
-    let gateway = Gateway::of_both_versions(UpstreamConfig { queue, ..two_connections([&origin]) });
+    let queue = QueueConfig { timeout: STALL_TIMEOUT, ..QueueConfig::default() };
+    let gateway = Gateway::accepting_http2(UpstreamConfig { queue, ..two_connections([&origin]) });
     run(async {
         let mut send = connect(gateway.address).await;
         let endless = send.send_request(request("GET", "/endless"), true).unwrap().0.await.unwrap();
@@ -78,7 +78,7 @@ fn who_finds_all_streams_used_does_not_wait_for_ever() {
 }
 
 #[test]
-fn a_connection_that_nobody_uses_goes_for_one_to_another_server() {
+fn idle_connection_is_replaced_by_one_to_another_server() {
     let origins = [true, true].map(Origin::start);
     let gateway = Gateway::start(UpstreamConfig {
         queue: QueueConfig { length_max: 0, ..QueueConfig::default() },
@@ -94,9 +94,9 @@ fn a_connection_that_nobody_uses_goes_for_one_to_another_server() {
 /// Otherwise the request would wait while others use the only connection, although the other server has a
 /// hundred free streams.
 #[test]
-fn where_there_may_be_no_connection_to_a_server_another_that_has_a_stream_answers() {
+fn server_with_free_stream_takes_requests_at_connections_max() {
     let origins = [true, true].map(Origin::start);
-    let gateway = Gateway::of_both_versions(two_connections(&origins));
+    let gateway = Gateway::accepting_http2(two_connections(&origins));
     run(async {
         let mut send = connect(gateway.address).await;
         let endless = send.send_request(request("GET", "/endless"), true).unwrap().0.await.unwrap();
@@ -113,7 +113,7 @@ fn where_there_may_be_no_connection_to_a_server_another_that_has_a_stream_answer
 
 /// Regression test: connections were only counted after the reload that introduced a limit.
 #[test]
-fn connections_of_before_a_limit_are_counted() {
+fn connections_opened_before_the_limit_are_counted() {
     let origin = Origin::start(true);
     let config = only_http2(origin.address);
     let gateway = Gateway::start(config.clone());

@@ -27,15 +27,15 @@ use super::origin::Echo;
 use crate::gateway::{Gateway, until};
 
 /// A socket path that different servers use in turn, and the authority for their certificates.
-pub(super) struct Place {
+pub(super) struct TlsFixture {
     pub(super) authority: Authority,
     directory: tempfile::TempDir,
 }
 
 /// A server that ends with the test.
-pub(super) struct Secured(Option<RunningServer>);
+pub(super) struct TlsServer(Option<RunningServer>);
 
-impl Place {
+impl TlsFixture {
     pub(super) fn new() -> Self {
         Self { authority: Authority::new(), directory: tempfile::tempdir().unwrap() }
     }
@@ -45,7 +45,7 @@ impl Place {
     }
 
     /// Starts a server with the ALPN protocols `protocols`, in place of the previous one.
-    pub(super) fn serve(&self, protocols: &[&str]) -> Secured {
+    pub(super) fn serve(&self, protocols: &[&str]) -> TlsServer {
         // Connections to the previous server continue.
         let _ = fs::remove_file(self.path());
         let files = self.authority.issue("server", &["a.example"]);
@@ -53,7 +53,7 @@ impl Place {
         let config = TlsAcceptorConfig { alpn, ..TlsAcceptorConfig::new(vec![files]) };
         let address: ListenAddr = format!("unix:{}", self.path().display()).parse().unwrap();
         let listener = Listener::new(address).tls(Arc::new(TlsAcceptor::load(config).unwrap()));
-        Secured(Some(Server::new(Echo(Arc::default())).workers(1).listen_on(listener).start().unwrap()))
+        TlsServer(Some(Server::new(Echo(Arc::default())).workers(1).listen_on(listener).start().unwrap()))
     }
 
     /// Calls `serve` for each connection to a server that chooses among `protocols`. The second argument is
@@ -98,14 +98,14 @@ impl Place {
     }
 }
 
-impl Secured {
+impl TlsServer {
     /// Number of connections so far.
     pub(super) fn connections(&self) -> u64 {
         self.0.iter().flat_map(RunningServer::loads).map(|load| load.connections_total).sum()
     }
 }
 
-impl Drop for Secured {
+impl Drop for TlsServer {
     fn drop(&mut self) {
         if let Some(server) = self.0.take() {
             server.drain();
@@ -117,20 +117,20 @@ impl Drop for Secured {
 /// Returns the version in which a request arrives.
 async fn version(send: &mut SendRequest<Bytes>) -> String {
     let (response, _) = send.send_request(request("GET", "/"), true).unwrap();
-    let (head, said, _) = whole(response).await;
+    let (head, text, _) = whole(response).await;
     assert_eq!(head.status().as_u16(), 200, "{head:?}");
-    said.lines().next().unwrap().replace("GET / ", "")
+    text.lines().next().unwrap().replace("GET / ", "")
 }
 
 /// Starts `requests` concurrent requests. The upstream server has sent the head of each response.
-async fn under_way(
+async fn start_requests(
     send: &mut SendRequest<Bytes>,
     requests: usize,
 ) -> Vec<(h2::RecvStream, SendStream<Bytes>)> {
     let ask = |_| send.send_request(request("POST", "/echo"), false).unwrap();
-    let asked: Vec<(ResponseFuture, _)> = (0..requests).map(ask).collect();
+    let started: Vec<(ResponseFuture, _)> = (0..requests).map(ask).collect();
     let mut answered = Vec::new();
-    for (response, to) in asked {
+    for (response, to) in started {
         answered.push((response.await.unwrap().into_body(), to));
     }
     answered
@@ -143,16 +143,16 @@ async fn end((mut content, mut to): (h2::RecvStream, SendStream<Bytes>)) {
 }
 
 #[test]
-fn each_request_goes_in_the_version_that_its_server_chooses() {
+fn alpn_choice_of_the_server_decides_the_http_version() {
     for (protocols, expected) in [
         (&["h2", "http/1.1"][..], "HTTP/2.0"),
         (&["h2"], "HTTP/2.0"),
         (&["http/1.1"], "HTTP/1.1"),
         (&[], "HTTP/1.1"),
     ] {
-        let place = Place::new();
-        let server = place.serve(protocols);
-        let gateway = Gateway::of_both_versions(place.upstream());
+        let fixture = TlsFixture::new();
+        let server = fixture.serve(protocols);
+        let gateway = Gateway::accepting_http2(fixture.upstream());
         run(async {
             let mut send = connect(gateway.address).await;
             for _ in 0..3 {
@@ -164,15 +164,15 @@ fn each_request_goes_in_the_version_that_its_server_chooses() {
 }
 
 #[test]
-fn requests_together_share_a_connection_or_have_one_each() {
+fn concurrent_requests_share_http2_but_not_http11_connections() {
     for (protocol, connections) in [("h2", 1), ("http/1.1", REQUESTS as u64)] {
-        let place = Place::new();
-        let server = place.serve(&[protocol]);
-        let gateway = Gateway::of_both_versions(place.upstream());
+        let fixture = TlsFixture::new();
+        let server = fixture.serve(&[protocol]);
+        let gateway = Gateway::accepting_http2(fixture.upstream());
         run(async {
             let mut send = connect(gateway.address).await;
-            for begun in under_way(&mut send, REQUESTS).await {
-                end(begun).await;
+            for started in start_requests(&mut send, REQUESTS).await {
+                end(started).await;
             }
         });
         assert_eq!(server.connections(), connections, "{protocol}");
@@ -181,9 +181,9 @@ fn requests_together_share_a_connection_or_have_one_each() {
 
 /// Requests wait for a connection only if they can share it.
 #[test]
-fn a_connection_that_is_expected_to_be_of_http11_is_waited_for_by_nobody_else() {
-    let place = Place::new();
-    place.each_connection(&["http/1.1"], |mut stream, number| {
+fn requests_do_not_wait_for_an_expected_http11_connection() {
+    let fixture = TlsFixture::new();
+    fixture.each_connection(&["http/1.1"], |mut stream, number| {
         if number == 1 {
             // This connection never completes its handshake.
             let _ = stream.sock.read_to_end(&mut Vec::new());
@@ -193,7 +193,7 @@ fn a_connection_that_is_expected_to_be_of_http11_is_waited_for_by_nobody_else() 
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
         }
     });
-    let gateway = Gateway::of_both_versions(UpstreamConfig { retries_max: 0, ..place.upstream() });
+    let gateway = Gateway::accepting_http2(UpstreamConfig { retries_max: 0, ..fixture.upstream() });
     run(async {
         let mut send = connect(gateway.address).await;
         let (first, _) = send.send_request(request("GET", "/"), true).unwrap();
@@ -206,17 +206,17 @@ fn a_connection_that_is_expected_to_be_of_http11_is_waited_for_by_nobody_else() 
 }
 
 #[test]
-fn a_server_that_comes_back_with_another_version_is_spoken_to_in_that() {
-    let place = Place::new();
-    let gateway = Gateway::of_both_versions(place.upstream());
+fn restarted_server_can_choose_another_http_version() {
+    let fixture = TlsFixture::new();
+    let gateway = Gateway::accepting_http2(fixture.upstream());
     run(async {
         let mut send = connect(gateway.address).await;
         for (protocol, expected) in [("h2", "HTTP/2.0"), ("http/1.1", "HTTP/1.1"), ("h2", "HTTP/2.0")] {
-            let server = place.serve(&[protocol]);
+            let server = fixture.serve(&[protocol]);
             assert_eq!(version(&mut send).await, expected);
             // Concurrent requests, while the last known version is another one.
-            for begun in under_way(&mut send, REQUESTS).await {
-                end(begun).await;
+            for started in start_requests(&mut send, REQUESTS).await {
+                end(started).await;
             }
             drop(server);
         }
@@ -224,23 +224,23 @@ fn a_server_that_comes_back_with_another_version_is_spoken_to_in_that() {
 }
 
 #[test]
-fn connections_of_a_version_that_is_chosen_no_more_wait_for_nobody() {
-    let place = Place::new();
-    let before = place.serve(&["http/1.1"]);
-    let gateway = Gateway::of_both_versions(place.upstream());
+fn http11_connections_are_not_kept_after_switch_to_http2() {
+    let fixture = TlsFixture::new();
+    let before = fixture.serve(&["http/1.1"]);
+    let gateway = Gateway::accepting_http2(fixture.upstream());
     run(async {
         let mut send = connect(gateway.address).await;
-        let mut begun = under_way(&mut send, 2).await;
-        end(begun.pop().unwrap()).await;
+        let mut started = start_requests(&mut send, 2).await;
+        end(started.pop().unwrap()).await;
         while gateway.upstream.idle_connections() != 1 {
             yield_now().await;
         }
-        let _now = place.serve(&["h2"]);
+        let _now = fixture.serve(&["h2"]);
         // The idle connection is used first.
-        let also_before = under_way(&mut send, 1).await;
+        let also_before = start_requests(&mut send, 1).await;
         assert_eq!(version(&mut send).await, "HTTP/2.0");
-        for begun in begun.into_iter().chain(also_before) {
-            end(begun).await;
+        for started in started.into_iter().chain(also_before) {
+            end(started).await;
         }
         for _ in 0..3 {
             assert_eq!(version(&mut send).await, "HTTP/2.0");
@@ -250,13 +250,13 @@ fn connections_of_a_version_that_is_chosen_no_more_wait_for_nobody() {
 }
 
 #[test]
-fn checks_speak_what_the_server_chooses() {
+fn health_checks_follow_the_alpn_choice_of_the_server() {
     for protocol in ["h2", "http/1.1"] {
-        let place = Place::new();
-        let server = place.serve(&[protocol]);
+        let fixture = TlsFixture::new();
+        let server = fixture.serve(&[protocol]);
         let check =
             CheckConfig { interval: Duration::from_millis(10), ..CheckConfig::new(CheckKind::http("/")) };
-        let gateway = Gateway::of_both_versions(UpstreamConfig { check: Some(check), ..place.upstream() });
+        let gateway = Gateway::accepting_http2(UpstreamConfig { check: Some(check), ..fixture.upstream() });
         until(|| server.connections() > 2);
         assert_eq!(
             gateway.upstream.server_statuses()[0].state,

@@ -23,7 +23,7 @@ pub(super) struct Origin {
     server: Option<RunningServer>,
     pub(super) address: SocketAddr,
     /// Number of pieces of endless content so far.
-    pub(super) made: Arc<AtomicUsize>,
+    pub(super) produced: Arc<AtomicUsize>,
 }
 
 impl Origin {
@@ -44,13 +44,13 @@ impl Origin {
     }
 
     fn with(has_http2: bool, config: Config) -> Self {
-        let made = Arc::new(AtomicUsize::new(0));
+        let produced = Arc::new(AtomicUsize::new(0));
         let listener = Listener::new("127.0.0.1:0".parse::<ListenAddr>().unwrap());
         let listener = if has_http2 { listener.http2_only() } else { listener };
-        let server = Server::new(Echo(made.clone())).config(config).workers(1).listen_on(listener);
+        let server = Server::new(Echo(produced.clone())).config(config).workers(1).listen_on(listener);
         let server = server.start().unwrap();
-        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
-        Self { server: Some(server), address, made }
+        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("expected one TCP address") };
+        Self { server: Some(server), address, produced }
     }
 
     /// Begins the drain.
@@ -101,14 +101,14 @@ impl Handler for Echo {
                 Answer::Now(switched.with_field("Sec-WebSocket-Accept", accept))
             }
             "/farewell" if request.wants_upgrade_to("websocket") => {
-                let told = self.0.clone();
+                let received = self.0.clone();
                 Answer::Now(Response::upgrade("websocket", async move |mut tunnel| {
                     tunnel.write_all(b"farewell").await.unwrap();
                     tunnel.shutdown().await.unwrap();
                     let mut rest = Vec::new();
                     match tunnel.read_to_end(&mut rest).await {
-                        Ok(bytes) => told.fetch_add(bytes, Ordering::Relaxed),
-                        Err(_) => told.fetch_add(BROKEN_OFF, Ordering::Relaxed),
+                        Ok(bytes) => received.fetch_add(bytes, Ordering::Relaxed),
+                        Err(_) => received.fetch_add(BROKEN_OFF, Ordering::Relaxed),
                     };
                 }))
             }
@@ -121,14 +121,14 @@ impl Handler for Echo {
             "/declined" => Answer::Now(Response::text("no").with_status(StatusCode::FORBIDDEN)),
             "/empty" => Answer::Now(Response::new(StatusCode::OK)),
             _ => {
-                let mut said = format!("{request} {}\n", request.version());
+                let mut text = format!("{request} {}\n", request.version());
                 for line in request.field_lines().iter() {
-                    writeln!(said, "{}: {}", line.name, line.value).unwrap();
+                    writeln!(text, "{}: {}", line.name, line.value).unwrap();
                 }
                 let mut content = request.take_content();
                 Answer::later(async move {
-                    said += std::str::from_utf8(&content.collect(1000).await.unwrap()).unwrap();
-                    Response::text(said).with_field("X-Field", "value").with_field("Priority", "u=2")
+                    text += std::str::from_utf8(&content.collect(1000).await.unwrap()).unwrap();
+                    Response::text(text).with_field("X-Field", "value").with_field("Priority", "u=2")
                 })
             }
         }
@@ -208,9 +208,9 @@ pub(super) fn scripted(first: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     each_connection(move |stream, is_first| {
         let mut first = is_first.then_some(first);
         requests_of(stream, |stream, id| {
-            let Some(said) = first.take() else { return answer(stream, id) };
-            stream.write_all(said)?;
-            if said == REFUSED { Ok(()) } else { stream.shutdown(std::net::Shutdown::Write) }
+            let Some(frames) = first.take() else { return answer(stream, id) };
+            stream.write_all(frames)?;
+            if frames == REFUSED { Ok(()) } else { stream.shutdown(std::net::Shutdown::Write) }
         })
     })
 }
@@ -238,10 +238,10 @@ fn each_connection(
     (address, count)
 }
 
-/// Calls `begun` with the id of each stream until the connection ends.
+/// Calls `on_request` with the id of each stream until the connection ends.
 pub(super) fn requests_of<S: Read + Write>(
     mut stream: S,
-    mut begun: impl FnMut(&mut S, [u8; 4]) -> io::Result<()>,
+    mut on_request: impl FnMut(&mut S, [u8; 4]) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut preface = [0; 24];
     stream.read_exact(&mut preface)?;
@@ -252,7 +252,7 @@ pub(super) fn requests_of<S: Read + Write>(
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         stream.read_exact(&mut vec![0; length])?;
         if let [_, _, _, HEADERS, _, id @ ..] = head {
-            begun(&mut stream, id)?;
+            on_request(&mut stream, id)?;
         }
     }
 }

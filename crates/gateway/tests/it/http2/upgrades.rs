@@ -16,14 +16,14 @@ use thruway_message::{FieldLineSpan, FieldLines};
 use tokio::task::yield_now;
 
 use super::client::{connect, piece, request, run, whole};
-use super::negotiated::Place;
+use super::negotiated::TlsFixture;
 use super::only_http2;
 use super::origin::{ACCEPT, BROKEN_OFF, Origin, answer, requests_of, scripted};
 use crate::forward::{Client, Script};
 use crate::gateway::{Gateway, only, until};
 
 /// Returns a WebSocket handshake as in RFC 6455 §1.2.
-fn asked(path: &str) -> String {
+fn handshake(path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -31,9 +31,9 @@ fn asked(path: &str) -> String {
 }
 
 /// Opens a tunnel with an HTTP/1.1 upgrade.
-fn upgraded(gateway: &Gateway, path: &str) -> Client {
+fn open_websocket(gateway: &Gateway, path: &str) -> Client {
     let mut client = Client::new(gateway.address);
-    client.send(asked(path));
+    client.send(handshake(path));
     let answer = client.answer(false);
     assert_eq!((answer.status, answer.field("upgrade")), (101, Some("websocket")));
     assert_eq!(answer.field("sec-websocket-accept"), Some(ACCEPT));
@@ -42,7 +42,10 @@ fn upgraded(gateway: &Gateway, path: &str) -> Client {
 }
 
 /// Returns the response to an HTTP/2 client's WebSocket handshake, with both directions of its stream.
-async fn connected(send: &mut SendRequest<Bytes>, path: &str) -> (u16, RecvStream, SendStream<Bytes>) {
+async fn open_http2_websocket(
+    send: &mut SendRequest<Bytes>,
+    path: &str,
+) -> (u16, RecvStream, SendStream<Bytes>) {
     // The gateway's settings are known after they have arrived.
     let (response, _) = send.send_request(request("GET", "/empty"), true).unwrap();
     whole(response).await;
@@ -55,10 +58,10 @@ async fn connected(send: &mut SendRequest<Bytes>, path: &str) -> (u16, RecvStrea
 }
 
 #[test]
-fn websockets_of_clients_of_http11_are_streams_of_the_upstream() {
+fn http11_websocket_reaches_http2_upstream() {
     let origin = Origin::start(true);
-    let gateway = Gateway::of_both_versions(only_http2(origin.address));
-    let mut client = upgraded(&gateway, "/chat");
+    let gateway = Gateway::accepting_http2(only_http2(origin.address));
+    let mut client = open_websocket(&gateway, "/chat");
     client.send("hello");
     assert_eq!(client.take(5), "hello");
     client.send(" and farewell");
@@ -69,12 +72,12 @@ fn websockets_of_clients_of_http11_are_streams_of_the_upstream() {
 }
 
 #[test]
-fn websockets_of_clients_of_http2_are_streams_of_the_upstream() {
+fn http2_websocket_reaches_http2_upstream() {
     let origin = Origin::start(true);
-    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let gateway = Gateway::accepting_http2(only_http2(origin.address));
     run(async {
         let mut send = connect(gateway.address).await;
-        let (status, mut content, mut to) = connected(&mut send, "/chat").await;
+        let (status, mut content, mut to) = open_http2_websocket(&mut send, "/chat").await;
         assert_eq!(status, 200);
         to.send_data(Bytes::from_static(b"hello"), false).unwrap();
         assert_eq!(piece(&mut content).await.unwrap(), "hello");
@@ -84,63 +87,63 @@ fn websockets_of_clients_of_http2_are_streams_of_the_upstream() {
 }
 
 #[test]
-fn an_upstream_that_ends_first_hears_the_rest() {
+fn upstream_that_finishes_first_still_gets_client_bytes() {
     let origin = Origin::start(true);
-    let gateway = Gateway::of_both_versions(only_http2(origin.address));
-    let mut client = upgraded(&gateway, "/farewell");
-    let mut said = Vec::new();
-    client.read_rest(&mut said);
-    assert_eq!(said, b"farewell");
+    let gateway = Gateway::accepting_http2(only_http2(origin.address));
+    let mut client = open_websocket(&gateway, "/farewell");
+    let mut received = Vec::new();
+    client.read_rest(&mut received);
+    assert_eq!(received, b"farewell");
     client.send("the last");
     client.socket().shutdown(Shutdown::Write).unwrap();
-    until(|| origin.made.load(Ordering::Relaxed) == 8);
+    until(|| origin.produced.load(Ordering::Relaxed) == 8);
     run(async {
         let mut send = connect(gateway.address).await;
-        let (_, mut content, mut to) = connected(&mut send, "/farewell").await;
+        let (_, mut content, mut to) = open_http2_websocket(&mut send, "/farewell").await;
         assert_eq!(piece(&mut content).await.unwrap(), "farewell");
         assert_eq!(piece(&mut content).await, None);
         to.send_data(Bytes::from_static(b"the last"), true).unwrap();
-        while origin.made.load(Ordering::Relaxed) != 16 {
+        while origin.produced.load(Ordering::Relaxed) != 16 {
             yield_now().await;
         }
     });
 }
 
 #[test]
-fn who_breaks_off_breaks_off_on_the_other_side() {
+fn reset_on_one_side_resets_the_other_side() {
     let origin = Origin::start(true);
-    let gateway = Gateway::of_both_versions(only_http2(origin.address));
-    let mut asked = gateway.begin_raw(&asked("/farewell"));
-    assert_eq!(asked.first(), "HTTP/1.1 101");
-    asked.break_off();
-    until(|| origin.made.load(Ordering::Relaxed) == BROKEN_OFF);
+    let gateway = Gateway::accepting_http2(only_http2(origin.address));
+    let mut pending = gateway.begin_raw(&handshake("/farewell"));
+    assert_eq!(pending.first(), "HTTP/1.1 101");
+    pending.reset();
+    until(|| origin.produced.load(Ordering::Relaxed) == BROKEN_OFF);
     run(async {
         let mut send = connect(gateway.address).await;
-        let (_, mut content, mut to) = connected(&mut send, "/farewell").await;
+        let (_, mut content, mut to) = open_http2_websocket(&mut send, "/farewell").await;
         assert_eq!(piece(&mut content).await.unwrap(), "farewell");
         to.send_reset(Reason::CANCEL);
-        while origin.made.load(Ordering::Relaxed) != 2 * BROKEN_OFF {
+        while origin.produced.load(Ordering::Relaxed) != 2 * BROKEN_OFF {
             yield_now().await;
         }
     });
-    let mut client = upgraded(&gateway, "/cut");
+    let mut client = open_websocket(&gateway, "/cut");
     client.send("x");
     let error = client.socket().read(&mut [0; 1]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     run(async {
         let mut send = connect(gateway.address).await;
-        let (_, mut content, mut to) = connected(&mut send, "/cut").await;
+        let (_, mut content, mut to) = open_http2_websocket(&mut send, "/cut").await;
         to.send_data(Bytes::from_static(b"x"), false).unwrap();
         assert!(content.data().await.unwrap().unwrap_err().is_reset());
     });
 }
 
 #[test]
-fn a_tunnel_carries_more_than_its_windows_hold() {
+fn tunnel_forwards_more_bytes_than_its_windows_hold() {
     const BYTES: usize = 3 << 20;
     let origin = Origin::start(true);
-    let gateway = Gateway::of_both_versions(only_http2(origin.address));
-    let mut client = upgraded(&gateway, "/chat");
+    let gateway = Gateway::accepting_http2(only_http2(origin.address));
+    let mut client = open_websocket(&gateway, "/chat");
     let mut writer = client.socket().try_clone().unwrap();
     let writing = thread::spawn(move || {
         writer.write_all(&vec![b'c'; BYTES]).unwrap();
@@ -153,20 +156,20 @@ fn a_tunnel_carries_more_than_its_windows_hold() {
 }
 
 #[test]
-fn tunnels_go_on_while_either_side_drains() {
+fn tunnels_stay_open_during_a_drain() {
     let origin = Origin::start(true);
-    let gateway = Gateway::of_both_versions(only_http2(origin.address));
-    let mut client = upgraded(&gateway, "/chat");
+    let gateway = Gateway::accepting_http2(only_http2(origin.address));
+    let mut client = open_websocket(&gateway, "/chat");
     run(async {
         let mut send = connect(gateway.address).await;
-        let (_, mut content, mut to) = connected(&mut send, "/chat").await;
+        let (_, mut content, mut to) = open_http2_websocket(&mut send, "/chat").await;
         origin.drain();
         gateway.drain();
-        for said in ["one", "two"] {
-            client.send(said);
-            assert_eq!(client.take(3), said);
-            to.send_data(Bytes::from_static(said.as_bytes()), false).unwrap();
-            assert_eq!(piece(&mut content).await.unwrap(), said);
+        for text in ["one", "two"] {
+            client.send(text);
+            assert_eq!(client.take(3), text);
+            to.send_data(Bytes::from_static(text.as_bytes()), false).unwrap();
+            assert_eq!(piece(&mut content).await.unwrap(), text);
         }
         to.send_data(Bytes::new(), true).unwrap();
         assert_eq!(piece(&mut content).await, None);
@@ -178,40 +181,40 @@ fn tunnels_go_on_while_either_side_drains() {
 }
 
 #[test]
-fn an_upgrade_that_is_declined_is_answered_as_such() {
+fn declined_upgrade_reaches_the_client() {
     let origin = Origin::start(true);
-    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let gateway = Gateway::accepting_http2(only_http2(origin.address));
     let mut client = Client::new(gateway.address);
-    client.send(asked("/declined"));
+    client.send(handshake("/declined"));
     let declined = client.answer(false);
     assert_eq!((declined.status, &*declined.content), (403, &b"no"[..]));
     // The upstream server answers 200 but does not switch protocols.
-    client.send(asked("/empty"));
+    client.send(handshake("/empty"));
     assert_eq!(client.answer(false).status, 501);
     assert_eq!(client.ask("GET /empty HTTP/1.1", "").status, 200);
     run(async {
         let mut send = connect(gateway.address).await;
-        let (status, mut content, _to) = connected(&mut send, "/declined").await;
+        let (status, mut content, _to) = open_http2_websocket(&mut send, "/declined").await;
         assert_eq!((status, piece(&mut content).await.unwrap().as_str()), (403, "no"));
     });
-    assert!(origin.connections() <= 2, "one for each worker");
+    assert!(origin.connections() <= 2, "one connection for each worker");
 }
 
 #[test]
-fn of_other_methods_and_without_a_key_nothing_is_asked_of_the_upstream() {
+fn websocket_handshake_needs_get_and_a_valid_key() {
     let origin = Origin::start(true);
-    let gateway = Gateway::of_both_versions(only_http2(origin.address));
+    let gateway = Gateway::accepting_http2(only_http2(origin.address));
     let mut client = Client::new(gateway.address);
-    client.send(asked("/chat").replace("GET", "OPTIONS"));
+    client.send(handshake("/chat").replace("GET", "OPTIONS"));
     assert_eq!(client.answer(false).status, 200);
     for key in ["", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25j\r\n", "Sec-WebSocket-Key: ?\r\n"] {
-        client.send(asked("/chat").replace("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", key));
+        client.send(handshake("/chat").replace("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", key));
         assert_eq!(client.answer(false).status, 400, "{key}");
     }
 }
 
 /// Adds a backup server, because an upstream never ejects its last server.
-fn ejecting(mut upstream: UpstreamConfig) -> UpstreamConfig {
+fn with_ejection(mut upstream: UpstreamConfig) -> UpstreamConfig {
     let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::refuses()));
     upstream.servers.push(ServerConfig { is_backup: true, ..other });
     let ejection = EjectionConfig { failures: 1, percent_max: 100, ..EjectionConfig::default() };
@@ -219,13 +222,13 @@ fn ejecting(mut upstream: UpstreamConfig) -> UpstreamConfig {
 }
 
 #[test]
-fn an_upstream_that_does_not_say_whether_it_takes_upgrades_is_given_up() {
+fn upgrade_times_out_if_http2_server_sends_no_settings() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connect_timeout = Duration::from_millis(100);
     let config = UpstreamConfig { connect_timeout, ..only_http2(listener.local_addr().unwrap()) };
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
-    client.send(asked("/chat"));
+    client.send(handshake("/chat"));
     let refused = client.answer(false);
     assert_eq!(
         (refused.status, refused.field("proxy-status")),
@@ -235,7 +238,7 @@ fn an_upstream_that_does_not_say_whether_it_takes_upgrades_is_given_up() {
 
 /// Regression test: such a server was considered unable to upgrade, and no other server was tried.
 #[test]
-fn another_is_asked_for_an_upgrade_where_one_leaves_before_it_has_said_anything() {
+fn upgrade_is_retried_if_server_closes_before_its_settings() {
     let leaving = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = leaving.local_addr().unwrap();
     thread::spawn(move || leaving.incoming().for_each(drop));
@@ -244,18 +247,18 @@ fn another_is_asked_for_an_upgrade_where_one_leaves_before_it_has_said_anything(
     config.servers.push(ServerConfig::new(UpstreamAddr::from(origin.address)));
     let gateway = Gateway::start(config);
     for _ in 0..4 {
-        upgraded(&gateway, "/chat");
+        open_websocket(&gateway, "/chat");
     }
 }
 
 /// Regression test: the upgrade was forwarded as a plain GET.
 #[test]
-fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
+fn upgrade_gets_502_if_http2_server_does_not_support_it() {
     let (address, connections) = scripted(b"");
     connections.fetch_add(1, Ordering::SeqCst);
-    let gateway = Gateway::of_both_versions(ejecting(only_http2(address)));
+    let gateway = Gateway::accepting_http2(with_ejection(only_http2(address)));
     let refused = |client: &mut Client| {
-        client.send(asked("/chat"));
+        client.send(handshake("/chat"));
         let refused = client.answer(false);
         assert_eq!(
             (refused.status, refused.field("proxy-status")),
@@ -268,7 +271,7 @@ fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
     refused(&mut client);
     run(async {
         let mut send = connect(gateway.address).await;
-        assert_eq!(connected(&mut send, "/chat").await.0, 502);
+        assert_eq!(open_http2_websocket(&mut send, "/chat").await.0, 502);
     });
     let status = gateway.upstream.server_statuses().swap_remove(0);
     assert_eq!((status.state, status.failures), (ServerState::Up, vec![("http_upgrade_failed", 3)]));
@@ -276,8 +279,8 @@ fn an_upstream_that_takes_no_upgrades_is_asked_for_none() {
 
 /// Starts a TLS server that chooses among `protocols`. It supports upgrades only in HTTP/1.1, and echoes in
 /// the tunnel.
-fn old_server(place: &Place, protocols: &[&str]) {
-    place.each_connection(protocols, |mut stream, _| {
+fn old_server(fixture: &TlsFixture, protocols: &[&str]) {
+    fixture.each_connection(protocols, |mut stream, _| {
         if stream.conn.complete_io(&mut stream.sock).is_err() {
             return;
         }
@@ -288,7 +291,7 @@ fn old_server(place: &Place, protocols: &[&str]) {
                 stream.flush()
             }));
         } else {
-            switch(stream);
+            switch_protocols(stream);
         }
     });
 }
@@ -313,10 +316,10 @@ fn accept_of(key: &str) -> String {
 /// Regression test: the key was the same for every request, and the response's `Sec-WebSocket-Accept` was not
 /// checked. A server without WebSocket support, or a cached response, opened a tunnel (RFC 6455 §4.1, §10.3).
 #[test]
-fn a_server_of_http11_proves_that_it_has_read_the_handshake_of_a_client_of_http2() {
+fn http11_server_must_send_correct_sec_websocket_accept() {
     type Answer = fn(String) -> String;
     let script = Script::start();
-    let gateway = Gateway::of_both_versions(only(script.address));
+    let gateway = Gateway::accepting_http2(only(script.address));
     let mut keys = Vec::new();
     let answers: [(Answer, u16); 7] = [
         (|accept| format!("Upgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n"), 200),
@@ -348,7 +351,7 @@ fn a_server_of_http11_proves_that_it_has_read_the_handshake_of_a_client_of_http2
     }
     keys.sort();
     keys.dedup();
-    assert_eq!(keys.len(), answers.len(), "each handshake has a key of its own");
+    assert_eq!(keys.len(), answers.len(), "each handshake has its own key");
 }
 
 /// Returns the status of the response to an HTTP/2 client's WebSocket handshake, and the reason of a failure.
@@ -366,7 +369,7 @@ async fn websocket_status(address: SocketAddr) -> (u16, Option<String>) {
     (head.status().as_u16(), reason)
 }
 
-fn switch(stream: impl Read + Write) {
+fn switch_protocols(stream: impl Read + Write) {
     let mut stream = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -385,30 +388,30 @@ fn switch(stream: impl Read + Write) {
 }
 
 #[test]
-fn where_the_server_chooses_upgrades_go_in_the_version_that_has_them() {
+fn upgrade_uses_the_http_version_that_supports_it() {
     for protocols in [&["h2", "http/1.1"][..], &["http/1.1"]] {
-        let place = Place::new();
-        let server = place.serve(protocols);
-        let gateway = Gateway::of_both_versions(place.upstream());
+        let fixture = TlsFixture::new();
+        let server = fixture.serve(protocols);
+        let gateway = Gateway::accepting_http2(fixture.upstream());
         for _ in 0..2 {
-            let mut client = upgraded(&gateway, "/chat");
+            let mut client = open_websocket(&gateway, "/chat");
             client.send("hello");
             assert_eq!(client.take(5), "hello");
         }
-        assert!(server.connections() <= 2, "{protocols:?}: none was opened in vain");
+        assert!(server.connections() <= 2, "{protocols:?}: no unused connection was opened");
     }
-    let place = Place::new();
-    old_server(&place, &["h2", "http/1.1"]);
-    let gateway = Gateway::of_both_versions(place.upstream());
+    let fixture = TlsFixture::new();
+    old_server(&fixture, &["h2", "http/1.1"]);
+    let gateway = Gateway::accepting_http2(fixture.upstream());
     assert_eq!(gateway.get().status, 200, "over HTTP/2");
     for _ in 0..2 {
-        let mut client = upgraded(&gateway, "/chat");
+        let mut client = open_websocket(&gateway, "/chat");
         client.send("hello");
         assert_eq!(client.take(5), "hello");
     }
     run(async {
         let mut send = connect(gateway.address).await;
-        let (status, mut content, mut to) = connected(&mut send, "/chat").await;
+        let (status, mut content, mut to) = open_http2_websocket(&mut send, "/chat").await;
         assert_eq!(status, 200);
         to.send_data(Bytes::from_static(b"hello"), false).unwrap();
         assert_eq!(piece(&mut content).await.unwrap(), "hello");
@@ -417,13 +420,13 @@ fn where_the_server_chooses_upgrades_go_in_the_version_that_has_them() {
 }
 
 #[test]
-fn where_the_server_has_no_version_with_upgrades_they_are_refused() {
-    let place = Place::new();
-    old_server(&place, &["h2"]);
-    let gateway = Gateway::of_both_versions(ejecting(place.upstream()));
+fn upgrade_gets_502_if_no_offered_version_supports_it() {
+    let fixture = TlsFixture::new();
+    old_server(&fixture, &["h2"]);
+    let gateway = Gateway::accepting_http2(with_ejection(fixture.upstream()));
     for _ in 0..2 {
         let mut client = Client::new(gateway.address);
-        client.send(asked("/chat"));
+        client.send(handshake("/chat"));
         let refused = client.answer(false);
         assert_eq!(
             (refused.status, refused.field("proxy-status")),

@@ -3,7 +3,7 @@
 use thruway_gateway::{BasicAuthConfig, ConcurrencyConfig, PolicyConfig};
 
 use super::guarded;
-use crate::backend::{Backend, Behaviour};
+use crate::backend::{Backend, Behavior};
 use crate::forward::{Client, Recorder};
 use crate::gateway::{Gateway, until};
 
@@ -20,7 +20,7 @@ fn users() -> PolicyConfig {
 const LOGIN: &str = "Authorization: Basic YWRhOm9wZW4gc2VzYW1l\r\n";
 
 #[test]
-fn the_upstream_is_told_the_user_whatever_the_client_says() {
+fn upstream_gets_authenticated_user_despite_client_headers() {
     let recorder = Recorder::start();
     let gateway = Gateway::guarded(recorder.address, |handler| guarded([users()], handler));
     let lines = "X-User: root\r\nX_User: root\r\nConnection: X-User, close\r\n";
@@ -33,11 +33,11 @@ fn the_upstream_is_told_the_user_whatever_the_client_says() {
         let users: Vec<_> = request.lines.iter().filter(|(name, _)| name.contains("ser")).collect();
         assert_eq!(users, [&("X-User".to_owned(), "ada".to_owned())]);
     }
-    assert_eq!(recorder.offences(), [""; 0]);
+    assert_eq!(recorder.violations(), [""; 0]);
 }
 
 #[test]
-fn nor_do_trailers_tell_the_upstream_another_user() {
+fn client_cannot_send_identity_header_as_trailer() {
     let recorder = Recorder::start();
     let gateway = Gateway::guarded(recorder.address, |handler| guarded([users()], handler));
     for _ in 0..2 {
@@ -50,7 +50,7 @@ fn nor_do_trailers_tell_the_upstream_another_user() {
 }
 
 #[test]
-fn content_waits_for_the_password_and_arrives_whole() {
+fn body_arrives_complete_after_password_check() {
     let recorder = Recorder::start();
     let gateway = Gateway::guarded(recorder.address, |handler| guarded([users()], handler));
     let content = "0123456789abcdef".repeat(40_000);
@@ -72,11 +72,11 @@ fn content_waits_for_the_password_and_arrives_whole() {
     let (posts, others): (Vec<_>, Vec<_>) = requests.iter().partition(|request| request.method == "POST");
     assert!(posts.iter().all(|request| request.content == content.as_bytes()));
     assert_eq!((posts.len(), others.len()), (8, 8));
-    assert_eq!(recorder.offences(), [""; 0]);
+    assert_eq!(recorder.violations(), [""; 0]);
 }
 
 #[test]
-fn an_upstream_never_gets_the_end_of_content_that_is_too_much() {
+fn upstream_never_gets_complete_body_above_the_limit() {
     let recorder = Recorder::start();
     let limit = PolicyConfig::ContentBytesMax(100_000);
     let gateway = Gateway::guarded(recorder.address, |handler| guarded([limit], handler));
@@ -95,13 +95,13 @@ fn an_upstream_never_gets_the_end_of_content_that_is_too_much() {
 }
 
 #[test]
-fn a_tunnel_takes_a_place_as_long_as_it_is_open() {
-    let backend = Backend::start(Behaviour::Upgrades);
-    let only_one = PolicyConfig::Concurrency(ConcurrencyConfig::of_route(1));
-    let gateway = Gateway::guarded(backend.address, |handler| guarded([only_one], handler));
+fn open_tunnel_holds_its_concurrency_permit() {
+    let backend = Backend::start(Behavior::Upgrades);
+    let one_at_a_time = PolicyConfig::Concurrency(ConcurrencyConfig::of_route(1));
+    let gateway = Gateway::guarded(backend.address, |handler| guarded([one_at_a_time], handler));
     let mut tunnel = gateway.begin_with("GET", "Connection: upgrade\r\nUpgrade: x\r\n");
     assert_eq!(tunnel.first(), "HTTP/1.1 101");
-    backend.now(Behaviour::named("one"));
+    backend.set_behavior(Behavior::named("one"));
     assert_eq!(gateway.get().status, 503);
     drop(tunnel);
     until(|| gateway.get().status == 200);

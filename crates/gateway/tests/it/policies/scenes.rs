@@ -30,12 +30,12 @@ fn denied(network: &str) -> PolicyConfig {
     PolicyConfig::Addresses(AddressesConfig { allow: None, deny })
 }
 
-fn once(by: CountBy) -> PolicyConfig {
+fn one_per_hour(by: CountBy) -> PolicyConfig {
     let limit = RateLimitConfig { burst: 1, by, ..RateLimitConfig::per_second(1) };
     PolicyConfig::RateLimit(RateLimitConfig { per: std::time::Duration::from_hours(1), ..limit })
 }
 
-fn only_one() -> PolicyConfig {
+fn one_at_a_time() -> PolicyConfig {
     PolicyConfig::Concurrency(ConcurrencyConfig::of_route(1))
 }
 
@@ -49,7 +49,7 @@ fn ask(client: &mut Client, bytes: &str) -> String {
 }
 
 #[test]
-fn the_address_is_that_of_the_client() {
+fn address_policy_uses_the_client_address() {
     // Clients of a scene have the address 192.0.2.1.
     for (range, status) in [("192.0.2.0/24", "403"), ("192.0.3.0/24", "200"), ("unix", "200")] {
         let scene = scene([denied(range)], hello());
@@ -58,7 +58,7 @@ fn the_address_is_that_of_the_client() {
 }
 
 #[test]
-fn the_first_policy_that_refuses_answers() {
+fn first_rejecting_policy_decides_the_status() {
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
     let orders = [
         ([denied("192.0.2.1"), PolicyConfig::ContentBytesMax(4)], "403"),
@@ -68,12 +68,12 @@ fn the_first_policy_that_refuses_answers() {
         let scene = scene(policies, hello());
         let mut client = scene.connect();
         assert_eq!(statuses(&ask(&mut client, post)), [status]);
-        assert_eq!(statuses(&ask(&mut client, post)), [status], "the connection goes on");
+        assert_eq!(statuses(&ask(&mut client, post)), [status], "the connection stays open");
     }
 }
 
 #[test]
-fn who_is_refused_learns_that_the_gateway_did_it_and_the_record_says_which_policy() {
+fn access_record_names_the_policy_but_response_does_not() {
     let taken = Rc::<RefCell<Vec<_>>>::default();
     let records = taken.clone();
     let take = Box::new(move |record: &Record<'_>| {
@@ -102,8 +102,8 @@ fn who_is_refused_learns_that_the_gateway_did_it_and_the_record_says_which_polic
 }
 
 #[test]
-fn each_of_pipelined_requests_is_decided_about() {
-    let scene = scene([once(CountBy::Address)], hello());
+fn pipelined_requests_are_rate_limited_one_by_one() {
+    let scene = scene([one_per_hour(CountBy::Address)], hello());
     let mut client = scene.connect();
     assert_eq!(statuses(&ask(&mut client, &GET.repeat(3))), ["200", "429", "429"]);
     let again = ask(&mut scene.connect(), GET);
@@ -112,8 +112,8 @@ fn each_of_pipelined_requests_is_decided_about() {
 }
 
 #[test]
-fn requests_without_the_field_are_counted_by_address() {
-    let scene = scene([once(CountBy::Header("X-Key".to_owned()))], hello());
+fn requests_without_the_key_header_are_counted_by_address() {
+    let scene = scene([one_per_hour(CountBy::Header("X-Key".to_owned()))], hello());
     let mut client = scene.connect();
     let mut with = |lines: &str| {
         let answer = ask(&mut client, &format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
@@ -125,8 +125,8 @@ fn requests_without_the_field_are_counted_by_address() {
 }
 
 #[test]
-fn what_one_policy_tells_the_next_may_count() {
-    let scene = scene([keys_of_ada(), once(CountBy::Header("X-User".to_owned()))], hello());
+fn rate_limit_can_count_by_identity_of_previous_policy() {
+    let scene = scene([keys_of_ada(), one_per_hour(CountBy::Header("X-User".to_owned()))], hello());
     let mut client = scene.connect();
     let mut with = |key: &str| {
         let lines = format!("X-Api-Key: {key}\r\nX-User: {key}\r\n");
@@ -160,8 +160,8 @@ async fn in_two_pieces(mut request: OwnedRequest) -> Content {
 }
 
 #[test]
-fn a_place_is_taken_until_the_content_of_the_response_is_over() {
-    let scene = Scene::new(guarded([only_one()], in_two_pieces.into_handler()));
+fn permit_is_held_until_response_body_ends() {
+    let scene = Scene::new(guarded([one_at_a_time()], in_two_pieces.into_handler()));
     let mut first = scene.connect();
     let begun = ask(&mut first, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
     assert!(begun.contains("\r\n0123456789\r\n"), "{begun}");
@@ -173,8 +173,8 @@ fn a_place_is_taken_until_the_content_of_the_response_is_over() {
 }
 
 #[test]
-fn a_place_is_free_when_the_client_leaves() {
-    let scene = Scene::new(guarded([only_one()], in_two_pieces.into_handler()));
+fn client_disconnect_during_response_releases_permit() {
+    let scene = Scene::new(guarded([one_at_a_time()], in_two_pieces.into_handler()));
     let mut first = scene.connect();
     first.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
     assert_eq!(statuses(&ask(&mut scene.connect(), GET)), ["503"]);
@@ -183,19 +183,19 @@ fn a_place_is_free_when_the_client_leaves() {
 }
 
 #[test]
-fn a_place_is_free_when_a_client_leaves_that_waits_for_an_answer() {
+fn client_disconnect_before_response_releases_permit() {
     let never = |_: OwnedRequest| std::future::pending::<Response>();
-    let scene = Scene::new(guarded([only_one()], never.into_handler()));
+    let scene = Scene::new(guarded([one_at_a_time()], never.into_handler()));
     let mut first = scene.connect();
     first.send(GET);
     let mut second = scene.connect();
     assert_eq!(statuses(&ask(&mut second, GET)), ["503"]);
     first.reset();
-    assert_eq!(statuses(&ask(&mut second, GET)), [""; 0], "it waits in its turn");
+    assert_eq!(statuses(&ask(&mut second, GET)), [""; 0], "the handler has not responded yet");
 }
 
 #[test]
-fn a_place_is_taken_until_the_last_bytes_are_on_their_way() {
+fn permit_is_held_until_last_response_bytes_are_sent() {
     // Any file that is larger than the sockets' buffers.
     let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
     let handler = move |request: &Request<'_>| {
@@ -205,7 +205,7 @@ fn a_place_is_taken_until_the_last_bytes_are_on_their_way() {
         };
         Response::text(content)
     };
-    let scene = Scene::new(guarded([only_one()], handler.into_handler()));
+    let scene = Scene::new(guarded([one_at_a_time()], handler.into_handler()));
     for request in [GET, GET_FILE] {
         let mut slow = scene.connect();
         slow.take_only(1000).send(request);
@@ -218,7 +218,7 @@ fn a_place_is_taken_until_the_last_bytes_are_on_their_way() {
 }
 
 #[test]
-fn content_without_a_length_is_cut_off_where_it_is_too_much() {
+fn chunked_body_above_the_limit_gets_413() {
     let scene = scene([PolicyConfig::ContentBytesMax(8)], hello());
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut client = scene.connect();
@@ -233,7 +233,7 @@ fn content_without_a_length_is_cut_off_where_it_is_too_much() {
 }
 
 #[test]
-fn a_client_that_asks_first_is_not_told_to_send_what_is_refused() {
+fn rejected_request_gets_no_100_continue() {
     let scene = scene([denied("192.0.2.1")], hello());
     let mut client = scene.connect();
     let answer =

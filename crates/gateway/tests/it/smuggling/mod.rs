@@ -18,23 +18,23 @@ fn recorded(request: Recorded) -> Seen {
 }
 
 /// Returns the requests that the upstream server reports, and the statuses of the gateway's own responses.
-fn told(client: &mut Client, sight: &Sight) -> (Vec<Seen>, Vec<u16>) {
+fn upstream_requests(client: &mut Client, sight: &Sight) -> (Vec<Seen>, Vec<u16>) {
     let (mut answers, mut refusals) = (Vec::new(), Vec::new());
     loop {
         // Responses arrive in the order of the requests.
-        let asked = sight.complete.get(answers.len());
-        let is_to_head = asked.is_some_and(|(control, _)| control.starts_with("HEAD "));
-        let Some(answer) = client.any_answer(is_to_head) else { return (answers, refusals) };
+        let request = sight.complete.get(answers.len());
+        let is_to_head = request.is_some_and(|(control, _)| control.starts_with("HEAD "));
+        let Some(answer) = client.next_answer(is_to_head) else { return (answers, refusals) };
         match answer.status {
             100 => {}
-            200 if is_to_head => answers.push(asked.unwrap().clone()),
-            200 => answers.push(parse_told(&answer.content)),
+            200 if is_to_head => answers.push(request.unwrap().clone()),
+            200 => answers.push(parse_reported(&answer.content)),
             status => refusals.push(status),
         }
     }
 }
 
-fn parse_told(content: &[u8]) -> Seen {
+fn parse_reported(content: &[u8]) -> Seen {
     let mut parts = content.splitn(3, |byte| *byte == b' ');
     let mut part = || String::from_utf8_lossy(parts.next().unwrap()).into_owned();
     let control = format!("{} {}", part(), part());
@@ -42,14 +42,14 @@ fn parse_told(content: &[u8]) -> Seen {
 }
 
 /// A gateway and its upstream server.
-struct Place {
+struct Setup {
     recorder: Recorder,
     gateway: Gateway,
     /// Prefix that the gateway adds to all paths.
     path_start: &'static str,
 }
 
-impl Place {
+impl Setup {
     fn new() -> Self {
         let recorder = Recorder::start();
         let gateway = Gateway::in_order(recorder.address);
@@ -102,66 +102,69 @@ impl Place {
         client.send(&bytes[..first]);
         client.send(&bytes[first..]);
         client.finish();
-        let (told, refusals) = told(&mut client, &sight);
+        let (reported, refusals) = upstream_requests(&mut client, &sight);
         let arrived: Vec<_> = self.recorder.take().into_iter().map(recorded).collect();
         let case = bytes.escape_ascii();
         assert_eq!(arrived, sight.complete, "requests at the upstream server and at the gateway: {case}");
-        assert_eq!(told, arrived, "requests in the responses and at the upstream server: {case}");
-        assert_eq!(self.recorder.offences(), [""; 0], "{case}");
+        assert_eq!(reported, arrived, "requests in the responses and at the upstream server: {case}");
+        assert_eq!(self.recorder.violations(), [""; 0], "{case}");
         assert!(
             !sight.is_faulty || refusals.iter().any(|status| *status >= 400),
             "no response reports the error: {case}"
         );
-        (told.len(), refusals)
+        (reported.len(), refusals)
     }
 }
 
 #[test]
-fn an_upstream_sees_the_requests_that_the_gateway_saw() {
-    upstream_sees_what_the_gateway_saw(&Place::new(), |_| true);
+fn upstream_gets_exactly_the_requests_that_gateway_parsed() {
+    check_random_requests(&Setup::new(), |_| true);
 }
 
 #[test]
-fn so_it_does_when_they_are_rewritten_and_come_from_proxies() {
+fn upstream_gets_exactly_the_parsed_requests_after_rewrites() {
     // A path with dots is refused, and only the status of the response reveals the reason.
     let has_no_dots = |bytes: &[u8]| {
         ["/..", "/%2e"].iter().all(|dots| !bytes.windows(dots.len()).any(|part| part == dots.as_bytes()))
     };
-    upstream_sees_what_the_gateway_saw(&Place::rewriting(), has_no_dots);
+    check_random_requests(&Setup::rewriting(), has_no_dots);
 }
 
-fn upstream_sees_what_the_gateway_saw(place: &Place, is_used: impl Fn(&[u8]) -> bool) {
+fn check_random_requests(setup: &Setup, is_used: impl Fn(&[u8]) -> bool) {
     let mut random = Random::new(9112);
-    let (mut passed, mut refused) = (0, 0);
+    let (mut forwarded, mut rejected) = (0, 0);
     for _ in 0..CASES {
         let bytes = corpus::case(&mut random);
         if !is_used(&bytes) {
             continue;
         }
-        let (requests, refusals) = place.check_cut(&bytes, random.below(bytes.len()));
-        passed += requests;
-        refused += refusals.len();
+        let (requests, refusals) = setup.check_cut(&bytes, random.below(bytes.len()));
+        forwarded += requests;
+        rejected += refusals.len();
     }
     // The corpus is useful only if many cases are forwarded and many refused.
-    assert!(passed > CASES / 2 && refused > CASES / 4, "{passed} requests passed, {refused} were refused");
+    assert!(
+        forwarded > CASES / 2 && rejected > CASES / 4,
+        "{forwarded} requests forwarded, {rejected} rejected"
+    );
 }
 
 /// Servers are known to disagree about these requests, so the gateway refuses them.
 #[test]
-fn what_can_be_read_in_two_ways_is_refused() {
-    for (place, head) in [Place::new(), Place::rewriting()]
+fn ambiguous_request_is_rejected() {
+    for (setup, head) in [Setup::new(), Setup::rewriting()]
         .iter()
-        .flat_map(|place| corpus::AMBIGUOUS.map(|head| (place, head)))
+        .flat_map(|setup| corpus::AMBIGUOUS.map(|head| (setup, head)))
     {
         let bytes = format!("POST /a HTTP/1.1\r\nHost: a\r\n{head}\r\n5\r\nGET /x\r\n0\r\n\r\n");
-        let (passed, refusals) = place.check(bytes.as_bytes());
-        assert_eq!((passed, refusals.len()), (0, 1), "{head:?}");
+        let (forwarded, refusals) = setup.check(bytes.as_bytes());
+        assert_eq!((forwarded, refusals.len()), (0, 1), "{head:?}");
     }
 }
 
 #[test]
-fn a_request_in_the_content_of_another_is_content() {
-    let place = Place::new();
+fn request_inside_a_body_stays_part_of_the_body() {
+    let setup = Setup::new();
     let hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
     let length = hidden.len();
     for bytes in [
@@ -174,7 +177,7 @@ fn a_request_in_the_content_of_another_is_content() {
             "GET /a HTTP/1.1\r\nHost: a\r\nConnection: content-length\r\nContent-Length: {length}\r\n\r\n{hidden}"
         ),
     ] {
-        assert_eq!(place.check(bytes.as_bytes()), (1, vec![]), "{bytes}");
+        assert_eq!(setup.check(bytes.as_bytes()), (1, vec![]), "{bytes}");
     }
 }
 
