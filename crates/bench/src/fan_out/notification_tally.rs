@@ -121,7 +121,7 @@ mod tests {
         notification_tally.hear(0, milliseconds(102));
         notification_tally.hear(2, milliseconds(103));
         assert!(
-            poll_all_received(&notification_tally).is_pending() && notification_tally.told() == 2,
+            poll_all_received(&notification_tally).is_pending() && notification_tally.notified() == 2,
             "a repeated notification counts once"
         );
         notification_tally.hear(1, milliseconds(110));
@@ -134,7 +134,7 @@ mod tests {
         );
         assert_eq!(notification_tally.deliveries().count(), 3);
         notification_tally.begin(milliseconds(200), false);
-        assert!(poll_all_received(&notification_tally).is_pending() && notification_tally.told() == 0);
+        assert!(poll_all_received(&notification_tally).is_pending() && notification_tally.notified() == 0);
         (0..3).for_each(|place| notification_tally.hear(place, milliseconds(201)));
         assert_eq!(poll_all_received(&notification_tally), Poll::Ready(milliseconds(201)));
         assert_eq!(notification_tally.deliveries().count(), 3, "an unmeasured publication is not counted");

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn retry_after_is_parsed_and_capped_at_one_day() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-        let seconds = |value: &str| waited_for(value, now).map(|delay| delay.as_secs());
+        let seconds = |value: &str| parse_retry_after(value, now).map(|delay| delay.as_secs());
         assert_eq!(seconds("120"), Some(120));
         assert_eq!(seconds(" 0 "), Some(0));
         assert_eq!(seconds("18446744073709551615"), Some(86_400));
