@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_comes_first_and_what_is_refused_does_not_come() {
+    fn accepted_codings_are_ordered_by_weight_without_rejected_ones() {
         for (value, expected) in [
             ("", "identity"),
             ("gzip", "gzip identity"),
@@ -173,17 +173,17 @@ mod tests {
     }
 
     #[test]
-    fn without_the_field_the_file_is_sent_as_it_is() {
+    fn missing_accept_encoding_accepts_only_identity() {
         assert_eq!(order(&[]), "identity");
     }
 
     #[test]
-    fn several_lines_are_one_list() {
+    fn several_accept_encoding_lines_form_one_list() {
         assert_eq!(order(&["gzip;q=0.5", "br;q=0.4", "identity;q=0"]), "gzip br");
     }
 
     #[test]
-    fn the_first_of_the_candidates_decides_among_equals() {
+    fn first_candidate_wins_between_equal_weights() {
         let candidates = [ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip];
         for (value, expected) in [
             ("gzip, br, zstd", "zstd"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_break_the_grammar_do_not_count() {
+    fn codings_with_invalid_weights_are_ignored() {
         for weight in
             ["q=2", "q=1.001", "q=0.0000", "q=.5", "q=", "q=-1", "q=0,5", "q = 1", "level=9", "q=1;x"]
         {

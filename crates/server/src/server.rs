@@ -296,18 +296,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_without_an_address_does_not_start() {
+    fn server_without_address_does_not_start() {
         assert!(matches!(Server::new(|| "nowhere").start(), Err(ServerError::NoAddress)));
     }
 
     #[test]
-    fn a_main_that_fails_ends_with_words_for_people() {
+    fn bind_error_debug_output_has_message_and_hint() {
         let taken = Server::new(|| "first").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
         let address = taken.addresses()[0].clone();
         let error = Server::new(|| "second").workers(1).listen_on(address).start().err().unwrap();
-        let said = format!("{error:?}");
-        assert!(said.starts_with(&format!("{error}\n\nhint: ")), "{said}");
-        assert!(!said.contains("BindError"), "{said}");
+        let text = format!("{error:?}");
+        assert!(text.starts_with(&format!("{error}\n\nhint: ")), "{text}");
+        assert!(!text.contains("BindError"), "{text}");
         taken.drain();
         taken.join();
     }

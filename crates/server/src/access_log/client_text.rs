@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn values_lose_misleading_characters_and_have_a_maximum_length() {
+    fn control_and_bidi_characters_are_replaced_and_long_values_truncated() {
         let sent = "a\u{9b}b\u{202e}c\u{2028}\u{1b}é".as_bytes();
         assert_eq!(json_text(sent), "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}é");
         assert_eq!(json_text(&vec![b'x'; 30_000]).len(), VALUE_BYTES_MAX);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_and_each_pair_of_bytes_makes_a_valid_json_string_without_control_characters() {
+    fn every_byte_pair_gives_valid_json_string_without_control_characters() {
         for pair in 0..=u16::MAX {
             let pair = pair.to_be_bytes();
             // The first text is shorter than a word, and the other ones are longer.

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_user_stays_in_its_column() {
+    fn user_name_is_escaped_into_one_column() {
         let column = |user| {
             let mut line = Vec::new();
             write_user(&mut line, user);
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn the_common_format_is_that_of_apache() {
+    fn common_format_matches_apache() {
         let expected = "::1 - - [29/Feb/2000:01:01:01 +0000] \"GET /a\\\"b?c HTTP/1.1\" 404 12\n";
         assert_eq!(line(AccessLogFormat::Common, true), expected);
         assert!(line(AccessLogFormat::Common, false).ends_with("\"-\" 404 12\n"));
     }
 
     #[test]
-    fn the_combined_format_escapes_what_clients_send() {
+    fn combined_format_escapes_client_text() {
         assert!(
             line(AccessLogFormat::Combined, true).ends_with("404 12 \"-\" \"a\\\"b\\\\c\\xff\\x09d\"\n"),
             "{}",
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_json_is_one_object() {
+    fn json_format_writes_one_object_per_line() {
         let text = line(AccessLogFormat::Json, true);
         assert_eq!(text.matches('\n').count(), 1);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -48,7 +48,7 @@ mod tests {
 
     /// The log once contained the keys that clients send as a query parameter.
     #[test]
-    fn values_of_keys_become_stars_and_all_else_stays() {
+    fn only_values_of_masked_query_parameters_become_stars() {
         let names = ["key".to_owned(), "api key".to_owned()];
         for (url, expected) in [
             ("/", "/"),

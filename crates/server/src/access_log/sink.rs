@@ -124,7 +124,7 @@ mod tests {
 
     /// A new log file was once readable by every user of the machine, also after a rotation.
     #[test]
-    fn others_cannot_read_a_new_log() {
+    fn new_or_rotated_log_file_is_not_readable_by_other_users() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("access.log");
         let mode = || std::fs::metadata(&path).unwrap().mode() & 0o777;

@@ -69,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_a_stream_has_the_form_of_a_request() {
+    fn stream_is_logged_in_common_and_combined_format() {
         let start = "192.0.2.1 - - [01/Jan/1970:00:00:00 +0000] \"TCP db/192.0.2.2:5432 completed\" - 4";
         assert_eq!(line(AccessLogFormat::Common), format!("{start}\n"));
         assert_eq!(line(AccessLogFormat::Combined), format!("{start} \"-\" \"-\"\n"));
     }
 
     #[test]
-    fn the_line_of_a_stream_in_json_tells_all() {
+    fn stream_is_logged_in_json_with_all_fields() {
         let json: serde_json::Value = serde_json::from_str(&line(AccessLogFormat::Json)).unwrap();
         let expected = serde_json::json!({
             "timestamp": "1970-01-01T00:00:00Z", "client.address": "192.0.2.1", "client.port": 5000,

@@ -455,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_safe_methods_are_those_that_say_so() {
+    fn safe_method_check_on_bytes_agrees_with_method_type() {
         for name in ["GET", "HEAD", "OPTIONS", "TRACE", "CONNECT", "DELETE", "PATCH", "POST", "PUT", "GETS"] {
             let is_safe = Method::from_token(name.as_bytes()).unwrap().is_safe();
             assert_eq!(is_safe_or_unknown(format!("{name} /").as_bytes()), is_safe, "{name}");
