@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_says_what_a_file_is() {
+    fn file_extension_determines_content_type() {
         for (path, expected) in [
             ("index.html", "text/html; charset=utf-8"),
             ("a/INDEX.HTM", "text/html; charset=utf-8"),

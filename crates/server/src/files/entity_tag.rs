@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_split_at_commas_outside_of_tags() {
+    fn entity_tag_list_is_split_at_commas_outside_tags() {
         assert_eq!(
             tags("\"a\", W/\"b,c\" ,,\t\"\"\t, \"x\\\""),
             [(false, "\"a\""), (true, "\"b,c\""), (false, "\"\""), (false, "\"x\\\"")]
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tag_is_passed_over() {
+    fn invalid_entity_tags_are_skipped() {
         assert_eq!(
             tags("a, *, w/\"b\", \"c\" x, \"d e\", \"f, \"g\""),
             [(false, "\"g\"")],
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_is_that_of_the_table_in_the_specification() {
+    fn entity_tag_comparison_matches_rfc_9110_table() {
         let tag = |value: &'static str| EntityTag::parse(value.as_bytes()).unwrap();
         for (one, other, strongly, weakly) in [
             ("W/\"1\"", "W/\"1\"", false, true),

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_decoded_exactly_once() {
+    fn path_segments_are_percent_decoded_once() {
         for (path, name) in [
             ("/", ""),
             ("", ""),
@@ -73,12 +73,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_utf8_are_names_too() {
+    fn file_name_need_not_be_utf8() {
         assert_eq!(below_root("/%ff%c0%ae", false).unwrap(), b"\xff\xc0\xae");
     }
 
     #[test]
-    fn nothing_leads_out_of_the_root() {
+    fn path_cannot_leave_root() {
         for path in [
             "/..",
             "/../etc/passwd",
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn broken_percent_encoding_is_refused() {
+    fn broken_percent_encoding_is_rejected() {
         for path in ["/%", "/%4", "/%4/1", "/%zz", "/a%%41", "/%+1"] {
             assert_eq!(below_root(path, true), None, "{path}");
         }
     }
 
     #[test]
-    fn hidden_files_are_refused_unless_they_are_allowed() {
+    fn hidden_files_are_rejected_unless_allowed() {
         for path in ["/.htpasswd", "/.git/config", "/a/.env", "/%2egit/config", "/...", "/.well-known/x"] {
             assert_eq!(below_root(path, false), None, "{path}");
             assert!(below_root(path, true).is_some(), "{path}");

@@ -1,4 +1,4 @@
-//! Calls the handler as a connection does, but without a connection.
+//! Calls the file handler directly, without a connection.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
@@ -85,13 +85,13 @@ impl Site {
     }
 }
 
-/// A response and its content.
-struct Seen {
+/// A response and its body.
+struct Reply {
     response: Response,
     content: Vec<u8>,
 }
 
-impl Seen {
+impl Reply {
     fn status(&self) -> u16 {
         self.response.status().as_u16()
     }
@@ -111,15 +111,15 @@ impl Seen {
     }
 }
 
-fn get(handler: &Arc<dyn Handler>, target: &str, lines: &[(&str, &str)]) -> Seen {
+fn get(handler: &Arc<dyn Handler>, target: &str, lines: &[(&str, &str)]) -> Reply {
     request(handler, "GET", target, lines)
 }
 
-fn head(handler: &Arc<dyn Handler>, target: &str, lines: &[(&str, &str)]) -> Seen {
+fn head(handler: &Arc<dyn Handler>, target: &str, lines: &[(&str, &str)]) -> Reply {
     request(handler, "HEAD", target, lines)
 }
 
-fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&str, &str)]) -> Seen {
+fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&str, &str)]) -> Reply {
     let fields: String = lines.iter().flat_map(|(name, value)| [name, ": ", value, "\r\n"]).collect();
     let bytes = format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n");
     let mut connection = ServerConnection::new(Limits::default());
@@ -137,9 +137,11 @@ fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&st
     };
     let worker = Worker::for_test(Clock::system());
     let mut request = Request::new(&head, &facts, &[], &info, &worker);
-    let Answer::Now(mut response) = handler.handle(&mut request) else { panic!("files answer at once") };
+    let Answer::Now(mut response) = handler.handle(&mut request) else {
+        panic!("the file handler should respond at once")
+    };
     let content = read(response.take_content());
-    Seen { response, content }
+    Reply { response, content }
 }
 
 fn read(content: Source) -> Vec<u8> {
@@ -154,7 +156,7 @@ fn read(content: Source) -> Vec<u8> {
             bytes
         }
         Source::Stream(stream) => read_stream(stream).unwrap(),
-        Source::Tunnel(_) => panic!("files make no tunnels"),
+        Source::Tunnel(_) => panic!("file responses are never tunnels"),
     }
 }
 

@@ -10,13 +10,13 @@ use tempfile::TempDir;
 use super::*;
 
 /// A directory `root` with files, links that stay inside and links that lead out. `outside` is next to it.
-struct Place(TempDir);
+struct TestDir(TempDir);
 
-impl Place {
+impl TestDir {
     fn new() -> Self {
-        let place = Self(TempDir::new().unwrap());
-        fs::create_dir_all(place.path("root/dir/deep")).unwrap();
-        fs::create_dir_all(place.path("outside")).unwrap();
+        let test_dir = Self(TempDir::new().unwrap());
+        fs::create_dir_all(test_dir.path("root/dir/deep")).unwrap();
+        fs::create_dir_all(test_dir.path("outside")).unwrap();
         for (file, content) in [
             ("root/file", "inside"),
             ("root/dir/deep/file", "inside"),
@@ -24,9 +24,9 @@ impl Place {
             ("outside/file", "outside"),
             ("secret", "outside"),
         ] {
-            fs::write(place.path(file), content).unwrap();
+            fs::write(test_dir.path(file), content).unwrap();
         }
-        place
+        test_dir
     }
 
     fn path(&self, path: &str) -> std::path::PathBuf {
@@ -40,12 +40,12 @@ impl Place {
     /// Opens the directory `root` twice, once with each lookup method.
     fn roots(&self) -> [Root; 2] {
         [Lookup::Kernel, Lookup::Walk]
-            .map(|lookup| Root::open(&self.path("root")).expect("the root is there").with_lookup(lookup))
+            .map(|lookup| Root::open(&self.path("root")).expect("the root should open").with_lookup(lookup))
     }
 }
 
 /// Returns the kind of entry at `path`. For files, the result tells whether the file is inside `root`.
-fn seen(root: &Root, path: &str) -> Result<&'static str, Errno> {
+fn kind_at(root: &Root, path: &str) -> Result<&'static str, Errno> {
     Ok(match root.find(path.as_bytes())? {
         Found::File(OpenFile { mut file, metadata }) => {
             let mut content = String::new();
@@ -59,9 +59,9 @@ fn seen(root: &Root, path: &str) -> Result<&'static str, Errno> {
 }
 
 #[test]
-fn what_is_below_the_root_is_found() {
-    let place = Place::new();
-    for root in place.roots() {
+fn files_and_directories_below_root_are_found() {
+    let test_dir = TestDir::new();
+    for root in test_dir.roots() {
         for (path, expected) in [
             ("file", Ok("inside")),
             ("dir/deep/file", Ok("inside")),
@@ -73,27 +73,27 @@ fn what_is_below_the_root_is_found() {
             ("dir/none", Err(Errno::NOENT)),
             ("file/file", Err(Errno::NOTDIR)),
         ] {
-            assert_eq!(seen(&root, path), expected, "{path} by {:?}", root.lookup);
+            assert_eq!(kind_at(&root, path), expected, "{path} by {:?}", root.lookup);
         }
-        assert_eq!(seen(&root, &"x".repeat(300)), Err(Errno::NAMETOOLONG));
+        assert_eq!(kind_at(&root, &"x".repeat(300)), Err(Errno::NAMETOOLONG));
     }
 }
 
 #[test]
-fn paths_that_lead_out_are_refused_even_if_nobody_has_checked_them_before() {
-    let place = Place::new();
-    let absolute = place.path("secret");
-    for root in place.roots() {
+fn lookup_rejects_unchecked_paths_that_leave_root() {
+    let test_dir = TestDir::new();
+    let absolute = test_dir.path("secret");
+    for root in test_dir.roots() {
         for path in ["..", "../secret", "dir/../../secret", "/", "/etc/passwd", absolute.to_str().unwrap()] {
-            assert_eq!(seen(&root, path), Err(Errno::XDEV), "{path} by {:?}", root.lookup);
+            assert_eq!(kind_at(&root, path), Err(Errno::XDEV), "{path} by {:?}", root.lookup);
         }
-        assert_eq!(seen(&root, "file\0"), Err(Errno::INVAL), "by {:?}", root.lookup);
+        assert_eq!(kind_at(&root, "file\0"), Err(Errno::INVAL), "by {:?}", root.lookup);
     }
 }
 
 #[test]
-fn links_that_stay_inside_are_followed() {
-    let place = Place::new();
+fn symlinks_inside_root_are_followed() {
+    let test_dir = TestDir::new();
     for (target, link) in [
         ("file", "root/link"),
         ("dir", "root/to_dir"),
@@ -104,9 +104,9 @@ fn links_that_stay_inside_are_followed() {
         ("dir/deep/..", "root/to_dir_by_dots"),
         (".", "root/self"),
     ] {
-        place.link(target, link);
+        test_dir.link(target, link);
     }
-    for root in place.roots() {
+    for root in test_dir.roots() {
         for (path, expected) in [
             ("link", Ok("inside")),
             ("to_dir", Ok("directory")),
@@ -121,15 +121,15 @@ fn links_that_stay_inside_are_followed() {
             ("self/self/self/file", Ok("inside")),
             ("link/file", Err(Errno::NOTDIR)),
         ] {
-            assert_eq!(seen(&root, path), expected, "{path} by {:?}", root.lookup);
+            assert_eq!(kind_at(&root, path), expected, "{path} by {:?}", root.lookup);
         }
     }
 }
 
 #[test]
-fn links_that_lead_out_are_not_followed() {
-    let place = Place::new();
-    let absolute_inside = place.path("root/file");
+fn symlinks_out_of_root_are_not_followed() {
+    let test_dir = TestDir::new();
+    let absolute_inside = test_dir.path("root/file");
     for (target, link) in [
         ("../secret", "root/to_secret"),
         ("../outside", "root/to_outside"),
@@ -140,9 +140,9 @@ fn links_that_lead_out_are_not_followed() {
         ("..", "root/dir/to_root"),
         ("dir/to_root/../secret", "root/by_another"),
     ] {
-        place.link(target, link);
+        test_dir.link(target, link);
     }
-    for root in place.roots() {
+    for root in test_dir.roots() {
         for path in [
             "to_secret",
             "to_outside",
@@ -154,41 +154,41 @@ fn links_that_lead_out_are_not_followed() {
             "dir/to_root/../secret",
             "by_another",
         ] {
-            assert_eq!(seen(&root, path), Err(Errno::XDEV), "{path} by {:?}", root.lookup);
+            assert_eq!(kind_at(&root, path), Err(Errno::XDEV), "{path} by {:?}", root.lookup);
         }
-        assert_eq!(seen(&root, "dir/to_root/file"), Ok("inside"), "by {:?}", root.lookup);
+        assert_eq!(kind_at(&root, "dir/to_root/file"), Ok("inside"), "by {:?}", root.lookup);
     }
 }
 
 #[test]
-fn links_can_be_refused_altogether() {
-    let place = Place::new();
-    place.link("file", "root/link");
-    place.link("dir", "root/to_dir");
-    for mut root in place.roots() {
+fn symlinks_can_be_disabled() {
+    let test_dir = TestDir::new();
+    test_dir.link("file", "root/link");
+    test_dir.link("dir", "root/to_dir");
+    for mut root in test_dir.roots() {
         root.follows_symlinks = false;
         for path in ["link", "to_dir", "to_dir/other"] {
-            assert_eq!(seen(&root, path), Err(Errno::LOOP), "{path} by {:?}", root.lookup);
+            assert_eq!(kind_at(&root, path), Err(Errno::LOOP), "{path} by {:?}", root.lookup);
         }
-        assert_eq!(seen(&root, "dir/other"), Ok("inside"));
+        assert_eq!(kind_at(&root, "dir/other"), Ok("inside"));
     }
 }
 
 #[test]
-fn links_in_circles_come_to_an_end() {
-    let place = Place::new();
-    place.link("b", "root/a");
-    place.link("a", "root/b");
-    place.link("c/c", "root/c");
-    for root in place.roots() {
+fn symlink_loop_is_an_error() {
+    let test_dir = TestDir::new();
+    test_dir.link("b", "root/a");
+    test_dir.link("a", "root/b");
+    test_dir.link("c/c", "root/c");
+    for root in test_dir.roots() {
         for path in ["a", "a/file", "c"] {
-            assert_eq!(seen(&root, path), Err(Errno::LOOP), "{path} by {:?}", root.lookup);
+            assert_eq!(kind_at(&root, path), Err(Errno::LOOP), "{path} by {:?}", root.lookup);
         }
     }
 }
 
 #[test]
-fn links_into_processes_are_not_followed() {
+fn procfs_magic_links_are_not_followed() {
     for lookup in [Lookup::Kernel, Lookup::Walk] {
         let root = Root::open(Path::new("/proc/self")).unwrap().with_lookup(lookup);
         for path in ["exe", "cwd", "root", "root/etc/passwd", "cwd/Cargo.toml", "fd/0"] {
@@ -199,68 +199,69 @@ fn links_into_processes_are_not_followed() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_found_without_waiting() {
-    let place = Place::new();
-    let root = openat(CWD, place.path("root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+fn special_files_are_detected_without_blocking() {
+    let test_dir = TestDir::new();
+    let root = openat(CWD, test_dir.path("root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
     mknodat(&root, "fifo", FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let _listener = UnixListener::bind(place.path("root/socket")).unwrap();
-    for root in place.roots() {
-        assert_eq!(seen(&root, "fifo"), Ok("other"), "by {:?}", root.lookup);
-        assert_eq!(seen(&root, "socket"), Err(Errno::NXIO), "by {:?}", root.lookup);
+    let _listener = UnixListener::bind(test_dir.path("root/socket")).unwrap();
+    for root in test_dir.roots() {
+        assert_eq!(kind_at(&root, "fifo"), Ok("other"), "by {:?}", root.lookup);
+        assert_eq!(kind_at(&root, "socket"), Err(Errno::NXIO), "by {:?}", root.lookup);
     }
     for lookup in [Lookup::Kernel, Lookup::Walk] {
         let devices = Root::open(Path::new("/dev")).unwrap().with_lookup(lookup);
-        assert_eq!(seen(&devices, "zero"), Ok("other"), "by {lookup:?}");
+        assert_eq!(kind_at(&devices, "zero"), Ok("other"), "by {lookup:?}");
     }
 }
 
 #[test]
-fn directories_need_not_be_readable_to_be_passed() {
-    let place = Place::new();
-    fs::set_permissions(place.path("root/dir"), PermissionsExt::from_mode(0o111)).unwrap();
-    for root in place.roots() {
-        assert_eq!(seen(&root, "dir/deep/file"), Ok("inside"), "by {:?}", root.lookup);
+fn unreadable_directory_can_be_traversed() {
+    let test_dir = TestDir::new();
+    fs::set_permissions(test_dir.path("root/dir"), PermissionsExt::from_mode(0o111)).unwrap();
+    for root in test_dir.roots() {
+        assert_eq!(kind_at(&root, "dir/deep/file"), Ok("inside"), "by {:?}", root.lookup);
     }
-    fs::set_permissions(place.path("root/dir"), PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(test_dir.path("root/dir"), PermissionsExt::from_mode(0o755)).unwrap();
 }
 
 #[test]
-fn very_deep_paths_cost_a_bounded_number_of_descriptors() {
-    let place = Place::new();
+fn path_depth_is_limited_to_bound_open_descriptors() {
+    let test_dir = TestDir::new();
     let deep = "d/".repeat(70);
-    fs::create_dir_all(place.path(&format!("root/{deep}"))).unwrap();
-    let [_, walk] = place.roots();
-    assert_eq!(seen(&walk, &format!("{deep}none")), Err(Errno::NAMETOOLONG));
+    fs::create_dir_all(test_dir.path(&format!("root/{deep}"))).unwrap();
+    let [_, walk] = test_dir.roots();
+    assert_eq!(kind_at(&walk, &format!("{deep}none")), Err(Errno::NAMETOOLONG));
 }
 
 #[test]
-fn a_directory_that_is_exchanged_for_a_link_meanwhile_does_not_lead_out() {
-    let place = Place::new();
-    place.link("../outside", "root/swapped");
-    fs::write(place.path("root/dir/file"), "inside").unwrap();
-    let directory = openat(CWD, place.path("root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
-    for root in place.roots() {
+fn directory_swapped_for_symlink_during_lookup_stays_inside_root() {
+    let test_dir = TestDir::new();
+    test_dir.link("../outside", "root/swapped");
+    fs::write(test_dir.path("root/dir/file"), "inside").unwrap();
+    let directory =
+        openat(CWD, test_dir.path("root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    for root in test_dir.roots() {
         thread::scope(|scope| {
-            let exchanges = scope.spawn(|| {
-                for _ in 0..EXCHANGES {
+            let swaps = scope.spawn(|| {
+                for _ in 0..SWAPS {
                     renameat_with(&directory, "dir", &directory, "swapped", RenameFlags::EXCHANGE).unwrap();
                 }
             });
-            while !exchanges.is_finished() {
-                assert_ne!(seen(&root, "dir/file"), Ok("outside"), "by {:?}", root.lookup);
+            while !swaps.is_finished() {
+                assert_ne!(kind_at(&root, "dir/file"), Ok("outside"), "by {:?}", root.lookup);
             }
         });
-        assert_eq!(seen(&root, "dir/file"), Ok("inside"), "by {:?}", root.lookup);
+        assert_eq!(kind_at(&root, "dir/file"), Ok("inside"), "by {:?}", root.lookup);
     }
 }
 
 #[test]
-fn a_file_is_no_root() {
-    let place = Place::new();
-    assert_eq!(Root::open(&place.path("root/file")).unwrap_err(), Errno::NOTDIR);
-    assert_eq!(Root::open(&place.path("none")).unwrap_err(), Errno::NOENT);
-    assert_eq!(Root::open(&place.path("root")).unwrap().lookup, Lookup::Kernel, "tests need `openat2`");
+fn root_must_be_an_existing_directory() {
+    let test_dir = TestDir::new();
+    assert_eq!(Root::open(&test_dir.path("root/file")).unwrap_err(), Errno::NOTDIR);
+    assert_eq!(Root::open(&test_dir.path("none")).unwrap_err(), Errno::NOENT);
+    assert_eq!(Root::open(&test_dir.path("root")).unwrap().lookup, Lookup::Kernel, "tests need `openat2`");
 }
 
-/// Number of exchanges. It is even, so both entries end in their original places.
-const EXCHANGES: usize = 10_000;
+/// Number of swaps. It is even, so both entries end in their original places.
+const SWAPS: usize = 10_000;

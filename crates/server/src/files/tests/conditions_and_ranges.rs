@@ -9,15 +9,15 @@ fn site() -> Site {
 }
 
 #[test]
-fn not_modified_has_the_fields_that_a_cache_needs_and_no_others() {
+fn not_modified_response_has_only_etag_vary_and_cache_control() {
     let site = site();
     let handler: Arc<dyn Handler> = Arc::new(site.files().cache_control("no-cache"));
     for line in [("If-None-Match", TAG), ("If-None-Match", "*"), ("If-Modified-Since", MODIFIED_DATE)] {
-        for seen in [get(&handler, "/a.txt", &[line]), head(&handler, "/a.txt", &[line])] {
-            assert_eq!((seen.status(), seen.content.len()), (304, 0), "{line:?}");
-            assert_eq!(seen.field_names(), ["ETag", "Vary", "Cache-Control"]);
+        for reply in [get(&handler, "/a.txt", &[line]), head(&handler, "/a.txt", &[line])] {
+            assert_eq!((reply.status(), reply.content.len()), (304, 0), "{line:?}");
+            assert_eq!(reply.field_names(), ["ETag", "Vary", "Cache-Control"]);
             assert_eq!(
-                (seen.field("ETag"), seen.field("Vary"), seen.field("Cache-Control")),
+                (reply.field("ETag"), reply.field("Vary"), reply.field("Cache-Control")),
                 (TAG, "Accept-Encoding", "no-cache")
             );
         }
@@ -25,24 +25,24 @@ fn not_modified_has_the_fields_that_a_cache_needs_and_no_others() {
 }
 
 #[test]
-fn a_precondition_that_fails_is_answered_412() {
+fn failed_precondition_gives_412() {
     let site = site();
     for line in [
         ("If-Match", "\"other\""),
         ("If-Match", &*format!("W/{TAG}")),
         ("If-Unmodified-Since", "Sun, 06 Nov 1994 08:49:36 GMT"),
     ] {
-        for seen in [get(&site.mounted(), "/a.txt", &[line]), head(&site.mounted(), "/a.txt", &[line])] {
-            assert_eq!((seen.status(), seen.content.len()), (412, 0), "{line:?}");
+        for reply in [get(&site.mounted(), "/a.txt", &[line]), head(&site.mounted(), "/a.txt", &[line])] {
+            assert_eq!((reply.status(), reply.content.len()), (412, 0), "{line:?}");
         }
     }
-    let seen = get(&site.mounted(), "/a.txt", &[("If-Match", TAG), ("If-None-Match", "\"x\"")]);
-    assert_eq!((seen.status(), seen.text()), (200, "0123456789"));
+    let reply = get(&site.mounted(), "/a.txt", &[("If-Match", TAG), ("If-None-Match", "\"x\"")]);
+    assert_eq!((reply.status(), reply.text()), (200, "0123456789"));
 }
 
 /// Section 13.2.1 of RFC 9110: a server evaluates conditions only where it would otherwise respond with 2xx.
 #[test]
-fn preconditions_do_not_count_where_there_is_nothing_to_send() {
+fn preconditions_are_ignored_for_404_and_redirects() {
     let site = Site::new(&[("dir/x", "")]);
     for line in [("If-Match", "\"x\""), ("If-None-Match", "*"), ("If-Match", "*")] {
         assert_eq!(get(&site.mounted(), "/none", &[line]).status(), 404);
@@ -51,7 +51,7 @@ fn preconditions_do_not_count_where_there_is_nothing_to_send() {
 }
 
 #[test]
-fn a_change_changes_the_entity_tag() {
+fn changed_file_gets_new_entity_tag() {
     let site = site();
     let tag = || get(&site.mounted(), "/a.txt", &[]).field("ETag").to_owned();
     assert_eq!(tag(), TAG);
@@ -62,7 +62,7 @@ fn a_change_changes_the_entity_tag() {
 }
 
 #[test]
-fn one_range_is_sent_as_it_is() {
+fn single_range_is_sent_with_206_and_content_range() {
     let site = site();
     for (range, content, content_range) in [
         ("bytes=0-3", "0123", "bytes 0-3/10"),
@@ -73,16 +73,16 @@ fn one_range_is_sent_as_it_is() {
         ("bytes=0-1,1-2", "012", "bytes 0-2/10"),
         ("bytes=0-1,20-30", "01", "bytes 0-1/10"),
     ] {
-        let seen = get(&site.mounted(), "/a.txt", &[("Range", range)]);
-        assert_eq!((seen.status(), seen.text()), (206, content), "{range}");
-        assert_eq!(seen.field("Content-Range"), content_range);
-        assert_eq!(seen.field("Content-Type"), "text/plain; charset=utf-8");
-        assert_eq!((seen.field("ETag"), seen.field("Last-Modified")), (TAG, MODIFIED_DATE));
+        let reply = get(&site.mounted(), "/a.txt", &[("Range", range)]);
+        assert_eq!((reply.status(), reply.text()), (206, content), "{range}");
+        assert_eq!(reply.field("Content-Range"), content_range);
+        assert_eq!(reply.field("Content-Type"), "text/plain; charset=utf-8");
+        assert_eq!((reply.field("ETag"), reply.field("Last-Modified")), (TAG, MODIFIED_DATE));
     }
 }
 
 #[test]
-fn a_range_that_does_not_count_gives_the_whole() {
+fn ignored_range_gives_the_whole_file() {
     let site = site();
     for lines in [
         &[("Range", "bytes=2-1")][..],
@@ -91,39 +91,39 @@ fn a_range_that_does_not_count_gives_the_whole() {
         &[("Range", "bytes=0-1"), ("Range", "bytes=0-1")],
         &[("If-Range", TAG)],
     ] {
-        let seen = get(&site.mounted(), "/a.txt", lines);
-        assert_eq!((seen.status(), seen.text(), seen.field("Content-Range")), (200, "0123456789", ""));
+        let reply = get(&site.mounted(), "/a.txt", lines);
+        assert_eq!((reply.status(), reply.text(), reply.field("Content-Range")), (200, "0123456789", ""));
     }
 }
 
 /// Section 14.2 of RFC 9110: GET is the only method with ranges.
 #[test]
-fn head_has_no_ranges() {
+fn head_request_ignores_range() {
     let site = site();
     for range in ["bytes=0-1", "bytes=99-", "bytes=0-0,2-2"] {
-        let seen = head(&site.mounted(), "/a.txt", &[("Range", range), ("If-Range", "\"other\"")]);
-        assert_eq!((seen.status(), seen.field("Content-Range")), (200, ""));
+        let reply = head(&site.mounted(), "/a.txt", &[("Range", range), ("If-Range", "\"other\"")]);
+        assert_eq!((reply.status(), reply.field("Content-Range")), (200, ""));
     }
 }
 
 #[test]
-fn what_cannot_be_satisfied_is_answered_with_the_length() {
+fn unsatisfiable_range_gives_416_with_file_length() {
     let site = site();
     for (target, range, content_range) in [
         ("/a.txt", "bytes=10-", "bytes */10"),
         ("/a.txt", "bytes=-0", "bytes */10"),
         ("/empty", "bytes=0-", "bytes */0"),
     ] {
-        let seen = get(&site.mounted(), target, &[("Range", range)]);
-        assert_eq!((seen.status(), seen.field("Content-Range")), (416, content_range), "{range}");
-        assert_eq!((seen.field("Cache-Control"), seen.content.len()), ("", 0));
+        let reply = get(&site.mounted(), target, &[("Range", range)]);
+        assert_eq!((reply.status(), reply.field("Content-Range")), (416, content_range), "{range}");
+        assert_eq!((reply.field("Cache-Control"), reply.content.len()), ("", 0));
     }
-    let seen = get(&site.mounted(), "/empty", &[("Range", "bytes=-1")]);
-    assert_eq!((seen.status(), seen.content.len()), (200, 0));
+    let reply = get(&site.mounted(), "/empty", &[("Range", "bytes=-1")]);
+    assert_eq!((reply.status(), reply.content.len()), (200, 0));
 }
 
 #[test]
-fn if_range_decides_whether_the_range_counts() {
+fn failed_if_range_disables_the_range() {
     let site = site();
     for (if_range, status) in [
         (TAG, 206),
@@ -132,8 +132,8 @@ fn if_range_decides_whether_the_range_counts() {
         (&*format!("W/{TAG}"), 200),
         ("Sun, 06 Nov 1994 08:49:38 GMT", 200),
     ] {
-        let seen = get(&site.mounted(), "/a.txt", &[("Range", "bytes=0-1"), ("If-Range", if_range)]);
-        assert_eq!(seen.status(), status, "{if_range}");
+        let reply = get(&site.mounted(), "/a.txt", &[("Range", "bytes=0-1"), ("If-Range", if_range)]);
+        assert_eq!(reply.status(), status, "{if_range}");
         let lines = [("Range", "bytes=99-"), ("If-Range", if_range)];
         let unsatisfiable = get(&site.mounted(), "/a.txt", &lines).status();
         assert_eq!(unsatisfiable, if status == 206 { 416 } else { 200 }, "{if_range}");
@@ -141,7 +141,7 @@ fn if_range_decides_whether_the_range_counts() {
 }
 
 #[test]
-fn preconditions_come_before_ranges() {
+fn preconditions_are_checked_before_ranges() {
     let site = site();
     let status = |lines: &[(&str, &str)]| get(&site.mounted(), "/a.txt", lines).status();
     for range in [("Range", "bytes=0-1"), ("Range", "bytes=99-")] {
@@ -152,12 +152,12 @@ fn preconditions_come_before_ranges() {
 }
 
 #[test]
-fn several_ranges_are_sent_as_parts() {
+fn several_ranges_are_sent_as_multipart() {
     let site = site();
-    let seen = get(&site.mounted(), "/a.txt", &[("Range", "bytes=8-,0-1,4-5")]);
-    assert_eq!((seen.status(), seen.field("Content-Range")), (206, ""));
-    assert_eq!((seen.field("ETag"), seen.field("Accept-Ranges")), (TAG, "bytes"));
-    let boundary = seen.field("Content-Type").strip_prefix("multipart/byteranges; boundary=").unwrap();
+    let reply = get(&site.mounted(), "/a.txt", &[("Range", "bytes=8-,0-1,4-5")]);
+    assert_eq!((reply.status(), reply.field("Content-Range")), (206, ""));
+    assert_eq!((reply.field("ETag"), reply.field("Accept-Ranges")), (TAG, "bytes"));
+    let boundary = reply.field("Content-Type").strip_prefix("multipart/byteranges; boundary=").unwrap();
     assert!(boundary.len() == 32 && boundary.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let part = |range, content| {
         format!(
@@ -166,37 +166,37 @@ fn several_ranges_are_sent_as_parts() {
         )
     };
     let expected = [part("8-9", "89"), part("0-1", "01"), part("4-5", "45"), format!("--{boundary}--\r\n")];
-    assert_eq!(seen.text(), expected.concat());
+    assert_eq!(reply.text(), expected.concat());
     let again = get(&site.mounted(), "/a.txt", &[("Range", "bytes=8-,0-1,4-5")]);
-    assert_ne!(again.field("Content-Type"), seen.field("Content-Type"), "a boundary cannot be guessed");
+    assert_ne!(again.field("Content-Type"), reply.field("Content-Type"), "the boundary is random");
 }
 
 #[test]
-fn many_small_ranges_do_not_cost_more_than_the_file() {
+fn many_overlapping_ranges_never_send_more_than_the_file() {
     let site = site();
     let set = "bytes=".to_owned() + &["0-"; 1000].join(",");
-    let seen = get(&site.mounted(), "/a.txt", &[("Range", &set)]);
-    assert_eq!((seen.status(), seen.text()), (200, "0123456789"));
+    let reply = get(&site.mounted(), "/a.txt", &[("Range", &set)]);
+    assert_eq!((reply.status(), reply.text()), (200, "0123456789"));
     let set = "bytes=".to_owned() + &["0-"; 64].join(",");
-    let seen = get(&site.mounted(), "/a.txt", &[("Range", &set)]);
-    assert_eq!((seen.status(), seen.field("Content-Range")), (206, "bytes 0-9/10"));
+    let reply = get(&site.mounted(), "/a.txt", &[("Range", &set)]);
+    assert_eq!((reply.status(), reply.field("Content-Range")), (206, "bytes 0-9/10"));
 }
 
 #[test]
-fn large_parts_are_read_piece_by_piece() {
+fn large_ranges_and_multipart_bodies_are_complete() {
     let bytes: String = (0..300_000u32).map(|i| char::from(b'a' + (i % 23) as u8)).collect();
     let site = Site::new(&[("large.txt", &bytes)]);
     let handler = site.mounted();
-    let seen = get(&handler, "/large.txt", &[("Range", "bytes=10-200009,250000-299999")]);
-    assert!(seen.text().contains(&bytes[10..200_010]) && seen.text().contains(&bytes[250_000..]));
-    assert!(seen.content.len() > 250_000 && seen.content.len() < 250_500);
-    let seen = get(&handler, "/large.txt", &[("Range", "bytes=100000-199999")]);
-    assert_eq!(seen.text(), &bytes[100_000..200_000]);
+    let reply = get(&handler, "/large.txt", &[("Range", "bytes=10-200009,250000-299999")]);
+    assert!(reply.text().contains(&bytes[10..200_010]) && reply.text().contains(&bytes[250_000..]));
+    assert!(reply.content.len() > 250_000 && reply.content.len() < 250_500);
+    let reply = get(&handler, "/large.txt", &[("Range", "bytes=100000-199999")]);
+    assert_eq!(reply.text(), &bytes[100_000..200_000]);
     assert_eq!(get(&handler, "/large.txt", &[]).text(), bytes);
 }
 
 #[test]
-fn files_around_the_limit_of_what_is_read_are_whole() {
+fn files_near_the_read_size_limit_are_complete() {
     for length in [0, 1, 16_384, 32_767, 32_768, 32_769, 65_536] {
         let bytes = "x".repeat(length);
         let site = Site::new(&[("a", &bytes)]);
@@ -210,7 +210,7 @@ fn representation(site: &Site, path: &str) -> Representation {
 }
 
 #[test]
-fn a_small_file_that_becomes_shorter_before_it_is_read_is_an_error() {
+fn small_file_truncated_before_read_is_an_error() {
     let site = site();
     let shrinking = representation(&site, "a.txt");
     fs::write(site.path("a.txt"), "012").unwrap();
@@ -218,7 +218,7 @@ fn a_small_file_that_becomes_shorter_before_it_is_read_is_an_error() {
 }
 
 #[test]
-fn parts_of_a_file_that_becomes_shorter_do_not_look_complete() {
+fn multipart_body_of_truncated_file_fails() {
     let site = site();
     let ranges = [ranges::ByteRange { first: 0, last: 1 }, ranges::ByteRange { first: 8, last: 9 }];
     let (multipart, _) = multipart::Multipart::new(representation(&site, "a.txt"), &ranges);

@@ -3,12 +3,12 @@
 use super::*;
 
 #[test]
-fn a_file_is_sent_with_all_that_is_known_of_it() {
+fn file_response_has_all_metadata_headers() {
     let site = Site::new(&[("a b.txt", "text")]);
     let handler: Arc<dyn Handler> =
         Arc::new(Router::new().mount("/static", site.files().cache_control("max-age=60")));
-    let seen = get(&handler, "/static/a%20b.txt?version=1", &[]);
-    assert_eq!((seen.status(), seen.text()), (200, "text"));
+    let reply = get(&handler, "/static/a%20b.txt?version=1", &[]);
+    assert_eq!((reply.status(), reply.text()), (200, "text"));
     let expected = [
         ("Accept-Ranges", "bytes"),
         ("X-Content-Type-Options", "nosniff"),
@@ -18,14 +18,14 @@ fn a_file_is_sent_with_all_that_is_known_of_it() {
         ("Last-Modified", MODIFIED_DATE),
         ("Content-Type", "text/plain; charset=utf-8"),
     ];
-    assert_eq!(seen.field_names(), expected.map(|(name, _)| name));
+    assert_eq!(reply.field_names(), expected.map(|(name, _)| name));
     for (name, value) in expected {
-        assert_eq!(seen.field(name), value);
+        assert_eq!(reply.field(name), value);
     }
 }
 
 #[test]
-fn head_is_answered_as_get_without_reading_the_file() {
+fn head_response_has_headers_of_get_without_body() {
     let site = Site::new(&[("a.html", "<p>")]);
     let handler = site.mounted();
     let (by_get, by_head) = (get(&handler, "/a.html", &[]), head(&handler, "/a.html", &[]));
@@ -35,30 +35,30 @@ fn head_is_answered_as_get_without_reading_the_file() {
 }
 
 #[test]
-fn other_methods_are_not_allowed() {
+fn methods_except_get_head_and_options_give_405() {
     let site = Site::new(&[("a", "")]);
     for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get"] {
         for target in ["/a", "/none", "/.."] {
-            let seen = request(&site.mounted(), method, target, &[]);
+            let reply = request(&site.mounted(), method, target, &[]);
             assert_eq!(
-                (seen.status(), seen.field("Allow")),
+                (reply.status(), reply.field("Allow")),
                 (405, "GET, HEAD, OPTIONS"),
                 "{method} {target}"
             );
         }
     }
-    let seen = request(&site.mounted(), "OPTIONS", "/a", &[]);
-    assert_eq!((seen.status(), seen.field("Allow")), (204, "GET, HEAD, OPTIONS"));
+    let reply = request(&site.mounted(), "OPTIONS", "/a", &[]);
+    assert_eq!((reply.status(), reply.field("Allow")), (204, "GET, HEAD, OPTIONS"));
 }
 
 #[test]
-fn a_directory_is_answered_with_its_index() {
+fn directory_url_serves_index_file() {
     let site = Site::new(&[("index.html", "root"), ("a/index.html", "a"), ("b/home.htm", "b"), ("c/x", "")]);
     let handler = site.mounted();
     for (target, expected) in [("/", "root"), ("/?q", "root"), ("/a/", "a"), ("//a//", "a")] {
-        let seen = get(&handler, target, &[]);
-        assert_eq!((seen.status(), seen.text()), (200, expected), "{target}");
-        assert_eq!(seen.field("Content-Type"), "text/html; charset=utf-8");
+        let reply = get(&handler, target, &[]);
+        assert_eq!((reply.status(), reply.text()), (200, expected), "{target}");
+        assert_eq!(reply.field("Content-Type"), "text/html; charset=utf-8");
     }
     for target in ["/b/", "/c/", "/none/", "/a/index.html/", "/c/x/"] {
         assert_eq!(get(&handler, target, &[]).status(), 404, "{target}");
@@ -69,14 +69,14 @@ fn a_directory_is_answered_with_its_index() {
 }
 
 #[test]
-fn an_index_that_is_a_directory_is_none() {
+fn directory_named_like_index_file_is_not_served_as_index() {
     let site = Site::new(&[("a/index.html/index.html", "deep")]);
     assert_eq!(get(&site.mounted(), "/a/", &[]).status(), 404);
     assert_eq!(get(&site.mounted(), "/a/index.html/", &[]).text(), "deep");
 }
 
 #[test]
-fn a_directory_without_its_slash_is_redirected() {
+fn directory_without_trailing_slash_is_redirected() {
     let site = Site::new(&[("a b/c/x", ""), ("é/x", "")]);
     let handler: Arc<dyn Handler> = Arc::new(Router::new().mount("/static", site.files()));
     for (target, location) in [
@@ -87,18 +87,18 @@ fn a_directory_without_its_slash_is_redirected() {
         ("/static/%C3%A9?a=//b", "/static/%C3%A9/?a=//b"),
         ("http://other.example/static/a%20b?q", "/static/a%20b/?q"),
     ] {
-        let seen = get(&handler, target, &[]);
-        assert_eq!((seen.status(), seen.field("Location")), (301, location), "{target}");
-        assert!(seen.content.is_empty());
+        let reply = get(&handler, target, &[]);
+        assert_eq!((reply.status(), reply.field("Location")), (301, location), "{target}");
+        assert!(reply.content.is_empty());
     }
 }
 
 #[test]
-fn a_redirect_never_names_another_host() {
+fn redirect_never_points_to_another_host() {
     let site = Site::new(&[("evil.example/x", ""), ("\\evil.example/x", "")]);
     for target in ["//evil.example", "///evil.example", "/evil.example"] {
-        let seen = get(&site.mounted(), target, &[]);
-        assert_eq!((seen.status(), seen.field("Location")), (301, "/evil.example/"), "{target}");
+        let reply = get(&site.mounted(), target, &[]);
+        assert_eq!((reply.status(), reply.field("Location")), (301, "/evil.example/"), "{target}");
     }
     for target in ["/%5cevil.example", "/%2fevil.example", "/%2Fevil.example/..", "/.//evil.example"] {
         assert_eq!(get(&site.mounted(), target, &[]).status(), 404, "{target}");
@@ -106,7 +106,7 @@ fn a_redirect_never_names_another_host() {
 }
 
 #[test]
-fn nothing_outside_of_the_root_is_served() {
+fn files_outside_root_are_not_served() {
     let site = Site::new(&[("secret", "secret"), ("root/a/file", "a")]);
     symlink("../secret", site.path("root/link")).unwrap();
     symlink("/etc", site.path("root/etc")).unwrap();
@@ -139,13 +139,13 @@ fn nothing_outside_of_the_root_is_served() {
         "/a/file%2",
         &absolute,
     ] {
-        let seen = get(&handler, target, &[("Accept-Encoding", "gzip")]);
-        assert_eq!((seen.status(), seen.text()), (404, "not found\n"), "{target}");
+        let reply = get(&handler, target, &[("Accept-Encoding", "gzip")]);
+        assert_eq!((reply.status(), reply.text()), (404, "not found\n"), "{target}");
     }
 }
 
 #[test]
-fn links_that_stay_inside_are_served_unless_links_are_refused() {
+fn symlinks_inside_root_are_served_unless_disabled() {
     let site = Site::new(&[("a/file", "a"), ("a/index.html", "index")]);
     symlink("a/file", site.path("link")).unwrap();
     symlink("a", site.path("b")).unwrap();
@@ -161,7 +161,7 @@ fn links_that_stay_inside_are_served_unless_links_are_refused() {
 }
 
 #[test]
-fn hidden_files_are_served_only_if_they_are_allowed() {
+fn hidden_files_are_served_only_if_allowed() {
     let site = Site::new(&[(".env", "env"), (".git/config", "git"), ("a/.b", "b")]);
     let handler = site.mounted();
     for target in ["/.env", "/.git/config", "/.git", "/.git/", "/a/.b", "/%2eenv"] {
@@ -174,7 +174,7 @@ fn hidden_files_are_served_only_if_they_are_allowed() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_not_found() {
+fn special_files_give_404() {
     let site = Site::new(&[("a/x", "")]);
     mknodat(CWD, site.path("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _listener = UnixListener::bind(site.path("socket")).unwrap();
@@ -185,7 +185,7 @@ fn what_is_no_regular_file_is_not_found() {
 }
 
 #[test]
-fn names_too_long_are_not_found() {
+fn too_long_names_give_404() {
     let site = Site::new(&[]);
     for target in [format!("/{}", "x".repeat(300)), "/x".repeat(2500)] {
         assert_eq!(get(&site.mounted(), &target, &[]).status(), 404);
@@ -193,7 +193,7 @@ fn names_too_long_are_not_found() {
 }
 
 #[test]
-fn a_walk_name_by_name_serves_the_same() {
+fn fallback_lookup_without_openat2_serves_the_same_files() {
     let site = Site::new(&[("index.html", "index"), ("a/file", "a"), ("a/file.br", "br")]);
     symlink("../..", site.path("a/out")).unwrap();
     let mut files = site.files();
@@ -206,13 +206,13 @@ fn a_walk_name_by_name_serves_the_same() {
         ("/a/none", 404, "not found\n"),
         ("/a/out/etc", 404, "not found\n"),
     ] {
-        let seen = get(&handler, target, &[("Accept-Encoding", "br")]);
-        assert_eq!((seen.status(), seen.text()), (status, content), "{target}");
+        let reply = get(&handler, target, &[("Accept-Encoding", "br")]);
+        assert_eq!((reply.status(), reply.text()), (status, content), "{target}");
     }
 }
 
 #[test]
-fn the_prefix_of_the_mount_is_no_part_of_the_path() {
+fn mount_prefix_is_removed_from_file_path() {
     let site = Site::new(&[("static/a", "inner"), ("a", "outer")]);
     let handler: Arc<dyn Handler> = Arc::new(
         Router::new()
@@ -227,7 +227,7 @@ fn the_prefix_of_the_mount_is_no_part_of_the_path() {
 }
 
 #[test]
-fn errors_of_the_system_have_their_status() {
+fn open_errors_map_to_status_codes() {
     for (error, status) in [
         (Errno::NOENT, 404),
         (Errno::LOOP, 404),
@@ -244,22 +244,22 @@ fn errors_of_the_system_have_their_status() {
 
 #[test]
 #[should_panic = "invalid header value"]
-fn a_cache_control_that_would_split_the_response_is_an_error_of_the_program() {
+fn cache_control_with_line_break_panics() {
     let site = Site::new(&[]);
     let _ = site.files().cache_control("max-age=1\r\nSet-Cookie: a=b");
 }
 
 #[test]
-fn files_are_served_without_regard_to_their_dates() {
+fn files_dated_before_epoch_or_in_the_future_are_served() {
     let site = Site::new(&[("old", "old"), ("new", "new")]);
     let day_before_epoch = SystemTime::UNIX_EPOCH - Duration::from_hours(24);
     File::options().write(true).open(site.path("old")).unwrap().set_modified(day_before_epoch).unwrap();
-    let seen = get(&site.mounted(), "/old", &[("If-Modified-Since", MODIFIED_DATE)]);
-    assert_eq!((seen.status(), seen.text(), seen.field("Last-Modified")), (200, "old", ""));
+    let reply = get(&site.mounted(), "/old", &[("If-Modified-Since", MODIFIED_DATE)]);
+    assert_eq!((reply.status(), reply.text(), reply.field("Last-Modified")), (200, "old", ""));
     // `Last-Modified` is never in the future (RFC 9110 §8.8.2.1).
     site.set_modified("new", MODIFIED + Duration::from_hours(24 * 365 * 100));
     let before = Clock::system().time_of_day() - Duration::from_secs(1);
-    let seen = get(&site.mounted(), "/new", &[]);
-    let shown = httpdate::parse_http_date(seen.field("Last-Modified")).unwrap();
+    let reply = get(&site.mounted(), "/new", &[]);
+    let shown = httpdate::parse_http_date(reply.field("Last-Modified")).unwrap();
     assert!(before <= shown && shown <= Clock::system().time_of_day());
 }

@@ -15,7 +15,7 @@ fn site() -> Site {
 }
 
 #[test]
-fn the_sibling_that_the_client_likes_best_is_sent() {
+fn client_gets_its_preferred_precompressed_file() {
     let site = site();
     let handler = site.mounted();
     for (accept, coding, content) in [
@@ -28,28 +28,28 @@ fn the_sibling_that_the_client_likes_best_is_sent() {
         ("identity, br;q=0.9", "", "original"),
         ("", "", "original"),
     ] {
-        let seen = get(&handler, "/a.js", &[("Accept-Encoding", accept)]);
-        assert_eq!((seen.status(), seen.text()), (200, content), "{accept}");
-        assert_eq!(seen.field("Content-Encoding"), coding, "{accept}");
-        assert_eq!(seen.field("Vary"), "Accept-Encoding");
-        assert_eq!(seen.field("Content-Type"), "text/javascript; charset=utf-8");
+        let reply = get(&handler, "/a.js", &[("Accept-Encoding", accept)]);
+        assert_eq!((reply.status(), reply.text()), (200, content), "{accept}");
+        assert_eq!(reply.field("Content-Encoding"), coding, "{accept}");
+        assert_eq!(reply.field("Vary"), "Accept-Encoding");
+        assert_eq!(reply.field("Content-Type"), "text/javascript; charset=utf-8");
     }
     assert_eq!(get(&handler, "/a.js", &[]).text(), "original");
 }
 
 #[test]
-fn a_file_without_the_sibling_is_sent_as_it_is_and_varies_nevertheless() {
+fn file_without_precompressed_sibling_is_plain_but_has_vary() {
     let site = site();
-    let seen = get(&site.mounted(), "/plain.js", &[("Accept-Encoding", "br")]);
-    assert_eq!((seen.text(), seen.field("Content-Encoding")), ("plain", ""));
-    assert_eq!(seen.field("Vary"), "Accept-Encoding");
-    let seen = get(&site.mounted(), "/dir/", &[("Accept-Encoding", "br, gzip")]);
-    assert_eq!((seen.text(), seen.field("Content-Encoding")), ("index gz", "gzip"));
-    assert_eq!(seen.field("Content-Type"), "text/html; charset=utf-8");
+    let reply = get(&site.mounted(), "/plain.js", &[("Accept-Encoding", "br")]);
+    assert_eq!((reply.text(), reply.field("Content-Encoding")), ("plain", ""));
+    assert_eq!(reply.field("Vary"), "Accept-Encoding");
+    let reply = get(&site.mounted(), "/dir/", &[("Accept-Encoding", "br, gzip")]);
+    assert_eq!((reply.text(), reply.field("Content-Encoding")), ("index gz", "gzip"));
+    assert_eq!(reply.field("Content-Type"), "text/html; charset=utf-8");
 }
 
 #[test]
-fn a_client_that_accepts_nothing_there_is_told_so() {
+fn client_that_accepts_no_available_coding_gets_406() {
     let site = site();
     for (target, accept, status) in [
         ("/plain.js", "identity;q=0", 406),
@@ -59,12 +59,12 @@ fn a_client_that_accepts_nothing_there_is_told_so() {
     ] {
         assert_eq!(get(&site.mounted(), target, &[("Accept-Encoding", accept)]).status(), status, "{accept}");
     }
-    let seen = get(&site.mounted(), "/plain.js", &[("Accept-Encoding", "identity;q=0")]);
-    assert_eq!(seen.field("Vary"), "Accept-Encoding");
+    let reply = get(&site.mounted(), "/plain.js", &[("Accept-Encoding", "identity;q=0")]);
+    assert_eq!(reply.field("Vary"), "Accept-Encoding");
 }
 
 #[test]
-fn each_coding_has_an_entity_tag_of_its_own() {
+fn each_coding_has_its_own_entity_tag() {
     // All files have the same modification time and length and differ only in their coding.
     let site = Site::new(&[("a", "1234"), ("a.br", "brbr"), ("a.zst", "zstd"), ("a.gz", "gzip")]);
     let handler = site.mounted();
@@ -80,7 +80,7 @@ fn each_coding_has_an_entity_tag_of_its_own() {
 }
 
 #[test]
-fn a_sibling_older_than_its_original_is_passed_over() {
+fn precompressed_file_older_than_original_is_skipped() {
     let site = site();
     let read = || get(&site.mounted(), "/a.js", &[("Accept-Encoding", "br, gzip;q=0.5")]).text().to_owned();
     let (seconds, nanoseconds) = (MODIFIED.as_secs(), MODIFIED.subsec_nanos());
@@ -97,7 +97,7 @@ fn a_sibling_older_than_its_original_is_passed_over() {
 }
 
 #[test]
-fn a_sibling_that_may_not_be_served_is_passed_over() {
+fn unservable_precompressed_file_is_skipped() {
     let site = Site::new(&[("a", "original"), ("b", "original"), ("c", "original"), ("b.gz/x", "")]);
     symlink("/etc/passwd", site.path("a.gz")).unwrap();
     mknodat(CWD, site.path("c.gz"), FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -107,44 +107,48 @@ fn a_sibling_that_may_not_be_served_is_passed_over() {
 }
 
 #[test]
-fn a_sibling_without_its_original_is_only_a_file() {
+fn precompressed_file_without_original_is_an_ordinary_file() {
     let site = Site::new(&[("a.txt.gz", "gz")]);
     let accept = [("Accept-Encoding", "gzip")];
     assert_eq!(get(&site.mounted(), "/a.txt", &accept).status(), 404);
-    let seen = get(&site.mounted(), "/a.txt.gz", &accept);
-    assert_eq!((seen.text(), seen.field("Content-Type")), ("gz", "application/gzip"));
-    assert_eq!(seen.field("Content-Encoding"), "");
+    let reply = get(&site.mounted(), "/a.txt.gz", &accept);
+    assert_eq!((reply.text(), reply.field("Content-Type")), ("gz", "application/gzip"));
+    assert_eq!(reply.field("Content-Encoding"), "");
 }
 
 #[test]
-fn siblings_can_be_left_alone() {
+fn precompressed_files_can_be_disabled() {
     let site = site();
     let handler: Arc<dyn Handler> = Arc::new(site.files().precompressed(false));
     for accept in ["br, gzip", "identity;q=0"] {
-        let seen = get(&handler, "/a.js", &[("Accept-Encoding", accept)]);
-        assert_eq!((seen.status(), seen.text(), seen.field("Vary")), (200, "original", ""), "{accept}");
+        let reply = get(&handler, "/a.js", &[("Accept-Encoding", accept)]);
+        assert_eq!((reply.status(), reply.text(), reply.field("Vary")), (200, "original", ""), "{accept}");
     }
 }
 
 #[test]
-fn what_is_encoded_above_is_given_to_clients_that_do_not_accept_it_as_it_is() {
+fn encoded_above_serves_plain_file_even_if_identity_is_rejected() {
     let site = site();
     let handler: Arc<dyn Handler> = Arc::new(site.files().encoded_above(true));
-    let seen = get(&handler, "/plain.js", &[("Accept-Encoding", "gzip, identity;q=0")]);
-    assert_eq!((seen.status(), seen.text(), seen.field("Vary")), (200, "plain", "Accept-Encoding"));
-    let seen = get(&handler, "/a.js", &[("Accept-Encoding", "gzip, identity;q=0")]);
-    assert_eq!((seen.status(), seen.text()), (200, "gz"));
+    let reply = get(&handler, "/plain.js", &[("Accept-Encoding", "gzip, identity;q=0")]);
+    assert_eq!((reply.status(), reply.text(), reply.field("Vary")), (200, "plain", "Accept-Encoding"));
+    let reply = get(&handler, "/a.js", &[("Accept-Encoding", "gzip, identity;q=0")]);
+    assert_eq!((reply.status(), reply.text()), (200, "gz"));
 }
 
 #[test]
-fn a_range_is_one_of_the_encoded_bytes() {
+fn range_applies_to_precompressed_bytes() {
     let site = site();
     let br = ("Accept-Encoding", "br");
-    let seen = get(&site.mounted(), "/a.js", &[br, ("Range", "bytes=1-2")]);
-    assert_eq!((seen.status(), seen.text()), (206, "ro"));
-    assert_eq!((seen.field("Content-Range"), seen.field("Content-Encoding")), ("bytes 1-2/6", "br"));
-    let seen = get(&site.mounted(), "/a.js", &[br, ("Range", "bytes=6-")]);
-    assert_eq!((seen.status(), seen.field("Content-Range")), (416, "bytes */6"));
-    let seen = get(&site.mounted(), "/a.js", &[br, ("Range", "bytes=0-0,2-2")]);
-    assert_eq!((seen.status(), seen.text()), (200, "brotli"), "several parts are not sent encoded");
+    let reply = get(&site.mounted(), "/a.js", &[br, ("Range", "bytes=1-2")]);
+    assert_eq!((reply.status(), reply.text()), (206, "ro"));
+    assert_eq!((reply.field("Content-Range"), reply.field("Content-Encoding")), ("bytes 1-2/6", "br"));
+    let reply = get(&site.mounted(), "/a.js", &[br, ("Range", "bytes=6-")]);
+    assert_eq!((reply.status(), reply.field("Content-Range")), (416, "bytes */6"));
+    let reply = get(&site.mounted(), "/a.js", &[br, ("Range", "bytes=0-0,2-2")]);
+    assert_eq!(
+        (reply.status(), reply.text()),
+        (200, "brotli"),
+        "several ranges of a compressed file are not sent"
+    );
 }
