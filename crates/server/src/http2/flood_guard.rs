@@ -107,38 +107,38 @@ mod tests {
     }
 
     /// Returns the number of such frames that are within the limit.
-    fn forgiven(frame: Frame) -> usize {
+    fn allowed_frames(frame: Frame) -> usize {
         let mut flood_guard = FloodGuard::new(1000, Duration::ZERO);
         (0..10_000).take_while(|_| (flood_guard.received(frame), !flood_guard.is_too_many()).1).count()
     }
 
     #[test]
-    fn each_oddity_comes_to_an_end() {
+    fn each_kind_of_costly_frame_has_a_limit() {
         for (name, kind, flags, content, count) in [
             ("resets", 3, 0, &b"\0\0\0\x08"[..], 99),
             ("settings", 4, 0, b"", 199),
             ("unsolicited acknowledgements", 4, 1, b"", 999),
             ("pings", 6, 0, b"12345678", 999),
             ("priorities", 2, 0, b"12345", 999),
-            ("updates of windows", 8, 0, b"\0\0\0\x01", 999),
-            ("empty data", 0, 0, b"", 199),
+            ("window updates", 8, 0, b"\0\0\0\x01", 999),
+            ("empty data frames", 0, 0, b"", 199),
             ("empty continuations", 9, 0, b"", 199),
             ("continuations", 9, 0, b"x", 999),
             ("frames of unknown types", 77, 0, b"x", 999),
         ] {
-            assert_eq!(forgiven(frame(kind, flags, content)), count, "{name}");
+            assert_eq!(allowed_frames(frame(kind, flags, content)), count, "{name}");
         }
     }
 
     #[test]
-    fn what_is_useful_is_never_too_much() {
-        assert_eq!(forgiven(frame(0, 0, b"content")), 10_000);
-        assert_eq!(forgiven(frame(0, 1, b"")), 10_000);
-        assert_eq!(forgiven(frame(1, 5, b"x")), 10_000);
+    fn useful_frames_never_count_as_flood() {
+        assert_eq!(allowed_frames(frame(0, 0, b"content")), 10_000);
+        assert_eq!(allowed_frames(frame(0, 1, b"")), 10_000);
+        assert_eq!(allowed_frames(frame(1, 5, b"x")), 10_000);
     }
 
     #[test]
-    fn resets_that_we_are_made_to_send_count_and_our_own_do_not() {
+    fn sent_resets_count_only_if_the_client_caused_them() {
         let mut flood_guard = FloodGuard::new(1000, Duration::ZERO);
         for code in [b"\0\0\0\0", b"\0\0\0\x02", b"\0\0\0\x08"] {
             (0..1000).for_each(|_| flood_guard.sent(frame(3, 0, code)));
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn answers_and_time_give_points_back() {
+    fn responses_and_time_restore_the_flood_budget() {
         let mut flood_guard = FloodGuard::new(1000, Duration::ZERO);
         let (reset, answer) = (frame(3, 0, b"\0\0\0\x08"), frame(0, 1, b"ok"));
         for _ in 0..10_000 {
             flood_guard.received(reset);
             (0..2).for_each(|_| flood_guard.sent(answer));
         }
-        assert!(!flood_guard.is_too_many(), "one in three requests may be given up");
+        assert!(!flood_guard.is_too_many(), "a client may reset one in three requests");
         (0..100).for_each(|_| flood_guard.received(reset));
         assert!(flood_guard.is_too_many());
         flood_guard.refill(Duration::from_secs(1));

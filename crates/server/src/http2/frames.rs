@@ -151,13 +151,13 @@ mod tests {
             scan.pass(piece, |frame| frames.push(frame));
         }
         assert!(scan.is_within_frame());
-        scan.pass(b"x", |_| panic!("there is no further frame"));
+        scan.pass(b"x", |_| panic!("unexpected frame"));
         assert!(!scan.is_within_frame());
         frames
     }
 
     #[test]
-    fn frames_are_found_however_the_bytes_are_cut() {
+    fn frames_are_found_for_any_read_size() {
         let frame = |kind, length, flags| Frame { kind, length, flags };
         let expected = [
             frame(FrameKind::Data, 2, END_STREAM),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_without_room_for_a_code_is_passed_over() {
+    fn too_short_rst_stream_does_not_break_the_frame_scan() {
         let mut scan = FrameScan::behind(0);
         let mut lengths = Vec::new();
         scan.pass(b"\0\0\x02\x03\0\0\0\0\x01xx\0\0\0\x04\0\0\0\0\0", |frame| lengths.push(frame.length));

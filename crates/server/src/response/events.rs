@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_data_is_a_field() {
+    fn each_line_of_event_data_is_a_field() {
         assert_eq!(text(Event::data("a\nb\r\nc\rd")), "data: a\ndata: b\ndata: c\ndata: d\n\n");
         assert_eq!(text(Event::data("")), "data: \n\n");
     }
 
     #[test]
-    fn no_field_can_be_smuggled_in() {
+    fn line_breaks_in_event_values_cannot_inject_fields() {
         let event =
             Event::data("x").with_type("a\ndata: y").with_id("1\r\n\0").with_retry(Duration::from_secs(2));
         assert_eq!(text(event), "data: x\nevent: adata: y\nid: 1\nretry: 2000\n\n");

@@ -102,10 +102,12 @@ mod tests {
 
     /// The server once copied a piped body into memory if a policy had attached a guard to the response.
     #[test]
-    fn what_comes_in_pipes_still_does() {
+    fn piped_body_stays_piped_with_attached_guard() {
         let mut response =
             Response::new(StatusCode::OK).with_content(Content::from_content_stream(Piped)).holding(());
-        let Source::Stream(mut stream) = response.take_content() else { panic!("it is no stream any more") };
+        let Source::Stream(mut stream) = response.take_content() else {
+            panic!("the body should still be a stream")
+        };
         let piped = stream.as_mut().poll_pipe(&mut Context::from_waker(std::task::Waker::noop()));
         assert!(matches!(piped, Some(Poll::Ready(Ok(_)))));
     }

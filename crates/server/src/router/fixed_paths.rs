@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_path_is_found_and_no_other() {
+    fn fixed_paths_match_exactly() {
         let paths = ["/", "/b", "/a", "/c", "/ab", "/abcdef", "", "/ba"];
         let mut fixed = FixedPaths::default();
         for (place, path) in paths.iter().enumerate() {

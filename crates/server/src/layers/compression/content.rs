@@ -289,7 +289,7 @@ mod tests {
     /// Zeros produce no output for a long time. A source that is always ready must not block other
     /// connections.
     #[test]
-    fn others_have_their_turn_while_nothing_comes_out() {
+    fn compression_without_output_yields_to_other_connections() {
         for coding in [ContentCoding::Gzip, ContentCoding::Zstandard, ContentCoding::Brotli] {
             let taken = Arc::new(Mutex::new(0));
             let Ok(source) = SourceBody::of(Content::from_content_stream(Zeros(taken.clone())).0) else {
@@ -300,11 +300,14 @@ mod tests {
             let mut content = Encoded::new(source, encoder, false, worker);
             let woken = Arc::new(Wakes::default());
             let waker = Waker::from(woken.clone());
-            for turn in 1..20 {
+            for iteration in 1..20 {
                 let mut cx = Context::from_waker(&waker);
                 while Pin::new(&mut content).poll_next(&mut cx).is_ready() {}
-                assert_eq!(woken.0.load(Ordering::Relaxed), turn, "{coding:?}: it comes again");
-                assert!(*taken.lock().unwrap() <= turn * (BURST_BYTES + STEP_BYTES + 10_000), "{coding:?}");
+                assert_eq!(woken.0.load(Ordering::Relaxed), iteration, "{coding:?}: the task wakes itself");
+                assert!(
+                    *taken.lock().unwrap() <= iteration * (BURST_BYTES + STEP_BYTES + 10_000),
+                    "{coding:?}"
+                );
             }
         }
     }

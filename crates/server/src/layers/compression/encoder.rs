@@ -235,7 +235,7 @@ mod tests {
     /// Checks the documented memory of a stream with zstd. Other tests count allocations for the other
     /// codings.
     #[test]
-    fn zstandard_takes_as_much_memory_as_is_said() {
+    fn zstd_uses_documented_amount_of_memory() {
         for level in Compression::levels(ContentCoding::Zstandard) {
             let mut context = zstandard_of(level).unwrap();
             let (input, mut output) = (vec![b'a'; 100_000], Vec::new());

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_named_alone_or_by_what_they_have_in_common() {
+    fn media_type_patterns_match_exactly_or_by_prefix_or_suffix() {
         for (text, name, is_included) in [
             ("text/html", "text/html", true),
             ("Text/HTML", "TEXT/html", true),
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn event_streams_must_be_named() {
+    fn event_streams_match_only_if_named_exactly() {
         assert!(!MediaType::parse("text/*").unwrap().includes(EVENT_STREAM));
         assert!(MediaType::parse("text/event-stream").unwrap().includes(EVENT_STREAM));
         assert!(!defaults().iter().any(|media_type| media_type.includes(EVENT_STREAM)));
     }
 
     #[test]
-    fn what_is_no_type_is_refused() {
+    fn invalid_media_types_are_rejected() {
         for text in [
             "",
             "text",
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn parameters_make_no_difference() {
+    fn media_type_parameters_are_ignored() {
         assert_eq!(name_of(b"text/html; charset=utf-8"), b"text/html");
         assert_eq!(name_of(b" text/html\t;a"), b"text/html");
         assert_eq!(name_of(b""), b"");
     }
 
     #[test]
-    fn defaults_are_types_themselves() {
+    fn default_media_types_are_valid() {
         for name in EXACT {
             assert_eq!(MediaType::parse(name), Ok(MediaType::Exact(name.to_owned())));
         }
