@@ -124,19 +124,19 @@ impl Scene {
     /// Returns the number of allocations for `requests`, which arrive in reads of at most `read_bytes_max`
     /// bytes.
     fn cost(&mut self, requests: &'static str, read_bytes_max: usize) -> u64 {
-        let (before, heard) = (allocations(), self.line.0.to_client_bytes.get());
+        let (before, received) = (allocations(), self.line.0.to_client_bytes.get());
         self.line.0.read_bytes_max.set(read_bytes_max);
         self.line.0.to_server.set(requests.as_bytes());
         let mut cx = Context::from_waker(Waker::noop());
         while !self.line.0.to_server.get().is_empty() {
-            assert!(self.connection.as_mut().poll(&mut cx).is_pending(), "the connection should go on");
+            assert!(self.connection.as_mut().poll(&mut cx).is_pending(), "the connection should stay open");
         }
-        assert!(self.line.0.to_client_bytes.get() > heard, "there should be answers");
+        assert!(self.line.0.to_client_bytes.get() > received, "there should be responses");
         allocations() - before
     }
 
     /// Returns the number of allocations for `times` times `requests`, after a warm-up.
-    fn steady(&mut self, requests: &'static str, read_bytes_max: usize, times: usize) -> u64 {
+    fn warm_cost(&mut self, requests: &'static str, read_bytes_max: usize, times: usize) -> u64 {
         for _ in 0..WARM_UP {
             self.cost(requests, read_bytes_max);
         }
@@ -150,27 +150,27 @@ fn pipelined(request: &'static str) -> &'static str {
 }
 
 #[test]
-fn a_request_costs_no_allocation() {
+fn request_causes_no_allocation() {
     for request in [PLAINTEXT, USER] {
         let mut scene = Scene::start();
-        assert_eq!(scene.steady(request, usize::MAX, 1000), 0, "{request}");
-        assert_eq!(scene.steady(pipelined(request), usize::MAX, 100), 0, "{request}");
+        assert_eq!(scene.warm_cost(request, usize::MAX, 1000), 0, "{request}");
+        assert_eq!(scene.warm_cost(pipelined(request), usize::MAX, 100), 0, "{request}");
     }
 }
 
 #[test]
-fn a_request_in_pieces_costs_no_allocation() {
+fn fragmented_request_causes_no_allocation() {
     for request in [PLAINTEXT, USER] {
         let mut scene = Scene::start();
-        assert_eq!(scene.steady(request, 40, 1000), 0, "{request}");
-        assert_eq!(scene.steady(pipelined(request), 1000, 100), 0, "{request}");
+        assert_eq!(scene.warm_cost(request, 40, 1000), 0, "{request}");
+        assert_eq!(scene.warm_cost(pipelined(request), 1000, 100), 0, "{request}");
     }
 }
 
 #[test]
-fn a_new_date_costs_no_allocation() {
+fn new_date_header_causes_no_allocation() {
     let mut scene = Scene::start();
-    assert_eq!(scene.steady(PLAINTEXT, usize::MAX, 1), 0);
+    assert_eq!(scene.warm_cost(PLAINTEXT, usize::MAX, 1), 0);
     for _ in 0..100 {
         scene.time.advance(Duration::from_secs(1));
         assert_eq!(scene.cost(PLAINTEXT, usize::MAX), 0);
@@ -178,15 +178,15 @@ fn a_new_date_costs_no_allocation() {
 }
 
 #[test]
-fn a_handler_that_allocates_is_found() {
+fn allocating_handler_is_detected() {
     let mut scene = Scene::start();
-    assert!(scene.steady(ALLOCATES, usize::MAX, 100) >= 100);
+    assert!(scene.warm_cost(ALLOCATES, usize::MAX, 100) >= 100);
 }
 
 /// Checks the memory that `Compression::streams_max` documents. The test excludes zstd: its C library does not
 /// use the counting allocator.
 #[test]
-fn a_compressed_stream_takes_as_much_memory_as_is_said() {
+fn compressed_stream_uses_documented_amount_of_memory() {
     for (request, kibibytes) in [(COMPRESSED_BY_GZIP, 300..410), (COMPRESSED_BY_BROTLI, 2000..3600)] {
         let mut scene = Scene::start();
         scene.cost(PLAINTEXT, usize::MAX);
@@ -210,7 +210,7 @@ struct Client {
 
 impl Client {
     /// Sends `requests` at once and reads `count` responses. All must have the length of the first.
-    fn ask(&mut self, requests: &str, count: usize) {
+    fn request(&mut self, requests: &str, count: usize) {
         self.stream.write_all(requests.as_bytes()).unwrap();
         let first = self.answer();
         self.buffer.resize(first.len() * (count - 1), 0);
@@ -238,30 +238,32 @@ impl Client {
     }
 
     /// Returns the number of allocations for `times` times `requests`, after a warm-up.
-    fn steady(&mut self, requests: &str, count: usize, times: usize) -> u64 {
+    fn warm_cost(&mut self, requests: &str, count: usize, times: usize) -> u64 {
         for _ in 0..WARM_UP {
-            self.ask(requests, count);
+            self.request(requests, count);
             self.allocations();
         }
         let before = self.allocations();
-        (0..times).for_each(|_| self.ask(requests, count));
+        (0..times).for_each(|_| self.request(requests, count));
         self.allocations() - before
     }
 }
 
 #[test]
-fn a_request_over_a_socket_costs_no_allocation() {
+fn request_over_socket_causes_no_allocation() {
     let server = Server::new(app()).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
-    let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+    let [ListenAddr::Tcp(address)] = *server.addresses() else {
+        panic!("the server should have one TCP address")
+    };
     let stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut client = Client { stream, buffer: Vec::new() };
     for request in [PLAINTEXT, USER] {
-        assert_eq!(client.steady(request, 1, 1000), 0, "{request}");
-        assert_eq!(client.steady(&request.repeat(DEPTH), DEPTH, 100), 0, "{request}");
+        assert_eq!(client.warm_cost(request, 1, 1000), 0, "{request}");
+        assert_eq!(client.warm_cost(&request.repeat(DEPTH), DEPTH, 100), 0, "{request}");
     }
-    assert!(client.steady(ALLOCATES, 1, 100) >= 100);
+    assert!(client.warm_cost(ALLOCATES, 1, 100) >= 100);
     drop(client);
     server.drain();
     server.join();
@@ -274,4 +276,4 @@ const DEPTH: usize = 16;
 const WARM_UP: usize = 10;
 
 /// Limit for an operation of the server. Only a failed test reaches it.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);

@@ -2,7 +2,7 @@ use crate::programs::hello::app;
 use crate::site::Site;
 
 #[test]
-fn everybody_is_greeted() {
+fn hello_example_greets_by_name() {
     let site = Site::start(app());
     let reply = site.get("/");
     assert_eq!((reply.status, reply.text()), (200, "Hello, World!\n"));

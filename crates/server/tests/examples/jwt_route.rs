@@ -7,7 +7,7 @@ use crate::site::{Reply, Site};
 const SECRET: &str = "a secret for tests, at least 32 bytes";
 
 fn me(site: &Site, authorization: &str) -> Reply {
-    site.ask("GET", "/me", &format!("Authorization: {authorization}\r\n"), b"")
+    site.request("GET", "/me", &format!("Authorization: {authorization}\r\n"), b"")
 }
 
 fn token(algorithm: Algorithm, secret: &str, exp: u64) -> String {
@@ -16,7 +16,7 @@ fn token(algorithm: Algorithm, secret: &str, exp: u64) -> String {
 }
 
 #[test]
-fn who_logs_in_gets_a_token_and_with_it_in() {
+fn login_returns_token_that_grants_access() {
     let site = Site::start(app(SECRET).unwrap());
     let login = site.json("POST", "/token", r#"{"name": "ada", "password": "enchantress"}"#);
     assert_eq!((login.status, login.field("Cache-Control")), (200, Some("no-store")));
@@ -29,7 +29,7 @@ fn who_logs_in_gets_a_token_and_with_it_in() {
 }
 
 #[test]
-fn who_has_no_token_is_told_what_to_bring() {
+fn request_without_token_gets_401_with_bearer_challenge() {
     let site = Site::start(app(SECRET).unwrap());
     for reply in [site.get("/me"), me(&site, "Basic YWRhOng="), me(&site, "Bearer")] {
         assert_eq!((reply.status, reply.field("WWW-Authenticate")), (401, Some("Bearer")));
@@ -37,7 +37,7 @@ fn who_has_no_token_is_told_what_to_bring() {
 }
 
 #[test]
-fn tokens_that_are_no_good_are_refused() {
+fn invalid_tokens_are_rejected() {
     let site = Site::start(app(SECRET).unwrap());
     let now = get_current_timestamp();
     let good = token(Algorithm::HS256, SECRET, now + 60);
@@ -52,29 +52,29 @@ fn tokens_that_are_no_good_are_refused() {
     let critical = encode(&critical, &claims, &EncodingKey::from_secret(SECRET.as_bytes())).unwrap();
     // `{"alg":"none"}`
     let unsigned = format!("eyJhbGciOiJub25lIn0.{}.", good.split('.').nth(1).unwrap());
-    for (what, token) in [
+    for (case, token) in [
         ("a wrong signature", format!("{signed}.{first}{}", &signature[1..])),
-        ("the signature of another", format!("{}.{signature}", other.rsplit_once('.').unwrap().0)),
+        ("the signature of another token", format!("{}.{signature}", other.rsplit_once('.').unwrap().0)),
         ("no signature", format!("{signed}.")),
         ("unsigned", unsigned),
         ("another secret", token(Algorithm::HS256, "guessed", now + 60)),
         ("another algorithm", token(Algorithm::HS512, SECRET, now + 60)),
         ("a critical extension", critical),
-        ("no token at all", "x".to_owned()),
+        ("not a token", "x".to_owned()),
     ] {
         let reply = me(&site, &format!("Bearer {token}"));
         let challenge = reply.field("WWW-Authenticate").unwrap_or_default();
-        assert_eq!(reply.status, 401, "{what}");
-        assert!(challenge.starts_with(r#"Bearer error="invalid_token""#), "{what}: {challenge}");
+        assert_eq!(reply.status, 401, "{case}");
+        assert!(challenge.starts_with(r#"Bearer error="invalid_token""#), "{case}: {challenge}");
         assert!(
             challenge.contains("the token is invalid or has expired") && reply.text().is_empty(),
-            "{what}: {challenge}"
+            "{case}: {challenge}"
         );
     }
 }
 
 #[test]
-fn a_token_expires() {
+fn expired_token_is_rejected() {
     let site = Site::start(app(SECRET).unwrap());
     let token = token(Algorithm::HS256, SECRET, get_current_timestamp() - 1);
     let reply = me(&site, &format!("Bearer {token}"));

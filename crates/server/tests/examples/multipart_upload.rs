@@ -22,7 +22,7 @@ fn part(disposition: &str, content: &[u8]) -> Vec<u8> {
 }
 
 fn upload(site: &Site, parts: &[Vec<u8>]) -> Reply {
-    site.ask("POST", "/files", FORM, &[&parts.concat(), b"--parted--\r\n".as_slice()].concat())
+    site.request("POST", "/files", FORM, &[&parts.concat(), b"--parted--\r\n".as_slice()].concat())
 }
 
 fn file(name: &str, content: &[u8]) -> Vec<u8> {
@@ -40,7 +40,7 @@ fn names_in(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn files_arrive_on_disk_as_they_were_sent() {
+fn uploaded_files_are_stored_unchanged() {
     let (directory, site) = site();
     let large: Vec<u8> =
         (0..3 << 20_u32).map(|i: u32| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
@@ -53,7 +53,7 @@ fn files_arrive_on_disk_as_they_were_sent() {
 }
 
 #[test]
-fn names_lead_nowhere_else() {
+fn uploaded_file_names_cannot_leave_directory() {
     let (directory, site) = site();
     for (name, kept) in [
         ("../../etc/passwd", "passwd"),
@@ -77,7 +77,7 @@ fn names_lead_nowhere_else() {
 }
 
 #[test]
-fn nothing_is_overwritten() {
+fn upload_never_overwrites_a_file() {
     let (directory, site) = site();
     assert_eq!(upload(&site, &[file("a.txt", b"first")]).status, 201);
     assert_eq!(upload(&site, &[file("a.txt", b"second")]).status, 409);
@@ -86,7 +86,7 @@ fn nothing_is_overwritten() {
 }
 
 #[test]
-fn what_is_too_large_is_not_kept() {
+fn too_large_upload_is_rejected_and_not_stored() {
     let (directory, site) = site();
     let content = vec![0; 8 << 20];
     assert_eq!(upload(&site, &[file("just-fits", &content)]).status, 201);
@@ -96,22 +96,22 @@ fn what_is_too_large_is_not_kept() {
 }
 
 #[test]
-fn what_never_ends_is_not_kept() {
+fn incomplete_upload_is_not_stored() {
     let (directory, site) = site();
-    let mut conversation = site.connect();
-    conversation.send(format!("POST /files HTTP/1.1\r\nHost: a\r\n{FORM}Content-Length: 100000\r\n\r\n"));
-    conversation.send(file("half", &b"half of it".repeat(5_000)));
-    conversation.stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(conversation.into_reply().status, 400);
+    let mut connection = site.connect();
+    connection.send(format!("POST /files HTTP/1.1\r\nHost: a\r\n{FORM}Content-Length: 100000\r\n\r\n"));
+    connection.send(file("half", &b"half of it".repeat(5_000)));
+    connection.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(connection.into_reply().status, 400);
     assert!(names_in(directory.path()).is_empty());
 }
 
 #[test]
-fn what_is_no_upload_is_refused() {
+fn malformed_upload_is_rejected() {
     let (directory, site) = site();
     assert_eq!(site.json("POST", "/files", "{}").status, 415);
-    assert_eq!(site.ask("POST", "/files", "", b"x").status, 415);
-    assert_eq!(site.ask("POST", "/files", FORM, b"--parted\r\nno parts").status, 400);
+    assert_eq!(site.request("POST", "/files", "", b"x").status, 415);
+    assert_eq!(site.request("POST", "/files", FORM, b"--parted\r\nno parts").status, 400);
     assert_eq!(upload(&site, &[part("name=\"other\"; filename=\"x\"", b"x")]).status, 422);
     assert_eq!(upload(&site, &[part("name=\"file\"", b"x")]).status, 422);
     assert!(names_in(directory.path()).is_empty());

@@ -4,7 +4,7 @@ use crate::programs::rest_json::app;
 use crate::site::Site;
 
 #[test]
-fn a_note_is_created_read_replaced_and_deleted() {
+fn note_can_be_created_read_replaced_and_deleted() {
     let site = Site::start(app());
     assert_eq!(site.get("/notes").json(), json!([]));
 
@@ -21,14 +21,14 @@ fn a_note_is_created_read_replaced_and_deleted() {
     let replaced = site.json("PUT", "/notes/1", r#"{"title": "milk", "text": "three"}"#);
     assert_eq!(replaced.json(), json!({ "id": 1, "title": "milk", "text": "three" }));
 
-    let deleted = site.ask("DELETE", "/notes/1", "", b"");
+    let deleted = site.request("DELETE", "/notes/1", "", b"");
     assert_eq!((deleted.status, deleted.text()), (204, ""));
     assert_eq!(site.get("/notes/1").status, 404);
     assert_eq!(site.get("/notes").json(), json!([bread]));
 }
 
 #[test]
-fn what_is_wrong_with_a_request_is_said() {
+fn invalid_requests_get_error_messages() {
     let site = Site::start(app());
     assert_eq!(site.json("POST", "/notes", r#"{"title": "milk"}"#).status, 201);
     assert_eq!(site.json("POST", "/notes", r#"{"title": "bread"}"#).status, 201);
@@ -45,11 +45,11 @@ fn what_is_wrong_with_a_request_is_said() {
         ("GET", "/elsewhere", "", 404, "no such thing"),
     ] {
         let reply = site.json(method, path, content);
-        let said = reply.json()["error"].to_string();
-        assert_eq!(reply.status, status, "{method} {path} {content}: {said}");
-        assert!(said.contains(error), "{method} {path} {content}: {said}");
+        let message = reply.json()["error"].to_string();
+        assert_eq!(reply.status, status, "{method} {path} {content}: {message}");
+        assert!(message.contains(error), "{method} {path} {content}: {message}");
     }
-    let text = site.ask("POST", "/notes", "Content-Type: text/plain\r\n", br#"{"title": "x"}"#);
+    let text = site.request("POST", "/notes", "Content-Type: text/plain\r\n", br#"{"title": "x"}"#);
     assert_eq!(
         (text.status, text.json()["error"].as_str()),
         (415, Some("`Content-Type` must be `application/json`"))

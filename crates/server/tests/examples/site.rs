@@ -1,4 +1,4 @@
-//! Runs an example and provides a plain client for it. [`PATIENCE`] limits every wait.
+//! Runs an example and provides a plain client for it. [`TIMEOUT`] limits every wait.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ pub(crate) struct Site {
 }
 
 /// A connection that reads its response in parts.
-pub(crate) struct Conversation {
+pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     received: Vec<u8>,
 }
@@ -29,39 +29,41 @@ impl Site {
     /// Starts the example with two workers, so that state shared by clients is shared by threads.
     pub(crate) fn start<M>(app: impl IntoHandler<M>) -> Self {
         let server = Server::new(app).listen("127.0.0.1:0").unwrap().workers(2).start().unwrap();
-        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        let [ListenAddr::Tcp(address)] = *server.addresses() else {
+            panic!("the server should have one TCP address")
+        };
         Self { address }
     }
 
-    pub(crate) fn connect(&self) -> Conversation {
+    pub(crate) fn connect(&self) -> Connection {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Conversation { stream, received: Vec::new() }
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+        Connection { stream, received: Vec::new() }
     }
 
     pub(crate) fn get(&self, path: &str) -> Reply {
-        self.ask("GET", path, "", b"")
+        self.request("GET", path, "", b"")
     }
 
     pub(crate) fn json(&self, method: &str, path: &str, content: &str) -> Reply {
-        self.ask(method, path, "Content-Type: application/json\r\n", content.as_bytes())
+        self.request(method, path, "Content-Type: application/json\r\n", content.as_bytes())
     }
 
     /// Sends one request and returns the response. Each line of `fields` ends with CRLF.
-    pub(crate) fn ask(&self, method: &str, path: &str, fields: &str, content: &[u8]) -> Reply {
+    pub(crate) fn request(&self, method: &str, path: &str, fields: &str, content: &[u8]) -> Reply {
         let length = content.len();
-        let mut conversation = self.connect();
-        conversation.send(format!(
+        let mut connection = self.connect();
+        connection.send(format!(
             "{method} {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nContent-Length: {length}\r\n\
              {fields}\r\n"
         ));
-        conversation.send(content);
-        conversation.into_reply()
+        connection.send(content);
+        connection.into_reply()
     }
 }
 
-impl Conversation {
+impl Connection {
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
@@ -127,4 +129,4 @@ fn without_chunks(mut bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Limit for an operation of the server. Only a failed test reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);

@@ -19,12 +19,12 @@ fn site() -> (TempDir, Site) {
     (directory, site)
 }
 
-fn ask_with(site: &Site, path: &str, field: &str) -> Reply {
-    site.ask("GET", path, &format!("{field}\r\n"), b"")
+fn get_with(site: &Site, path: &str, field: &str) -> Reply {
+    site.request("GET", path, &format!("{field}\r\n"), b"")
 }
 
 #[test]
-fn files_are_served_and_nothing_else() {
+fn only_public_files_are_served() {
     let (_directory, site) = site();
     let index = site.get("/");
     assert_eq!((index.status, index.text()), (200, "<h1>Hello</h1>"));
@@ -41,23 +41,23 @@ fn files_are_served_and_nothing_else() {
         assert!(matches!(reply.status, 400 | 404), "{path}: {}", reply.status);
         assert!(!reply.text().contains("secret") && !reply.text().contains("hidden"), "{path}");
     }
-    assert_eq!(site.ask("POST", "/", "", b"x").status, 405);
+    assert_eq!(site.request("POST", "/", "", b"x").status, 405);
 }
 
 #[test]
-fn clients_get_no_more_than_they_need() {
+fn conditional_range_head_and_gzip_requests_save_bytes() {
     let (_directory, site) = site();
     let tag = site.get("/").field("ETag").unwrap().to_owned();
-    let unchanged = ask_with(&site, "/", &format!("If-None-Match: {tag}"));
+    let unchanged = get_with(&site, "/", &format!("If-None-Match: {tag}"));
     assert_eq!((unchanged.status, unchanged.text()), (304, ""));
 
-    let part = ask_with(&site, "/", "Range: bytes=0-3");
+    let part = get_with(&site, "/", "Range: bytes=0-3");
     assert_eq!((part.status, part.text(), part.field("Content-Range")), (206, "<h1>", Some("bytes 0-3/14")));
 
-    let head = site.ask("HEAD", "/", "", b"");
+    let head = site.request("HEAD", "/", "", b"");
     assert_eq!((head.status, head.field("Content-Length"), head.text()), (200, Some("14"), ""));
 
-    let compressed = ask_with(&site, "/", "Accept-Encoding: gzip");
+    let compressed = get_with(&site, "/", "Accept-Encoding: gzip");
     assert_eq!((compressed.text(), compressed.field("Content-Encoding")), ("compressed", Some("gzip")));
     assert_eq!(compressed.field("Content-Type"), Some("text/html; charset=utf-8"));
 }

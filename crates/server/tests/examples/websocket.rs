@@ -4,7 +4,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::programs::websocket::app;
-use crate::site::{PATIENCE, Site};
+use crate::site::{Site, TIMEOUT};
 
 type Client = WebSocketStream<TcpStream>;
 
@@ -15,35 +15,35 @@ async fn connect(site: &Site, path: &str) -> Client {
     client
 }
 
-async fn hear(client: &mut Client) -> Message {
-    client.next().await.expect("the connection should be open").expect("the connection should be sound")
+async fn receive(client: &mut Client) -> Message {
+    client.next().await.expect("the connection should be open").expect("the message should be valid")
 }
 
 fn run(scenario: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let bounded = async { tokio::time::timeout(PATIENCE, scenario).await };
+    let bounded = async { tokio::time::timeout(TIMEOUT, scenario).await };
     runtime.block_on(bounded).expect("the server should answer");
 }
 
 #[test]
-fn what_is_sent_comes_back() {
+fn websocket_echo_returns_each_message() {
     let site = Site::start(app());
     run(async {
         let mut client = connect(&site, "/echo").await;
         for message in [Message::text("héllo"), Message::binary(vec![0; 60_000]), Message::text("")] {
             client.send(message.clone()).await.unwrap();
-            assert_eq!(hear(&mut client).await, message);
+            assert_eq!(receive(&mut client).await, message);
         }
         client.send(Message::Ping("are you there?".into())).await.unwrap();
-        assert_eq!(hear(&mut client).await, Message::Pong("are you there?".into()));
+        assert_eq!(receive(&mut client).await, Message::Pong("are you there?".into()));
         client.close(None).await.unwrap();
-        assert!(hear(&mut client).await.is_close());
+        assert!(receive(&mut client).await.is_close());
         assert!(client.next().await.is_none());
     });
 }
 
 #[test]
-fn what_is_said_in_the_room_is_heard_by_all() {
+fn room_message_reaches_all_clients() {
     let site = Site::start(app());
     run(async {
         let mut clients = Vec::new();
@@ -52,20 +52,20 @@ fn what_is_said_in_the_room_is_heard_by_all() {
         }
         clients[0].send(Message::text("one")).await.unwrap();
         for client in &mut clients {
-            assert_eq!(hear(client).await, Message::text("one"));
+            assert_eq!(receive(client).await, Message::text("one"));
         }
         // One client leaves without a close message, another with one. The others stay connected.
         drop(clients.pop());
         clients.pop().unwrap().close(None).await.unwrap();
         clients[1].send(Message::text("two")).await.unwrap();
         for client in &mut clients {
-            assert_eq!(hear(client).await, Message::text("two"));
+            assert_eq!(receive(client).await, Message::text("two"));
         }
     });
 }
 
 #[test]
-fn a_message_that_is_too_large_ends_the_connection() {
+fn too_large_message_closes_the_connection() {
     let site = Site::start(app());
     run(async {
         let mut client = connect(&site, "/echo").await;
@@ -77,30 +77,30 @@ fn a_message_that_is_too_large_ends_the_connection() {
 }
 
 #[test]
-fn a_handshake_has_to_be_complete() {
+fn incomplete_websocket_handshake_is_rejected() {
     let site = Site::start(app());
     let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-    let mut conversation = site.connect();
-    conversation.send(format!(
+    let mut connection = site.connect();
+    connection.send(format!(
         "GET /echo HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\
          Sec-WebSocket-Version: 13\r\n{key}\r\n"
     ));
-    let accepted = conversation.read_until("\r\n\r\n");
+    let accepted = connection.read_until("\r\n\r\n");
     assert!(accepted.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{accepted}");
     // Example from RFC 6455 §1.3.
     assert!(accepted.contains("\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{accepted}");
 
-    let ask = |fields: &str| {
-        let mut conversation = site.connect();
-        conversation
+    let handshake = |fields: &str| {
+        let mut connection = site.connect();
+        connection
             .send(format!("GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close, Upgrade\r\n{fields}\r\n"));
-        conversation.into_reply()
+        connection.into_reply()
     };
     for fields in ["", "Upgrade: h2c\r\nSec-WebSocket-Version: 13\r\n"] {
-        let reply = ask(&format!("{fields}{key}"));
+        let reply = handshake(&format!("{fields}{key}"));
         assert_eq!((reply.status, reply.field("Upgrade")), (426, Some("websocket")), "{fields:?}");
     }
-    let old = ask(&format!("Upgrade: websocket\r\nSec-WebSocket-Version: 8\r\n{key}"));
+    let old = handshake(&format!("Upgrade: websocket\r\nSec-WebSocket-Version: 8\r\n{key}"));
     assert_eq!((old.status, old.field("Sec-WebSocket-Version")), (400, Some("13")));
-    assert_eq!(ask("Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n").status, 400);
+    assert_eq!(handshake("Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n").status, 400);
 }
