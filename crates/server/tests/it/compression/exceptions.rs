@@ -4,14 +4,14 @@ use thruway_server::layers::{Compression, Layered};
 use thruway_server::{Content, FieldLinesBuf, Response, StatusCode};
 use thruway_testkit::scene::Scene;
 
-use super::{CODINGS, Seen, TEXT, compressed, get, streamed, text};
+use super::{CODINGS, Reply, TEXT, compressed, get, streamed, text};
 
 const ACCEPT: &str = "Accept-Encoding: gzip\r\n";
 
 /// Returns `Content-Encoding` and `Vary` of the response for a client that accepts gzip.
 fn outcome(response: impl Fn() -> Response + Send + Sync + 'static, fields: &str) -> (String, String) {
-    let seen = get(compressed(response), &format!("{ACCEPT}{fields}"));
-    (seen.field("Content-Encoding").to_owned(), seen.field("Vary").to_owned())
+    let reply = get(compressed(response), &format!("{ACCEPT}{fields}"));
+    (reply.field("Content-Encoding").to_owned(), reply.field("Vary").to_owned())
 }
 
 fn pair(coding: &str, vary: &str) -> (String, String) {
@@ -19,7 +19,7 @@ fn pair(coding: &str, vary: &str) -> (String, String) {
 }
 
 #[test]
-fn types_that_do_not_get_smaller_are_left_alone_and_do_not_vary() {
+fn incompressible_media_types_are_not_compressed_and_have_no_vary() {
     let of_type =
         |content_type: &'static str| outcome(move || Response::text(text(2000)).with_type(content_type), "");
     for content_type in ["image/png", "application/zip", "application/grpc", "text/event-stream", "video/mp4"]
@@ -38,38 +38,38 @@ fn types_that_do_not_get_smaller_are_left_alone_and_do_not_vary() {
     }
     assert_eq!(outcome(|| Response::new(StatusCode::OK).with_content(text(2000)), ""), pair("", ""));
     let only = Compression::new().types(["text/html"]).unwrap();
-    let seen = get(Layered::new(|| text(2000)).layer(only), ACCEPT);
-    assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("", ""));
+    let reply = get(Layered::new(|| text(2000)).layer(only), ACCEPT);
+    assert_eq!((reply.field("Content-Encoding"), reply.field("Vary")), ("", ""));
 }
 
 #[test]
-fn little_content_is_left_alone_unless_its_length_is_unknown() {
+fn small_body_is_not_compressed_unless_its_length_is_unknown() {
     for (bytes, coding) in [(511, ""), (512, "gzip")] {
-        let seen = get(compressed(move || "a".repeat(bytes)), ACCEPT);
-        assert_eq!(seen.field("Content-Encoding"), coding, "{bytes}");
-        assert_eq!(seen.field("Vary").is_empty(), coding.is_empty());
+        let reply = get(compressed(move || "a".repeat(bytes)), ACCEPT);
+        assert_eq!(reply.field("Content-Encoding"), coding, "{bytes}");
+        assert_eq!(reply.field("Vary").is_empty(), coding.is_empty());
     }
-    let seen = get(compressed(|| streamed(b"little", 2)), ACCEPT);
-    assert_eq!((seen.field("Content-Encoding"), seen.decoded()), ("gzip", b"little".to_vec()));
+    let reply = get(compressed(|| streamed(b"little", 2)), ACCEPT);
+    assert_eq!((reply.field("Content-Encoding"), reply.decoded()), ("gzip", b"little".to_vec()));
     let everything = Compression::new().minimum_bytes(0);
-    let seen = get(Layered::new(|| "").layer(everything.clone()), ACCEPT);
-    assert_eq!((seen.field("Content-Encoding"), seen.field("Content-Length")), ("", "0"));
+    let reply = get(Layered::new(|| "").layer(everything.clone()), ACCEPT);
+    assert_eq!((reply.field("Content-Encoding"), reply.field("Content-Length")), ("", "0"));
     assert_eq!(get(Layered::new(|| "a").layer(everything), ACCEPT).decoded(), b"a");
 }
 
 #[test]
-fn what_is_encoded_already_is_never_encoded_twice() {
+fn encoded_response_is_not_compressed_again() {
     for coding in ["gzip", "br", "identity", "unknown"] {
         let response = move || Response::text(text(2000)).with_field("Content-Encoding", coding);
         assert_eq!(outcome(response, ""), pair(coding, "Accept-Encoding"));
     }
     let twice = compressed(compressed(|| text(2000)));
-    let seen = get(twice, ACCEPT);
-    assert_eq!((seen.field("Content-Encoding"), seen.decoded()), ("gzip", text(2000).into_bytes()));
+    let reply = get(twice, ACCEPT);
+    assert_eq!((reply.field("Content-Encoding"), reply.decoded()), ("gzip", text(2000).into_bytes()));
 }
 
 #[test]
-fn nothing_is_transformed_where_that_is_forbidden() {
+fn no_transform_prevents_compression() {
     for value in ["no-transform", "public, NO-TRANSFORM, max-age=5"] {
         let response = move || Response::text(text(2000)).with_field("Cache-Control", value);
         assert_eq!(outcome(response, ""), pair("", ""), "{value}");
@@ -81,7 +81,7 @@ fn nothing_is_transformed_where_that_is_forbidden() {
 }
 
 #[test]
-fn what_has_a_digest_of_its_bytes_keeps_them() {
+fn response_with_digest_is_not_compressed() {
     for name in ["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"] {
         let response = move || Response::text(text(2000)).with_field(name, "sha-256=:AAAA:");
         assert_eq!(outcome(response, ""), pair("", ""), "{name}");
@@ -89,7 +89,7 @@ fn what_has_a_digest_of_its_bytes_keeps_them() {
 }
 
 #[test]
-fn parts_are_left_alone_but_vary() {
+fn partial_content_is_not_compressed_but_has_vary() {
     let part = || {
         Response::text(text(2000))
             .with_status(StatusCode::PARTIAL_CONTENT)
@@ -103,7 +103,7 @@ fn parts_are_left_alone_but_vary() {
 }
 
 #[test]
-fn responses_without_content_are_left_alone() {
+fn responses_without_body_are_not_compressed() {
     let no_content = || Response::ok(TEXT, "").with_status(StatusCode::NO_CONTENT);
     assert_eq!(outcome(no_content, ""), pair("", ""));
     let unknown = || Response::ok(TEXT, Content::left_out(None)).with_status(StatusCode::NO_CONTENT);
@@ -113,34 +113,34 @@ fn responses_without_content_are_left_alone() {
 }
 
 #[test]
-fn errors_are_compressed_as_other_responses_are() {
+fn error_responses_are_compressed() {
     let response = || Response::text(text(2000)).with_status(StatusCode::NOT_FOUND);
     assert_eq!(outcome(response, ""), pair("gzip", "Accept-Encoding"));
 }
 
 #[test]
-fn clients_of_http_1_0_get_content_as_it_is() {
+fn http10_client_gets_uncompressed_body() {
     let scene = Scene::new(compressed(|| text(2000)));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.0\r\n{ACCEPT}\r\n"));
-    let seen = Seen::of(&client.received_bytes());
-    assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("", "Accept-Encoding"));
-    assert_eq!(seen.content, text(2000).into_bytes());
+    let reply = Reply::of(&client.received_bytes());
+    assert_eq!((reply.field("Content-Encoding"), reply.field("Vary")), ("", "Accept-Encoding"));
+    assert_eq!(reply.content, text(2000).into_bytes());
 }
 
 #[test]
-fn tunnels_are_left_alone() {
+fn tunnels_are_not_compressed() {
     let scene = Scene::new(compressed(|| {
         Response::upgrade("echo", |_| async {}).with_field("Content-Type", "text/plain")
     }));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n{ACCEPT}\r\n"));
-    let seen = Seen::of(&client.received_bytes());
-    assert_eq!((seen.status(), seen.field("Content-Encoding"), seen.field("Vary")), ("101", "", ""));
+    let reply = Reply::of(&client.received_bytes());
+    assert_eq!((reply.status(), reply.field("Content-Encoding"), reply.field("Vary")), ("101", "", ""));
 }
 
 #[test]
-fn requests_are_not_unpacked() {
+fn request_bodies_are_not_decompressed() {
     let handler = compressed(|request: &thruway_server::Request| {
         assert_eq!(request.field("content-encoding").unwrap(), "gzip");
         Response::ok(FieldLinesBuf::new(), request.content().to_vec())
@@ -149,15 +149,15 @@ fn requests_are_not_unpacked() {
     let mut client = scene.connect();
     client
         .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\0\0\0");
-    assert_eq!(Seen::of(&client.received_bytes()).content, b"\x1f\0\0\0");
+    assert_eq!(Reply::of(&client.received_bytes()).content, b"\x1f\0\0\0");
 }
 
 #[test]
-fn all_codings_of_a_small_page_get_smaller() {
+fn every_coding_shrinks_a_small_page() {
     for coding in CODINGS {
-        let seen = get(compressed(|| text(20_000)), &format!("Accept-Encoding: {coding}\r\n"));
-        assert!(seen.content.len() < 7000, "{coding}: {}", seen.content.len());
-        assert_eq!(seen.field("Content-Length"), seen.content.len().to_string());
+        let reply = get(compressed(|| text(20_000)), &format!("Accept-Encoding: {coding}\r\n"));
+        assert!(reply.content.len() < 7000, "{coding}: {}", reply.content.len());
+        assert_eq!(reply.field("Content-Length"), reply.content.len().to_string());
     }
 }
 

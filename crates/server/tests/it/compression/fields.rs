@@ -3,61 +3,63 @@
 use thruway_server::{Content, Response, StatusCode};
 use thruway_testkit::scene::Scene;
 
-use super::{Seen, TEXT, compressed, get, streamed, text};
+use super::{Reply, TEXT, compressed, get, streamed, text};
 
 const ACCEPT: &str = "Accept-Encoding: br\r\n";
 
 #[test]
-fn what_is_no_longer_true_is_taken_back() {
+fn compression_weakens_etag_and_removes_accept_ranges() {
     let handler = || {
         Response::text(text(2000))
             .with_field("ETag", "\"a\"")
             .with_field("Accept-Ranges", "bytes")
             .with_field("X-A", "1")
     };
-    let seen = get(compressed(handler), ACCEPT);
-    assert_eq!((seen.field("ETag"), seen.field("Accept-Ranges"), seen.field("X-A")), ("W/\"a\"", "", "1"));
+    let reply = get(compressed(handler), ACCEPT);
+    assert_eq!((reply.field("ETag"), reply.field("Accept-Ranges"), reply.field("X-A")), ("W/\"a\"", "", "1"));
     let plain = get(compressed(handler), "");
     assert_eq!((plain.field("ETag"), plain.field("Accept-Ranges")), ("\"a\"", "bytes"));
     assert_eq!(plain.field("Content-Length"), text(2000).len().to_string());
 }
 
 #[test]
-fn a_weak_entity_tag_stays_as_it_is() {
+fn weak_or_invalid_entity_tag_is_unchanged() {
     for tag in ["W/\"a\"", "odd"] {
-        let seen = get(compressed(move || Response::text(text(2000)).with_field("ETag", tag)), ACCEPT);
-        assert_eq!(seen.field("ETag"), tag);
+        let reply = get(compressed(move || Response::text(text(2000)).with_field("ETag", tag)), ACCEPT);
+        assert_eq!(reply.field("ETag"), tag);
     }
 }
 
 #[test]
-fn streams_have_no_length() {
-    let seen = get(compressed(|| streamed(text(2000).as_bytes(), 100)), ACCEPT);
-    assert_eq!((seen.field("Content-Length"), seen.field("Transfer-Encoding")), ("", "chunked"));
-    assert!(seen.is_complete);
+fn compressed_stream_has_no_content_length() {
+    let reply = get(compressed(|| streamed(text(2000).as_bytes(), 100)), ACCEPT);
+    assert_eq!((reply.field("Content-Length"), reply.field("Transfer-Encoding")), ("", "chunked"));
+    assert!(reply.is_complete);
     assert_eq!(
         get(compressed(|| text(100_000)), ACCEPT).field("Content-Length"),
         "",
-        "large content is one too"
+        "a large body is also sent as a stream"
     );
 }
 
 #[test]
-fn vary_is_said_once() {
-    for (value, said) in [("Accept-Encoding", 1), ("Origin, accept-encoding", 1), ("*", 1), ("Origin", 2)] {
+fn vary_accept_encoding_is_not_repeated() {
+    for (value, vary_lines) in
+        [("Accept-Encoding", 1), ("Origin, accept-encoding", 1), ("*", 1), ("Origin", 2)]
+    {
         let scene = Scene::new(compressed(move || Response::text(text(2000)).with_field("Vary", value)));
         for fields in [ACCEPT, ""] {
             let mut client = scene.connect();
             client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
             let bytes = client.received_bytes();
             let head = String::from_utf8_lossy(&bytes[..300]).to_lowercase();
-            assert_eq!(head.matches("vary: ").count(), said, "{head}");
+            assert_eq!(head.matches("vary: ").count(), vary_lines, "{head}");
         }
     }
 }
 
 #[test]
-fn head_has_the_fields_of_get_without_a_length() {
+fn head_response_has_headers_of_get_except_framing() {
     let bodies: [fn() -> Response; 3] = [
         || Response::text(text(2000)).with_field("ETag", "\"a\"").with_field("Accept-Ranges", "bytes"),
         || streamed(text(2000).as_bytes(), 100).with_field("ETag", "\"a\""),
@@ -69,13 +71,13 @@ fn head_has_the_fields_of_get_without_a_length() {
             let lines = |method: &str| {
                 let mut client = scene.connect();
                 client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-                let seen = Seen::of(&client.received_bytes());
-                assert_eq!(seen.content.is_empty(), method == "HEAD");
-                let is_compressed = !seen.field("Content-Encoding").is_empty();
+                let reply = Reply::of(&client.received_bytes());
+                assert_eq!(reply.content.is_empty(), method == "HEAD");
+                let is_compressed = !reply.field("Content-Encoding").is_empty();
                 let is_framing =
                     |line: &str| line.starts_with("Content-Length") || line.starts_with("Transfer-");
                 let is_compared = |line: &&str| !(is_compressed && is_framing(line));
-                seen.head.lines().filter(is_compared).map(str::to_owned).collect::<Vec<_>>()
+                reply.head.lines().filter(is_compared).map(str::to_owned).collect::<Vec<_>>()
             };
             assert_eq!(lines("HEAD"), lines("GET"));
         }
@@ -83,19 +85,19 @@ fn head_has_the_fields_of_get_without_a_length() {
 }
 
 #[test]
-fn a_handler_that_leaves_content_out_need_not_know_of_compression() {
+fn head_response_with_left_out_body_has_compression_headers() {
     for length in [Some(2000), None] {
         let handler = move || Response::ok(TEXT, Content::left_out(length)).with_field("ETag", "\"a\"");
         let mut client = Scene::new(compressed(handler)).connect();
         client.send(format!("HEAD / HTTP/1.1\r\nHost: a\r\n{ACCEPT}\r\n"));
-        let seen = Seen::of(&client.received_bytes());
-        assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("br", "Accept-Encoding"));
-        assert_eq!((seen.field("Content-Length"), seen.field("ETag")), ("", "W/\"a\""));
+        let reply = Reply::of(&client.received_bytes());
+        assert_eq!((reply.field("Content-Encoding"), reply.field("Vary")), ("br", "Accept-Encoding"));
+        assert_eq!((reply.field("Content-Length"), reply.field("ETag")), ("", "W/\"a\""));
     }
 }
 
 #[test]
-fn the_entity_tag_of_a_304_is_that_which_the_client_has() {
+fn not_modified_response_repeats_entity_tag_of_client() {
     let not_modified =
         || Response::new(StatusCode::NOT_MODIFIED).with_field("ETag", "\"a\"").with_field("Vary", "Origin");
     for (condition, tag) in [

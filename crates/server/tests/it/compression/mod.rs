@@ -15,23 +15,23 @@ use thruway_testkit::Random;
 use thruway_testkit::scene::{Client, Scene};
 
 /// A response with its chunks joined.
-struct Seen {
+struct Reply {
     head: String,
     content: Vec<u8>,
     /// `true` if the body has arrived up to its end.
     is_complete: bool,
 }
 
-impl Seen {
+impl Reply {
     fn of(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
         let head = String::from_utf8(bytes[..end + 2].to_vec()).unwrap();
         let body = &bytes[end + 4..];
-        let mut seen = Self { head, content: body.to_vec(), is_complete: true };
-        if seen.field("Transfer-Encoding") == "chunked" {
-            (seen.content, seen.is_complete) = without_chunks(body);
+        let mut reply = Self { head, content: body.to_vec(), is_complete: true };
+        if reply.field("Transfer-Encoding") == "chunked" {
+            (reply.content, reply.is_complete) = without_chunks(body);
         }
-        seen
+        reply
     }
 
     /// Returns the value of the only field line of this name, or an empty string if the field is missing.
@@ -41,7 +41,7 @@ impl Seen {
             found.eq_ignore_ascii_case(name).then_some(value)
         });
         let value = values.next().unwrap_or_default();
-        assert_eq!(values.next(), None, "{name} stands twice in {}", self.head);
+        assert_eq!(values.next(), None, "{name} appears twice in {}", self.head);
         value
     }
 
@@ -52,7 +52,7 @@ impl Seen {
     /// Returns the decoded body, which must be complete.
     fn decoded(&self) -> Vec<u8> {
         let (decoded, is_whole) = decode(self.field("Content-Encoding"), &self.content);
-        assert!(is_whole, "the coding has no end");
+        assert!(is_whole, "the compressed body is incomplete");
         decoded
     }
 }
@@ -118,14 +118,14 @@ fn compressed<M>(handler: impl IntoHandler<M>) -> Layered {
 }
 
 /// Sends a GET with these field lines on `client` and returns the response.
-fn ask(client: &mut Client, fields: &str) -> Seen {
+fn fetch(client: &mut Client, fields: &str) -> Reply {
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-    Seen::of(&client.received_bytes())
+    Reply::of(&client.received_bytes())
 }
 
 /// Sends a GET with these field lines to a new server with `handler` and returns the response.
-fn get<M>(handler: impl IntoHandler<M>, fields: &str) -> Seen {
-    ask(&mut Scene::new(handler).connect(), fields)
+fn get<M>(handler: impl IntoHandler<M>, fields: &str) -> Reply {
+    fetch(&mut Scene::new(handler).connect(), fields)
 }
 
 /// Returns compressible text of about `bytes` bytes.

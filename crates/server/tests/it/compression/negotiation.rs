@@ -3,19 +3,19 @@
 use thruway_server::ContentCoding;
 use thruway_server::layers::{Compression, Layered};
 
-use super::{CODINGS, ask, compressed, get, text};
+use super::{CODINGS, compressed, fetch, get, text};
 use thruway_testkit::scene::Scene;
 
 fn coding_for(compression: Compression, accept: &str) -> String {
     let handler = Layered::new(|| text(2000)).layer(compression);
-    let seen = get(handler, &format!("Accept-Encoding: {accept}\r\n"));
-    assert_eq!((seen.status(), seen.decoded()), ("200", text(2000).into_bytes()), "{accept}");
-    assert_eq!(seen.field("Vary"), "Accept-Encoding");
-    seen.field("Content-Encoding").to_owned()
+    let reply = get(handler, &format!("Accept-Encoding: {accept}\r\n"));
+    assert_eq!((reply.status(), reply.decoded()), ("200", text(2000).into_bytes()), "{accept}");
+    assert_eq!(reply.field("Vary"), "Accept-Encoding");
+    reply.field("Content-Encoding").to_owned()
 }
 
 #[test]
-fn the_client_decides_by_weights_and_our_order_among_equals() {
+fn client_weights_choose_coding_and_server_order_breaks_ties() {
     for (accept, coding) in [
         ("gzip", "gzip"),
         ("x-gzip", "gzip"),
@@ -41,13 +41,13 @@ fn the_client_decides_by_weights_and_our_order_among_equals() {
 }
 
 #[test]
-fn without_the_field_content_is_as_it_is() {
-    let seen = get(compressed(|| text(2000)), "");
-    assert_eq!((seen.field("Content-Encoding"), seen.field("Vary")), ("", "Accept-Encoding"));
+fn missing_accept_encoding_gives_uncompressed_body() {
+    let reply = get(compressed(|| text(2000)), "");
+    assert_eq!((reply.field("Content-Encoding"), reply.field("Vary")), ("", "Accept-Encoding"));
 }
 
 #[test]
-fn codings_have_the_order_and_the_levels_that_they_are_given() {
+fn only_configured_codings_are_used_in_configured_order() {
     let only = |coding| Compression::new().codings([(coding, 6)]);
     assert_eq!(coding_for(only(ContentCoding::Gzip), "gzip, br, zstd"), "gzip");
     assert_eq!(coding_for(only(ContentCoding::Brotli), "gzip"), "");
@@ -57,7 +57,7 @@ fn codings_have_the_order_and_the_levels_that_they_are_given() {
 }
 
 #[test]
-fn every_level_that_is_allowed_works_and_no_other_is() {
+fn valid_compression_levels_work_and_others_panic() {
     for coding in [ContentCoding::Brotli, ContentCoding::Gzip, ContentCoding::Zstandard] {
         for level in Compression::levels(coding) {
             assert_eq!(
@@ -72,7 +72,7 @@ fn every_level_that_is_allowed_works_and_no_other_is() {
 }
 
 #[test]
-fn compressors_are_used_again_without_remembering() {
+fn reused_compressor_keeps_no_state() {
     let scene = Scene::new(compressed(|request: &thruway_server::Request| {
         let length: usize = request.query_string().unwrap().parse().unwrap();
         text(length)
@@ -81,10 +81,13 @@ fn compressors_are_used_again_without_remembering() {
     for length in [1000, 60_000, 200_000, 1000, 200_000] {
         for coding in CODINGS {
             client.send(format!("GET /?{length} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n"));
-            let seen = super::Seen::of(&client.received_bytes());
-            assert_eq!((seen.field("Content-Encoding"), seen.decoded()), (coding, text(length).into_bytes()));
+            let reply = super::Reply::of(&client.received_bytes());
+            assert_eq!(
+                (reply.field("Content-Encoding"), reply.decoded()),
+                (coding, text(length).into_bytes())
+            );
         }
     }
-    let seen = ask(&mut scene.connect(), "Accept-Encoding: gzip\r\n");
-    assert_eq!(seen.status(), "500", "the handler panics without a query, and the layer does not mind");
+    let reply = fetch(&mut scene.connect(), "Accept-Encoding: gzip\r\n");
+    assert_eq!(reply.status(), "500", "the handler panics without a query, and the layer still works");
 }

@@ -16,22 +16,22 @@ use thruway_server::{
 use thruway_testkit::Random;
 use thruway_testkit::scene::Scene;
 
-use super::{CODINGS, Seen, TEXT, ask, compressed, decode, get, streamed, text};
+use super::{CODINGS, Reply, TEXT, compressed, decode, fetch, get, streamed, text};
 
 fn accept(coding: &str) -> String {
     format!("Accept-Encoding: {coding}\r\n")
 }
 
 #[test]
-fn content_comes_back_as_it_was_however_it_is_split() {
+fn compressed_body_decodes_to_original_for_any_piece_size() {
     let noise = Random::new(3).bytes(&(0..=255).collect::<Vec<u8>>(), 150_000);
     let mixed = [text(100_000).as_bytes(), &noise, &vec![0; 300_000], text(5).as_bytes()].concat();
     for coding in CODINGS {
         for piece in [1, 7, 4095, 16_384, 16_385, 65_537, mixed.len()] {
             let mixed = if piece < 100 { mixed[99_000..103_000].to_vec() } else { mixed.clone() };
             let expected = mixed.clone();
-            let seen = get(compressed(move || streamed(&mixed, piece)), &accept(coding));
-            assert!(seen.is_complete && seen.decoded() == expected, "{coding} in pieces of {piece}");
+            let reply = get(compressed(move || streamed(&mixed, piece)), &accept(coding));
+            assert!(reply.is_complete && reply.decoded() == expected, "{coding} in pieces of {piece}");
         }
         let expected = mixed.clone();
         let whole = mixed.clone();
@@ -43,7 +43,7 @@ fn content_comes_back_as_it_was_however_it_is_split() {
 }
 
 #[test]
-fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
+fn files_are_compressed_unless_precompressed_file_exists() {
     let directory = tempfile::TempDir::new().unwrap();
     let large = text(200_000);
     let write = |name: &str, content: &str| {
@@ -57,20 +57,20 @@ fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
     let get = |path: &str, fields: &str| {
         let mut client = scene.connect();
         client.send(format!("GET /{path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-        Seen::of(&client.received_bytes())
+        Reply::of(&client.received_bytes())
     };
     for coding in CODINGS {
         for (path, content) in [("large.txt", &large), ("small.txt", &text(3000))] {
-            let seen = get(path, &format!("Accept-Encoding: {coding}, identity;q=0\r\n"));
-            assert_eq!((seen.field("Content-Encoding"), seen.field("Accept-Ranges")), (coding, ""));
-            assert!(seen.decoded() == content.as_bytes() && seen.field("ETag").starts_with("W/\""));
-            let tag = seen.field("ETag");
+            let reply = get(path, &format!("Accept-Encoding: {coding}, identity;q=0\r\n"));
+            assert_eq!((reply.field("Content-Encoding"), reply.field("Accept-Ranges")), (coding, ""));
+            assert!(reply.decoded() == content.as_bytes() && reply.field("ETag").starts_with("W/\""));
+            let tag = reply.field("ETag");
             let again = get(path, &format!("{}If-None-Match: {tag}\r\n", accept(coding)));
             assert_eq!((again.status(), again.field("ETag")), ("304", tag));
         }
     }
-    let seen = get("beside.txt", &accept("gzip"));
-    assert_eq!((seen.field("Content-Encoding"), &seen.content[..]), ("gzip", &b"not really gzip"[..]));
+    let reply = get("beside.txt", &accept("gzip"));
+    assert_eq!((reply.field("Content-Encoding"), &reply.content[..]), ("gzip", &b"not really gzip"[..]));
     let part = get("large.txt", &format!("{}Range: bytes=0-999\r\n", accept("gzip")));
     assert_eq!((part.status(), part.field("Content-Encoding")), ("206", ""));
     assert_eq!(part.content, large.as_bytes()[..1000]);
@@ -79,7 +79,7 @@ fn files_are_compressed_unless_an_encoded_one_lies_beside_them() {
 /// Encoded and plain responses have the same modification date. A client that resumed an encoded download by
 /// date once received the rest of the plain file.
 #[test]
-fn a_part_is_not_sent_to_be_put_behind_encoded_bytes() {
+fn compressed_download_is_not_resumed_with_plain_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let content = text(100_000);
     std::fs::write(directory.path().join("a.txt"), &content).unwrap();
@@ -87,7 +87,7 @@ fn a_part_is_not_sent_to_be_put_behind_encoded_bytes() {
     let get = |fields: &str| {
         let mut client = scene.connect();
         client.send(format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
-        Seen::of(&client.received_bytes())
+        Reply::of(&client.received_bytes())
     };
     let (plain, encoded) = (get(""), get(&accept("gzip")));
     let (date, tag) = (encoded.field("Last-Modified"), encoded.field("ETag"));
@@ -108,17 +108,17 @@ fn a_part_is_not_sent_to_be_put_behind_encoded_bytes() {
 }
 
 #[test]
-fn a_file_that_becomes_shorter_does_not_look_complete() {
+fn compressed_body_of_truncated_file_does_not_look_complete() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(text(50_000).as_bytes()).unwrap();
-    let seen = get(
+    let reply = get(
         compressed(move || Response::ok(TEXT, Content::file(file.try_clone().unwrap(), 0, 100_000))),
         &accept("gzip"),
     );
-    assert!(!seen.is_complete && !decode("gzip", &seen.content).1);
+    assert!(!reply.is_complete && !decode("gzip", &reply.content).1);
 }
 
-/// A stream that the test feeds.
+/// A stream whose pieces the test supplies.
 #[derive(Clone, Default)]
 struct Tap(Arc<Mutex<Flow>>);
 
@@ -138,7 +138,7 @@ impl Tap {
     }
 
     /// Adds the next piece. `None` ends the stream.
-    fn give(&self, piece: Option<Result<Piece, BoxError>>) {
+    fn push(&self, piece: Option<Result<Piece, BoxError>>) {
         let mut flow = self.0.lock().unwrap();
         flow.pieces.push(piece);
         if let Some(waker) = flow.waker.take() {
@@ -146,8 +146,8 @@ impl Tap {
         }
     }
 
-    fn say(&self, text: impl Into<Bytes>) {
-        self.give(Some(Ok(Piece::Data(text.into()))));
+    fn send(&self, text: impl Into<Bytes>) {
+        self.push(Some(Ok(Piece::Data(text.into()))));
     }
 
     fn response(&self) -> Response {
@@ -181,29 +181,29 @@ impl ContentStream for Tap {
 }
 
 #[test]
-fn a_source_that_breaks_off_does_not_look_complete() {
+fn compressed_body_of_failed_source_does_not_look_complete() {
     for coding in CODINGS {
         let tap = Tap::default();
-        tap.say(text(30_000));
-        tap.give(Some(Err("broken".into())));
+        tap.send(text(30_000));
+        tap.push(Some(Err("broken".into())));
         let source = tap.clone();
         let scene = Scene::new(compressed(move || source.response()));
         let mut client = scene.connect();
-        let seen = ask(&mut client, &accept(coding));
-        assert!(!seen.is_complete && !decode(coding, &seen.content).1, "{coding}");
+        let reply = fetch(&mut client, &accept(coding));
+        assert!(!reply.is_complete && !decode(coding, &reply.content).1, "{coding}");
         assert!(client.is_finished());
     }
 }
 
 #[test]
-fn content_that_is_not_as_long_as_was_said_does_not_look_complete() {
-    for (said, sent) in [(1001, 1000), (999, 1000)] {
-        let tap = Tap::with_length(said);
-        tap.say(vec![b'a'; sent]);
-        tap.give(None);
-        let seen = get(compressed(move || tap.response()), &accept("gzip"));
-        assert_eq!(seen.field("Content-Encoding"), "gzip");
-        assert!(!seen.is_complete && !decode("gzip", &seen.content).1, "{said} were said");
+fn compressed_body_with_wrong_length_does_not_look_complete() {
+    for (announced, sent) in [(1001, 1000), (999, 1000)] {
+        let tap = Tap::with_length(announced);
+        tap.send(vec![b'a'; sent]);
+        tap.push(None);
+        let reply = get(compressed(move || tap.response()), &accept("gzip"));
+        assert_eq!(reply.field("Content-Encoding"), "gzip");
+        assert!(!reply.is_complete && !decode("gzip", &reply.content).1, "{announced} bytes were announced");
     }
 }
 
@@ -223,7 +223,7 @@ impl ContentStream for Noise {
 }
 
 #[test]
-fn content_goes_on_with_what_needs_no_room_also_if_it_is_encoded_or_holds_something() {
+fn poll_meanwhile_is_called_on_compressed_body_with_attached_guard() {
     let meanwhile = Arc::new(AtomicUsize::new(0));
     let counted = meanwhile.clone();
     let scene = Scene::new(compressed(move || {
@@ -237,21 +237,21 @@ fn content_goes_on_with_what_needs_no_room_also_if_it_is_encoded_or_holds_someth
 }
 
 #[test]
-fn trailers_follow_the_encoded_content() {
+fn trailers_follow_compressed_body() {
     let tap = Tap::default();
-    tap.say(text(1000));
-    tap.give(Some(Ok(Piece::Trailers(FieldLinesBuf::from_static("X-Checked: yes\r\n")))));
-    tap.give(None);
+    tap.send(text(1000));
+    tap.push(Some(Ok(Piece::Trailers(FieldLinesBuf::from_static("X-Checked: yes\r\n")))));
+    tap.push(None);
     let scene = Scene::new(compressed(move || tap.response()));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept("gzip")));
     let bytes = client.received_bytes();
-    assert_eq!(Seen::of(&bytes).decoded(), text(1000).into_bytes());
+    assert_eq!(Reply::of(&bytes).decoded(), text(1000).into_bytes());
     assert!(bytes.ends_with(b"\r\n0\r\nX-Checked: yes\r\n\r\n"));
 }
 
 #[test]
-fn each_event_is_sent_at_once() {
+fn each_compressed_event_is_flushed_at_once() {
     for coding in CODINGS {
         let tap = Tap::default();
         let source = tap.clone();
@@ -264,37 +264,37 @@ fn each_event_is_sent_at_once() {
         for i in 0..20 {
             let event = format!("data: {i} {}\n\n", text(i * 100));
             expected.push_str(&event);
-            tap.say(event);
+            tap.send(event);
             received.extend(client.received_bytes());
-            let (decoded, is_whole) = decode(coding, &Seen::of(&received).content);
+            let (decoded, is_whole) = decode(coding, &Reply::of(&received).content);
             assert!(decoded == expected.as_bytes() && !is_whole, "{coding}, event {i}");
         }
-        tap.give(None);
+        tap.push(None);
         received.extend(client.received_bytes());
-        assert_eq!(Seen::of(&received).decoded(), expected.as_bytes());
+        assert_eq!(Reply::of(&received).decoded(), expected.as_bytes());
     }
 }
 
 #[test]
-fn a_drain_ends_events_with_the_end_of_the_coding() {
+fn drain_completes_compressed_event_stream() {
     for coding in CODINGS {
         let tap = Tap::default();
         tap.0.lock().unwrap().ends_at_drain = true;
-        tap.say("data: one\n\n");
+        tap.send("data: one\n\n");
         let source = tap.clone();
         let events = Compression::new().types(["text/event-stream"]).unwrap();
         let scene = Scene::new(Layered::new(move || source.events()).layer(events));
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
         scene.drain();
-        let seen = Seen::of(&client.received_bytes());
-        assert!(seen.is_complete);
-        assert_eq!(seen.decoded(), b"data: one\n\nbye", "{coding}");
+        let reply = Reply::of(&client.received_bytes());
+        assert!(reply.is_complete);
+        assert_eq!(reply.decoded(), b"data: one\n\nbye", "{coding}");
     }
 }
 
 #[test]
-fn what_a_slow_source_has_sent_does_not_wait_for_more() {
+fn compressed_data_of_slow_source_is_flushed_after_delay() {
     for coding in CODINGS {
         let tap = Tap::default();
         let source = tap.clone();
@@ -304,28 +304,28 @@ fn what_a_slow_source_has_sent_does_not_wait_for_more() {
         let mut received = client.received_bytes();
         let mut decoded = |client: &mut thruway_testkit::scene::Client| {
             received.extend(client.received_bytes());
-            decode(coding, &Seen::of(&received).content).0
+            decode(coding, &Reply::of(&received).content).0
         };
-        tap.say("first line\n");
-        assert_eq!(decoded(&mut client), b"", "{coding}: more may come at once");
+        tap.send("first line\n");
+        assert_eq!(decoded(&mut client), b"", "{coding}: the server waits briefly for more data");
         scene.pass(Duration::from_millis(200));
         assert_eq!(decoded(&mut client), b"first line\n", "{coding}");
         scene.pass(Duration::from_secs(5));
         let writes = client.writes();
         scene.pass(Duration::from_secs(5));
         client.run();
-        assert_eq!(client.writes(), writes, "nothing is sent when nothing has come");
-        tap.say("second line\n");
+        assert_eq!(client.writes(), writes, "the server sends nothing without new data");
+        tap.send("second line\n");
         client.run();
         scene.pass(Duration::from_millis(200));
         assert_eq!(decoded(&mut client), b"first line\nsecond line\n", "{coding}");
-        tap.give(None);
+        tap.push(None);
         assert_eq!(decoded(&mut client), b"first line\nsecond line\n");
     }
 }
 
 #[test]
-fn nothing_is_compressed_ahead_of_a_client_that_does_not_read() {
+fn server_does_not_compress_ahead_of_client_that_does_not_read() {
     let taken = Arc::new(Mutex::new(0_usize));
     let count = taken.clone();
     let scene = Scene::new(compressed(move || {
@@ -351,7 +351,7 @@ fn nothing_is_compressed_ahead_of_a_client_that_does_not_read() {
 }
 
 #[test]
-fn only_so_many_streams_are_compressed_at_a_time() {
+fn streams_max_limits_compressed_streams() {
     let taps: Vec<Tap> = (0..3).map(|_| Tap::default()).collect();
     let router = taps.iter().enumerate().fold(Router::new(), |router, (i, tap)| {
         let tap = tap.clone();
@@ -370,5 +370,5 @@ fn only_so_many_streams_are_compressed_at_a_time() {
     let mut fourth = scene.connect();
     assert!(coding_of(&mut fourth, 2), "a closed connection frees its stream");
     let whole = get(Layered::new(|| text(1000)).layer(Compression::new().streams_max(0)), &accept("gzip"));
-    assert_eq!(whole.field("Content-Encoding"), "gzip", "content that is all there needs no stream");
+    assert_eq!(whole.field("Content-Encoding"), "gzip", "a complete body does not count as a stream");
 }
