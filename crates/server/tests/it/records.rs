@@ -8,7 +8,7 @@ use thruway_server::{Config, Content, OwnedRequest, Request, Response, Router};
 use thruway_testkit::scene::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::http2::library::{self, Library};
+use crate::http2::library::{self, H2Client};
 
 type Records = Rc<RefCell<Vec<(Option<String>, u16, u64, bool)>>>;
 
@@ -47,7 +47,7 @@ fn each_request_is_recorded_with_its_outcome() {
 
 /// A large body was once recorded as complete when it was queued, even if the client then read only a part.
 #[test]
-fn large_content_is_recorded_when_it_is_written() {
+fn large_response_is_recorded_after_it_is_written() {
     let (scene, records) = scene();
     let mut client = scene.connect();
     client.take_only(500_000).send(get("/large") + &get("/small"));
@@ -84,7 +84,7 @@ const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgra
 
 /// A tunnel was once recorded at its start, without its byte counts.
 #[test]
-fn a_tunnel_is_recorded_when_it_has_ended_with_what_it_has_carried() {
+fn tunnel_is_recorded_at_its_end_with_byte_counts() {
     let (scene, records) = tunnels(echo);
     let mut client = scene.connect();
     client.send(UPGRADE.to_owned() + "early").send("late");
@@ -96,20 +96,20 @@ fn a_tunnel_is_recorded_when_it_has_ended_with_what_it_has_carried() {
     let mut client = scene.connect();
     client.take_only(10).send(UPGRADE);
     client.reset();
-    assert_eq!(records.borrow()[1..], [(101, 0, None, false)], "nothing was handed over");
+    assert_eq!(records.borrow()[1..], [(101, 0, None, false)], "the handler never got the tunnel");
 }
 
 /// A broken tunnel was once recorded as complete. A tunnel that a drain cut off was once not recorded at all.
 #[test]
-fn a_tunnel_that_does_not_come_to_its_end_is_recorded_as_incomplete() {
+fn interrupted_tunnel_is_recorded_as_incomplete() {
     let (scene, records) = tunnels(echo);
     let mut client = scene.connect();
     client.send(UPGRADE).send("a").reset();
-    assert_eq!(*records.borrow(), [(101, 3, Some(1), false)], "by the client");
+    assert_eq!(*records.borrow(), [(101, 3, Some(1), false)], "aborted by the client");
     let mut client = scene.connect();
     client.send(UPGRADE.to_owned() + "ab");
     drop(client);
-    assert_eq!(records.borrow()[1..], [(101, 4, Some(2), false)], "by the end of the drain");
+    assert_eq!(records.borrow()[1..], [(101, 4, Some(2), false)], "cut off by the drain");
 
     let (scene, records) = tunnels(|| {
         Response::upgrade("echo", async |mut tunnel| {
@@ -119,11 +119,11 @@ fn a_tunnel_that_does_not_come_to_its_end_is_recorded_as_incomplete() {
     });
     let mut client = scene.connect();
     client.send(UPGRADE);
-    assert_eq!(*records.borrow(), [(101, 4, Some(0), false)], "by its handler");
+    assert_eq!(*records.borrow(), [(101, 4, Some(0), false)], "aborted by its handler");
 }
 
 #[test]
-fn large_content_that_the_client_does_not_wait_for_is_recorded_as_incomplete() {
+fn response_aborted_by_client_is_recorded_as_incomplete() {
     let (scene, records) = scene();
     let mut client = scene.connect();
     client.take_only(500_000).send(get("/large"));
@@ -136,7 +136,7 @@ fn large_content_that_the_client_does_not_wait_for_is_recorded_as_incomplete() {
 
 /// Requests that were still open at the end of a drain were once not recorded at all.
 #[test]
-fn what_is_cut_off_at_the_end_of_a_drain_is_recorded_with_the_reason() {
+fn requests_cut_off_by_drain_are_recorded_as_cut_off() {
     let records = Rc::<RefCell<Vec<_>>>::default();
     let taken = records.clone();
     let take = Box::new(move |record: &thruway_server::Record<'_>| {
@@ -155,7 +155,7 @@ fn what_is_cut_off_at_the_end_of_a_drain_is_recorded_with_the_reason() {
         client.take_only(1000).send(get(path));
         client
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let begun = ["/answer", "/content"].map(|path| library.begin(library::get(path), true));
     scene.drain();
     scene.end_drain();
@@ -191,14 +191,14 @@ fn streamed() -> Content {
 /// If the end of the connection marks the end of the body, the server once closed normally. The partial body
 /// then looked complete.
 #[test]
-fn content_that_is_cut_off_does_not_look_complete() {
-    for (version, is_end_told) in [("1.0", false), ("1.1", true)] {
+fn cut_off_body_does_not_look_complete() {
+    for (version, is_end_visible) in [("1.0", false), ("1.1", true)] {
         let scene = Scene::new(streamed);
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n"));
         assert!(client.received().contains("half"));
         client.cut_off();
-        assert_eq!(client.is_unsent_discarded(), !is_end_told, "{version}");
+        assert_eq!(client.is_unsent_discarded(), !is_end_visible, "{version}");
     }
     let scene = Scene::new(|| {
         Content::written_by(async |mut writer| {
@@ -209,5 +209,5 @@ fn content_that_is_cut_off_does_not_look_complete() {
     let mut client = scene.connect();
     client.take_only(500).send("GET / HTTP/1.0\r\n\r\n");
     client.cut_off();
-    assert!(client.is_unsent_discarded(), "all of it is there, and not all is sent");
+    assert!(client.is_unsent_discarded(), "the server has the whole body, but sent only a part");
 }

@@ -24,7 +24,7 @@ pub(crate) async fn collect(mut request: OwnedRequest) -> Response {
 }
 
 #[test]
-fn a_header_section_that_drips_is_answered_408() {
+fn slow_header_section_gets_408() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\n");
@@ -39,7 +39,7 @@ fn a_header_section_that_drips_is_answered_408() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_without_a_word() {
+fn idle_connection_is_closed_without_response() {
     let scene = Scene::new(|| "ok");
     let mut fresh = scene.connect();
     let mut used = scene.connect();
@@ -54,7 +54,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_handler_may_take_its_time() {
+fn slow_handler_has_no_timeout() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -67,7 +67,7 @@ fn a_handler_may_take_its_time() {
 }
 
 #[test]
-fn content_that_drips_is_given_up() {
+fn slow_body_gets_408() {
     let scene = Scene::new(collect);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
@@ -87,7 +87,7 @@ fn content_that_drips_is_given_up() {
 }
 
 #[test]
-fn content_that_is_large_and_fast_enough_may_take_long() {
+fn fast_enough_upload_may_take_longer_than_body_timeout() {
     let scene = Scene::new(collect);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n");
@@ -109,7 +109,7 @@ fn nearly_complete(scene: &Scene) -> Client {
 /// Each byte once extended the timeout according to the minimum rate, without a limit. After 4 MiB, a client
 /// could be silent for more than two hours, and the server kept its data.
 #[test]
-fn a_body_that_arrived_fast_must_not_fall_silent() {
+fn fast_upload_that_stalls_gets_408() {
     let scene = Scene::new(collect);
     let mut client = nearly_complete(&scene);
     scene.pass(Duration::from_secs(19));
@@ -121,7 +121,7 @@ fn a_body_that_arrived_fast_must_not_fall_silent() {
 
 /// A client could once use up the same time by sending single bytes.
 #[test]
-fn a_body_that_arrived_fast_must_not_drip_afterward() {
+fn fast_upload_that_slows_to_single_bytes_gets_408() {
     let scene = Scene::new(collect);
     let mut client = nearly_complete(&scene);
     for _ in 0..4 {
@@ -134,7 +134,7 @@ fn a_body_that_arrived_fast_must_not_drip_afterward() {
 }
 
 #[test]
-fn a_body_may_pause_for_less_than_the_timeout_again_and_again() {
+fn upload_with_pauses_below_timeout_succeeds() {
     let scene = Scene::new(collect);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
@@ -146,7 +146,7 @@ fn a_body_may_pause_for_less_than_the_timeout_again_and_again() {
 }
 
 #[test]
-fn the_time_in_which_the_handler_does_not_read_is_not_the_clients() {
+fn body_timeout_pauses_while_handler_does_not_read() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| {
@@ -168,7 +168,7 @@ fn the_time_in_which_the_handler_does_not_read_is_not_the_clients() {
 }
 
 #[test]
-fn a_client_that_waits_to_be_told_to_continue_is_not_late() {
+fn body_timeout_starts_after_100_continue() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| {
@@ -188,27 +188,27 @@ fn a_client_that_waits_to_be_told_to_continue_is_not_late() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_cut_off() {
+fn client_that_stops_reading_is_disconnected() {
     let scene = Scene::new(|_: &Request| "x".repeat(1 << 20));
     let mut client = scene.connect();
     client.take_only(1000).send(GET);
     scene.pass(Duration::from_secs(20));
     client.take_more(1000);
     scene.pass(Duration::from_secs(20));
-    assert!(!client.is_closed(), "it reads, if slowly");
+    assert!(!client.is_closed(), "the client reads slowly");
     scene.pass(Duration::from_secs(31));
     assert!(client.is_closed());
-    assert!(client.is_unsent_discarded(), "the kernel would wait on");
+    assert!(client.is_unsent_discarded(), "otherwise the kernel keeps the unsent data");
 }
 
 /// A response body of `pieces_left` pieces. Meanwhile it reads the request body and counts its bytes.
-struct Taking {
+struct ReadWhileResponding {
     request: RequestContent,
     pieces_left: usize,
     taken: Arc<AtomicUsize>,
 }
 
-impl ContentStream for Taking {
+impl ContentStream for ReadWhileResponding {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         self.as_mut().poll_meanwhile(cx)?;
         let Some(left) = self.pieces_left.checked_sub(1) else { return Poll::Ready(None) };
@@ -226,14 +226,14 @@ impl ContentStream for Taking {
 
 /// Returns a server with a response of a million bytes. While it responds, it reads the request body and
 /// counts its bytes.
-pub(crate) fn taking() -> (Scene, Arc<AtomicUsize>) {
+pub(crate) fn reading_while_responding() -> (Scene, Arc<AtomicUsize>) {
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = taken.clone();
     let scene = Scene::new(move |mut request: OwnedRequest| {
         let (request, taken) = (request.take_content(), counted.clone());
         async move {
-            let taking = Taking { request, pieces_left: 100, taken };
-            Response::text(Content::from_content_stream(taking))
+            let body = ReadWhileResponding { request, pieces_left: 100, taken };
+            Response::text(Content::from_content_stream(body))
         }
     });
     (scene, taken)
@@ -242,9 +242,9 @@ pub(crate) fn taking() -> (Scene, Arc<AtomicUsize>) {
 /// If the client did not read the response, the server once stopped reading the request body. It then cut the
 /// client off in the middle of its upload.
 #[test]
-fn a_client_may_send_everything_before_it_reads() {
+fn client_may_send_whole_body_before_reading_response() {
     for framing in ["Content-Length: 100000", "Transfer-Encoding: chunked"] {
-        let (scene, taken) = taking();
+        let (scene, taken) = reading_while_responding();
         let mut client = scene.connect();
         client.take_only(1000).send(format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"));
         for n in 1..=100 {
@@ -258,27 +258,27 @@ fn a_client_may_send_everything_before_it_reads() {
         assert!(!client.is_closed());
         client.take_more(usize::MAX);
         let answer = client.received();
-        assert!(answer.ends_with("0\r\n\r\n"), "it is complete");
+        assert!(answer.ends_with("0\r\n\r\n"), "the response is complete");
         assert!(answer.len() > 1_000_000);
     }
 }
 
 #[test]
-fn content_that_does_not_come_is_noticed_though_its_answer_is_not_taken() {
-    let (scene, taken) = taking();
+fn body_timeout_applies_while_client_does_not_read_response() {
+    let (scene, taken) = reading_while_responding();
     let mut client = scene.connect();
     client.take_only(1000).send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nslowly");
     // Within the time that a client has to read the response.
     scene.pass(Duration::from_secs(25));
     client.take_more(usize::MAX);
-    assert!(client.received().len() < 1_000_000, "the answer is not complete");
+    assert!(client.received().len() < 1_000_000, "the response is incomplete");
     assert!(client.is_finished());
     assert_eq!(taken.load(Ordering::Relaxed), "slowly".len());
 }
 
 #[test]
-fn a_client_that_has_sent_everything_must_read() {
-    let (scene, taken) = taking();
+fn write_stall_timeout_applies_after_client_sent_whole_body() {
+    let (scene, taken) = reading_while_responding();
     let mut client = scene.connect();
     client.take_only(1000).send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
     scene.pass(Duration::from_secs(10));
@@ -291,7 +291,7 @@ fn a_client_that_has_sent_everything_must_read() {
 }
 
 #[test]
-fn lingering_is_bounded_in_time() {
+fn lingering_close_has_time_limit() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect();
     client.send("BROKEN\r\n\r\n");
@@ -303,7 +303,7 @@ fn lingering_is_bounded_in_time() {
 }
 
 #[test]
-fn a_client_that_closed_its_sending_side_is_answered_if_that_is_soon() {
+fn half_closed_client_gets_fast_response() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -317,7 +317,7 @@ fn a_client_that_closed_its_sending_side_is_answered_if_that_is_soon() {
 }
 
 #[test]
-fn it_is_taken_for_gone_otherwise() {
+fn half_closed_client_is_disconnected_if_response_is_late() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -332,7 +332,7 @@ fn it_is_taken_for_gone_otherwise() {
 /// A body that ends with the connection once looked complete to a client that had closed its sending side but
 /// still read.
 #[test]
-fn half_of_an_answer_that_ends_with_the_connection_does_not_look_complete() {
+fn cut_off_http10_response_does_not_look_complete() {
     for (version, is_broken_off) in [("1.0", true), ("1.1", false)] {
         let gates = Gates::default();
         let handler = gates.clone();

@@ -1,4 +1,4 @@
-//! Frames in their raw form, for clients that do things that no library does.
+//! Raw frames, for client behavior that no library supports.
 
 use thruway_testkit::scene::{Client, Scene};
 
@@ -117,7 +117,7 @@ pub(crate) fn open_request(stream: u32, lines: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// Returns a client that has exchanged the HTTP/2 preface and settings with the server.
-pub(crate) fn greeted(scene: &Scene) -> Client {
+pub(crate) fn connect_http2(scene: &Scene) -> Client {
     let mut client = scene.connect_recognised();
     client.send(PREFACE).send(frame(SETTINGS, 0, 0, b""));
     let kinds: Vec<_> = received(&mut client).iter().map(|frame| (frame.kind, frame.flags)).collect();
@@ -139,18 +139,18 @@ pub(crate) fn received(client: &mut Client) -> Vec<Frame> {
         frames.push(Frame { kind: *kind, flags: *flags, stream, content: content.to_vec() });
         rest = next;
     }
-    assert!(rest.is_empty(), "half a frame was sent");
+    assert!(rest.is_empty(), "the server sent an incomplete frame");
     frames
 }
 
 /// Returns the error code with which `frames` reset `stream`, if they do.
-pub(crate) fn reset_of(frames: &[Frame], stream: u32) -> Option<u32> {
+pub(crate) fn reset_code(frames: &[Frame], stream: u32) -> Option<u32> {
     let mut resets = frames.iter().filter(|frame| frame.kind == RST_STREAM && frame.stream == stream);
     resets.next().map(Frame::code)
 }
 
 /// Returns the error code of GOAWAY in `frames`, if any.
-pub(crate) fn end_of(frames: &[Frame]) -> Option<u32> {
+pub(crate) fn goaway_code(frames: &[Frame]) -> Option<u32> {
     frames.iter().filter(|frame| frame.kind == GOAWAY).map(Frame::code).next_back()
 }
 

@@ -1,4 +1,4 @@
-//! A client that uses a library, in virtual time.
+//! An HTTP/2 client based on the crate `h2`, in virtual time.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -12,14 +12,14 @@ use thruway_testkit::scene::{Client, Scene};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 
 /// Both ends of the connection, and the pipe between them.
-pub(crate) struct Library {
+pub(crate) struct H2Client {
     client: Client,
     far: DuplexStream,
     connection: Option<Connection<DuplexStream>>,
     send: SendRequest<Bytes>,
 }
 
-impl Library {
+impl H2Client {
     pub(crate) fn connect(scene: &Scene) -> Self {
         Self::over(scene.connect_recognised())
     }
@@ -32,7 +32,7 @@ impl Library {
     fn over(client: Client) -> Self {
         let (near, far) = duplex(PIPE_BYTES);
         let Poll::Ready(Ok((send, connection))) = poll(&mut pin!(handshake(near))) else {
-            panic!("a client need not wait for its server")
+            panic!("the client handshake should not wait for the server")
         };
         let mut library = Self { client, far, connection: Some(connection), send };
         library.run();
@@ -61,7 +61,7 @@ impl Library {
                     Poll::Ready(Ok(length)) => assert_eq!(length, to_client.len()),
                     // The client has closed the connection.
                     Poll::Ready(Err(_)) => return,
-                    Poll::Pending => panic!("there should be room for {} bytes", to_client.len()),
+                    Poll::Pending => panic!("the pipe should have space for {} bytes", to_client.len()),
                 }
             }
             if to_server.is_empty() && to_client.is_empty() {
@@ -120,7 +120,7 @@ impl Library {
         self.run();
         match poll(&mut context()) {
             Poll::Ready(outcome) => outcome,
-            Poll::Pending => panic!("it is not there"),
+            Poll::Pending => panic!("the future should be ready"),
         }
     }
 
@@ -161,16 +161,16 @@ pub(crate) fn post(path: &str) -> Request<()> {
 }
 
 /// Sends as much of `data` as the server's windows allow, and returns the number of bytes sent.
-pub(crate) fn send_some(library: &mut Library, to: &mut SendStream<Bytes>, mut data: Bytes) -> usize {
+pub(crate) fn send_some(library: &mut H2Client, to: &mut SendStream<Bytes>, mut data: Bytes) -> usize {
     let length = data.len();
     loop {
         library.run();
         to.reserve_capacity(data.len());
-        let room = to.capacity().min(data.len());
-        if room == 0 {
+        let capacity = to.capacity().min(data.len());
+        if capacity == 0 {
             return length - data.len();
         }
-        to.send_data(data.split_to(room), false).unwrap();
+        to.send_data(data.split_to(capacity), false).unwrap();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests and responses with a client library.
+//! Requests and responses, with the client of the crate `h2`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,18 +15,18 @@ use thruway_server::{
 };
 use thruway_testkit::scene::Scene;
 
-use super::frames::{self, DATA, greeted, received};
-use super::library::{Library, get, post, send_some};
+use super::frames::{self, DATA, connect_http2, received};
+use super::library::{H2Client, get, post, send_some};
 use crate::gate::Gates;
 
 #[test]
-fn handlers_see_what_they_would_see_of_http11() {
+fn handler_sees_http2_request_like_http1_request() {
     let scene = Scene::new(|request: &Request| {
         let lines = request.field_lines().iter().map(|line| format!("{}: {}\n", line.name, line.value));
         let head = format!("{request} {} {}\n", request.version(), request.host());
         Response::text(head + &lines.collect::<String>())
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let mut request = get("/a%20b?c=d");
     for cookie in ["a=1", "b=2"] {
         request.headers_mut().append("cookie", cookie.parse().unwrap());
@@ -42,9 +42,9 @@ fn handlers_see_what_they_would_see_of_http11() {
 
 /// The library flushes after each request that it returns. So each response was once a write of its own.
 #[test]
-fn answers_that_are_there_together_go_out_in_one_write() {
+fn simultaneous_responses_are_sent_in_one_write() {
     let scene = Scene::new(|| Response::text("hello"));
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     let before = client.writes();
     let requests: Vec<u8> = (0..50).flat_map(|n| frames::request(2 * n + 1, &frames::get("/"))).collect();
     client.send(requests);
@@ -53,23 +53,23 @@ fn answers_that_are_there_together_go_out_in_one_write() {
 }
 
 #[test]
-fn answers_have_the_fields_that_those_of_http11_have() {
+fn response_has_headers_of_http1_except_connection() {
     let scene =
         Scene::new(|| Response::text("hello").with_field("X-Field", "value").with_connection_upgrade());
-    let (head, content, trailers) = Library::connect(&scene).get("/");
+    let (head, content, trailers) = H2Client::connect(&scene).get("/");
     assert_eq!((head.status().as_u16(), content.as_str()), (200, "hello"));
     let field = |name: &str| head.headers().get(name).map(|value| value.to_str().unwrap());
     assert_eq!(field("server"), Some("thruway"));
     assert_eq!(field("date"), Some("Thu, 01 Jan 1970 00:00:00 GMT"));
     assert_eq!(field("content-length"), Some("5"));
     assert_eq!(field("x-field"), Some("value"));
-    assert_eq!(field("connection"), None, "nothing of HTTP/1.1 gets in");
+    assert_eq!(field("connection"), None, "the server removes HTTP/1.1 connection fields");
     assert!(trailers.is_empty());
 }
 
 /// The server caches encoded heads for responses with the same field lines, as long as the date is unchanged.
 #[test]
-fn answers_with_the_same_field_lines_have_their_own_lengths_and_the_date_goes_on() {
+fn cached_response_heads_have_correct_length_and_date() {
     let router = Router::new()
         .get("/short", || "ok")
         .get("/long", || "longer")
@@ -78,7 +78,7 @@ fn answers_with_the_same_field_lines_have_their_own_lengths_and_the_date_goes_on
         .get("/unmeasured", || Response::text(Content::from_content_stream(WithTrailers(Vec::new()))))
         .get("/missing", || Response::text("no").with_status(StatusCode::NOT_FOUND));
     let scene = Scene::new(router);
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (text, page) = ("text/plain; charset=utf-8", "text/html; charset=utf-8");
     for now in ["Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:02 GMT"] {
         for (path, status, kind, length, date) in [
@@ -92,12 +92,12 @@ fn answers_with_the_same_field_lines_have_their_own_lengths_and_the_date_goes_on
         ] {
             let (head, ..) = library.get(path);
             let fields = head.headers();
-            let said = ["content-type", "content-length", "date", "server"]
+            let values = ["content-type", "content-length", "date", "server"]
                 .map(|name| fields.get(name).map(|value| value.to_str().unwrap()));
-            assert_eq!(said, [Some(kind), length, Some(date), Some("thruway")], "{path}");
+            assert_eq!(values, [Some(kind), length, Some(date), Some("thruway")], "{path}");
             assert_eq!(
                 (head.status().as_u16(), fields.len()),
-                (status, said.iter().flatten().count()),
+                (status, values.iter().flatten().count()),
                 "{path}"
             );
         }
@@ -106,25 +106,25 @@ fn answers_with_the_same_field_lines_have_their_own_lengths_and_the_date_goes_on
 }
 
 #[test]
-fn a_field_line_may_be_long() {
+fn long_response_header_is_delivered() {
     let scene = Scene::new(|| Response::text("ok").with_field("X-Long", "a".repeat(1 << 20)));
-    let (head, content, _) = Library::connect(&scene).get("/");
+    let (head, content, _) = H2Client::connect(&scene).get("/");
     assert_eq!((head.headers()["x-long"].len(), content.as_str()), (1 << 20, "ok"));
 }
 
 #[test]
-fn fields_that_a_handler_sets_itself_are_not_said_twice() {
+fn server_header_of_handler_is_not_duplicated() {
     let scene = Scene::new(|| Response::text("").with_field("Server", "other"));
-    let (head, ..) = Library::connect(&scene).get("/");
+    let (head, ..) = H2Client::connect(&scene).get("/");
     let servers: Vec<_> = head.headers().get_all("server").iter().collect();
     assert_eq!(servers, ["other"]);
     assert!(head.headers().contains_key("date"));
 }
 
 #[test]
-fn an_answer_to_head_has_the_length_and_no_content() {
+fn head_response_has_content_length_but_no_body() {
     let scene = Scene::new(|_: &Request| "hello");
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let request = http::Request::head("http://a.example/").body(()).unwrap();
     let (response, _) = library.begin(request, true);
     let (head, content, _) = library.answer(response);
@@ -134,15 +134,15 @@ fn an_answer_to_head_has_the_length_and_no_content() {
 /// The handler left out a body that the client had requested. The client must still get the end of the
 /// response.
 #[test]
-fn an_answer_whose_content_is_left_out_ends() {
+fn response_with_left_out_body_ends_its_stream() {
     let scene = Scene::new(|| Response::new(StatusCode::OK).with_content(Content::left_out(None)));
-    assert_eq!(Library::connect(&scene).get("/").1, "");
+    assert_eq!(H2Client::connect(&scene).get("/").1, "");
 }
 
 #[test]
-fn the_server_as_a_whole_can_be_asked() {
+fn options_asterisk_request_is_accepted() {
     let scene = Scene::new(|request: &Request| Response::text(format!("{request}")));
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     let lines = [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*"), (":authority", "a.example")];
     client.send(frames::request(1, &lines));
     let frames = received(&mut client);
@@ -163,7 +163,7 @@ impl ContentStream for WithTrailers {
 }
 
 #[test]
-fn trailers_go_both_ways() {
+fn trailers_work_in_both_directions() {
     let scene = Scene::new(|mut request: OwnedRequest| async move {
         let content = request.content().collect(100).await.unwrap();
         let trailers = request.content().take_trailers().unwrap();
@@ -173,7 +173,7 @@ fn trailers_go_both_ways() {
         let pieces = vec![Piece::Trailers(back), Piece::Data(content)];
         Response::new(StatusCode::OK).with_content(Content::from_content_stream(WithTrailers(pieces)))
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (response, mut to) = library.begin(post("/"), false);
     to.send_data(Bytes::from_static(b"content"), false).unwrap();
     let mut trailers = HeaderMap::new();
@@ -186,7 +186,7 @@ fn trailers_go_both_ways() {
 }
 
 #[test]
-fn interim_answers_go_ahead() {
+fn interim_response_is_sent_before_final_response() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| {
@@ -196,7 +196,7 @@ fn interim_answers_go_ahead() {
             gates.answer(request).await
         }
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, _) = library.begin(get("/a"), true);
     let interim = library.now_with(|cx| response.poll_informational(cx)).unwrap().unwrap();
     assert_eq!((interim.status().as_u16(), interim.headers()["link"].as_bytes()), (103, &b"</a.css>"[..]));
@@ -205,7 +205,7 @@ fn interim_answers_go_ahead() {
 }
 
 #[test]
-fn a_client_that_waits_is_told_to_continue_when_the_handler_reads() {
+fn client_gets_100_continue_when_handler_reads_body() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |mut request: OwnedRequest| {
@@ -215,7 +215,7 @@ fn a_client_that_waits_is_told_to_continue_when_the_handler_reads() {
             Response::text(request.content().collect(100).await.unwrap())
         }
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let mut request = post("/");
     request.headers_mut().append("expect", "100-continue".parse().unwrap());
     let (mut response, mut to) = library.begin(request, false);
@@ -228,11 +228,11 @@ fn a_client_that_waits_is_told_to_continue_when_the_handler_reads() {
 }
 
 #[test]
-fn many_streams_are_answered_at_the_same_time_and_in_any_order() {
+fn concurrent_streams_are_answered_in_any_order() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let paths: Vec<_> = (0..100).map(|n| format!("/{n}")).collect();
     let mut responses: Vec<_> = paths.iter().map(|path| library.begin(get(path), true).0).collect();
     assert_eq!(gates.waiting(), 100);
@@ -246,11 +246,11 @@ fn many_streams_are_answered_at_the_same_time_and_in_any_order() {
 }
 
 #[test]
-fn a_client_that_gives_up_gives_up_what_is_done_for_it() {
+fn client_reset_cancels_only_its_handler() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (first, mut to) = library.begin(get("/first"), true);
     let (second, _) = library.begin(get("/second"), true);
     assert_eq!(gates.waiting(), 2);
@@ -263,7 +263,7 @@ fn a_client_that_gives_up_gives_up_what_is_done_for_it() {
 }
 
 #[test]
-fn what_a_handler_does_not_read_stays_with_the_client() {
+fn unread_body_blocks_only_its_own_stream() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |mut request: OwnedRequest| {
@@ -274,7 +274,7 @@ fn what_a_handler_does_not_read_stays_with_the_client() {
             Response::text(request.content().collect(usize::MAX).await.unwrap().len().to_string())
         }
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (response, mut to) = library.begin(post("/one"), false);
     let all = Bytes::from(vec![b'x'; 1 << 20]);
     let sent = send_some(&mut library, &mut to, all.clone());
@@ -286,7 +286,7 @@ fn what_a_handler_does_not_read_stays_with_the_client() {
     let mut rest = all.slice(sent..);
     while !rest.is_empty() {
         let sent = send_some(&mut library, &mut to, rest.clone());
-        assert!(sent > 0, "the windows were not opened again");
+        assert!(sent > 0, "the server should enlarge its windows");
         rest = rest.slice(sent..);
     }
     to.send_data(Bytes::new(), true).unwrap();
@@ -297,7 +297,7 @@ fn what_a_handler_does_not_read_stays_with_the_client() {
 }
 
 #[test]
-fn no_more_content_is_made_than_the_client_takes() {
+fn server_produces_no_more_body_than_client_reads() {
     struct Endless {
         made: usize,
         made_max: Arc<AtomicUsize>,
@@ -318,7 +318,7 @@ fn no_more_content_is_made_than_the_client_takes() {
         let endless = Endless { made: 0, made_max: of_handler.clone() };
         Response::new(StatusCode::OK).with_content(Content::from_content_stream(endless))
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, _) = library.begin(get("/"), true);
     let mut content = library.now(&mut response).unwrap().into_body();
     let before = made_max.load(Ordering::Relaxed);
@@ -327,31 +327,31 @@ fn no_more_content_is_made_than_the_client_takes() {
     assert_eq!(taken, (64 << 10) - 1);
     content.flow_control().release_capacity(taken).unwrap();
     library.run();
-    assert!(made_max.load(Ordering::Relaxed) > before, "there is room again");
+    assert!(made_max.load(Ordering::Relaxed) > before, "the client enlarged its window");
 }
 
 #[test]
-fn large_content_arrives_whole() {
+fn large_body_arrives_complete() {
     let scene = Scene::new(|_: &Request| "0123456789".repeat(100_000));
-    let (head, content, _) = Library::connect(&scene).get("/");
+    let (head, content, _) = H2Client::connect(&scene).get("/");
     assert_eq!(head.headers()["content-length"], "1000000");
     assert_eq!(content, "0123456789".repeat(100_000));
 }
 
 #[test]
-fn files_arrive_whole() {
+fn file_arrives_complete() {
     let folder = tempfile::tempdir().unwrap();
     let content = "0123456789".repeat(20_000);
     std::fs::write(folder.path().join("a.txt"), &content).unwrap();
     let files = thruway_server::Files::new(folder.path()).unwrap();
     let scene = Scene::new(Router::new().mount("/files", files));
-    let (head, received, _) = Library::connect(&scene).get("/files/a.txt");
+    let (head, received, _) = H2Client::connect(&scene).get("/files/a.txt");
     assert_eq!(head.headers()["content-length"], "200000");
     assert!(received == content);
 }
 
 #[test]
-fn content_that_fails_resets_its_stream_and_no_other() {
+fn failed_body_resets_only_its_stream() {
     let scene = Scene::new(|request: &Request| match request.path() {
         "/fails" => Response::new(StatusCode::OK).with_content(Content::written_by(|mut to| async move {
             to.write("some").await;
@@ -359,7 +359,7 @@ fn content_that_fails_resets_its_stream_and_no_other() {
         })),
         _ => Response::text("ok"),
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, _) = library.begin(get("/fails"), true);
     let reason = library.now(&mut response).err().and_then(|error| error.reason());
     assert_eq!(reason, Some(h2::Reason::INTERNAL_ERROR));
@@ -367,18 +367,18 @@ fn content_that_fails_resets_its_stream_and_no_other() {
 }
 
 #[test]
-fn a_handler_that_panics_is_answered_500() {
+fn handler_panic_gives_500_and_keeps_connection() {
     let scene = Scene::new(|request: &Request| match request.path() {
         "/panics" => panic!("on purpose"),
         _ => Response::text("ok"),
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     assert_eq!(library.get("/panics").0.status().as_u16(), 500);
     assert_eq!(library.get("/").1, "ok");
 }
 
 #[test]
-fn requests_are_recorded_as_those_of_http11_are() {
+fn http2_requests_are_recorded_with_outcome() {
     let records = Rc::new(RefCell::new(Vec::new()));
     let taken = records.clone();
     let record = move |record: &Record<'_>| {
@@ -395,7 +395,7 @@ fn requests_are_recorded_as_those_of_http11_are() {
     let handler = gates.clone();
     let handle = move |request: OwnedRequest| handler.clone().answer(request);
     let scene = Scene::with(handle, Config::default(), Some(Box::new(record)));
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     gates.open("/first");
     library.get("/first");
     let (_kept, _) = library.begin(get("/second"), true);
@@ -408,12 +408,12 @@ fn requests_are_recorded_as_those_of_http11_are() {
 }
 
 #[test]
-fn axum_applications_answer_too() {
+fn axum_application_works_over_http2() {
     let app = axum::Router::new()
         .route("/hello/{name}", axum::routing::get(|path: axum::extract::Path<String>| async move { path.0 }))
         .route("/echo", axum::routing::post(|body: String| async move { body }));
     let scene = Scene::new(Tower::new(app));
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (head, content, _) = library.get("/hello/world");
     assert_eq!((head.headers()["server"].as_bytes(), content.as_str()), (&b"thruway"[..], "world"));
     let (response, mut to) = library.begin(post("/echo"), false);

@@ -19,7 +19,7 @@ fn with<'a>(name: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
 }
 
 /// Returns the fields of a request with one value replaced. `None` removes the field.
-fn but<'a>(name: &str, value: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
+fn replacing<'a>(name: &str, value: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
     let replaced = get("/").into_iter().filter_map(|(known, old)| match (known == name, value) {
         (true, value) => value.map(|value| (known, value)),
         (false, _) => Some((known, old)),
@@ -28,7 +28,7 @@ fn but<'a>(name: &str, value: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn malformed_requests_are_reset_and_the_next_is_answered() {
+fn malformed_request_is_reset_and_next_request_is_answered() {
     let lists = [
         // Connection-specific fields (RFC 9113 §8.2.2).
         with("connection", "close"),
@@ -48,29 +48,29 @@ fn malformed_requests_are_reset_and_the_next_is_answered() {
         with(":method", "GET"),
         with(":scheme", "http"),
         with(":authority", "a.example"),
-        but(":method", None),
-        but(":scheme", None),
-        but(":path", None),
-        but(":path", Some("")),
-        but(":path", Some("no-slash")),
-        but(":path", Some("*")),
-        but(":path", Some("http://a.example/")),
-        but(":path", Some("/a b")),
-        but(":path", Some("/a#b")),
-        but(":path", Some("/a?b#c")),
-        but(":path", Some("#")),
-        but(":path", Some("/\u{e9}")),
+        replacing(":method", None),
+        replacing(":scheme", None),
+        replacing(":path", None),
+        replacing(":path", Some("")),
+        replacing(":path", Some("no-slash")),
+        replacing(":path", Some("*")),
+        replacing(":path", Some("http://a.example/")),
+        replacing(":path", Some("/a b")),
+        replacing(":path", Some("/a#b")),
+        replacing(":path", Some("/a?b#c")),
+        replacing(":path", Some("#")),
+        replacing(":path", Some("/\u{e9}")),
         // The authority and `Host` (RFC 9113 §8.3.1).
-        but(":authority", None),
-        but(":authority", Some("")),
-        but(":authority", Some("user@a.example")),
-        but(":authority", Some("a.example:b")),
-        but(":authority", Some("a.example, b.example")),
+        replacing(":authority", None),
+        replacing(":authority", Some("")),
+        replacing(":authority", Some("user@a.example")),
+        replacing(":authority", Some("a.example:b")),
+        replacing(":authority", Some("a.example, b.example")),
         with("host", "b.example"),
         with("host", "a.example:80"),
         with("host", "a b"),
         with("host", "%61.example"),
-        but(":authority", Some("%61.example")),
+        replacing(":authority", Some("%61.example")),
         [with("host", "a.example"), vec![("host", "a.example")]].concat(),
         // A `Content-Length` that contradicts the frames (RFC 9113 §8.1.1).
         with("content-length", "1"),
@@ -85,10 +85,10 @@ fn malformed_requests_are_reset_and_the_next_is_answered() {
     ];
     for lines in lists {
         let scene = scene();
-        let mut client = greeted(&scene);
+        let mut client = connect_http2(&scene);
         client.send(request(1, &lines)).send(request(3, &get("/")));
         let frames = received(&mut client);
-        assert_eq!(reset_of(&frames, 1), Some(PROTOCOL_ERROR), "{lines:?}");
+        assert_eq!(reset_code(&frames, 1), Some(PROTOCOL_ERROR), "{lines:?}");
         assert_eq!(status_of(&frames, 1), None, "{lines:?}");
         assert_eq!(status_of(&frames, 3), Some(200), "{lines:?}");
     }
@@ -114,36 +114,36 @@ const INVALID_FIELDS: [(&str, &str); 13] = [
 /// The library once ended the connection for one invalid field, and with it all other requests (RFC 9113
 /// §8.1.1). Behind a gateway, these are requests of other clients.
 #[test]
-fn an_invalid_field_resets_its_stream_and_no_other() {
+fn invalid_header_resets_only_its_stream() {
     for (name, value) in INVALID_FIELDS {
         let gates = Gates::default();
         let handler = gates.clone();
         let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
-        let mut client = greeted(&scene);
+        let mut client = connect_http2(&scene);
         client.send(request(1, &get("/open")));
-        let lines = if name == ":method" { but(name, Some(value)) } else { with(name, value) };
+        let lines = if name == ":method" { replacing(name, Some(value)) } else { with(name, value) };
         client.send(request(3, &lines)).send(request(5, &get("/next")));
         gates.open("/open");
         gates.open("/next");
         let frames = received(&mut client);
-        assert_eq!(reset_of(&frames, 3), Some(PROTOCOL_ERROR), "{name:?}: {value:?}: {frames:?}");
+        assert_eq!(reset_code(&frames, 3), Some(PROTOCOL_ERROR), "{name:?}: {value:?}: {frames:?}");
         let statuses = [1, 3, 5].map(|stream| status_of(&frames, stream));
         assert_eq!(statuses, [Some(200), None, Some(200)], "{name:?}: {value:?}: {frames:?}");
-        assert_eq!(end_of(&frames), None, "{name:?}: {value:?}");
+        assert_eq!(goaway_code(&frames), None, "{name:?}: {value:?}");
     }
 }
 
 /// The decoder must keep an invalid field in its dynamic table: other streams may refer to the fields before
 /// and after it.
 #[test]
-fn an_invalid_field_leaves_the_table_of_the_decoder_as_the_client_knows_it() {
+fn invalid_header_keeps_hpack_table_in_sync() {
     let scene = Scene::new(|request: &Request| {
         let value =
             |name| request.field(name).and_then(|value| value.as_str()).unwrap_or("nothing").to_owned();
         Response::text(format!("{} {}", value("x-before"), value("x-after")))
     });
     for (name, value) in INVALID_FIELDS {
-        let mut client = greeted(&scene);
+        let mut client = connect_http2(&scene);
         let added =
             [indexed_field("x-before", "b"), indexed_field(name, value), indexed_field("x-after", "a")];
         client.send(frame(
@@ -171,48 +171,48 @@ fn an_invalid_field_leaves_the_table_of_the_decoder_as_the_client_knows_it() {
 
 /// If a field has a valid name and an invalid value, later fields may refer to its name.
 #[test]
-fn the_name_of_a_field_with_an_invalid_value_may_be_used_again() {
+fn name_of_header_with_invalid_value_can_be_referenced_again() {
     let scene = Scene::new(|request: &Request| {
         Response::text(request.field("x-name").map_or_else(String::new, |value| value.to_string()))
     });
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     let invalid = [fields(&get("/")), indexed_field("x-name", "a\r\nb")].concat();
     client.send(frame(HEADERS, END_STREAM | END_HEADERS, 1, invalid));
     // Refers to the name at index 62, with another value.
     let valid = [fields(&get("/")), vec![0x0f, 62 - 15, 2, b'o', b'k']].concat();
     client.send(frame(HEADERS, END_STREAM | END_HEADERS, 3, valid));
     let frames = received(&mut client);
-    assert_eq!(reset_of(&frames, 1), Some(PROTOCOL_ERROR));
+    assert_eq!(reset_code(&frames, 1), Some(PROTOCOL_ERROR));
     assert_eq!(frames.iter().find(|frame| frame.kind == DATA).unwrap().content, b"ok");
 }
 
 /// The library mishandled malformed header sections of several frames: it forgot the error, or it took the
 /// second frame for a stray one and ended the connection.
 #[test]
-fn an_invalid_field_in_a_header_section_of_several_frames_resets_the_stream() {
+fn invalid_header_split_over_frames_resets_its_stream() {
     for (name, value) in INVALID_FIELDS.into_iter().chain([("connection", "close"), (":path", "/again")]) {
         let lines = fields(&[with(name, value), vec![("x-last", "a")]].concat());
         for cut in 1..lines.len() {
             let scene = scene();
-            let mut client = greeted(&scene);
+            let mut client = connect_http2(&scene);
             client.send(frame(HEADERS, END_STREAM, 1, &lines[..cut]));
             client.send(frame(CONTINUATION, END_HEADERS, 1, &lines[cut..])).send(request(3, &get("/")));
             let frames = received(&mut client);
-            assert_eq!(reset_of(&frames, 1), Some(PROTOCOL_ERROR), "{name:?} cut at {cut}: {frames:?}");
+            assert_eq!(reset_code(&frames, 1), Some(PROTOCOL_ERROR), "{name:?} cut at {cut}: {frames:?}");
             assert_eq!(status_of(&frames, 3), Some(200), "{name:?} cut at {cut}: {frames:?}");
         }
     }
 }
 
 #[test]
-fn an_invalid_field_in_a_trailer_section_resets_the_stream() {
+fn invalid_trailer_resets_its_stream() {
     for (name, value) in INVALID_FIELDS {
         let scene = scene();
-        let mut client = greeted(&scene);
-        client.send(open_request(1, &but(":method", Some("POST")))).send(frame(DATA, 0, 1, "ok"));
+        let mut client = connect_http2(&scene);
+        client.send(open_request(1, &replacing(":method", Some("POST")))).send(frame(DATA, 0, 1, "ok"));
         client.send(request(1, &[(name, value)])).send(request(3, &get("/")));
         let frames = received(&mut client);
-        assert_eq!(reset_of(&frames, 1), Some(PROTOCOL_ERROR), "{name:?}: {value:?}: {frames:?}");
+        assert_eq!(reset_code(&frames, 1), Some(PROTOCOL_ERROR), "{name:?}: {value:?}: {frames:?}");
         assert_eq!(status_of(&frames, 3), Some(200), "{name:?}: {value:?}: {frames:?}");
     }
 }
@@ -220,7 +220,7 @@ fn an_invalid_field_in_a_trailer_section_resets_the_stream() {
 /// HTTP/2 once silently dropped everything after `#`, and HTTP/1.1 accepted targets that HTTP/2 rejected. A
 /// rule for a path then applied to only one version.
 #[test]
-fn both_versions_accept_the_same_targets_and_hosts() {
+fn http1_and_http2_accept_the_same_targets_and_hosts() {
     let answers_of = |method: &str, target: &str, host: &str| {
         let scene = scene();
         let mut client = scene.connect();
@@ -230,11 +230,11 @@ fn both_versions_accept_the_same_targets_and_hosts() {
             http1.starts_with("HTTP/1.1 200 ") || http1.starts_with("HTTP/1.1 400 "),
             "{target}: {http1}"
         );
-        let mut client = greeted(&scene);
+        let mut client = connect_http2(&scene);
         let lines = [(":method", method), (":scheme", "http"), (":path", target), (":authority", host)];
         client.send(request(1, &lines));
         let frames = received(&mut client);
-        assert_eq!(end_of(&frames), None, "{target} {host}: {frames:?}");
+        assert_eq!(goaway_code(&frames), None, "{target} {host}: {frames:?}");
         (http1.starts_with("HTTP/1.1 200 "), status_of(&frames, 1) == Some(200))
     };
     // The loop skips spaces and line ends, because they delimit the target in HTTP/1.1.
@@ -256,20 +256,20 @@ fn both_versions_accept_the_same_targets_and_hosts() {
 }
 
 #[test]
-fn content_that_is_not_as_long_as_it_says_is_refused() {
+fn body_with_wrong_content_length_resets_its_stream() {
     for content in ["", "four+"] {
         let scene = scene();
-        let mut client = greeted(&scene);
-        let lines = [but(":method", Some("POST")), vec![("content-length", "4")]].concat();
+        let mut client = connect_http2(&scene);
+        let lines = [replacing(":method", Some("POST")), vec![("content-length", "4")]].concat();
         client.send(open_request(1, &lines)).send(frame(DATA, END_STREAM, 1, content));
         let frames = received(&mut client);
-        assert_eq!(reset_of(&frames, 1), Some(PROTOCOL_ERROR), "{content:?}");
+        assert_eq!(reset_code(&frames, 1), Some(PROTOCOL_ERROR), "{content:?}");
         assert!(status_of(&frames, 1).is_none_or(|status| status == 400), "{content:?}: {frames:?}");
     }
 }
 
 #[test]
-fn what_breaks_a_limit_of_all_versions_is_answered() {
+fn requests_over_shared_limits_get_error_status() {
     let limits =
         Limits { request_target_bytes: 100, header_section_bytes: 1000, field_lines: 8, ..Limits::default() };
     let statuses = Arc::new(Mutex::new(Vec::new()));
@@ -277,7 +277,7 @@ fn what_breaks_a_limit_of_all_versions_is_answered() {
     let record = move |record: &Record<'_>| taken.lock().unwrap().push(record.status.as_u16());
     let config = Config { limits: Limits { content_bytes: 10, ..limits }, ..Config::default() };
     let scene = Scene::with(|| "ok", config, Some(Box::new(record)));
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     let (long, large) = (format!("/{}", "a".repeat(200)), "a".repeat(1000));
     let many = [get("/"), vec![("x", "a"); 8]].concat();
     client.send(request(1, &get(&long)));
@@ -292,7 +292,7 @@ fn what_breaks_a_limit_of_all_versions_is_answered() {
 }
 
 #[test]
-fn trailers_that_frame_or_route_are_refused() {
+fn trailers_with_framing_or_routing_fields_are_rejected() {
     for name in ["content-length", "host", "expect"] {
         let scene = Scene::new(|mut request: OwnedRequest| async move {
             match request.content().collect(100).await {
@@ -300,8 +300,8 @@ fn trailers_that_frame_or_route_are_refused() {
                 Err(error) => Response::text(error.to_string()).with_status(error.status()),
             }
         });
-        let mut client = greeted(&scene);
-        client.send(open_request(1, &but(":method", Some("POST")))).send(frame(DATA, 0, 1, "ok"));
+        let mut client = connect_http2(&scene);
+        client.send(open_request(1, &replacing(":method", Some("POST")))).send(frame(DATA, 0, 1, "ok"));
         client.send(request(1, &[(name, "1")]));
         let frames = received(&mut client);
         assert_eq!(status_of(&frames, 1), Some(400), "{name}: {frames:?}");
@@ -311,11 +311,11 @@ fn trailers_that_frame_or_route_are_refused() {
 /// A gateway once forwarded requests for any scheme (RFC 9110 §7.4). `https` is allowed, because a proxy may
 /// have terminated TLS and forwarded the bytes.
 #[test]
-fn a_scheme_that_is_not_of_http_is_misdirected() {
+fn scheme_other_than_http_or_https_is_misdirected() {
     for (scheme, is_served) in [("http", true), ("https", true), ("ftp", false), ("coap+tcp", false)] {
         let scene = scene();
-        let mut client = greeted(&scene);
-        client.send(request(1, &but(":scheme", Some(scheme)))).send(request(3, &get("/")));
+        let mut client = connect_http2(&scene);
+        client.send(request(1, &replacing(":scheme", Some(scheme)))).send(request(3, &get("/")));
         let frames = received(&mut client);
         assert_eq!(status_of(&frames, 1) == Some(200), is_served, "{scheme}: {frames:?}");
         let body = frames.iter().find(|frame| frame.kind == DATA && frame.stream == 1).unwrap();

@@ -13,9 +13,9 @@ use thruway_server::{
 use thruway_testkit::scene::Scene;
 
 use super::frames::*;
-use super::library::{self, Library, post, send_some};
+use super::library::{self, H2Client, post, send_some};
 use crate::gate::Gates;
-use crate::timeouts::{collect, taking};
+use crate::timeouts::{collect, reading_while_responding};
 
 /// Returns a server that responds with the path after the gate of that name has been opened.
 fn gated() -> (Scene, Gates) {
@@ -25,25 +25,25 @@ fn gated() -> (Scene, Gates) {
 }
 
 #[test]
-fn a_connection_without_requests_is_closed_with_a_word() {
+fn idle_connection_is_closed_with_goaway() {
     let scene = Scene::new(|| "ok");
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     scene.pass(Duration::from_secs(50));
     client.send(request(1, &get("/")));
     assert_eq!(status_of(&received(&mut client), 1), Some(200));
     // A PING does not count as a request.
     scene.pass(Duration::from_secs(50));
     client.send(frame(PING, 0, 0, b"12345678"));
-    assert_eq!(end_of(&received(&mut client)), None);
+    assert_eq!(goaway_code(&received(&mut client)), None);
     scene.pass(Duration::from_secs(11));
-    assert_eq!(end_of(&received(&mut client)), Some(NO_ERROR));
+    assert_eq!(goaway_code(&received(&mut client)), Some(NO_ERROR));
     assert!(client.is_finished() && !client.is_closed());
     client.finish();
     assert!(client.is_closed());
 }
 
 #[test]
-fn a_client_that_says_nothing_is_closed_at_last() {
+fn silent_connection_is_closed_after_timeout() {
     let scene = Scene::new(|| "ok");
     let (mut silent, mut slow) = (scene.connect_recognised(), scene.connect_recognised());
     let mut unsettled = scene.connect_recognised();
@@ -51,14 +51,14 @@ fn a_client_that_says_nothing_is_closed_at_last() {
     unsettled.send(&PREFACE[..20]);
     unsettled.send(&PREFACE[20..]);
     scene.pass(Duration::from_millis(10_300));
-    assert!(slow.is_closed(), "it has begun");
+    assert!(slow.is_closed(), "the preface has begun");
     assert!(!silent.is_closed());
     scene.pass(Duration::from_millis(50_300));
     assert!(silent.is_closed() && unsettled.is_finished());
 }
 
 #[test]
-fn http11_is_spoken_where_http2_is() {
+fn http1_and_http2_share_one_listener() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect_recognised();
     client.cut_into(1).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -69,7 +69,7 @@ fn http11_is_spoken_where_http2_is() {
 }
 
 #[test]
-fn what_is_no_preface_is_closed_at_once_where_nothing_else_is_spoken() {
+fn http2_only_connection_without_preface_is_closed_at_once() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect_as(HttpProtocol::Http2);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -79,22 +79,22 @@ fn what_is_no_preface_is_closed_at_once_where_nothing_else_is_spoken() {
 }
 
 #[test]
-fn a_header_section_that_drips_ends_the_connection() {
+fn slow_header_section_ends_the_connection() {
     for begun in [&request(1, &get("/"))[..5], &frame(HEADERS, END_STREAM, 1, fields(&get("/")))] {
         let scene = Scene::new(|| "ok");
-        let mut client = greeted(&scene);
+        let mut client = connect_http2(&scene);
         client.send(begun);
         scene.pass(Duration::from_secs(9));
         assert!(!client.is_finished());
         scene.pass(Duration::from_millis(1300));
-        assert_eq!(end_of(&received(&mut client)), Some(ENHANCE_YOUR_CALM));
+        assert_eq!(goaway_code(&received(&mut client)), Some(ENHANCE_YOUR_CALM));
     }
 }
 
 #[test]
-fn a_handler_may_take_its_time() {
+fn slow_handler_has_no_timeout() {
     let (scene, gates) = gated();
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     client.send(request(1, &get("/")));
     scene.pass(Duration::from_mins(10));
     gates.open("/");
@@ -104,9 +104,9 @@ fn a_handler_may_take_its_time() {
 /// After a few megabytes, a stream could once be silent for hours, and the server kept its data. A connection
 /// could have many such streams.
 #[test]
-fn streams_whose_body_arrived_fast_must_not_fall_silent() {
+fn fast_uploads_that_stall_or_slow_to_single_bytes_get_408() {
     let scene = Scene::new(collect);
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let mut streams: Vec<_> = (0..3).map(|_| library.begin(post("/"), false)).collect();
     for (response, body) in &mut streams {
         body.send_data(Bytes::from(vec![b'x'; 1 << 20]), false).unwrap();
@@ -128,9 +128,9 @@ fn streams_whose_body_arrived_fast_must_not_fall_silent() {
 }
 
 #[test]
-fn content_that_drips_is_given_up_and_other_streams_are_not() {
+fn slow_body_gets_408_and_other_streams_continue() {
     let scene = Scene::new(collect);
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut slow, mut to) = library.begin(post("/"), false);
     for _ in 0..19 {
         scene.pass(Duration::from_secs(1));
@@ -145,29 +145,29 @@ fn content_that_drips_is_given_up_and_other_streams_are_not() {
 }
 
 #[test]
-fn a_stream_whose_client_opens_no_window_is_given_up() {
+fn stream_without_window_updates_is_reset() {
     let scene = Scene::new(|request: &Request| match request.path() {
         "/large" => "x".repeat(1 << 20),
         _ => "ok".to_owned(),
     });
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     client.send(request(1, &get("/large")));
     received(&mut client);
     scene.pass(Duration::from_secs(20));
     client.send(frame(WINDOW_UPDATE, 0, 1, b"\0\0\x10\0")).send(frame(WINDOW_UPDATE, 0, 0, b"\0\0\x10\0"));
-    assert!(!received(&mut client).is_empty(), "there is room for more");
+    assert!(!received(&mut client).is_empty(), "the client enlarged its window");
     scene.pass(Duration::from_secs(20));
-    assert_eq!(reset_of(&received(&mut client), 1), None, "it takes some, if slowly");
+    assert_eq!(reset_code(&received(&mut client), 1), None, "the client reads slowly");
     scene.pass(Duration::from_secs(11));
-    assert_eq!(reset_of(&received(&mut client), 1), Some(CANCEL));
+    assert_eq!(reset_code(&received(&mut client), 1), Some(CANCEL));
     client.send(frame(WINDOW_UPDATE, 0, 0, b"\0\x01\0\0")).send(request(3, &get("/")));
     assert_eq!(status_of(&received(&mut client), 3), Some(200));
 }
 
 #[test]
-fn a_client_that_never_reads_is_cut_off() {
+fn client_that_never_reads_is_disconnected() {
     let scene = Scene::new(|| "ok");
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     client.take_only(3).send(request(1, &get("/")));
     scene.pass(Duration::from_secs(29));
     assert!(!client.is_closed());
@@ -176,15 +176,15 @@ fn a_client_that_never_reads_is_cut_off() {
 }
 
 #[test]
-fn a_drain_answers_what_was_accepted_and_says_so() {
+fn drain_sends_goaway_and_answers_accepted_streams() {
     let (scene, gates) = gated();
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     client.send(request(1, &get("/first")));
     scene.drain();
     let frames = received(&mut client);
-    assert_eq!(end_of(&frames), Some(NO_ERROR));
+    assert_eq!(goaway_code(&frames), Some(NO_ERROR));
     let goaway = frames.iter().find(|frame| frame.kind == GOAWAY).unwrap();
-    assert_eq!(goaway.content[..4], [0x7f, 0xff, 0xff, 0xff], "requests under way are answered too");
+    assert_eq!(goaway.content[..4], [0x7f, 0xff, 0xff, 0xff], "requests in flight are also answered");
     let ping = frames.iter().find(|frame| frame.kind == PING).unwrap().content.clone();
     client.send(request(3, &get("/second"))).send(frame(PING, ACK, 0, ping));
     let frames = received(&mut client);
@@ -202,30 +202,30 @@ fn a_drain_answers_what_was_accepted_and_says_so() {
 /// A drain once treated a connection without open streams as idle, although the client had not read all
 /// responses.
 #[test]
-fn a_drain_waits_for_answers_that_are_on_their_way() {
+fn drain_waits_until_client_has_read_responses() {
     let scene = Scene::new(|| "x".repeat(60_000));
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     client.take_only(1000).send(request(1, &get("/")));
     scene.drain();
-    let mut come = client.received_bytes();
-    while String::from_utf8_lossy(&come).matches('x').count() < 60_000 {
+    let mut bytes = client.received_bytes();
+    while String::from_utf8_lossy(&bytes).matches('x').count() < 60_000 {
         scene.pass(Duration::from_secs(5));
-        assert!(!client.is_closed() && !client.is_finished(), "after {} bytes", come.len());
+        assert!(!client.is_closed() && !client.is_finished(), "after {} bytes", bytes.len());
         client.take_more(1000);
-        come.extend(client.received_bytes());
+        bytes.extend(client.received_bytes());
     }
     scene.pass(Duration::from_millis(1500));
-    assert!(!client.is_finished(), "it has time to say that it has taken the last of it");
+    assert!(!client.is_finished(), "the client has time to acknowledge the last data");
     scene.pass(Duration::from_millis(800));
     assert!(client.is_finished());
 }
 
 #[test]
-fn a_drain_does_not_wait_for_clients_that_say_nothing() {
+fn drain_closes_silent_connections_soon() {
     let scene = Scene::new(|| "ok");
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     scene.drain();
-    assert_eq!(end_of(&received(&mut client)), Some(NO_ERROR));
+    assert_eq!(goaway_code(&received(&mut client)), Some(NO_ERROR));
     scene.pass(Duration::from_millis(2300));
     assert!(client.is_finished());
     scene.pass(Duration::from_millis(2300));
@@ -234,9 +234,9 @@ fn a_drain_does_not_wait_for_clients_that_say_nothing() {
 
 /// If the client had no window for the response, the server once did not read the request body.
 #[test]
-fn a_client_may_send_everything_before_it_reads() {
-    let (scene, taken) = taking();
-    let mut library = Library::connect(&scene);
+fn client_may_send_whole_body_before_reading_response() {
+    let (scene, taken) = reading_while_responding();
+    let mut library = H2Client::connect(&scene);
     let (response, mut to) = library.begin(post("/"), false);
     for n in 1..=100 {
         scene.pass(Duration::from_secs(1));
@@ -248,9 +248,9 @@ fn a_client_may_send_everything_before_it_reads() {
 }
 
 #[test]
-fn content_that_does_not_come_is_noticed_though_its_answer_is_not_taken() {
-    let (scene, taken) = taking();
-    let mut library = Library::connect(&scene);
+fn body_timeout_applies_while_client_does_not_read_response() {
+    let (scene, taken) = reading_while_responding();
+    let mut library = H2Client::connect(&scene);
     let (mut response, mut to) = library.begin(post("/"), false);
     to.send_data(Bytes::from_static(b"slowly"), false).unwrap();
     let mut content = library.now(&mut response).unwrap().into_body();
@@ -275,9 +275,9 @@ impl ContentStream for Events {
 }
 
 #[test]
-fn streams_that_would_never_end_do_with_a_drain() {
+fn drain_ends_endless_streams() {
     let scene = Scene::new(|| Response::text(Content::from_content_stream(Events)));
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, _) = library.begin(library::get("/"), true);
     assert!(library.now(&mut response).is_ok());
     let (mut response, _) = library.begin(library::get("/"), true);
@@ -286,36 +286,36 @@ fn streams_that_would_never_end_do_with_a_drain() {
     scene.drain();
     assert_eq!(library.now_with(|cx| content.poll_data(cx)).unwrap().unwrap(), "farewell");
     assert_eq!(library.taken(&mut content), 0);
-    assert!(content.is_end_stream(), "it has ended in good order");
+    assert!(content.is_end_stream(), "the stream has ended normally");
     drop(content);
     assert!(library.is_over());
 }
 
 #[test]
-fn there_is_an_end_to_the_requests_of_a_connection_if_that_is_wanted() {
+fn requests_per_connection_limit_sends_goaway() {
     let limits = Limits { requests_per_connection: 2, ..Limits::default() };
     let scene = Scene::with_config(|| "ok", Config { limits, ..Config::default() });
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     client.send(request(1, &get("/")));
-    assert_eq!(end_of(&received(&mut client)), None);
+    assert_eq!(goaway_code(&received(&mut client)), None);
     client.send(request(3, &get("/")));
     let frames = received(&mut client);
-    assert_eq!((status_of(&frames, 3), end_of(&frames)), (Some(200), Some(NO_ERROR)));
+    assert_eq!((status_of(&frames, 3), goaway_code(&frames)), (Some(200), Some(NO_ERROR)));
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn connection_over_limit_gets_503() {
     let scene = Scene::new(|| "ok");
-    let mut library = Library::connect_over_limit(&scene);
+    let mut library = H2Client::connect_over_limit(&scene);
     let (head, ..) = library.get("/");
     assert_eq!((head.status().as_u16(), head.headers()["retry-after"].as_bytes()), (503, &b"5"[..]));
     assert!(library.is_over());
 }
 
 #[test]
-fn a_connection_that_breaks_ends_what_is_done_for_it() {
+fn broken_connection_drops_its_handlers() {
     let (scene, gates) = gated();
-    let mut client = greeted(&scene);
+    let mut client = connect_http2(&scene);
     client.send(request(1, &get("/first"))).send(request(3, &get("/second")));
     assert_eq!(gates.waiting(), 2);
     client.reset();
@@ -324,7 +324,7 @@ fn a_connection_that_breaks_ends_what_is_done_for_it() {
 }
 
 #[test]
-fn content_that_is_streamed_is_sent_as_it_comes() {
+fn streamed_body_is_sent_as_it_is_produced() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move || {
@@ -336,7 +336,7 @@ fn content_that_is_streamed_is_sent_as_it_comes() {
             Ok(())
         }))
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, _) = library.begin(library::get("/"), true);
     let mut content = library.now(&mut response).unwrap().into_body();
     assert_eq!(library.now_with(|cx| content.poll_data(cx)).unwrap().unwrap(), "one");

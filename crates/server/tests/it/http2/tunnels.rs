@@ -14,8 +14,8 @@ use thruway_server::{
 use thruway_testkit::scene::Scene;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::frames::{self, PROTOCOL_ERROR, greeted, received, reset_of};
-use super::library::{Library, get, send_some};
+use super::frames::{self, PROTOCOL_ERROR, connect_http2, received, reset_code};
+use super::library::{H2Client, get, send_some};
 use crate::gate::Gates;
 
 /// Echoes its input. At the end of the input, it sends `farewell` and closes.
@@ -50,9 +50,9 @@ fn websocket(path: &str) -> Request<()> {
 }
 
 #[test]
-fn handlers_of_upgrades_answer_extended_connects() {
+fn handlers_open_tunnels_for_connect_and_extended_connect() {
     let scene = scene();
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     for request in [websocket("/chat"), Request::connect("a.example:443").body(()).unwrap()] {
         let (mut response, mut to) = library.begin(request, false);
         let (head, mut content) = library.now(&mut response).unwrap().into_parts();
@@ -70,9 +70,9 @@ fn handlers_of_upgrades_answer_extended_connects() {
 }
 
 #[test]
-fn a_tunnel_takes_no_more_than_it_passes_on() {
+fn tunnel_reads_no_more_than_it_can_forward() {
     let scene = scene();
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, mut to) = library.begin(websocket("/chat"), false);
     let mut content = library.now(&mut response).unwrap().into_body();
     // The client does not read the echo, so neither side enlarges its windows.
@@ -81,7 +81,7 @@ fn a_tunnel_takes_no_more_than_it_passes_on() {
     let mut back = 0;
     while back < sent {
         let taken = library.taken(&mut content);
-        assert!(taken > 0, "{back} of {sent} have come back");
+        assert!(taken > 0, "{back} of {sent} bytes have come back");
         content.flow_control().release_capacity(taken).unwrap();
         back += taken;
     }
@@ -89,47 +89,51 @@ fn a_tunnel_takes_no_more_than_it_passes_on() {
 }
 
 #[test]
-fn a_success_that_is_no_tunnel_is_not_taken_for_one() {
+fn extended_connect_without_tunnel_gets_501() {
     let scene = scene();
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (response, _to) = library.begin(websocket("/other"), false);
     let (head, content, _) = library.answer(response);
     assert_eq!((head.status().as_u16(), content.as_str()), (501, ""));
 }
 
 #[test]
-fn who_does_not_ask_for_a_tunnel_gets_none() {
+fn tunnel_needs_matching_request_and_response() {
     let scene = Scene::new(|| Response::upgrade("websocket", echo));
-    let (head, ..) = Library::connect(&scene).get("/");
+    let (head, ..) = H2Client::connect(&scene).get("/");
     assert_eq!(head.status().as_u16(), StatusCode::UPGRADE_REQUIRED.as_u16());
     let scene = Scene::new(|| "ok");
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (response, _to) = library.begin(Request::connect("a.example:443").body(()).unwrap(), false);
-    assert_eq!(library.answer(response).0.status().as_u16(), 501, "a success of CONNECT is a tunnel");
+    assert_eq!(
+        library.answer(response).0.status().as_u16(),
+        501,
+        "a CONNECT response without a tunnel must not be a success"
+    );
 }
 
 #[test]
-fn a_client_that_goes_ends_its_tunnel() {
+fn client_reset_ends_its_tunnel() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |_: &Received| {
         let gates = handler.clone();
         Response::tunnel(async move |mut tunnel| {
             let read = tunnel.read(&mut [0]).await;
-            assert!(read.is_err(), "it was broken off");
+            assert!(read.is_err(), "the tunnel was aborted");
             gates.pass("over").await;
         })
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, mut to) = library.begin(Request::connect("a.example:443").body(()).unwrap(), false);
     assert!(library.now(&mut response).is_ok());
     to.send_reset(Reason::CANCEL);
     library.run();
-    assert_eq!(gates.waiting(), 1, "the handler has found out");
+    assert_eq!(gates.waiting(), 1, "the handler has noticed the reset");
 }
 
 #[test]
-fn protocols_without_a_name_and_requests_that_are_no_connect_are_refused() {
+fn protocol_with_invalid_name_or_without_connect_is_rejected() {
     for lines in [
         [frames::get("/chat"), vec![(":protocol", "websocket")]].concat(),
         vec![
@@ -141,9 +145,9 @@ fn protocols_without_a_name_and_requests_that_are_no_connect_are_refused() {
         ],
     ] {
         let scene = scene();
-        let mut client = greeted(&scene);
+        let mut client = connect_http2(&scene);
         client.send(frames::open_request(1, &lines));
-        assert_eq!(reset_of(&received(&mut client), 1), Some(PROTOCOL_ERROR), "{lines:?}");
+        assert_eq!(reset_code(&received(&mut client), 1), Some(PROTOCOL_ERROR), "{lines:?}");
     }
 }
 
@@ -165,9 +169,9 @@ fn take(records: &Records) -> TakeRecord {
 
 /// A tunnel was once recorded at its start, without its byte counts.
 #[test]
-fn a_tunnel_is_recorded_when_it_has_ended_with_what_it_has_carried() {
+fn tunnel_is_recorded_at_its_end_with_byte_counts() {
     let (scene, records) = recorded(|| Response::upgrade("websocket", echo));
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, mut to) = library.begin(websocket("/"), false);
     assert!(library.now(&mut response).is_ok());
     assert_eq!(send_some(&mut library, &mut to, Bytes::from_static(b"hello")), 5);
@@ -178,7 +182,7 @@ fn a_tunnel_is_recorded_when_it_has_ended_with_what_it_has_carried() {
 }
 
 #[test]
-fn a_tunnel_that_does_not_come_to_its_end_is_recorded_as_incomplete() {
+fn interrupted_tunnel_is_recorded_as_incomplete() {
     let (scene, records) = recorded(|| {
         Response::upgrade("websocket", async |mut tunnel| {
             while let Ok(1..) = tunnel.read(&mut [0; 100]).await {
@@ -186,21 +190,21 @@ fn a_tunnel_that_does_not_come_to_its_end_is_recorded_as_incomplete() {
             }
         })
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (_, mut to) = library.begin(websocket("/"), false);
     send_some(&mut library, &mut to, Bytes::from_static(b"a"));
     to.send_reset(Reason::CANCEL);
     library.run();
-    assert_eq!(*records.borrow(), [(200, 4, Some(1), false)], "by the client");
+    assert_eq!(*records.borrow(), [(200, 4, Some(1), false)], "aborted by the client");
     let (_, mut to) = library.begin(websocket("/"), false);
     send_some(&mut library, &mut to, Bytes::from_static(b"ab"));
     library.server().cut_off();
-    assert_eq!(records.borrow()[1..], [(200, 4, Some(2), false)], "by the end of the drain");
+    assert_eq!(records.borrow()[1..], [(200, 4, Some(2), false)], "cut off by the drain");
 }
 
 /// A panic in a tunnel once ended the task of the connection, and so all its streams.
 #[test]
-fn a_handler_that_panics_breaks_off_its_own_tunnel_only() {
+fn panic_in_tunnel_resets_only_that_tunnel() {
     let at_once: fn() -> Response =
         || Response::upgrade("websocket", |_: Tunnel| -> Ready<()> { panic!("before it begins") });
     let later: fn() -> Response = || {
@@ -217,13 +221,13 @@ fn a_handler_that_panics_breaks_off_its_own_tunnel_only() {
             .get("/tunnel", panics)
             .get("/other", move |request: OwnedRequest| handler.clone().answer(request));
         let scene = Scene::with(app, Config::default(), Some(take(&records)));
-        let mut library = Library::connect(&scene);
+        let mut library = H2Client::connect(&scene);
         let (mut other, _) = library.begin(get("/other"), true);
         let (mut response, mut to) = library.begin(websocket("/tunnel"), false);
         let mut content = library.now(&mut response).unwrap().into_body();
         send_some(&mut library, &mut to, Bytes::from_static(b"a"));
         let error = loop {
-            match library.now_with(|cx| content.poll_data(cx)).expect("it does not end in peace") {
+            match library.now_with(|cx| content.poll_data(cx)).expect("the tunnel should end with an error") {
                 Ok(_) => {}
                 Err(error) => break error,
             }
@@ -237,11 +241,11 @@ fn a_handler_that_panics_breaks_off_its_own_tunnel_only() {
 
 /// When the handler ended, the server once discarded its unsent data with the stream.
 #[test]
-fn what_a_handler_has_written_arrives_although_it_does_not_wait_for_that() {
+fn tunnel_output_is_sent_after_handler_has_returned() {
     let (scene, records) = recorded(|| {
         Response::upgrade("websocket", async |mut tunnel| tunnel.write_all(b"through").await.unwrap())
     });
-    let mut library = Library::connect(&scene);
+    let mut library = H2Client::connect(&scene);
     let (mut response, _to) = library.begin(websocket("/"), false);
     let mut content = library.now(&mut response).unwrap().into_body();
     assert_eq!(library.now_with(|cx| content.poll_data(cx)).unwrap().unwrap(), "through");
