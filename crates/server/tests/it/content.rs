@@ -32,7 +32,7 @@ fn post(length: usize) -> String {
 }
 
 #[test]
-fn a_plain_handler_is_called_when_all_content_has_arrived() {
+fn plain_handler_is_called_after_whole_body_arrived() {
     let scene = Scene::new(length_of);
     let mut client = scene.connect();
     client.send(post(10)).send("hello");
@@ -42,7 +42,7 @@ fn a_plain_handler_is_called_when_all_content_has_arrived() {
 }
 
 #[test]
-fn chunked_content_reaches_a_plain_handler_decoded() {
+fn plain_handler_gets_decoded_chunked_body() {
     let scene = Scene::new(|request: &Request| request.content().to_vec());
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
@@ -51,7 +51,7 @@ fn chunked_content_reaches_a_plain_handler_decoded() {
 }
 
 #[test]
-fn content_beyond_what_a_plain_handler_takes_is_refused() {
+fn body_over_plain_handler_limit_gets_413() {
     let scene = Scene::new(thruway_server::with_whole_content(8, length_of));
     let mut client = scene.connect();
     client.send(post(9)).send("123456789");
@@ -61,7 +61,7 @@ fn content_beyond_what_a_plain_handler_takes_is_refused() {
 }
 
 #[test]
-fn content_is_streamed_back_as_it_arrives() {
+fn body_is_streamed_back_as_it_arrives() {
     let scene = Scene::new(echo);
     let mut client = scene.connect();
     client.send(post(6)).send("abc");
@@ -75,7 +75,7 @@ fn content_is_streamed_back_as_it_arrives() {
 }
 
 #[test]
-fn a_handler_that_does_not_read_holds_its_client_back() {
+fn server_stops_reading_while_handler_does_not_read_body() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |mut request: OwnedRequest| {
@@ -99,7 +99,7 @@ fn a_handler_that_does_not_read_holds_its_client_back() {
 }
 
 #[test]
-fn content_that_nobody_reads_is_thrown_away_if_it_is_little() {
+fn small_unread_body_is_discarded_and_connection_kept() {
     let scene = Scene::new(|| StatusCode::FORBIDDEN);
     let mut client = scene.connect();
     client.send(post(1000));
@@ -110,7 +110,7 @@ fn content_that_nobody_reads_is_thrown_away_if_it_is_little() {
 }
 
 #[test]
-fn content_that_nobody_reads_ends_the_connection_if_it_is_much() {
+fn large_unread_body_closes_the_connection() {
     let scene = Scene::new(|| StatusCode::FORBIDDEN);
     let mut client = scene.connect();
     client.send(post(1 << 20));
@@ -121,7 +121,7 @@ fn content_that_nobody_reads_ends_the_connection_if_it_is_much() {
 }
 
 #[test]
-fn content_of_unknown_length_is_thrown_away_up_to_the_limit() {
+fn unread_chunked_body_is_discarded_up_to_a_limit() {
     let scene = Scene::new(|| StatusCode::FORBIDDEN);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -134,7 +134,7 @@ fn content_of_unknown_length_is_thrown_away_up_to_the_limit() {
 }
 
 #[test]
-fn an_incomplete_message_is_never_taken_for_complete() {
+fn incomplete_request_body_gives_400() {
     for (request, name) in [
         (post(10) + "hello", "a length"),
         (
@@ -153,7 +153,7 @@ fn an_incomplete_message_is_never_taken_for_complete() {
 }
 
 #[test]
-fn an_echo_of_incomplete_content_is_incomplete_too() {
+fn echo_of_incomplete_body_is_incomplete() {
     let scene = Scene::new(echo);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").finish();
@@ -163,7 +163,7 @@ fn an_echo_of_incomplete_content_is_incomplete_too() {
 }
 
 #[test]
-fn broken_chunks_reach_the_handler_as_an_error_and_end_the_connection() {
+fn broken_chunks_are_a_handler_error_and_close_the_connection() {
     let scene = Scene::new(collect);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX");
@@ -173,7 +173,7 @@ fn broken_chunks_reach_the_handler_as_an_error_and_end_the_connection() {
 }
 
 #[test]
-fn a_client_is_told_to_continue_when_the_handler_wants_its_content() {
+fn client_gets_100_continue_when_handler_needs_body() {
     let expecting = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
     let scene = Scene::new(Router::new().any("/", length_of));
     let mut client = scene.connect();
@@ -187,7 +187,7 @@ fn a_client_is_told_to_continue_when_the_handler_wants_its_content() {
 }
 
 #[test]
-fn a_client_that_is_refused_is_not_told_to_continue_and_the_connection_ends() {
+fn rejected_client_gets_no_100_continue_and_is_disconnected() {
     // The client may still send the body or may skip it. The server cannot tell a body from a new request, so
     // it closes the connection.
     let scene = Scene::new(|| StatusCode::UNAUTHORIZED);
@@ -198,7 +198,7 @@ fn a_client_that_is_refused_is_not_told_to_continue_and_the_connection_ends() {
 }
 
 #[test]
-fn an_answer_that_begins_before_the_content_was_asked_for_asks_for_it() {
+fn streaming_response_sends_100_continue_before_its_head() {
     let scene = Scene::new(echo);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
@@ -208,7 +208,7 @@ fn an_answer_that_begins_before_the_content_was_asked_for_asks_for_it() {
 }
 
 #[test]
-fn content_reads_as_a_stream_too() {
+fn handler_can_read_body_as_stream_with_trailers() {
     let scene = Scene::new(|mut request: OwnedRequest| async move {
         let mut content: RequestContent = request.take_content();
         let mut pieces = 0;
@@ -226,7 +226,7 @@ fn content_reads_as_a_stream_too() {
 }
 
 #[test]
-fn content_larger_than_the_server_allows_is_refused_at_once() {
+fn announced_body_over_server_limit_gets_413_at_once() {
     let mut config = Config::default();
     config.limits.content_bytes = 10;
     let scene = Scene::with_config(length_of, config);
@@ -238,7 +238,7 @@ fn content_larger_than_the_server_allows_is_refused_at_once() {
 
 /// Each byte was once kept as a separate piece, which took fifty times the memory of the window.
 #[test]
-fn tiny_chunks_that_nobody_reads_are_kept_together() {
+fn unread_tiny_chunks_are_joined_in_memory() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |mut request: OwnedRequest| {
@@ -272,7 +272,7 @@ impl thruway_server::Handler for Limited {
 }
 
 #[test]
-fn content_that_was_limited_ends_in_an_error_for_its_reader() {
+fn body_over_handler_limit_gets_413_and_limit_cannot_be_raised() {
     let scene = Scene::new(Limited(thruway_server::IntoHandler::into_handler(collect)));
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut client = scene.connect();
@@ -310,7 +310,7 @@ fn logged(act: impl FnOnce()) -> String {
 /// A request body that stalled during the response once caused a log line at level `error`. So a client could
 /// fill the log. The framework had wrapped the body error, and the server did not recognize it.
 #[test]
-fn a_client_that_does_not_send_its_body_writes_nothing_into_the_log() {
+fn stalled_or_malformed_request_body_is_not_logged() {
     let echo = |body: axum::body::Body| async move { body };
     let app = || Tower::new(axum::Router::new().route("/", axum::routing::post(echo)));
     let lines = logged(|| {

@@ -10,8 +10,8 @@ use crate::gate::Gates;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
-fn persistence_is_what_the_version_and_the_options_say() {
-    for (request, persists, said) in [
+fn keep_alive_depends_on_version_and_connection_header() {
+    for (request, keeps_alive, connection_header) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true, None),
         ("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n", true, None),
         ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", false, Some("close")),
@@ -26,18 +26,18 @@ fn persistence_is_what_the_version_and_the_options_say() {
         let answer = client.received();
         assert_eq!(
             answer.split("Connection: ").nth(1).and_then(|rest| rest.lines().next()),
-            said,
+            connection_header,
             "{request}"
         );
         // The server closes at once if the client has asked to close.
-        assert_eq!(client.is_closed(), !persists, "{request}");
+        assert_eq!(client.is_closed(), !keeps_alive, "{request}");
     }
 }
 
 /// The server once closed the connection at once after `Connection: close`. If the client still sent data,
 /// the kernel then sent a reset, and the client lost the response.
 #[test]
-fn a_client_that_asks_for_the_end_and_goes_on_to_send_reads_its_answer() {
+fn client_that_sends_after_connection_close_still_gets_response() {
     let scene = Scene::new(|| "ok");
     let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     for bytes in [last.len(), usize::MAX] {
@@ -56,12 +56,12 @@ fn a_client_that_asks_for_the_end_and_goes_on_to_send_reads_its_answer() {
         client.send("more");
         assert!(!client.is_closed());
         scene.pass(Duration::from_millis(1_500));
-        assert!(client.is_closed(), "it has had its time");
+        assert!(client.is_closed(), "the time for lingering is over");
     }
 }
 
 #[test]
-fn streamed_content_for_a_client_of_http_1_0_ends_with_the_connection() {
+fn streamed_body_for_http10_client_ends_with_connection() {
     let scene = Scene::new(|| {
         thruway_server::Content::written_by(async |mut writer| {
             writer.write("streamed").await;
@@ -76,21 +76,21 @@ fn streamed_content_for_a_client_of_http_1_0_ends_with_the_connection() {
 }
 
 #[test]
-fn what_follows_the_last_request_is_not_answered() {
+fn request_after_connection_close_is_ignored() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned() + GET);
     assert_eq!(client.received().matches("HTTP/1.1 200").count(), 1);
     assert!(
         client.is_finished() && !client.is_closed(),
-        "it lingers: the client has sent more than was read"
+        "the server lingers, because it has not read all data"
     );
     scene.pass(Duration::from_secs(3));
     assert!(client.is_closed());
 }
 
 #[test]
-fn a_handler_can_end_the_connection() {
+fn handler_can_close_the_connection() {
     let scene = Scene::new(
         Router::new()
             .get("/", || Response::text("bye").and_close())
@@ -105,7 +105,7 @@ fn a_handler_can_end_the_connection() {
 }
 
 #[test]
-fn the_last_of_the_requests_that_are_allowed_says_so() {
+fn last_allowed_request_gets_connection_close() {
     let mut config = Config::default();
     config.limits.requests_per_connection = 2;
     let scene = Scene::with_config(|| "ok", config);
@@ -118,7 +118,7 @@ fn the_last_of_the_requests_that_are_allowed_says_so() {
 }
 
 #[test]
-fn a_refused_client_has_time_to_read_why() {
+fn rejected_client_has_time_to_read_response() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect();
     client.send("BROKEN\r\n\r\n");
@@ -131,7 +131,7 @@ fn a_refused_client_has_time_to_read_why() {
 }
 
 #[test]
-fn lingering_is_bounded_in_bytes() {
+fn lingering_close_has_byte_limit() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect();
     client.send("BROKEN\r\n\r\n");
@@ -142,7 +142,7 @@ fn lingering_is_bounded_in_bytes() {
 }
 
 #[test]
-fn a_drain_closes_idle_connections_soon_but_answers_what_has_arrived() {
+fn drain_closes_idle_connections_but_answers_late_requests() {
     let scene = Scene::new(|| "ok");
     let mut idle = scene.connect();
     let mut late = scene.connect();
@@ -150,7 +150,7 @@ fn a_drain_closes_idle_connections_soon_but_answers_what_has_arrived() {
     scene.drain();
     idle.run();
     late.send(GET);
-    assert!(late.received().contains("Connection: close"), "a request at the last moment is answered");
+    assert!(late.received().contains("Connection: close"), "a late request is answered");
     assert!(late.is_finished() && late.finish().is_closed());
     assert!(!idle.is_closed());
     scene.pass(Duration::from_millis(400));
@@ -159,7 +159,7 @@ fn a_drain_closes_idle_connections_soon_but_answers_what_has_arrived() {
 }
 
 #[test]
-fn a_drain_waits_for_answers_and_for_a_request_that_has_begun() {
+fn drain_waits_for_responses_and_started_requests() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -180,7 +180,7 @@ fn a_drain_waits_for_answers_and_for_a_request_that_has_begun() {
 
 /// The first response once announced `Connection: close`, and the server discarded the others.
 #[test]
-fn a_drain_waits_for_all_requests_that_were_pipelined() {
+fn drain_waits_for_pipelined_requests() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -198,7 +198,7 @@ fn a_drain_waits_for_all_requests_that_were_pipelined() {
 }
 
 #[test]
-fn a_panic_answers_500_and_the_connection_goes_on() {
+fn handler_panic_gives_500_and_keeps_connection() {
     async fn later(_: OwnedRequest) -> &'static str {
         panic!("later")
     }
@@ -211,7 +211,7 @@ fn a_panic_answers_500_and_the_connection_goes_on() {
 }
 
 #[test]
-fn too_many_connections_are_answered_503() {
+fn connection_over_limit_gets_503() {
     let scene = Scene::new(|_: &Request| "ok");
     let mut client = scene.connect_over_limit();
     client.send(GET);
@@ -222,7 +222,7 @@ fn too_many_connections_are_answered_503() {
 
 /// A connection over the limit once had the full timeout for its head.
 #[test]
-fn one_connection_too_many_has_less_time_for_its_head() {
+fn connection_over_limit_has_shorter_header_timeout() {
     let scene = Scene::new(|_: &Request| "ok");
     let mut client = scene.connect_over_limit();
     client.send("GET / HT");
@@ -232,7 +232,7 @@ fn one_connection_too_many_has_less_time_for_its_head() {
 
 /// The idle timer once ignored data that the client had not read yet. So it cut such connections off.
 #[test]
-fn neither_a_drain_nor_the_idle_timer_cuts_off_what_the_client_is_still_taking() {
+fn drain_and_idle_timeout_wait_for_client_that_still_reads() {
     let mut config = Config::default();
     config.timeouts.idle = Duration::from_secs(1);
     let expected = "x".repeat(1 << 20);

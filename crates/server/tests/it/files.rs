@@ -66,7 +66,7 @@ fn take_by(client: &mut Client, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn get_head_ranges_and_conditions_are_answered_in_order_on_one_connection() {
+fn pipelined_file_requests_of_all_kinds_are_answered_in_order() {
     let site = site();
     let mut client = scene_of(&site).connect();
     client.send(get("/small.txt"));
@@ -108,7 +108,7 @@ fn get_head_ranges_and_conditions_are_answered_in_order_on_one_connection() {
 }
 
 #[test]
-fn head_has_the_fields_of_get() {
+fn head_response_has_headers_of_get() {
     let site = site();
     let mut client = scene_of(&site).connect();
     for target in ["/small.txt", "/large.bin", "/none"] {
@@ -120,7 +120,7 @@ fn head_has_the_fields_of_get() {
 }
 
 #[test]
-fn a_large_file_arrives_whole_however_it_is_cut() {
+fn large_file_is_complete_for_any_write_size() {
     let site = site();
     for bytes in [100_003, 8 << 10, 65_537, 1_500_000] {
         let mut client = scene_of(&site).connect();
@@ -135,7 +135,7 @@ fn a_large_file_arrives_whole_however_it_is_cut() {
 }
 
 #[test]
-fn large_parts_arrive_whole_and_the_connection_goes_on() {
+fn large_ranges_are_complete_and_connection_stays_usable() {
     let site = site();
     let mut client = scene_of(&site).connect();
     client.take_only(50).send(
@@ -166,7 +166,7 @@ fn large_parts_arrive_whole_and_the_connection_goes_on() {
 
 /// The server cannot send the announced length. It must not fill the gap with bytes of another response.
 #[test]
-fn a_file_that_becomes_shorter_ends_the_connection() {
+fn file_truncated_during_transfer_closes_connection() {
     for lines in ["", "Range: bytes=0-1499999,1600000-\r\n"] {
         let site = site();
         let mut client = scene_of(&site).connect();
@@ -183,7 +183,7 @@ fn a_file_that_becomes_shorter_ends_the_connection() {
 }
 
 #[test]
-fn what_is_added_to_a_file_while_it_is_sent_is_not_sent() {
+fn data_appended_during_transfer_is_not_sent() {
     let site = site();
     let mut client = scene_of(&site).connect();
     client.take_only(1000).send(get("/large.bin") + &get("/small.txt"));
@@ -196,7 +196,7 @@ fn what_is_added_to_a_file_while_it_is_sent_is_not_sent() {
 }
 
 #[test]
-fn a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was() {
+fn file_replaced_during_transfer_is_sent_unchanged() {
     let site = site();
     let mut client = scene_of(&site).connect();
     client.take_only(1000).send(get("/large.bin"));
@@ -209,7 +209,7 @@ fn a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was() {
 }
 
 #[test]
-fn nothing_leads_out_of_the_directory() {
+fn request_paths_cannot_leave_directory() {
     let site = site();
     fs::create_dir(site.path().join("public")).unwrap();
     fs::write(site.path().join("public/.hidden"), "").unwrap();
@@ -233,7 +233,7 @@ fn nothing_leads_out_of_the_directory() {
 }
 
 #[test]
-fn directories_are_redirected_to_themselves_and_nowhere_else() {
+fn directory_redirect_never_points_to_another_host() {
     let site = site();
     fs::create_dir_all(site.path().join("evil.example")).unwrap();
     let mut client = scene_of(&site).connect();
@@ -247,7 +247,7 @@ fn directories_are_redirected_to_themselves_and_nowhere_else() {
 
 /// On real sockets, the kernel sends the file.
 #[test]
-fn a_large_file_is_sent_by_the_kernel() {
+fn large_file_is_complete_over_real_socket() {
     let site = site();
     let server = Server::new(Files::new(site.path()).unwrap()).workers(1).listen("127.0.0.1:0").unwrap();
     let server = server.start().unwrap();
@@ -278,7 +278,7 @@ fn take_slowly(scene: &Scene, client: &mut Client) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_that_takes_its_time_gets_the_whole_file() {
+fn slow_client_gets_the_whole_file() {
     let site = site();
     let scene = scene_of(&site);
     let mut client = scene.connect();
@@ -287,7 +287,7 @@ fn a_client_that_takes_its_time_gets_the_whole_file() {
 }
 
 #[test]
-fn the_last_answer_of_a_connection_may_take_its_time_too() {
+fn slow_client_gets_whole_file_as_last_response() {
     let site = site();
     let scene = scene_of(&site);
     let mut client = scene.connect();
@@ -297,7 +297,7 @@ fn the_last_answer_of_a_connection_may_take_its_time_too() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_is_given_up() {
+fn client_that_stops_reading_is_disconnected() {
     let site = site();
     let scene = scene_of(&site);
     let mut client = scene.connect();

@@ -24,7 +24,7 @@ fn hinting(gates: &Gates) -> Scene {
 }
 
 #[test]
-fn they_come_before_the_answer_and_at_once() {
+fn interim_response_is_sent_at_once_before_final_response() {
     let gates = Gates::default();
     let scene = hinting(&gates);
     let mut client = scene.connect();
@@ -38,7 +38,7 @@ fn they_come_before_the_answer_and_at_once() {
 }
 
 #[test]
-fn they_wait_for_the_answers_before() {
+fn interim_response_waits_for_earlier_pipelined_responses() {
     let gates = Gates::default();
     let scene = hinting(&gates);
     let mut client = scene.connect();
@@ -53,7 +53,7 @@ fn they_wait_for_the_answers_before() {
 }
 
 #[test]
-fn clients_of_http10_get_none() {
+fn http10_client_gets_no_interim_response() {
     let gates = Gates::default();
     let scene = hinting(&gates);
     let mut client = scene.connect();
@@ -64,7 +64,7 @@ fn clients_of_http10_get_none() {
 }
 
 #[test]
-fn what_is_no_interim_response_or_for_no_request_goes_nowhere() {
+fn invalid_interim_responses_are_discarded() {
     send_interim(&hint("</nobody.css>"));
     let scene = Scene::new(|_: OwnedRequest| async {
         send_interim(&Response::text("final"));
@@ -78,7 +78,7 @@ fn what_is_no_interim_response_or_for_no_request_goes_nowhere() {
 }
 
 #[test]
-fn only_so_many_wait() {
+fn buffered_interim_responses_are_limited() {
     let scene = Scene::new(|_: OwnedRequest| async {
         (0..10_000).for_each(|_| send_interim(&hint("</a.css>")));
         Response::text("answer")

@@ -28,7 +28,7 @@ fn path_of(request: &Request) -> Response {
 }
 
 #[test]
-fn many_answers_go_out_in_one_write_and_in_order() {
+fn pipelined_responses_are_sent_in_order_in_one_write() {
     let scene = Scene::new(path_of);
     let mut client = scene.connect();
     let requests: String = (0..100).map(|n| get(&format!("/{n}"))).collect();
@@ -39,7 +39,7 @@ fn many_answers_go_out_in_one_write_and_in_order() {
 }
 
 #[test]
-fn however_requests_are_cut_the_answers_are_the_same() {
+fn responses_do_not_depend_on_request_fragmentation() {
     let requests =
         [get("/a"), "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello".to_owned(), get("/c")];
     for size in 1..60 {
@@ -51,7 +51,7 @@ fn however_requests_are_cut_the_answers_are_the_same() {
 }
 
 #[test]
-fn handlers_that_finish_out_of_order_are_answered_in_order() {
+fn responses_keep_order_when_handlers_finish_out_of_order() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -67,7 +67,7 @@ fn handlers_that_finish_out_of_order_are_answered_in_order() {
 }
 
 #[test]
-fn a_request_that_is_not_safe_waits_for_those_before_it_and_lets_none_pass() {
+fn unsafe_method_waits_for_earlier_and_blocks_later_requests() {
     // Only safe methods may be processed in parallel (RFC 9112 §9.3.2).
     let gates = Gates::default();
     let handler = gates.clone();
@@ -85,7 +85,7 @@ fn a_request_that_is_not_safe_waits_for_those_before_it_and_lets_none_pass() {
 }
 
 #[test]
-fn no_more_requests_are_begun_than_the_limit_allows() {
+fn pipelined_requests_setting_limits_concurrent_handlers() {
     let gates = Gates::default();
     let handler = gates.clone();
     let config = Config { pipelined_requests: 4, ..Config::default() };
@@ -101,7 +101,7 @@ fn no_more_requests_are_begun_than_the_limit_allows() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_served_beyond_the_limit() {
+fn server_stops_reading_requests_while_client_does_not_read() {
     let scene = Scene::new(|| "x".repeat(1000));
     let mut client = scene.connect();
     client.take_only(0);
@@ -115,7 +115,7 @@ fn a_client_that_does_not_read_is_not_served_beyond_the_limit() {
 }
 
 #[test]
-fn a_client_that_goes_takes_its_handlers_with_it() {
+fn client_reset_drops_its_handlers() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -128,7 +128,7 @@ fn a_client_that_goes_takes_its_handlers_with_it() {
 }
 
 #[test]
-fn a_client_that_has_finished_sending_gets_all_its_answers() {
+fn half_closed_client_gets_all_pipelined_responses() {
     let gates = Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
@@ -143,7 +143,7 @@ fn a_client_that_has_finished_sending_gets_all_its_answers() {
 }
 
 #[test]
-fn pipelined_requests_that_need_room_are_answered_after_the_end_of_input() {
+fn buffered_requests_of_half_closed_client_are_answered() {
     let router = Router::new().get("/big", || "y".repeat(50_000)).get("/small", || "z");
     let scene = Scene::new(router);
     let mut client = scene.connect();

@@ -4,7 +4,7 @@ use thruway_server::{Config, Network, ProxyFields, TrustedProxies};
 use thruway_testkit::scene::Scene;
 
 #[test]
-fn each_broken_rule_has_its_status() {
+fn each_kind_of_invalid_request_has_its_status() {
     let long_target = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(9000));
     let long_field = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(33_000));
     let many_fields = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(130));
@@ -39,7 +39,7 @@ fn each_broken_rule_has_its_status() {
 }
 
 #[test]
-fn requests_before_the_broken_one_are_answered_first() {
+fn requests_before_an_invalid_one_are_answered() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -49,7 +49,7 @@ fn requests_before_the_broken_one_are_answered_first() {
 }
 
 #[test]
-fn an_unfinished_head_at_the_end_of_input_is_no_request() {
+fn incomplete_head_at_end_of_input_gets_no_response() {
     let scene = Scene::new(|| "ok");
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n").finish();
@@ -57,7 +57,7 @@ fn an_unfinished_head_at_the_end_of_input_is_no_request() {
 }
 
 #[test]
-fn heads_as_large_as_allowed_are_read_however_large_that_is() {
+fn large_header_section_within_configured_limit_is_accepted() {
     let mut config = Config::default();
     config.limits.header_section_bytes = 512 << 10;
     let scene = Scene::with_config(|| "ok", config);
@@ -70,7 +70,7 @@ fn heads_as_large_as_allowed_are_read_however_large_that_is() {
 /// A connection without TLS once accepted requests for `https` and for other schemes. To the client, such a
 /// response looks as if it came over TLS (RFC 9110 §7.4).
 #[test]
-fn a_scheme_that_the_connection_does_not_serve_is_misdirected() {
+fn scheme_that_connection_does_not_serve_gets_421() {
     let answer_of = |config: Config, target: &str| {
         let scene = Scene::with_config(|| "ok", config);
         let mut client = scene.connect();

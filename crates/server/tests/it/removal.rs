@@ -25,9 +25,9 @@ impl ServeStream for Holding {
 }
 
 fn until(mut is_so: impl FnMut() -> bool) {
-    let end = Clock::system().now_exact() + PATIENCE;
+    let end = Clock::system().now_exact() + TIMEOUT;
     while !is_so() {
-        assert!(Clock::system().now_exact() < end, "nothing has changed for {PATIENCE:?}");
+        assert!(Clock::system().now_exact() < end, "the condition was not met within {TIMEOUT:?}");
         std::thread::yield_now();
     }
 }
@@ -35,7 +35,7 @@ fn until(mut is_so: impl FnMut() -> bool) {
 /// An earlier version kept this object until the server ended. In a gateway, the object holds an upstream
 /// with its health checks and DNS lookups.
 #[test]
-fn what_a_removed_listener_held_goes_with_its_last_connection() {
+fn removed_listener_is_dropped_with_its_last_connection() {
     let held = Arc::new(());
     let is_held: Weak<()> = Arc::downgrade(&held);
     let address = || "127.0.0.1:0".parse::<ListenAddr>().unwrap();
@@ -45,7 +45,7 @@ fn what_a_removed_listener_held_goes_with_its_last_connection() {
     let server = server.start().unwrap();
     let [http, streams] = [0, 1].map(|place| match server.addresses()[place] {
         ListenAddr::Tcp(address) => address,
-        ListenAddr::Unix(_) => panic!("a port was asked for"),
+        ListenAddr::Unix(_) => panic!("the listener should have a TCP address"),
     });
     let connections = [(); 4].map(|()| TcpStream::connect(streams).unwrap());
     until(|| server.loads().iter().map(|load| load.connections).sum::<usize>() == connections.len());
@@ -68,7 +68,7 @@ fn what_a_removed_listener_held_goes_with_its_last_connection() {
 }
 
 /// Sends a request on an open connection, and returns the body of the response.
-fn ask(client: &mut TcpStream) -> String {
+fn get(client: &mut TcpStream) -> String {
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let (mut answer, mut byte) = (Vec::new(), [0]);
     while !answer.ends_with(b"\r\n\r\n") {
@@ -83,16 +83,18 @@ fn ask(client: &mut TcpStream) -> String {
 }
 
 #[test]
-fn each_request_gets_the_handler_that_is_current_when_it_arrives() {
+fn request_uses_handler_that_is_current_on_arrival() {
     let server = Server::new(|| "0").workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
-    let ListenAddr::Tcp(address) = server.addresses()[0] else { panic!("a port was asked for") };
+    let ListenAddr::Tcp(address) = server.addresses()[0] else {
+        panic!("the listener should have a TCP address")
+    };
     let mut clients = [(); 4].map(|()| TcpStream::connect(address).unwrap());
     for handler in 0..50 {
         if handler > 0 {
             server.live().replace_handler(move || handler.to_string());
         }
         for client in &mut clients {
-            assert_eq!(ask(client), handler.to_string());
+            assert_eq!(get(client), handler.to_string());
         }
     }
     server.drain();
@@ -101,15 +103,17 @@ fn each_request_gets_the_handler_that_is_current_when_it_arrives() {
 
 /// The handler of a gateway holds its upstreams, with their health checks and DNS lookups.
 #[test]
-fn a_replaced_handler_is_dropped_although_no_request_follows() {
+fn replaced_handler_is_dropped_without_further_requests() {
     let held = Arc::new(());
     let is_held = Arc::downgrade(&held);
     let handler = move || Arc::strong_count(&held).to_string();
     let server = Server::new(handler).workers(2).listen("127.0.0.1:0").unwrap().start().unwrap();
-    let ListenAddr::Tcp(address) = server.addresses()[0] else { panic!("a port was asked for") };
+    let ListenAddr::Tcp(address) = server.addresses()[0] else {
+        panic!("the listener should have a TCP address")
+    };
     let mut clients = [(); 4].map(|()| TcpStream::connect(address).unwrap());
     for client in &mut clients {
-        ask(client);
+        get(client);
     }
     assert!(is_held.upgrade().is_some(), "the server uses the handler");
     server.live().replace_handler(|| "new");
@@ -118,4 +122,4 @@ fn a_replaced_handler_is_dropped_although_no_request_follows() {
     server.join();
 }
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);

@@ -46,7 +46,7 @@ fn data(text: &'static str) -> Result<Piece, &'static str> {
 }
 
 #[test]
-fn a_response_has_its_fields_in_a_fixed_order() {
+fn response_headers_have_fixed_order() {
     let scene = Scene::new(|| Response::text("hi").with_field("X-A", "1"));
     assert_eq!(
         get(&scene, "/"),
@@ -56,14 +56,14 @@ fn a_response_has_its_fields_in_a_fixed_order() {
 }
 
 #[test]
-fn the_date_goes_on() {
+fn date_header_follows_the_clock() {
     let scene = Scene::new(|| "ok");
     scene.pass(Duration::from_secs(2));
     assert!(get(&scene, "/").contains("Date: Thu, 01 Jan 1970 00:00:02 GMT\r\n"));
 }
 
 #[test]
-fn what_a_handler_returns_becomes_a_response() {
+fn handler_return_types_become_responses() {
     let router = Router::new()
         .get("/status", || StatusCode::NOT_FOUND)
         .get("/nothing", || ())
@@ -91,7 +91,7 @@ fn what_a_handler_returns_becomes_a_response() {
 }
 
 #[test]
-fn a_head_request_gets_the_fields_without_the_content() {
+fn head_response_has_headers_of_get_without_body() {
     let streamed = || Content::from_content_stream(Pieces(vec![data("abc")], None));
     let measured = || Content::from_content_stream(Pieces(vec![data("abc")], Some(3)));
     let router = Router::new().get("/", || "hello").get("/streamed", streamed).get("/measured", measured);
@@ -103,14 +103,14 @@ fn a_head_request_gets_the_fields_without_the_content() {
 }
 
 #[test]
-fn no_length_is_sent_where_there_can_be_no_content() {
+fn not_modified_response_has_no_content_length() {
     let scene = Scene::new(Router::new().get("/304", || (StatusCode::NOT_MODIFIED, "ignored")));
     let answer = get(&scene, "/304");
     assert!(!answer.contains("Content-Length") && answer.ends_with("\r\n\r\n"), "{answer}");
 }
 
 #[test]
-fn the_fields_that_frame_the_message_are_the_servers() {
+fn handler_cannot_set_framing_headers() {
     let scene = Scene::new(|| {
         Response::text("hello")
             .with_field("Content-Length", "3")
@@ -123,7 +123,7 @@ fn the_fields_that_frame_the_message_are_the_servers() {
 }
 
 #[test]
-fn a_handler_may_say_itself_who_and_when() {
+fn handler_can_override_server_and_date_headers() {
     let scene = Scene::new(|| Response::text("x").with_field("Date", "today").with_field("SERVER", "mine"));
     let answer = get(&scene, "/");
     assert_eq!(answer.matches("Date: ").count(), 1);
@@ -135,7 +135,7 @@ fn a_handler_may_say_itself_who_and_when() {
 }
 
 #[test]
-fn a_response_cannot_be_split() {
+fn header_value_with_line_break_cannot_split_response() {
     let scene = Scene::new(|request: &Request| {
         let name = request.query_string().unwrap_or_default().replace("%0d%0a", "\r\n");
         Response::text("x").with_field("X-Name", name)
@@ -145,7 +145,7 @@ fn a_response_cannot_be_split() {
 }
 
 #[test]
-fn streamed_content_goes_out_in_chunks_with_trailers() {
+fn streamed_body_is_sent_in_chunks_with_trailers() {
     let scene = Scene::new(|| {
         let mut trailers = FieldLinesBuf::new();
         trailers.append("X-Sum", "42").unwrap();
@@ -156,7 +156,7 @@ fn streamed_content_goes_out_in_chunks_with_trailers() {
 }
 
 #[test]
-fn content_that_is_not_as_long_as_announced_never_looks_complete() {
+fn body_with_wrong_announced_length_never_looks_complete() {
     for pieces in [vec![data("abc")], vec![data("abcde")], vec![data("ab"), Err("broken")]] {
         let pieces = std::sync::Mutex::new(Some(pieces));
         let scene = Scene::new(move || {
@@ -172,7 +172,7 @@ fn content_that_is_not_as_long_as_announced_never_looks_complete() {
 }
 
 #[test]
-fn a_stream_that_fails_ends_the_connection_without_the_last_chunk() {
+fn failed_stream_closes_connection_without_last_chunk() {
     let scene = Scene::new(|| Content::from_content_stream(Pieces(vec![data("abc"), Err("broken")], None)));
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -183,7 +183,7 @@ fn a_stream_that_fails_ends_the_connection_without_the_last_chunk() {
 /// The server once closed the connection as after a complete response. An HTTP/1.0 client, which has no
 /// chunks, could not tell the difference.
 #[test]
-fn a_stream_that_fails_breaks_off_where_only_the_end_of_the_connection_says_that_it_is_complete() {
+fn failed_stream_to_http10_client_aborts_the_connection() {
     let failing = || Content::from_content_stream(Pieces(vec![data("abc"), Err("broken")], None));
     let whole = || Content::from_content_stream(Pieces(vec![data("abc")], None));
     let scene = Scene::new(Router::new().get("/failing", failing).get("/whole", whole));
@@ -198,7 +198,7 @@ fn a_stream_that_fails_breaks_off_where_only_the_end_of_the_connection_says_that
 }
 
 #[test]
-fn a_stream_is_asked_for_no_more_than_the_client_takes() {
+fn server_polls_stream_only_as_fast_as_client_reads() {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
     let scene = Scene::new(move || {
@@ -219,7 +219,7 @@ fn a_stream_is_asked_for_no_more_than_the_client_takes() {
 }
 
 #[test]
-fn large_content_is_not_torn_by_slow_clients() {
+fn slow_client_gets_large_bodies_intact() {
     let text: String = ('a'..='z').cycle().take(200_000).collect();
     let expected = text.clone();
     let router = Router::new().get("/whole", {
@@ -246,7 +246,7 @@ fn large_content_is_not_torn_by_slow_clients() {
         answers.extend(client.received_bytes());
     }
     let answers = String::from_utf8(answers).unwrap();
-    let (first, second) = answers.split_once(&expected).expect("the first answer should be whole");
+    let (first, second) = answers.split_once(&expected).expect("the first response should be complete");
     assert!(first.contains("Content-Length: 200000"));
     let chunks = second.split_once("\r\n\r\n").unwrap().1;
     let decoded: String = chunks.split("\r\n").skip(1).step_by(2).collect();
@@ -254,7 +254,7 @@ fn large_content_is_not_torn_by_slow_clients() {
 }
 
 #[test]
-fn events_are_over_when_the_server_drains() {
+fn drain_ends_event_stream() {
     let scene = Scene::new(|| {
         Response::events(Duration::from_secs(15), async |mut events| {
             events.send(Event::data("one")).await;
@@ -267,18 +267,18 @@ fn events_are_over_when_the_server_drains() {
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.received().ends_with("data: one\n\n\r\n"));
     scene.drain();
-    assert_eq!(client.received(), "0\r\n\r\n", "complete, so that the client connects again");
+    assert_eq!(client.received(), "0\r\n\r\n", "the body is complete, so the client reconnects");
     scene.pass(Duration::from_millis(400));
     assert!(client.is_closed());
 }
 
 #[test]
-fn a_drain_says_farewell_when_the_stream_has_begun() {
+fn drain_sends_last_event_after_stream_has_begun() {
     let scene = Scene::new(|| {
         let begun = Arc::new(AtomicBool::new(false));
         let has_begun = begun.clone();
-        let farewell = move || has_begun.load(Ordering::Relaxed).then(|| Event::data("farewell"));
-        Response::events_with_last_event(Duration::from_secs(15), farewell, async move |mut events| {
+        let last_event = move || has_begun.load(Ordering::Relaxed).then(|| Event::data("farewell"));
+        Response::events_with_last_event(Duration::from_secs(15), last_event, async move |mut events| {
             events.send(Event::data("one")).await;
             begun.store(true, Ordering::Relaxed);
             std::future::pending().await
@@ -301,7 +301,7 @@ fn a_drain_says_farewell_when_the_stream_has_begun() {
 }
 
 #[test]
-fn events_are_sent_as_the_standard_writes_them() {
+fn events_have_standard_format() {
     let scene = Scene::new(|| {
         Response::events(Duration::from_secs(15), async |mut events| {
             events.send(Event::data("one\ntwo").with_type("greeting")).await;
@@ -319,7 +319,7 @@ fn events_are_sent_as_the_standard_writes_them() {
 }
 
 #[test]
-fn cookies_go_both_ways() {
+fn handler_can_read_and_set_cookies() {
     let scene = Scene::new(|request: &Request| {
         let name = request.cookie("name").map(|cookie| cookie.value().to_owned()).unwrap_or_default();
         let cookie = thruway_server::Cookie::build(("seen", "yes")).path("/").http_only(true).build();
@@ -335,7 +335,7 @@ fn cookies_go_both_ways() {
 }
 
 #[test]
-fn what_a_response_holds_is_dropped_when_its_content_is_on_its_way() {
+fn response_guard_is_dropped_after_body_is_sent() {
     let guard = Arc::new(());
     let held = guard.clone();
     let scene = Scene::new(move |request: &Request| {

@@ -10,18 +10,18 @@ use thruway_server::{
 };
 use thruway_testkit::scene::Scene;
 
-fn ask(scene: &Scene, request: &str) -> String {
+fn send(scene: &Scene, request: &str) -> String {
     let mut client = scene.connect();
     client.send(request);
     client.received()
 }
 
 fn get(scene: &Scene, path: &str) -> String {
-    ask(scene, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
+    send(scene, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
 }
 
 #[test]
-fn the_most_specific_route_wins_and_parameters_are_decoded() {
+fn most_specific_route_wins_and_parameters_are_decoded() {
     let router = Router::new()
         .get("/users/{id}", |request: &Request| {
             Response::text(format_args!("user {}", request.parameter("id")))
@@ -50,9 +50,9 @@ fn the_most_specific_route_wins_and_parameters_are_decoded() {
 
 /// Passes each request to a handler that lives only for this call. Then it reports the state of the request
 /// body in the field `Left`.
-struct Passing;
+struct Forwarding;
 
-impl Handler for Passing {
+impl Handler for Forwarding {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let taking =
             async |mut request: OwnedRequest| request.content().collect(100).await.unwrap().len().to_string();
@@ -65,8 +65,8 @@ impl Handler for Passing {
 }
 
 #[test]
-fn a_handler_need_not_live_longer_than_its_call() {
-    let scene = Scene::new(Router::new().mount("/", Passing));
+fn request_can_be_forwarded_to_short_lived_handler() {
+    let scene = Scene::new(Router::new().mount("/", Forwarding));
     // The cases differ in the time at which the body arrives, and in whether the inner handler takes it.
     for (path, pieces, left, content) in [
         ("/taken", ["abc", ""], "3 true", "3"),
@@ -85,7 +85,7 @@ fn a_handler_need_not_live_longer_than_its_call() {
 }
 
 #[test]
-fn handlers_share_their_state() {
+fn handlers_share_state() {
     let names = Arc::new(Mutex::new(Vec::new()));
     let add = |names: &Mutex<Vec<String>>, request: &Request| {
         names.lock().unwrap().push(request.parameter("name").into_owned());
@@ -99,7 +99,7 @@ fn handlers_share_their_state() {
         .get("/count", with_state(&names, count));
     let scene = Scene::new(router);
     for name in ["ada", "grace"] {
-        let answer = ask(&scene, &format!("POST /names/{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let answer = send(&scene, &format!("POST /names/{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
     }
     assert!(get(&scene, "/names").ends_with("\r\n\r\nada grace"));
@@ -107,33 +107,33 @@ fn handlers_share_their_state() {
 }
 
 #[test]
-fn other_methods_are_answered_405_with_those_that_are_allowed() {
+fn unsupported_method_gets_405_with_allow_header() {
     let scene =
         Scene::new(Router::new().get("/x", || "got").post("/x", || "posted").on("PURGE", "/x", || "purged"));
-    let answer = ask(&scene, "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = send(&scene, "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
     assert!(answer.contains("\r\nAllow: GET, POST, PURGE, HEAD, OPTIONS\r\n"), "{answer}");
-    let answer = ask(&scene, "OPTIONS /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = send(&scene, "OPTIONS /x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 204 ") && answer.contains("\r\nAllow: GET, POST, "), "{answer}");
-    assert!(ask(&scene, "PURGE /x HTTP/1.1\r\nHost: a\r\n\r\n").ends_with("purged"));
-    assert!(ask(&scene, "purge /x HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 405 "));
-    let answer = ask(&scene, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(send(&scene, "PURGE /x HTTP/1.1\r\nHost: a\r\n\r\n").ends_with("purged"));
+    assert!(send(&scene, "purge /x HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    let answer = send(&scene, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 204 ") && answer.contains("\r\nAllow: "), "{answer}");
 }
 
 #[test]
-fn all_forms_of_targets_find_their_route() {
+fn absolute_and_origin_form_targets_match_routes() {
     let scene = Scene::new(Router::new().get("/a/{b}", |request: &Request| {
         let authority = request.head().authority().map(|authority| authority.to_string());
         format!("{} {:?} {:?}", request.parameter("b"), request.query_string(), authority)
     }));
-    let answer = ask(&scene, "GET http://x.example:81/a/1?q HTTP/1.1\r\nHost: ignored\r\n\r\n");
+    let answer = send(&scene, "GET http://x.example:81/a/1?q HTTP/1.1\r\nHost: ignored\r\n\r\n");
     assert!(answer.ends_with("1 Some(\"q\") Some(\"x.example:81\")"), "{answer}");
     assert!(get(&scene, "/a/1").ends_with("1 None Some(\"a\")"));
 }
 
 #[test]
-fn a_mounted_router_sees_the_path_below() {
+fn mounted_router_matches_path_below_prefix() {
     let inner = Router::new()
         .get("/", |request: &Request| Response::text(format!("root of {}", request.path())))
         .get("/x/{id}", |request: &Request| Response::text(format!("x {}", request.parameter("id"))))
@@ -148,7 +148,7 @@ fn a_mounted_router_sees_the_path_below() {
 }
 
 #[test]
-fn routes_that_clash_are_refused() {
+fn conflicting_or_invalid_routes_are_rejected() {
     let mut router = Router::new().get("/a/{x}", || "x");
     assert!(router.try_on("GET", "/a/{y}", || "y").is_err());
     assert!(router.try_on("GET", "/a/{x}", || "again").is_err());
@@ -166,7 +166,7 @@ struct Point {
 }
 
 #[test]
-fn queries_forms_and_json_are_read_or_rejected() {
+fn queries_forms_and_json_are_parsed_or_rejected() {
     let router = Router::new()
         .get("/query", |request: &Request| request.query().map(|Point { x, y }| (x + y).to_string()))
         .post("/form", |request: &Request| request.form().map(|Point { x, y }| (x + y).to_string()))
@@ -181,7 +181,7 @@ fn queries_forms_and_json_are_read_or_rejected() {
     let post = |path: &str, content_type: &str, content: &str| {
         let length = content.len();
         let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\n");
-        ask(&scene, &format!("{head}Content-Length: {length}\r\n\r\n{content}"))
+        send(&scene, &format!("{head}Content-Length: {length}\r\n\r\n{content}"))
     };
     let form = "application/x-www-form-urlencoded";
     assert!(post("/form", form, "x=20&y=+22").starts_with("HTTP/1.1 422 "));
@@ -198,7 +198,7 @@ fn queries_forms_and_json_are_read_or_rejected() {
 }
 
 #[test]
-fn a_timeout_answers_for_a_handler_that_is_too_slow() {
+fn timeout_layer_answers_for_slow_handler() {
     let slow = async |_: OwnedRequest| std::future::pending::<&str>().await;
     let router = Router::new().get("/slow", slow).get("/fast", || "ok").layer(Timeout::new(Duration::ZERO));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -214,24 +214,24 @@ fn a_timeout_answers_for_a_handler_that_is_too_slow() {
 }
 
 #[test]
-fn every_response_has_the_id_of_its_request() {
+fn each_response_has_a_request_id() {
     let scene = Scene::new(Router::new().get("/", || "ok").layer(RequestId::new()));
-    let given = ask(&scene, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n");
+    let given = send(&scene, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n");
     assert!(given.contains("\r\nX-Request-Id: mine\r\n"));
     let ids: std::collections::HashSet<String> = (0..10)
         .map(|_| get(&scene, "/").split("X-Request-Id: ").nth(1).unwrap().lines().next().unwrap().to_owned())
         .collect();
     assert_eq!(ids.len(), 10);
-    let odd = ask(&scene, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: a b\r\n\r\n");
+    let odd = send(&scene, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: a b\r\n\r\n");
     assert!(!odd.contains("a b"));
 }
 
 #[test]
-fn pages_of_other_origins_are_let_in_or_not() {
+fn cors_layer_allows_only_configured_origins() {
     let cors = Cors::origins(["https://good.example"]).with_credentials().response_fields(&["X-Total"]);
     let scene = Scene::new(Router::new().get("/", || "ok").layer(cors));
     let preflight = |origin: &str| {
-        ask(
+        send(
             &scene,
             &format!(
                 "OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: PUT\r\n\r\n"
@@ -246,13 +246,13 @@ fn pages_of_other_origins_are_let_in_or_not() {
     assert!(good.contains("Access-Control-Allow-Origin: https://good.example\r\n"));
     assert!(good.contains("Access-Control-Allow-Credentials: true\r\n"));
     assert!(!preflight("https://evil.example").contains("Access-Control-Allow-Origin"));
-    let answer = ask(&scene, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://good.example\r\n\r\n");
+    let answer = send(&scene, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://good.example\r\n\r\n");
     assert!(
         answer.contains("Access-Control-Expose-Headers: X-Total\r\n") && answer.contains("Vary: Origin\r\n")
     );
     assert!(get(&scene, "/").contains("Vary: Origin\r\n"));
     let any = Scene::new(Router::new().get("/", || "ok").layer(Cors::any_origin().with_credentials()));
-    let answer = ask(&any, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://x.example\r\n\r\n");
+    let answer = send(&any, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://x.example\r\n\r\n");
     assert!(
         answer.contains("Access-Control-Allow-Origin: *\r\n") && !answer.contains("Credentials"),
         "{answer}"
@@ -261,7 +261,7 @@ fn pages_of_other_origins_are_let_in_or_not() {
 
 /// HEAD once did not use the GET handler of a path on which something else was mounted.
 #[test]
-fn head_goes_where_get_goes() {
+fn head_request_uses_get_route() {
     let router = Router::new().get("/docs", || "page").mount("/docs", Router::new().fallback(|| "mounted"));
     let scene = Scene::new(router);
     let mut client = scene.connect();
@@ -273,7 +273,7 @@ fn head_goes_where_get_goes() {
 /// The length of the mounted prefix was once taken from the pattern and not from the path. So a mount below a
 /// parameter is now an error.
 #[test]
-fn nothing_can_be_mounted_below_a_parameter() {
+fn mount_below_parameter_is_an_error() {
     let error = Router::new().try_mount("/users/{id}", Router::new()).unwrap_err();
     assert!(error.to_string().contains("below a parameter"), "{error}");
 }

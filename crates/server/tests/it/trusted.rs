@@ -11,7 +11,7 @@ fn proxies(networks: &[&str], fields: ProxyFields) -> TrustedProxies {
 }
 
 /// Sends a request with these field lines from [`PEER`]. Returns its client address, scheme and host.
-fn asked(proxies: TrustedProxies, lines: &str) -> String {
+fn seen_with(proxies: TrustedProxies, lines: &str) -> String {
     let config = Config { trusted_proxies: proxies, ..Config::default() };
     let recorded = Rc::new(RefCell::new(None));
     let record = recorded.clone();
@@ -24,22 +24,22 @@ fn asked(proxies: TrustedProxies, lines: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.1\r\nHost: own.example\r\n{lines}\r\n"));
     let received = client.received();
-    let said = received.split("\r\n\r\n").nth(1).unwrap_or_else(|| panic!("{received}"));
+    let seen = received.split("\r\n\r\n").nth(1).unwrap_or_else(|| panic!("{received}"));
     let logged = recorded.borrow().unwrap();
-    assert_eq!(said.split(' ').next().unwrap(), logged.to_string(), "the log says the same");
-    said.to_owned()
+    assert_eq!(seen.split(' ').next().unwrap(), logged.to_string(), "the access log has the same address");
+    seen.to_owned()
 }
 
-fn asked_by_x_forwarded(lines: &str) -> String {
-    asked(proxies(&[PEER, "10.0.0.0/8", "2001:db8::/32"], ProxyFields::XForwarded), lines)
+fn seen_with_x_forwarded(lines: &str) -> String {
+    seen_with(proxies(&[PEER, "10.0.0.0/8", "2001:db8::/32"], ProxyFields::XForwarded), lines)
 }
 
-fn asked_by_forwarded(lines: &str) -> String {
-    asked(proxies(&[PEER, "10.0.0.0/8", "2001:db8::/32"], ProxyFields::Forwarded), lines)
+fn seen_with_forwarded(lines: &str) -> String {
+    seen_with(proxies(&[PEER, "10.0.0.0/8", "2001:db8::/32"], ProxyFields::Forwarded), lines)
 }
 
 #[test]
-fn the_client_is_the_rightmost_address_that_is_not_trusted() {
+fn client_is_rightmost_untrusted_address() {
     for (value, expected) in [
         ("198.51.100.7", "198.51.100.7"),
         ("198.51.100.7, 10.1.2.3", "198.51.100.7"),
@@ -51,16 +51,16 @@ fn the_client_is_the_rightmost_address_that_is_not_trusted() {
         ("2001:db9::1, 2001:db8::5", "2001:db9::1"),
         ("198.51.100.7, ::ffff:10.1.2.3", "198.51.100.7"),
     ] {
-        let said = asked_by_x_forwarded(&format!("X-Forwarded-For: {value}\r\n"));
-        assert_eq!(said, format!("{expected} http own.example"), "{value}");
+        let seen = seen_with_x_forwarded(&format!("X-Forwarded-For: {value}\r\n"));
+        assert_eq!(seen, format!("{expected} http own.example"), "{value}");
     }
     let lines = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 198.51.100.7\r\nx-forwarded-for: 10.1.2.3\r\n";
-    assert!(asked_by_x_forwarded(lines).starts_with("198.51.100.7 "));
+    assert!(seen_with_x_forwarded(lines).starts_with("198.51.100.7 "));
 }
 
 /// The search for the client stops at an invalid entry and ignores all entries to the left of it.
 #[test]
-fn what_says_nothing_is_said_by_the_last_proxy() {
+fn invalid_entry_makes_last_trusted_proxy_the_client() {
     for value in [
         "",
         ",",
@@ -81,36 +81,36 @@ fn what_says_nothing_is_said_by_the_last_proxy() {
         "6.6.6.6, \u{e4}",
         "6.6.6.6; 1.2.3.4",
     ] {
-        let said = asked_by_x_forwarded(&format!("X-Forwarded-For: {value}\r\n"));
-        assert_eq!(said, format!("{PEER} http own.example"), "{value}");
+        let seen = seen_with_x_forwarded(&format!("X-Forwarded-For: {value}\r\n"));
+        assert_eq!(seen, format!("{PEER} http own.example"), "{value}");
     }
-    let behind = asked_by_x_forwarded("X-Forwarded-For: 6.6.6.6, unknown, 10.1.2.3\r\n");
+    let behind = seen_with_x_forwarded("X-Forwarded-For: 6.6.6.6, unknown, 10.1.2.3\r\n");
     assert!(behind.starts_with("10.1.2.3 "), "{behind}");
 }
 
 #[test]
-fn scheme_and_host_are_those_of_the_proxy_if_they_are_any() {
-    let said = |lines: &str| asked_by_x_forwarded(&format!("X-Forwarded-For: 6.6.6.6\r\n{lines}"));
+fn valid_scheme_and_host_from_proxy_are_used() {
+    let seen = |lines: &str| seen_with_x_forwarded(&format!("X-Forwarded-For: 6.6.6.6\r\n{lines}"));
     assert_eq!(
-        said("X-Forwarded-Proto: https\r\nX-Forwarded-Host: a.example:81\r\n"),
+        seen("X-Forwarded-Proto: https\r\nX-Forwarded-Host: a.example:81\r\n"),
         "6.6.6.6 https a.example:81"
     );
-    assert_eq!(said("X-Forwarded-Proto: http, HTTPS\r\n"), "6.6.6.6 https own.example");
-    assert_eq!(said("X-Forwarded-Proto: gopher\r\nX-Forwarded-Host: a/b\r\n"), "6.6.6.6 http own.example");
-    assert_eq!(said("X-Forwarded-Host: \r\n"), "6.6.6.6 http own.example");
+    assert_eq!(seen("X-Forwarded-Proto: http, HTTPS\r\n"), "6.6.6.6 https own.example");
+    assert_eq!(seen("X-Forwarded-Proto: gopher\r\nX-Forwarded-Host: a/b\r\n"), "6.6.6.6 http own.example");
+    assert_eq!(seen("X-Forwarded-Host: \r\n"), "6.6.6.6 http own.example");
 }
 
 #[test]
-fn only_the_fields_that_proxies_write_are_read_and_only_as_they_are_spelled() {
+fn only_configured_forwarding_headers_with_exact_names_are_read() {
     let both = "X-Forwarded-For: 1.1.1.1\r\nForwarded: for=2.2.2.2;proto=https\r\n";
-    assert_eq!(asked_by_x_forwarded(both), "1.1.1.1 http own.example");
-    assert_eq!(asked_by_forwarded(both), "2.2.2.2 https own.example");
+    assert_eq!(seen_with_x_forwarded(both), "1.1.1.1 http own.example");
+    assert_eq!(seen_with_forwarded(both), "2.2.2.2 https own.example");
     let underscores = "X_Forwarded_For: 1.1.1.1\r\nX-Forwarded_For: 1.1.1.1\r\nX_Forwarded_Proto: https\r\n";
-    assert_eq!(asked_by_x_forwarded(underscores), format!("{PEER} http own.example"));
+    assert_eq!(seen_with_x_forwarded(underscores), format!("{PEER} http own.example"));
 }
 
 #[test]
-fn forwarded_tells_of_the_hop_that_the_client_made() {
+fn forwarded_header_gives_client_scheme_and_host() {
     for (value, expected) in [
         ("for=198.51.100.7", "198.51.100.7 http own.example"),
         ("For=\"198.51.100.7:80\";Proto=HTTPS;host=\"a.example\"", "198.51.100.7 https a.example"),
@@ -123,36 +123,36 @@ fn forwarded_tells_of_the_hop_that_the_client_made() {
         ("for=6.6.6.6, proto=https", "192.0.2.1 https own.example"),
         ("for=6.6.6.6, for=\"\\1.2.3.4\"", "192.0.2.1 http own.example"),
     ] {
-        assert_eq!(asked_by_forwarded(&format!("Forwarded: {value}\r\n")), expected, "{value}");
+        assert_eq!(seen_with_forwarded(&format!("Forwarded: {value}\r\n")), expected, "{value}");
     }
 }
 
 /// If the server read from the left, the quotation mark would swallow the entry that the proxy has added. The
 /// server would then take the proxy for the client.
 #[test]
-fn a_quotation_mark_of_a_client_hides_nothing() {
+fn quotation_mark_from_client_cannot_hide_proxy_entry() {
     for spoofed in ["for=\"10.0.0.1", "\"", "for=\"\\", "for=10.0.0.1;x=\"a\\\""] {
-        let said = asked_by_forwarded(&format!("Forwarded: {spoofed}, for=198.51.100.7\r\n"));
-        assert!(said.starts_with("198.51.100.7 "), "{spoofed}: {said}");
-        let said = asked_by_x_forwarded(&format!("X-Forwarded-For: {spoofed}, 198.51.100.7\r\n"));
-        assert!(said.starts_with("198.51.100.7 "), "{spoofed}: {said}");
+        let seen = seen_with_forwarded(&format!("Forwarded: {spoofed}, for=198.51.100.7\r\n"));
+        assert!(seen.starts_with("198.51.100.7 "), "{spoofed}: {seen}");
+        let seen = seen_with_x_forwarded(&format!("X-Forwarded-For: {spoofed}, 198.51.100.7\r\n"));
+        assert!(seen.starts_with("198.51.100.7 "), "{spoofed}: {seen}");
     }
 }
 
 #[test]
-fn who_is_not_trusted_is_not_listened_to() {
+fn forwarding_headers_from_untrusted_peer_are_ignored() {
     let lines = "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: a\r\n";
     for networks in [&[][..], &["10.0.0.0/8", "unix"]] {
-        let said = asked(proxies(networks, ProxyFields::XForwarded), lines);
-        assert_eq!(said, format!("{PEER} http own.example"));
+        let seen = seen_with(proxies(networks, ProxyFields::XForwarded), lines);
+        assert_eq!(seen, format!("{PEER} http own.example"));
     }
 }
 
 #[test]
-fn a_list_without_end_is_read_up_to_a_bound() {
+fn forwarding_list_is_read_up_to_a_limit() {
     let entries = vec!["10.1.1.1"; 3_000].join(",");
-    let said = asked_by_x_forwarded(&format!("X-Forwarded-For: 6.6.6.6,{entries}\r\n"));
-    assert!(said.starts_with("10.1.1.1 "), "{said}");
+    let seen = seen_with_x_forwarded(&format!("X-Forwarded-For: 6.6.6.6,{entries}\r\n"));
+    assert!(seen.starts_with("10.1.1.1 "), "{seen}");
 }
 
 /// Address of the test's client.

@@ -22,7 +22,7 @@ fn shout() -> Response {
 const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n";
 
 #[test]
-fn an_upgrade_hands_the_connection_over_with_what_came_early() {
+fn upgrade_passes_early_data_to_tunnel() {
     let scene = Scene::new(shout);
     let mut client = scene.connect();
     client.send(UPGRADE.to_owned() + "early ");
@@ -37,7 +37,7 @@ fn an_upgrade_hands_the_connection_over_with_what_came_early() {
 }
 
 #[test]
-fn who_does_not_ask_for_an_upgrade_gets_none() {
+fn request_without_upgrade_gets_426() {
     let scene = Scene::new(shout);
     for request in [
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -54,7 +54,7 @@ fn who_does_not_ask_for_an_upgrade_gets_none() {
 }
 
 #[test]
-fn a_handler_learns_which_protocols_are_offered() {
+fn handler_sees_offered_upgrade_protocols() {
     let scene = Scene::new(|request: &Request| request.wants_upgrade_to("websocket").to_string());
     for (fields, expected) in [
         ("Connection: upgrade\r\nUpgrade: websocket\r\n", "true"),
@@ -70,7 +70,7 @@ fn a_handler_learns_which_protocols_are_offered() {
 }
 
 #[test]
-fn a_handler_may_require_an_upgrade_itself() {
+fn handler_can_respond_upgrade_required() {
     let scene = Scene::new(|| Response::upgrade_required("shout/2"));
     let mut client = scene.connect();
     client.send(UPGRADE);
@@ -82,7 +82,7 @@ fn a_handler_may_require_an_upgrade_itself() {
 }
 
 #[test]
-fn what_follows_a_declined_upgrade_is_a_request() {
+fn request_after_declined_upgrade_is_answered() {
     let scene = Scene::new(|| "no");
     let mut client = scene.connect();
     client.send(UPGRADE.repeat(2));
@@ -90,7 +90,7 @@ fn what_follows_a_declined_upgrade_is_a_request() {
 }
 
 #[test]
-fn nothing_behind_a_request_for_an_upgrade_is_parsed_before_the_verdict() {
+fn data_after_upgrade_request_is_not_parsed_before_handler_decides() {
     let gates = crate::gate::Gates::default();
     let handler = gates.clone();
     let scene = Scene::new(move |request: thruway_server::OwnedRequest| {
@@ -110,7 +110,7 @@ fn nothing_behind_a_request_for_an_upgrade_is_parsed_before_the_verdict() {
 }
 
 #[test]
-fn connect_opens_a_tunnel_only_where_a_handler_makes_one() {
+fn connect_opens_tunnel_only_if_handler_returns_one() {
     let connect = "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n";
     let scene = Scene::new(|| {
         Response::tunnel(|mut tunnel| async move {
@@ -138,8 +138,8 @@ fn connect_opens_a_tunnel_only_where_a_handler_makes_one() {
 /// If the handler simply ended its tunnel, the server once closed without the TLS end notice. A client that
 /// reads to the end takes this for an error.
 #[test]
-fn a_tunnel_that_is_dropped_ends_in_peace_unless_it_was_broken_off() {
-    for (is_broken_off, is_end_told) in [(false, true), (true, false)] {
+fn dropped_tunnel_closes_cleanly_unless_aborted() {
+    for (is_broken_off, is_end_visible) in [(false, true), (true, false)] {
         let scene = Scene::new(move || {
             Response::tunnel(async move |mut tunnel| {
                 tunnel.write_all(b"all").await.unwrap();
@@ -151,12 +151,12 @@ fn a_tunnel_that_is_dropped_ends_in_peace_unless_it_was_broken_off() {
         let mut client = scene.connect();
         client.send("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
         assert!(client.received().ends_with("\r\n\r\nall") && client.is_closed());
-        assert_eq!((client.is_end_told(), client.is_unsent_discarded()), (is_end_told, is_broken_off));
+        assert_eq!((client.is_end_told(), client.is_unsent_discarded()), (is_end_visible, is_broken_off));
     }
 }
 
 #[test]
-fn a_tunnel_can_be_closed_by_its_handler() {
+fn handler_can_close_its_tunnel() {
     let scene = Scene::new(|| {
         Response::tunnel(async move |mut tunnel| {
             poll_fn(|cx| tunnel.poll_close(cx)).await.unwrap();
