@@ -10,14 +10,14 @@ use tokio::sync::Semaphore;
 use crate::site::{Site, rest, until};
 
 #[test]
-fn whoever_has_asked_before_the_drain_is_answered() {
+fn requests_received_before_drain_are_answered() {
     let gate = Arc::new(Semaphore::new(0));
-    let (handler, asked) = (gate.clone(), Arc::new(Semaphore::new(0)));
-    let arrived = asked.clone();
+    let (handler, started) = (gate.clone(), Arc::new(Semaphore::new(0)));
+    let started_requests = started.clone();
     let app = move |_: OwnedRequest| {
-        let (gate, asked) = (handler.clone(), asked.clone());
+        let (gate, started) = (handler.clone(), started.clone());
         async move {
-            asked.add_permits(1);
+            started.add_permits(1);
             gate.acquire().await.unwrap().forget();
             "ok"
         }
@@ -29,7 +29,7 @@ fn whoever_has_asked_before_the_drain_is_answered() {
             .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\nGET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
             .unwrap();
     }
-    until(|| arrived.available_permits() == 2 * CLIENTS);
+    until(|| started_requests.available_permits() == 2 * CLIENTS);
     site.server.drain();
     until(|| TcpStream::connect(site.address).is_err());
     gate.add_permits(2 * CLIENTS);

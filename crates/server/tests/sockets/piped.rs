@@ -60,7 +60,7 @@ fn post(path: &str, length: usize, lines: &str) -> Vec<u8> {
 }
 
 #[test]
-fn content_arrives_whole_in_pipes_and_without() {
+fn body_arrives_complete_with_and_without_pipes() {
     let site = site();
     for (path, length, in_pipes) in
         [("/pipes", 5_000_001, true), ("/pipes", 30_000, false), ("/bytes", 5_000_001, false)]
@@ -85,7 +85,7 @@ fn content_arrives_whole_in_pipes_and_without() {
 }
 
 #[test]
-fn content_in_pipes_that_breaks_off_is_incomplete() {
+fn truncated_body_in_pipes_is_an_error() {
     let site = site();
     let mut client = site.connect();
     client.write_all(&post("/pipes", 5_000_000, "Connection: close\r\n")).unwrap();

@@ -20,7 +20,7 @@ fn site(proxy_protocol: ProxyProtocol, config: Config) -> Site {
     Site::start_at(listener, app, config)
 }
 
-fn everybody() -> Site {
+fn trusting_all_networks() -> Site {
     site(ProxyProtocol::default(), Config::default())
 }
 
@@ -38,21 +38,21 @@ fn answer(site: &Site, pieces: &[&[u8]]) -> String {
 }
 
 #[test]
-fn the_client_is_who_the_header_tells() {
-    let site = everybody();
+fn client_address_comes_from_proxy_header() {
+    let site = trusting_all_networks();
     let v1 = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
     let v2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc6\x33\x64\x01\xdc\x04\x01\xbb";
-    let told = "192.0.2.1:56324 to Some(198.51.100.1:443)";
+    let expected = "192.0.2.1:56324 to Some(198.51.100.1:443)";
     for header in [&v1[..], &v2[..]] {
-        assert_eq!(content(&answer(&site, &[&[header, CLOSING].concat()])), told);
+        assert_eq!(content(&answer(&site, &[&[header, CLOSING].concat()])), expected);
         let bytes: Vec<_> = header.chunks(1).chain([CLOSING]).collect();
-        assert_eq!(content(&answer(&site, &bytes)), told);
+        assert_eq!(content(&answer(&site, &bytes)), expected);
     }
 }
 
 #[test]
-fn a_header_that_tells_nothing_leaves_the_address_of_the_socket() {
-    let site = everybody();
+fn proxy_header_without_address_keeps_socket_address() {
+    let site = trusting_all_networks();
     for header in [&b"PROXY UNKNOWN\r\n"[..], b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
         let mut stream = site.connect();
         let expected = format!("{} to Some({})", stream.local_addr().unwrap(), site.address);
@@ -62,11 +62,11 @@ fn a_header_that_tells_nothing_leaves_the_address_of_the_socket() {
 }
 
 #[test]
-fn the_header_counts_for_all_requests_of_its_connection() {
-    let site = everybody();
+fn proxy_header_applies_to_all_requests_of_connection() {
+    let site = trusting_all_networks();
     let header = b"PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n";
-    let said = answer(&site, &[&[header, GET, CLOSING].concat()]);
-    assert_eq!(said.matches("[2001:db8::1]:1 to Some([2001:db8::2]:2)").count(), 2, "{said}");
+    let response = answer(&site, &[&[header, GET, CLOSING].concat()]);
+    assert_eq!(response.matches("[2001:db8::1]:1 to Some([2001:db8::2]:2)").count(), 2, "{response}");
 }
 
 /// Waits until the server has closed the connection. The server must not have sent anything.
@@ -77,8 +77,8 @@ fn until_closed(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_connection_without_a_header_is_closed_unanswered() {
-    let site = everybody();
+fn connection_without_proxy_header_is_closed_without_response() {
+    let site = trusting_all_networks();
     for bytes in [GET, b"PROXY TCP4 1.1.1.1\r\n", b"\r\n\r\n\0\r\nQUIT\n\x31\0\0\0", &[b'P'; 200]] {
         let mut stream = site.connect();
         stream.write_all(bytes).unwrap();
@@ -88,7 +88,7 @@ fn a_connection_without_a_header_is_closed_unanswered() {
 }
 
 #[test]
-fn a_connection_that_waits_for_its_header_is_counted_and_closed_in_time() {
+fn connection_waiting_for_proxy_header_is_counted_and_times_out() {
     let timeouts = Timeouts { header_section: Duration::from_millis(100), ..Timeouts::default() };
     let site = site(ProxyProtocol::default(), Config { timeouts, ..Config::default() });
     let mut stream = site.connect();
@@ -101,7 +101,7 @@ fn a_connection_that_waits_for_its_header_is_counted_and_closed_in_time() {
 /// Silent connections over the limit once kept their places for ten seconds each. Meanwhile, other clients
 /// got no error response.
 #[test]
-fn one_connection_too_many_has_less_time_to_say_who_it_is() {
+fn connection_over_limit_has_shorter_proxy_header_timeout() {
     let timeouts = Timeouts { header_section: Duration::from_hours(1), ..Timeouts::default() };
     let config = Config { timeouts, ..Config::default() };
     let listener = Listener::new("127.0.0.1:0".parse().unwrap()).proxy_protocol(ProxyProtocol::default());
@@ -113,8 +113,8 @@ fn one_connection_too_many_has_less_time_to_say_who_it_is() {
 }
 
 #[test]
-fn a_drain_does_not_wait_for_headers() {
-    let site = everybody();
+fn drain_does_not_wait_for_proxy_headers() {
+    let site = trusting_all_networks();
     let silent = site.connect();
     site.until_open(1);
     site.server.drain();
@@ -123,12 +123,12 @@ fn a_drain_does_not_wait_for_headers() {
 }
 
 #[test]
-fn headers_are_believed_from_the_networks_that_were_told() {
+fn proxy_header_is_accepted_only_from_trusted_networks() {
     let from = |network: &str| ProxyProtocol { from: Networks::from_iter([network.parse().unwrap()]) };
     let header = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
-    let believing = site(from("127.0.0.0/8"), Config::default());
-    let said = answer(&believing, &[&[header, CLOSING].concat()]);
-    assert!(content(&said).starts_with("192.0.2.1:56324 "), "{said}");
+    let trusting = site(from("127.0.0.0/8"), Config::default());
+    let response = answer(&trusting, &[&[header, CLOSING].concat()]);
+    assert!(content(&response).starts_with("192.0.2.1:56324 "), "{response}");
     let other = site(from("10.0.0.0/8"), Config::default());
     let stream = other.connect();
     until_closed(stream);

@@ -12,7 +12,7 @@ use crate::site::{GET, Site, rest};
 const TLS_HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x8a\x00\n\r\n\x00\xff\x13\x01";
 
 #[test]
-fn a_tls_hello_is_answered_400() {
+fn tls_client_hello_on_plain_port_gets_400() {
     let site = Site::start(|| "ok", Config::default());
     let mut stream = site.connect();
     stream.write_all(TLS_HELLO).unwrap();
@@ -26,7 +26,7 @@ fn a_tls_hello_is_answered_400() {
 
 /// Closing a socket with unread bytes sends a reset, and the client loses the response.
 #[test]
-fn an_answer_is_not_lost_on_a_client_that_is_still_sending() {
+fn client_that_is_still_sending_gets_the_response() {
     let mut config = Config::default();
     config.limits.content_bytes = 1000;
     config.discard_bytes = 1000;
@@ -61,7 +61,7 @@ fn an_answer_is_not_lost_on_a_client_that_is_still_sending() {
 }
 
 #[test]
-fn a_client_that_sends_nothing_more_is_answered() {
+fn half_closed_client_gets_the_response() {
     let app = Router::new().get("/", || "ok").get("/later", |_: OwnedRequest| async {
         tokio::task::yield_now().await;
         "later"
@@ -77,7 +77,7 @@ fn a_client_that_sends_nothing_more_is_answered() {
 }
 
 #[test]
-fn a_client_that_sends_all_before_it_reads_is_answered_to_the_end() {
+fn client_that_sends_all_requests_before_reading_gets_all_responses() {
     let site = Site::start(|| "x".repeat(1000), Config::default());
     let stream = site.connect();
     let mut writer = stream.try_clone().unwrap();

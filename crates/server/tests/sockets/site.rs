@@ -30,15 +30,17 @@ impl Site {
     /// Starts the given server.
     pub(crate) fn of(server: Server) -> Self {
         let server = server.start().unwrap();
-        let [ListenAddr::Tcp(address)] = *server.addresses() else { panic!("one address was asked for") };
+        let [ListenAddr::Tcp(address)] = *server.addresses() else {
+            panic!("the server should have one TCP address")
+        };
         Self { server, address }
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 
@@ -55,13 +57,13 @@ impl Site {
 
 /// Polls `is_so` until it returns `true`. For conditions without a notification.
 pub(crate) fn until(is_so: impl Fn() -> bool) {
-    for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+    for _ in 0..TIMEOUT.as_millis() / PAUSE.as_millis() {
         if is_so() {
             return;
         }
         thread::sleep(PAUSE);
     }
-    panic!("nothing has changed for {PATIENCE:?}");
+    panic!("the condition was not met within {TIMEOUT:?}");
 }
 
 /// Reads until the server closes the connection normally.
@@ -76,7 +78,7 @@ pub(crate) fn rest(stream: &mut TcpStream) -> String {
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
 /// Limit for an operation of the server. Only a failed test reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(5);

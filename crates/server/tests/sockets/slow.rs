@@ -7,35 +7,35 @@ use std::time::Duration;
 use bytes::Bytes;
 use thruway_server::{Config, Request, Response, StatusCode};
 
-use crate::site::{GET, PATIENCE, Site, rest};
+use crate::site::{GET, Site, TIMEOUT, rest};
 
 /// Returns a config with short timeouts.
-fn hasty() -> Config {
+fn short_timeouts() -> Config {
     let mut config = Config::default();
-    config.timeouts.header_section = SOON;
-    config.timeouts.content = SOON;
+    config.timeouts.header_section = SHORT_TIMEOUT;
+    config.timeouts.content = SHORT_TIMEOUT;
     config.timeouts.content_rate_min = 1 << 20;
-    config.timeouts.write_stall = SOON;
+    config.timeouts.write_stall = SHORT_TIMEOUT;
     config
 }
 
-/// Sends `drop` repeatedly until the server responds. Returns the response up to the end of the connection.
-fn drip(stream: &mut TcpStream, drop: &[u8]) -> String {
+/// Sends `piece` repeatedly until the server responds. Returns the response up to the end of the connection.
+fn drip(stream: &mut TcpStream, piece: &[u8]) -> String {
     stream.set_read_timeout(Some(DRIP_EVERY)).unwrap();
-    for _ in 0..PATIENCE.as_millis() / DRIP_EVERY.as_millis() {
+    for _ in 0..TIMEOUT.as_millis() / DRIP_EVERY.as_millis() {
         let mut bytes = [0; 1024];
         match stream.read(&mut bytes) {
             Ok(read) => return String::from_utf8_lossy(&bytes[..read]).into_owned() + &rest(stream),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        stream.write_all(drop).unwrap();
+        stream.write_all(piece).unwrap();
     }
-    panic!("the server puts up with everything");
+    panic!("the server never responded");
 }
 
 #[test]
-fn a_header_section_that_drips_is_answered_408() {
-    let site = Site::start(|| "ok", hasty());
+fn slow_header_section_gets_408() {
+    let site = Site::start(|| "ok", short_timeouts());
     let mut stream = site.connect();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n").unwrap();
     let answer = drip(&mut stream, b"X: y\r\n");
@@ -44,8 +44,8 @@ fn a_header_section_that_drips_is_answered_408() {
 }
 
 #[test]
-fn content_that_drips_is_answered_408() {
-    let site = Site::start(|request: &Request| request.content().len().to_string(), hasty());
+fn slow_body_gets_408() {
+    let site = Site::start(|request: &Request| request.content().len().to_string(), short_timeouts());
     let mut stream = site.connect();
     stream.write_all(b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 10000\r\n\r\n").unwrap();
     let answer = drip(&mut stream, b"x");
@@ -54,7 +54,7 @@ fn content_that_drips_is_answered_408() {
 }
 
 #[test]
-fn one_slow_client_of_many_holds_up_nobody() {
+fn many_slow_clients_do_not_delay_other_clients() {
     let site = Site::start(|| "ok", Config::default());
     let mut slow: Vec<TcpStream> = (0..200).map(|_| site.connect()).collect();
     for stream in &mut slow {
@@ -70,9 +70,10 @@ fn one_slow_client_of_many_holds_up_nobody() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_cut_off() {
+fn client_that_never_reads_is_reset() {
     let large = Bytes::from(vec![b'x'; LARGE_BYTES]);
-    let site = Site::start(move || Response::new(StatusCode::OK).with_content(large.clone()), hasty());
+    let site =
+        Site::start(move || Response::new(StatusCode::OK).with_content(large.clone()), short_timeouts());
     let mut stream = site.connect();
     stream.write_all(GET).unwrap();
     site.until_open(1);
@@ -84,7 +85,7 @@ fn a_client_that_never_reads_is_cut_off() {
     assert!(bytes.len() < LARGE_BYTES);
 }
 
-const SOON: Duration = Duration::from_millis(100);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(100);
 
 const DRIP_EVERY: Duration = Duration::from_millis(10);
 

@@ -23,7 +23,7 @@ type Client = StreamOwned<ClientConnection, TcpStream>;
 
 const CLOSING: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
 
-struct Secured {
+struct TlsSite {
     site: Site,
     authority: Authority,
 }
@@ -51,7 +51,7 @@ fn app() -> Router {
         })
 }
 
-impl Secured {
+impl TlsSite {
     fn start(change: impl FnOnce(&mut TlsAcceptorConfig)) -> Self {
         let authority = Authority::new();
         let listener = listener(&authority, change);
@@ -100,25 +100,25 @@ fn get(client: &mut Client, request: &[u8]) -> String {
 }
 
 #[test]
-fn requests_are_answered_as_without_tls() {
-    let secured = Secured::start(|_| {});
-    let mut client = secured.connect();
+fn pipelined_requests_are_answered_over_tls() {
+    let tls_site = TlsSite::start(|_| {});
+    let mut client = tls_site.connect();
     client.write_all(&[GET, CLOSING].concat()).unwrap();
     let answers = all(&mut client);
     assert_eq!(answers.matches("\r\n\r\nhttps a.example ").count(), 2, "{answers}");
 }
 
 #[test]
-fn large_content_arrives_whole() {
-    let secured = Secured::start(|_| {});
-    let answer = get(&mut secured.connect(), &CLOSING.replace_path("/large"));
+fn large_body_arrives_complete_over_tls() {
+    let tls_site = TlsSite::start(|_| {});
+    let answer = get(&mut tls_site.connect(), &CLOSING.replace_path("/large"));
     assert_eq!(answer.split_once("\r\n\r\n").unwrap().1.len(), LARGE);
 }
 
 #[test]
-fn content_that_breaks_off_has_no_end_that_was_told() {
-    let secured = Secured::start(|_| {});
-    let mut client = secured.connect();
+fn failed_body_ends_without_close_notify() {
+    let tls_site = TlsSite::start(|_| {});
+    let mut client = tls_site.connect();
     // In HTTP/1.0 there are no chunks, so the end of the connection marks the end of the body.
     client.write_all(b"GET /endless HTTP/1.0\r\n\r\n").unwrap();
     let mut bytes = Vec::new();
@@ -127,9 +127,9 @@ fn content_that_breaks_off_has_no_end_that_was_told() {
 }
 
 #[test]
-fn a_request_without_tls_is_told_what_is_wrong() {
-    let secured = Secured::start(|_| {});
-    let mut stream = secured.site.connect();
+fn plain_request_on_https_port_gets_explanatory_400() {
+    let tls_site = TlsSite::start(|_| {});
+    let mut stream = tls_site.site.connect();
     stream.write_all(GET).unwrap();
     let answer = rest(&mut stream);
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
@@ -137,7 +137,7 @@ fn a_request_without_tls_is_told_what_is_wrong() {
 }
 
 /// Starts a listener with knowledge of another listener that requires client certificates.
-fn beside_another(change: impl FnOnce(Listener) -> Listener) -> Secured {
+fn with_other_listener(change: impl FnOnce(Listener) -> Listener) -> TlsSite {
     let authority = Authority::new();
     let mut other = TlsAcceptorConfig::new(vec![
         authority.issue("other", &["a.example", "b.example", "*.c.example", "b.d.example"]),
@@ -147,73 +147,73 @@ fn beside_another(change: impl FnOnce(Listener) -> Listener) -> Secured {
     let wildcard = authority.issue("wildcard", &["*.d.example"]);
     let listener = listener(&authority, |config| config.certificates.push(wildcard));
     let listener = change(listener).with_other_hosts(vec![other]);
-    Secured { site: Site::start_at(listener, app(), Config::default()), authority }
+    TlsSite { site: Site::start_at(listener, app(), Config::default()), authority }
 }
 
 /// A client without a certificate could once reach the hosts of the other listener through this one.
 #[test]
-fn hosts_for_which_other_certificates_are_asked_for_are_not_served() {
-    let secured = beside_another(|listener| listener);
-    let ask = |target: &str, host: &str| {
+fn hosts_of_listener_that_requires_client_certificates_get_421() {
+    let tls_site = with_other_listener(|listener| listener);
+    let fetch = |target: &str, host: &str| {
         let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        get(&mut secured.connect(), request.as_bytes())
+        get(&mut tls_site.connect(), request.as_bytes())
     };
     for host in ["a.example", "A.Example:8443", "nobody.example", "x.y.c.example", "c.example", "a.d.example"]
     {
-        assert!(ask("/", host).starts_with("HTTP/1.1 200 "), "{host}");
+        assert!(fetch("/", host).starts_with("HTTP/1.1 200 "), "{host}");
     }
     for host in ["b.example", "B.Example.:443", "x.c.example", "b.d.example"] {
-        assert!(ask("/", host).starts_with("HTTP/1.1 421 Misdirected Request\r\n"), "{host}");
+        assert!(fetch("/", host).starts_with("HTTP/1.1 421 Misdirected Request\r\n"), "{host}");
     }
     // The server compares hosts byte by byte, but some upstream servers decode percent-encoded hosts.
     for host in ["%62.example", "b%2eexample", "b.exampl%65:443"] {
-        assert!(ask("/", host).starts_with("HTTP/1.1 400 Bad Request\r\n"), "{host}");
-        assert!(ask(&format!("https://{host}/"), "a.example").starts_with("HTTP/1.1 400 "), "{host}");
+        assert!(fetch("/", host).starts_with("HTTP/1.1 400 Bad Request\r\n"), "{host}");
+        assert!(fetch(&format!("https://{host}/"), "a.example").starts_with("HTTP/1.1 400 "), "{host}");
     }
-    assert!(ask("https://b.example/", "a.example").starts_with("HTTP/1.1 421 "));
+    assert!(fetch("https://b.example/", "a.example").starts_with("HTTP/1.1 421 "));
 }
 
 #[test]
-fn nor_are_they_served_over_http2() {
-    let secured = beside_another(Listener::http2_only);
+fn hosts_of_other_listener_are_not_served_over_http2() {
+    let tls_site = with_other_listener(Listener::http2_only);
     for (host, expected) in
         [("b.example", "this scheme or host is not served"), ("a.example", "https a.example")]
     {
-        let mut client = secured.connect();
+        let mut client = tls_site.connect();
         let fields = [b"\x82\x87\x84\x01\x09".as_slice(), host.as_bytes()].concat();
         let request = [b"\0\0\x0e\x01\x05\0\0\0\x01".as_slice(), &fields].concat();
         let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
         client.write_all(&[preface.as_slice(), &request].concat()).unwrap();
-        let mut come = Vec::new();
-        while !String::from_utf8_lossy(&come).contains(expected) {
+        let mut received = Vec::new();
+        while !String::from_utf8_lossy(&received).contains(expected) {
             let mut bytes = [0; 1000];
             let read = client.read(&mut bytes).unwrap();
-            assert!(read > 0, "{host}: {}", come.escape_ascii());
-            come.extend_from_slice(&bytes[..read]);
+            assert!(read > 0, "{host}: {}", received.escape_ascii());
+            received.extend_from_slice(&bytes[..read]);
         }
     }
 }
 
 #[test]
-fn garbage_ends_one_connection_and_no_other() {
-    let secured = Secured::start(|_| {});
-    let mut before = secured.connect();
+fn invalid_tls_data_ends_only_its_connection() {
+    let tls_site = TlsSite::start(|_| {});
+    let mut before = tls_site.connect();
     before.write_all(GET).unwrap();
-    let mut garbage = secured.site.connect();
+    let mut garbage = tls_site.site.connect();
     garbage.write_all(&[0xff; 100]).unwrap();
     let mut alert = Vec::new();
     // The unread bytes may cause a reset.
     let _ = garbage.read_to_end(&mut alert);
     assert!(get(&mut before, CLOSING).contains("https a.example"));
-    assert!(get(&mut secured.connect(), CLOSING).contains("https a.example"));
+    assert!(get(&mut tls_site.connect(), CLOSING).contains("https a.example"));
 }
 
 /// The server once closed the connection with unread bytes. This reset the connection, and the client lost
 /// the alert.
 #[test]
-fn clients_hear_why_they_are_refused_though_they_go_on_to_send() {
-    let secured = Secured::start(|_| {});
-    let mut garbage = secured.site.connect();
+fn client_gets_tls_alert_while_it_is_still_sending() {
+    let tls_site = TlsSite::start(|_| {});
+    let mut garbage = tls_site.site.connect();
     garbage.write_all(&vec![0xff; 200_000]).unwrap();
     let mut alert = Vec::new();
     garbage.read_to_end(&mut alert).unwrap();
@@ -221,7 +221,7 @@ fn clients_hear_why_they_are_refused_though_they_go_on_to_send() {
 }
 
 #[test]
-fn a_handshake_has_its_time() {
+fn tls_handshake_has_a_timeout() {
     let timeouts = Timeouts { header_section: Duration::from_millis(200), ..Timeouts::default() };
     let authority = Authority::new();
     let listener = listener(&authority, |_| {});
@@ -233,75 +233,75 @@ fn a_handshake_has_its_time() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_with_notice() {
+fn idle_tls_connection_is_closed_with_close_notify() {
     let timeouts = Timeouts { idle: Duration::from_millis(200), ..Timeouts::default() };
     let authority = Authority::new();
     let listener = listener(&authority, |_| {});
     let site = Site::start_at(listener, app(), Config { timeouts, ..Config::default() });
-    let secured = Secured { site, authority };
+    let tls_site = TlsSite { site, authority };
     // The read would fail without a `close_notify` alert.
-    assert!(get(&mut secured.connect(), GET).contains("https a.example"));
+    assert!(get(&mut tls_site.connect(), GET).contains("https a.example"));
 }
 
 #[test]
-fn a_drain_ends_connections_in_tls() {
-    let secured = Secured::start(|_| {});
-    let mut client = secured.connect();
+fn drain_closes_tls_connections_after_response() {
+    let tls_site = TlsSite::start(|_| {});
+    let mut client = tls_site.connect();
     client.write_all(GET).unwrap();
     let mut first = [0; 10];
     client.read_exact(&mut first).unwrap();
-    secured.site.server.drain();
+    tls_site.site.server.drain();
     assert!(all(&mut client).contains("https a.example"));
-    assert!(secured.site.server.join().iter().all(|load| load.connections == 0));
+    assert!(tls_site.site.server.join().iter().all(|load| load.connections == 0));
 }
 
 #[test]
-fn handlers_learn_who_the_client_has_shown_to_be() {
+fn handler_sees_client_certificate_subject() {
     let authority = Authority::new();
     let roots = vec![authority.root()];
     let listener = listener(&authority, |config| {
         config.client_authentication = ClientAuthentication::Optional(roots);
     });
-    let secured = Secured { site: Site::start_at(listener, app(), Config::default()), authority };
-    let alice = secured.authority.issue_client("client", "alice");
-    let mut client = secured.connect_over(secured.site.connect(), Some(&alice));
+    let tls_site = TlsSite { site: Site::start_at(listener, app(), Config::default()), authority };
+    let alice = tls_site.authority.issue_client("client", "alice");
+    let mut client = tls_site.connect_over(tls_site.site.connect(), Some(&alice));
     assert!(get(&mut client, CLOSING).ends_with("https a.example CN=alice"));
-    assert!(get(&mut secured.connect(), CLOSING).ends_with("https a.example "));
+    assert!(get(&mut tls_site.connect(), CLOSING).ends_with("https a.example "));
 }
 
 #[test]
-fn tls_comes_behind_the_header_of_a_proxy() {
+fn tls_handshake_follows_proxy_header() {
     let authority = Authority::new();
     let listener = listener(&authority, |_| {}).proxy_protocol(ProxyProtocol::default());
     let app = |request: &Request| format!("{} {}", request.scheme(), request.client());
-    let secured = Secured { site: Site::start_at(listener, app, Config::default()), authority };
-    let mut stream = secured.site.connect();
+    let tls_site = TlsSite { site: Site::start_at(listener, app, Config::default()), authority };
+    let mut stream = tls_site.site.connect();
     stream.write_all(b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n").unwrap();
-    let mut client = secured.connect_over(stream, None);
+    let mut client = tls_site.connect_over(stream, None);
     assert!(get(&mut client, CLOSING).ends_with("https 192.0.2.1:56324"));
 }
 
 #[test]
-fn answers_say_that_https_is_to_be_used_unless_they_say_otherwise() {
+fn hsts_header_is_added_unless_handler_sets_it() {
     let authority = Authority::new();
     let listener = listener(&authority, |_| {})
         .strict_transport_security(&FieldValue::new(b"max-age=5; includeSubDomains").unwrap());
     let app = Router::new()
         .get("/", || "said for me")
         .get("/own", || Response::text("").with_field("Strict-Transport-Security", "max-age=0"));
-    let secured = Secured { site: Site::start_at(listener, app, Config::default()), authority };
-    let answer = get(&mut secured.connect(), CLOSING);
+    let tls_site = TlsSite { site: Site::start_at(listener, app, Config::default()), authority };
+    let answer = get(&mut tls_site.connect(), CLOSING);
     assert!(answer.contains("\r\nStrict-Transport-Security: max-age=5; includeSubDomains\r\n"), "{answer}");
-    let answer = get(&mut secured.connect(), &CLOSING.replace_path("/own"));
+    let answer = get(&mut tls_site.connect(), &CLOSING.replace_path("/own"));
     assert_eq!(answer.matches("Strict-Transport-Security").count(), 1, "{answer}");
     assert!(answer.contains("max-age=0"), "{answer}");
-    let mut plain = secured.site.connect();
+    let mut plain = tls_site.site.connect();
     plain.write_all(GET).unwrap();
     assert!(!rest(&mut plain).contains("Strict-Transport-Security"));
 }
 
 #[test]
-fn requests_without_tls_are_redirected_where_that_is_wanted() {
+fn plain_requests_are_redirected_to_https_if_configured() {
     let listener = |port| Listener::new("127.0.0.1:0".parse().unwrap()).redirect_to_https(port);
     let location = |site: &Site, head: &str| {
         let mut stream = site.connect();
@@ -332,7 +332,7 @@ impl AnswerFirst for WellKnown {
 }
 
 #[test]
-fn some_requests_are_answered_before_redirects_and_routes() {
+fn answer_first_runs_before_redirects_and_routes() {
     let address = || Listener::new("127.0.0.1:0".parse().unwrap()).answer_first(Arc::new(WellKnown));
     let got = |site: &Site, path: &str| {
         let mut stream = site.connect();
@@ -349,7 +349,7 @@ fn some_requests_are_answered_before_redirects_and_routes() {
 }
 
 #[test]
-fn nothing_is_said_to_who_validates_a_name() {
+fn acme_validation_connection_is_closed_without_response() {
     let authority = Authority::new();
     let proof = authority.issue("proof", &["a.example"]);
     let chain = CertificateDer::from_pem_file(&proof.chain).unwrap().to_vec();
@@ -357,28 +357,28 @@ fn nothing_is_said_to_who_validates_a_name() {
     let challenges = TlsAlpnChallenges::default();
     challenges.show("a.example", chain, key).unwrap();
     let listener = listener(&authority, |config| config.challenges = Some(challenges));
-    let secured = Secured { site: Site::start_at(listener, app(), Config::default()), authority };
-    let mut config = ClientConfig::clone(&secured.config(None));
+    let tls_site = TlsSite { site: Site::start_at(listener, app(), Config::default()), authority };
+    let mut config = ClientConfig::clone(&tls_site.config(None));
     config.alpn_protocols = vec![ALPN_ACME.to_vec()];
     let name = ServerName::try_from("a.example").unwrap();
     let client = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut client = StreamOwned::new(client, secured.site.connect());
+    let mut client = StreamOwned::new(client, tls_site.site.connect());
     let mut answer = Vec::new();
     // The server sends `close_notify`, so this read does not fail.
     client.read_to_end(&mut answer).unwrap();
     assert!(answer.is_empty());
-    secured.site.until_open(0);
+    tls_site.site.until_open(0);
 }
 
 #[test]
-fn a_client_that_goes_without_notice_leaves_nothing_behind() {
-    let secured = Secured::start(|_| {});
-    let mut client = secured.connect();
+fn tls_client_that_vanishes_releases_its_connection() {
+    let tls_site = TlsSite::start(|_| {});
+    let mut client = tls_site.connect();
     client.write_all(GET).unwrap();
     let mut first = [0; 10];
     client.read_exact(&mut first).unwrap();
     client.sock.shutdown(Shutdown::Both).unwrap();
-    secured.site.until_open(0);
+    tls_site.site.until_open(0);
 }
 
 trait ReplacePath {

@@ -8,38 +8,38 @@ use thruway_server::{Config, Response, Router, Server, Timeouts};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use crate::site::{GET, PATIENCE, Site};
+use crate::site::{GET, Site, TIMEOUT};
 
 const UPGRADE: &[u8] = b"GET /fill HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: fill\r\n\r\n";
 
 /// Writes until the tunnel accepts no more data. Then it sends the number of written bytes to the test and
 /// drops the tunnel.
-fn fill(told: Sender<usize>) -> Response {
+fn fill(sender: Sender<usize>) -> Response {
     Response::upgrade("fill", async move |mut tunnel| {
         let mut written = 0;
         while let Ok(taken) = timeout(Duration::from_millis(50), tunnel.write(&[b'x'; 10_000])).await {
             written += taken.unwrap();
         }
-        told.send(written).unwrap();
+        sender.send(written).unwrap();
     })
 }
 
 /// Starts a server with one worker, which handles requests in order.
 fn site(write_stall: Duration) -> (Site, Receiver<usize>) {
-    let (told, wrote) = channel();
-    let app = Router::new().get("/fill", move || fill(told.clone())).get("/", || "ok");
+    let (sender, receiver) = channel();
+    let app = Router::new().get("/fill", move || fill(sender.clone())).get("/", || "ok");
     let config = Config { timeouts: Timeouts { write_stall, ..Timeouts::default() }, ..Config::default() };
     let server = Server::new(app).config(config).workers(1).listen("127.0.0.1:0").unwrap();
-    (Site::of(server), wrote)
+    (Site::of(server), receiver)
 }
 
 /// The server once counted the connection as closed while most of its data was still unsent.
 #[test]
-fn what_a_handler_has_left_behind_is_sent_and_counted_until_it_is_out() {
-    let (site, wrote) = site(PATIENCE);
+fn connection_counts_until_remaining_tunnel_data_is_sent() {
+    let (site, receiver) = site(TIMEOUT);
     let mut client = site.connect();
     client.write_all(UPGRADE).unwrap();
-    let written = wrote.recv().unwrap();
+    let written = receiver.recv().unwrap();
     let mut other = site.connect();
     other.write_all(GET).unwrap();
     other.read_exact(&mut [0; 15]).unwrap();
@@ -51,12 +51,12 @@ fn what_a_handler_has_left_behind_is_sent_and_counted_until_it_is_out() {
 }
 
 #[test]
-fn a_client_that_does_not_take_what_is_left_is_given_up() {
-    let (site, wrote) = site(Duration::from_millis(100));
+fn client_that_does_not_read_remaining_tunnel_data_is_disconnected() {
+    let (site, receiver) = site(Duration::from_millis(100));
     let mut client = site.connect();
     client.write_all(UPGRADE).unwrap();
-    wrote.recv().unwrap();
+    receiver.recv().unwrap();
     site.until_open(0);
     let outcome = client.read_to_end(&mut Vec::new());
-    assert!(outcome.is_err(), "it looks complete");
+    assert!(outcome.is_err(), "the response must not look complete");
 }

@@ -16,14 +16,14 @@ fn reset(stream: TcpStream) {
 }
 
 #[test]
-fn a_reset_leaves_nothing_behind() {
+fn client_reset_releases_its_connection() {
     let app = Router::new()
         .get("/", || "ok")
         .get("/large", || "x".repeat(8 << 20))
         .get("/never", |_: OwnedRequest| std::future::pending::<&str>())
         .post("/", |_: OwnedRequest| async { "ok" });
     let site = Site::start(app, Config::default());
-    let said: [&[u8]; 8] = [
+    let beginnings: [&[u8]; 8] = [
         b"",
         b"GET / HT",
         b"GET / HTTP/1.1\r\nHost: a.exam",
@@ -35,8 +35,8 @@ fn a_reset_leaves_nothing_behind() {
     ];
     for _ in 0..4 {
         let mut streams: Vec<TcpStream> = (0..400).map(|_| site.connect()).collect();
-        for (stream, said) in streams.iter_mut().zip(said.iter().cycle()) {
-            stream.write_all(said).unwrap();
+        for (stream, beginning) in streams.iter_mut().zip(beginnings.iter().cycle()) {
+            stream.write_all(beginning).unwrap();
         }
         streams.into_iter().for_each(reset);
     }
@@ -47,7 +47,7 @@ fn a_reset_leaves_nothing_behind() {
 }
 
 #[test]
-fn workers_differ_by_one_connection_at_most_while_clients_come() {
+fn worker_connection_counts_differ_by_at_most_one() {
     let site = Site::start(|| "ok", Config::default());
     let mut streams = Vec::new();
     for count in 1..=100 {

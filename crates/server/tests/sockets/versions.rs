@@ -37,7 +37,7 @@ fn is_answered(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn both_versions_are_spoken_where_the_first_bytes_tell() {
+fn first_bytes_select_http1_or_http2() {
     let site = Site::start_at(listener().http2(), || "ok", Config::default());
     let mut http2 = site.connect();
     assert!(is_answered(&mut http2));
@@ -46,13 +46,13 @@ fn both_versions_are_spoken_where_the_first_bytes_tell() {
     site.until_open(2);
     site.server.drain();
     assert!(rest(&mut http1).ends_with("ok"));
-    assert_eq!(until_frame(&mut http2, 7).1[4..], [0, 0, 0, 0], "there is no error");
+    assert_eq!(until_frame(&mut http2, 7).1[4..], [0, 0, 0, 0], "GOAWAY has no error code");
     drop(http2);
     assert_eq!(site.server.join().iter().map(|load| load.connections).sum::<usize>(), 0);
 }
 
 #[test]
-fn nothing_but_http2_is_spoken_where_that_is_said() {
+fn http2_only_listener_rejects_http1() {
     let site = Site::start_at(listener().http2_only(), || "ok", Config::default());
     assert!(is_answered(&mut site.connect()));
     let mut http1 = site.connect();
