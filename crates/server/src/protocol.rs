@@ -100,10 +100,10 @@ mod tests {
 
     #[test]
     fn http1_is_detected_at_first_byte_that_differs_from_http2_preface() {
-        assert_eq!(spoken_with(b""), None);
-        assert_eq!(spoken_with(b"PR"), None);
-        assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"), None);
-        assert_eq!(spoken_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0"), Some(HttpProtocol::Http2));
+        assert_eq!(detect_protocol(b""), None);
+        assert_eq!(detect_protocol(b"PR"), None);
+        assert_eq!(detect_protocol(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"), None);
+        assert_eq!(detect_protocol(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0"), Some(HttpProtocol::Http2));
         for other in ["GET", "POST", "PRI * HTTP/1.1\r\n", "PROPFIND", "\0"] {
             assert_eq!(detect_protocol(other.as_bytes()), Some(HttpProtocol::Http1), "{other:?}");
         }
