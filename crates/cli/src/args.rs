@@ -297,16 +297,16 @@ impl McpAccessArgs {
 #[expect(clippy::struct_field_names, reason = "each field has the name of its option")]
 pub(crate) struct McpServerLimits {
     /// Maximum size of a message from a client, in bytes or with a unit such as `512KiB` or `16MiB`. The
-    /// server answers a larger message with an error. Each connection can make the server buffer a message of
-    /// the maximum size
+    /// server answers a larger message with an error. The server may buffer one message of this size for each
+    /// connection
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_message_size)]
     pub(crate) message_max: usize,
     /// Maximum total size of all requests in progress, in the format of `--message-max`. Above the maximum,
-    /// the server answers a new request with an error (over HTTP: status 503). The requests of one caller on
-    /// another machine get at most half of the maximum. Requests smaller than 4 KiB do not count. A second
-    /// limit of the same size applies to stored events, which the server sends to clients after they
-    /// reconnect. Above the second limit, the server does not store further events. If the value is below
-    /// `--message-max`, the server uses the value of `--message-max`
+    /// the server answers a new request with an error (over HTTP: status 503). One caller on another machine
+    /// gets at most half of the maximum. Requests smaller than 4 KiB do not count. The server stores events
+    /// for clients that reconnect; the same maximum applies to these events, separately. Above it, the server
+    /// stores no further events. If the value is below `--message-max`, the server uses the value of
+    /// `--message-max`
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
     /// Maximum number of sessions over HTTP. When this number is reached, a new session ends an idle session. If

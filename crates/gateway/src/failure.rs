@@ -36,7 +36,7 @@ pub enum Failure {
     QueueTimedOut,
     /// The gateway could not read the complete request body from the client.
     RequestContent(ContentError),
-    /// The total timeout of the request expired, and the server is not the cause of the delay.
+    /// The total timeout of the request expired, but the server did not cause the delay.
     TimedOut,
     /// The server accepted a WebSocket, but its response does not prove that the server has read the
     /// handshake request (RFC 6455 §4.1).

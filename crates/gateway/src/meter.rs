@@ -180,9 +180,8 @@ impl Drop for PendingRequest {
     }
 }
 
-/// A wrapper around a handler that counts the requests with a [`RouteMeter`]. [`Forward`](crate::Forward)
-/// does not need this wrapper, because [`Forward`](crate::Forward) can count its own requests at a lower
-/// cost.
+/// Wraps a handler, and counts its requests in a [`RouteMeter`]. [`Forward`](crate::Forward) does not need
+/// this wrapper, because it counts its own requests at a lower cost.
 pub struct Measured {
     handler: Arc<dyn Handler>,
     meter: Arc<RouteMeter>,

@@ -215,7 +215,7 @@ impl fmt::Display for InvalidRedirect {
             }
             Self::Placeholder => "unknown placeholder: use `{host}`, `{path}`, `{query}` or `{rest}`",
             Self::Start => {
-                "a redirect target is `https://HOST…`, `http://HOST…` or `/PATH…`, and the request must not choose the host"
+                "a redirect target is `https://HOST…`, `http://HOST…` or `/PATH…`; HOST is fixed text or `{host}`"
             }
             Self::Status => "the status of a redirect is 301, 302, 303, 307 or 308",
         })

@@ -79,10 +79,10 @@ pub(crate) struct CompareArgs {
 ///
 /// In each attempt, the command sends requests at a fixed rate (open loop) for `--duration`. The first rate
 /// is `--rate`, or 1000 requests per second without `--rate`. An attempt fails if the server does not reach
-/// the rate, if a request fails, or if the 99th percentile of the response times exceeds `--p99`. A rate
-/// fails after two failed attempts. The command doubles the rate until a rate fails. After that, the command
-/// tries rates between the highest sustained rate and the lowest failed rate, until the two rates differ by
-/// at most 5 %.
+/// the rate, if a request fails, or if the 99th percentile of the response times exceeds `--p99`. If two
+/// attempts at a rate fail, the rate fails. The command doubles the rate until a rate fails. After that, the
+/// command tries rates between the highest sustained rate and the lowest failed rate, until the two rates
+/// differ by at most 5 %.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
     /// URL to request, in the formats of `thruway bench http`

@@ -56,7 +56,7 @@ struct MessageTarget<W>(W);
 
 impl<W: Write + Send> LogTarget for MessageTarget<W> {
     fn write(&mut self, bytes: &[u8]) {
-        // The error is ignored, because there is no other place to report it.
+        // Ignores the error, because the program has no other output for messages.
         let _ = self.0.write_all(bytes);
     }
 

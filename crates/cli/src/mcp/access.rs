@@ -1,8 +1,8 @@
 //! Listeners of `thruway mcp serve` and `thruway mcp bridge`, and the credentials that clients need.
 //!
-//! A client on another machine needs a credential: a bearer token, or a certificate. The checks of `Host` and
-//! `Origin` protect only against web pages in browsers. All other programs can send any value in these two
-//! headers.
+//! A client on another machine needs a credential: a bearer token, or a certificate. Checks of the `Host` and
+//! `Origin` headers are no replacement: they stop only web pages, because other programs can send any value
+//! in these headers.
 
 use std::fs::File;
 use std::io::Read;

@@ -75,8 +75,8 @@ impl LateBridge {
         let mut pause = PAUSE_MIN;
         loop {
             let outcome = connect().await;
-            // A closed channel means that the first attempt took too long. The listeners are then open
-            // already, so the attempts continue after any error.
+            // The channel is closed if the first attempt took too long. The listeners are then already open,
+            // so the bridge tries again after any error.
             let is_first = !first_attempt.is_closed() && *first_attempt.borrow() == FirstAttempt::Running;
             match outcome {
                 Ok(bridge) => {

@@ -413,7 +413,7 @@ fn invalid_redirects_are_errors() {
     assert_eq!(
         error_of(&with(config)),
         "\
-error: a redirect target is `https://HOST…`, `http://HOST…` or `/PATH…`, and the request must not choose the host
+error: a redirect target is `https://HOST…`, `http://HOST…` or `/PATH…`; HOST is fixed text or `{host}`
  --> a.toml:3:19
   |
 3 | redirect = { to = \"/{query}{path}\" }

@@ -2,8 +2,8 @@
 //! §9.3.6).
 //!
 //! ```text
-//! CONNECT host:port ─▶ destination: is it allowed ─▶ resolve ─▶ reach: which of its addresses ─▶ connect ─▶ 200, bytes both ways
-//!                          │ 403                      │ 502         │ 403                        │ 502, 504
+//! CONNECT host:port ─▶ check the host ─▶ resolve ─▶ check the addresses ─▶ connect ─▶ 200, tunnel
+//!                      │ 403               │ 502       │ 403                   │ 502, 504
 //! ```
 //!
 //! Without a restriction, clients could use CONNECT to connect to every address that the gateway can reach.

@@ -1,10 +1,9 @@
 //! Forwards a request to an upstream, and relays the response to the client.
 //!
 //! ```text
-//! Forward ─▶ OutgoingRequest ─▶ retry: SelectServer ─▶ attempt: AcquireConnection ─▶ SendHead ─▶ Relay ─▶ Report ─▶ Response
-//!            (head, and the       ▲                                                                 │
-//!            content as far       │            AttemptOutcome::Failed: blame                        │
-//!            as it is kept)       └─────────────────────────────────────────────────────────────────┘
+//! Forward ─▶ OutgoingRequest ─▶ SelectServer ─▶ AcquireConnection ─▶ SendHead ─▶ Relay ─▶ Report ─▶ client
+//!            (head and          ▲ retry                                          │
+//!            buffered body)     └──────────── AttemptOutcome::Failed ◀───────────┘
 //! ```
 
 // the handler, and the request to the upstream

@@ -307,8 +307,8 @@ impl Relay {
         }
     }
 
-    /// Records that the response body broke off, and returns the error for the client's connection. The
-    /// client has already got the status of the response.
+    /// Records that the response body ended too early. Returns the error that ends the connection to the
+    /// client, because the client has already received the status.
     #[cold]
     pub(super) fn failed(&self, failure: Failure) -> BoxError {
         self.slot.server.statistics().count_failure(failure);

@@ -11,8 +11,8 @@ use crate::forward::read_alike;
 pub struct Conditions {
     /// Methods of the route. An empty list allows all methods except CONNECT. GET includes HEAD.
     pub methods: Vec<String>,
-    /// Required headers. The case of names does not matter. In names, `_` counts as `-`, because some
-    /// upstream servers treat both characters as the same. Values must be equal.
+    /// Required headers. The case of names does not matter. In names, `_` matches `-`, because some upstream
+    /// servers do not distinguish them. Values must match exactly.
     pub headers: Vec<Expected>,
     /// Required query parameters. Names and values are compared after percent-decoding.
     pub query: Vec<Expected>,

@@ -113,9 +113,9 @@ impl Affixes {
     }
 
     /// Returns the sort key of a parameter. A parameter with more fixed bytes around it comes first. If two
-    /// parameters have the same number of fixed bytes around them, the parameter with more fixed bytes
-    /// before it comes first. The comparison of the texts only makes the result independent of the order of
-    /// the routes.
+    /// parameters have the same number of fixed bytes around them, the parameter with more fixed bytes before
+    /// it comes first. The texts themselves are part of the key only so that the order of the routes in the
+    /// config has no influence.
     fn rank(&self) -> impl Ord {
         (Reverse(self.len()), Reverse(self.before.len()), &self.before, &self.after)
     }

@@ -2,7 +2,9 @@
 //! stream ends when the client and the server have both closed it.
 //!
 //! ```text
-//! listener ─▶ TcpForward: which upstream ─▶ connect: select, connect, or another server ─▶ tunnel: bytes both ways ─▶ record
+//! listener ─▶ TcpForward ─▶ select a server ─▶ connect ─▶ relay bytes in both directions ─▶ record
+//!                           ▲ try another server │
+//!                           └────────────────────┘
 //! ```
 //! Load balancing, health checks, the queue, ejection and limits work as for HTTP requests.
 

@@ -59,8 +59,8 @@ pub struct UpstreamConfig {
     pub tls: Option<UpstreamTls>,
     /// Maximum time to connect to a server. The TLS handshake may take the same time again. Default 5 s.
     pub connect_timeout: Duration,
-    /// Maximum time without a byte in either direction of a tunnel. Default one hour, because protocols
-    /// with rare messages send keep-alive messages more often than once per hour.
+    /// Maximum time without a byte in either direction of a tunnel. Default one hour: protocols with few
+    /// messages normally send a keep-alive message at least once per hour.
     pub tunnel_idle: Duration,
     /// Limits and timeouts of HTTP exchanges. The timeout `total` limits the time of a whole request,
     /// including queueing, connecting and retries.

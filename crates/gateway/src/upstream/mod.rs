@@ -6,7 +6,8 @@
 //!           ├─ selection    which one is next: tiers, balancing, sticky sessions
 //!           └─ connections  pool, limits, queue, HTTP/2 sharing
 //!
-//! RequestKey ─▶ ServerSlot::select ─▶ acquire a connection ─▶ exchange ─▶ ServerSlot::responded or failed ─▶ health
+//! RequestKey ─▶ ServerSlot::select ─▶ acquire a connection ─▶ exchange ─▶ ServerSlot::responded or failed
+//!                                                                         └─▶ health
 //! ```
 //! The health of servers is in atomic variables that all workers share, so a request takes no lock. Each
 //! connection belongs to one worker.

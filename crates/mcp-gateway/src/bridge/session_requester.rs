@@ -91,8 +91,8 @@ impl Requester for SessionRequester {
     }
 }
 
-/// Asks the client of a session the questions of the server that belong to no request. Sends these questions
-/// on the event stream of the session.
+/// Forwards questions of the server that belong to no request to the client of a session, on the event stream
+/// of the session.
 pub(super) struct OriginClient {
     pub(super) session: Weak<Session>,
     /// Maximum time to wait for the client's answer to a question.

@@ -45,8 +45,7 @@ impl Suspended {
     /// Stores a call of `holder` until the client sends answers or the maximum wait expires. Returns the
     /// `requestState` that the client must send with its answers.
     ///
-    /// # Errors
-    /// Too many calls are waiting, either of all callers together or of the caller `holder`.
+    /// # Errors Fails if all callers together, or `holder` alone, have too many waiting calls.
     pub(super) fn put(
         self: &Arc<Self>,
         ongoing: OngoingCall,

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::logs::LogListeners;
 
-/// One connection to the server. Either several clients share the connection, or the connection is
-/// dedicated to one session, or to one call at a time.
+/// One connection to the server. A shared connection serves several clients. A dedicated connection serves
+/// one session, or one call at a time.
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
     /// The unique number of the connection.
@@ -218,8 +218,7 @@ impl Upstream {
     /// Registers that the caller `holder` watches a resource. If several callers watch the same resource,
     /// the bridge uses one subscription for all of them.
     ///
-    /// # Errors
-    /// All callers together watch too many resources, or the caller `holder` watches too many resources.
+    /// # Errors Fails if all callers together, or `holder` alone, watch too many resources.
     fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
         let mut resources = self.watches();
         let existing = resources.get_mut(uri).and_then(|resource| {

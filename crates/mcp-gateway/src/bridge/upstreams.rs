@@ -67,7 +67,7 @@ pub(super) struct Upstreams {
     last_id: AtomicU64,
     /// Time after which the bridge closes an unused dedicated server.
     idle: Duration,
-    /// `true` after the background task that closes unused servers has started.
+    /// `true` if the background task that closes unused servers runs.
     is_swept: AtomicBool,
     /// `true` if the bridge opens no more connections, because it shuts down.
     is_ending: Arc<AtomicBool>,

@@ -130,7 +130,7 @@ fn open(url: &str) {
     }
 }
 
-/// Returns `text`, or the content of the file if `text` is `@FILE`. A file is safer, because other users of
+/// Returns `text`, or the content of the file if `text` is `@FILE`. Prefer a file, because other users of
 /// this machine can see the command line.
 fn secret(text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };

@@ -28,7 +28,7 @@ impl Target {
         if args.trace {
             builder = builder.on_message(trace::tracer());
         }
-        // The server may run a tool call as a task. The client then waits for the result of the task, unless
+        // If the server runs a tool call as a task, the client waits for the result of the task, unless
         // `--no-wait` is set.
         let builder = question::answering(builder, ClientCapabilities::default().with_tasks());
         match (&args.command[..], &args.words[..]) {

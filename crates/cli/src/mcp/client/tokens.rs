@@ -120,7 +120,8 @@ impl LockFile {
         Ok(self.0)
     }
 
-    /// Waits at most one second for the lock. A process that holds the lock longer is probably suspended.
+    /// Waits at most one second for the lock. If another process holds the lock longer, that process is
+    /// probably suspended.
     fn wait(self) -> io::Result<File> {
         for _ in 0..LOCK_POLLS_MAX {
             if self.is_locked()? {

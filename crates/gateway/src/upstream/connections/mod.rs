@@ -2,7 +2,8 @@
 //! connection.
 //!
 //! ```text
-//! acquire ─▶ pool: one that waits │ limits, queue: permission ─▶ open ─▶ shared: one of HTTP/2 │ connect: a new one
+//! acquire ─▶ pool: idle connection ─▶ limits and queue: permit ─▶ open ─▶ share an HTTP/2 connection
+//!                                                                     └─▶ connect
 //! ```
 
 // limits

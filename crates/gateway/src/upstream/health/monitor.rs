@@ -101,8 +101,8 @@ impl HealthMonitor {
     }
 }
 
-/// Returns `true` if the status means that no server could respond (RFC 9110 §15.6.3 to §15.6.5). The
-/// request causes other error statuses as often as the server does.
+/// Returns `true` if the status means that no server could respond (RFC 9110 §15.6.3 to §15.6.5). Other error
+/// statuses do not count, because the request is often their cause.
 const fn is_gateway_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }

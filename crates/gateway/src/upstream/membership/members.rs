@@ -105,8 +105,8 @@ impl Membership {
 
 type List = Vec<Arc<Server>>;
 
-/// Returns the new list of servers. In this list, the configured server `origin` has one server for each of
-/// `addresses`. The new list has the order of the config. Also returns the servers that `make` has created. Returns `None` if
+/// Returns the new list of servers in the order of the config, and the servers that `make` has created. In
+/// the new list, the configured server `origin` has one server for each of `addresses`. Returns `None` if
 /// nothing changes.
 fn replaced(
     list: &[Arc<Server>],

@@ -16,7 +16,8 @@ use crate::upstream::server::Server;
 /// State for selecting servers of one upstream.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    /// Position of round robin. The search for the least loaded server also starts at this position.
+    /// Position of the next server for round robin. The search for the least loaded server starts at the same
+    /// position.
     turn: AtomicUsize,
 }
 
