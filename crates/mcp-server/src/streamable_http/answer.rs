@@ -1,20 +1,18 @@
 //! Answers to requests over Streamable HTTP, independent of the HTTP engine.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
 use thruway_message::{FieldLines, FieldLinesBuf, Method};
 use thruway_net::PooledBuffer;
-use thruway_server::{ContentError, EventSender, IntoResponse, Rejection, Response, StatusCode};
+use thruway_server::{ContentError, IntoResponse, Rejection, Response, StatusCode};
 
 use super::events::Events;
 use crate::authorization::Caller;
-use crate::dispatch::{CloseMessage, Status};
+use crate::dispatch::Status;
 use crate::http_response::{BodyBytes, WholeResponse, event};
 use crate::server::McpServer;
 
@@ -77,62 +75,6 @@ impl WholeResponse {
         }
         Self { status: self.status, field_lines, content }
     }
-}
-
-/// Converts the answer to an answer of Thruway's HTTP engine.
-impl From<Answer> for thruway_server::Answer {
-    fn from(answer: Answer) -> Self {
-        match answer {
-            Answer::Now(answered) => Self::Now(answered.into()),
-            Answer::Later(later) => Self::later(async move { later.await.into() }),
-        }
-    }
-}
-
-impl From<Answered> for Response {
-    fn from(answered: Answered) -> Self {
-        match answered {
-            Answered::Whole(response) => response.into(),
-            Answered::Events(events) => response_of(events),
-        }
-    }
-}
-
-/// Returns the response for an event stream. A draining server waits for the end of finite streams, and
-/// sends a final result on subscriptions.
-fn response_of(mut events: Events) -> Response {
-    let is_finite = events.is_finite();
-    if let Some(close_message) = events.take_close_message() {
-        return subscription(events, close_message);
-    }
-    let send = async move |mut sender: EventSender| {
-        while let Some(event) = events.next().await {
-            sender.send(event).await;
-        }
-        Ok(())
-    };
-    if is_finite {
-        Response::finite_events(KEEP_ALIVE_INTERVAL, send)
-    } else {
-        Response::events(KEEP_ALIVE_INTERVAL, send)
-    }
-}
-
-/// Returns the response for a subscription. A draining server sends the final result only if it has sent
-/// the acknowledgment.
-fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
-    let is_acknowledged = Rc::new(Cell::new(false));
-    let result = {
-        let is_acknowledged = is_acknowledged.clone();
-        move || is_acknowledged.get().then(|| event(&close_message.to_message()))
-    };
-    Response::events_with_last_event(KEEP_ALIVE_INTERVAL, result, async move |mut sender: EventSender| {
-        while let Some(event) = events.next().await {
-            sender.send(event).await;
-            is_acknowledged.set(true);
-        }
-        Ok(())
-    })
 }
 
 impl From<WholeResponse> for Answered {

@@ -8,6 +8,7 @@ mod resumable;
 mod batches;
 mod events;
 mod answer;
+mod server_response;
 mod tower;
 
 use std::net::IpAddr;

@@ -1,0 +1,66 @@
+//! Converts answers to responses of Thruway's HTTP server. `tower` does the same for other HTTP servers.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use thruway_server::{EventSender, Response};
+
+use super::answer::{Answer, Answered, KEEP_ALIVE_INTERVAL};
+use super::events::Events;
+use crate::dispatch::CloseMessage;
+use crate::http_response::event;
+
+impl From<Answer> for thruway_server::Answer {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Now(answered) => Self::Now(answered.into()),
+            Answer::Later(later) => Self::later(async move { later.await.into() }),
+        }
+    }
+}
+
+impl From<Answered> for Response {
+    fn from(answered: Answered) -> Self {
+        match answered {
+            Answered::Whole(response) => response.into(),
+            Answered::Events(events) => response_of(events),
+        }
+    }
+}
+
+/// Returns the response for an event stream. A draining server waits for the end of finite streams, and
+/// sends a final result on subscriptions.
+fn response_of(mut events: Events) -> Response {
+    let is_finite = events.is_finite();
+    if let Some(close_message) = events.take_close_message() {
+        return subscription(events, close_message);
+    }
+    let send = async move |mut sender: EventSender| {
+        while let Some(event) = events.next().await {
+            sender.send(event).await;
+        }
+        Ok(())
+    };
+    if is_finite {
+        Response::finite_events(KEEP_ALIVE_INTERVAL, send)
+    } else {
+        Response::events(KEEP_ALIVE_INTERVAL, send)
+    }
+}
+
+/// Returns the response for a subscription. A draining server sends the final result only if it has sent
+/// the acknowledgment.
+fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
+    let is_acknowledged = Rc::new(Cell::new(false));
+    let result = {
+        let is_acknowledged = is_acknowledged.clone();
+        move || is_acknowledged.get().then(|| event(&close_message.to_message()))
+    };
+    Response::events_with_last_event(KEEP_ALIVE_INTERVAL, result, async move |mut sender: EventSender| {
+        while let Some(event) = events.next().await {
+            sender.send(event).await;
+            is_acknowledged.set(true);
+        }
+        Ok(())
+    })
+}
