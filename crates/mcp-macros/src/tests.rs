@@ -78,7 +78,7 @@ fn what_a_function_is_told_is_taken_in_one_way() {
 #[test]
 fn an_input_may_have_any_name() {
     let written = written("", "fn f(#[tool(input)] context: Context, call: &Call<'_>) {}");
-    assert!(written.contains("__input : Context") && written.contains("f (__input , __told)"), "{written}");
+    assert!(written.contains("__input : Context") && written.contains("f (__input , __context)"), "{written}");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_macro_may_have_put_groups_around_types() {
     let mut function: ItemFn = syn::parse_quote!(fn f(a: #text, call: #call) {});
     let written = offered(Library::Sdk, TokenStream::new(), &mut function).unwrap().to_string();
     assert!(
-        written.contains("a : :: std :: string :: String") && written.contains("f (& __input . a , __told)"),
+        written.contains("a : :: std :: string :: String") && written.contains("f (& __input . a , __context)"),
         "{written}"
     );
 }
