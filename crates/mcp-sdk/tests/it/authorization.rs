@@ -54,21 +54,21 @@ fn bearing(message: Message, token: &str) -> Message {
 /// Regression test: the server waited for the body, and stored up to 4 MiB of it, before it checked the
 /// token.
 #[tokio::test(start_paused = true)]
-async fn those_without_a_token_are_refused_before_their_content_is_there() {
+async fn request_without_token_gets_401_before_body_arrives() {
     let mut bytes = call("whoami").to_bytes();
     bytes.truncate(bytes.len() - 1);
     assert_eq!(site().open_with(&bytes).response().await.status, 401);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_knows_who_calls() {
+async fn handler_sees_caller_identity() {
     let response = site().send(&bearing(call("whoami"), "ada/use")).await;
     assert_eq!(response.status, 200, "{}", response.text());
     assert_eq!(response.message()["result"]["content"][0]["text"], "ada");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_valid_token_nothing_is_answered() {
+async fn invalid_token_gets_401_and_missing_scope_gets_403() {
     let site = site();
     let metadata = "resource_metadata=\"https://mcp.example/.well-known/oauth-protected-resource/mcp\"";
     for (message, error) in [
@@ -88,7 +88,7 @@ async fn without_a_valid_token_nothing_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_may_need_more_than_the_endpoint() {
+async fn tool_can_require_more_scopes_than_endpoint() {
     let site = site();
     let response = site.send(&bearing(call("erase"), "ada/use")).await;
     assert_eq!(response.status, 403, "{}", response.text());
@@ -96,12 +96,12 @@ async fn a_tool_may_need_more_than_the_endpoint() {
     assert!(challenge.ends_with("error=\"insufficient_scope\", scope=\"admin\""), "{challenge}");
     assert_eq!(site.send(&bearing(call("erase"), "ada/use,admin")).await.status, 200);
     let open = Site::new(&server());
-    assert_eq!(open.send(&call("erase")).await.status, 403, "nobody has scopes where nobody is asked");
+    assert_eq!(open.send(&call("erase")).await.status, 403, "without authorization, no caller has scopes");
     assert_eq!(open.send(&call("whoami")).await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_its_owner_s() {
+async fn only_session_owner_can_use_and_delete_session() {
     let site = site();
     let response = site.send(&bearing(Session::initialize("2025-06-18", &json!({})), "ada/use")).await;
     let id = response.field("Mcp-Session-Id").unwrap().to_owned();
@@ -117,16 +117,16 @@ async fn a_session_is_its_owner_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_state_of_a_request_is_its_caller_s() {
+async fn request_state_of_another_caller_is_rejected() {
     let site = site();
     let greet = |params: Value| Message::modern_with("tools/call", params, &json!({"elicitation": {}}));
     let params = json!({"name": "greet", "arguments": {}});
-    let asked = site.send(&bearing(greet(params.clone()), "ada/use")).await.message();
-    let mut again = params;
-    again["requestState"] = asked["result"]["requestState"].clone();
-    again["inputResponses"] = json!({"name": {"action": "accept", "content": {}}});
-    let refused = site.send(&bearing(greet(again.clone()), "bob/use")).await;
-    assert_eq!(refused.error_code(), -32602, "{}", refused.text());
-    let answered = site.send(&bearing(greet(again), "ada/use")).await.message();
-    assert_eq!(answered["result"]["content"][0]["text"], "hello, ada");
+    let first = site.send(&bearing(greet(params.clone()), "ada/use")).await.message();
+    let mut retry = params;
+    retry["requestState"] = first["result"]["requestState"].clone();
+    retry["inputResponses"] = json!({"name": {"action": "accept", "content": {}}});
+    let rejected = site.send(&bearing(greet(retry.clone()), "bob/use")).await;
+    assert_eq!(rejected.error_code(), -32602, "{}", rejected.text());
+    let accepted = site.send(&bearing(greet(retry), "ada/use")).await.message();
+    assert_eq!(accepted["result"]["content"][0]["text"], "hello, ada");
 }

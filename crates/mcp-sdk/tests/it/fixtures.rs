@@ -58,7 +58,7 @@ pub(crate) fn server_with(options: McpServerOptions) -> McpServer {
         .tool(Tool::new("echo"), |echo: Echo| Structured(echo))
         .tool(Tool::new("progress"), progress)
         .tool(Tool::new("log"), log)
-        .tool(Tool::new("panic"), |_: Nothing| -> String { panic!("as the test wants it") })
+        .tool(Tool::new("panic"), |_: Nothing| -> String { panic!("intended panic") })
         .tool(Tool::new("panic_later"), panic_later)
         .tool(Tool::new("fail"), |_: Nothing| Err::<(), _>(HandlerError::failed("it does not work")))
         .tool(Tool::new("media"), |_: Nothing| media())
@@ -115,7 +115,7 @@ fn name_in(result: &ElicitResult) -> String {
     name.unwrap_or("nobody").to_owned()
 }
 
-/// Returns the answer of a client to any question.
+/// Returns the answer of a client to any request from the server.
 pub(crate) fn answer(method: &str, _: &Value) -> Value {
     match method {
         "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
@@ -123,7 +123,7 @@ pub(crate) fn answer(method: &str, _: &Value) -> Value {
             json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "42"}})
         }
         "roots/list" => json!({"roots": [{"uri": "file:///home"}]}),
-        other => panic!("`{other}` is no question"),
+        other => panic!("`{other}` is not a request to clients"),
     }
 }
 
@@ -149,7 +149,7 @@ async fn log(_: Nothing, context: Context) -> &'static str {
 
 async fn panic_later(_: Nothing, _: Context) -> String {
     tokio::task::yield_now().await;
-    panic!("as the test wants it")
+    panic!("intended panic")
 }
 
 fn media() -> Vec<ContentBlock> {

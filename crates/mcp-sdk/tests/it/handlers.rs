@@ -10,7 +10,7 @@ use crate::fixtures::{Nothing, server, server_with, text, tool, with_hanging, wi
 use crate::http::{Message, Site};
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_takes_its_handler_with_it() {
+async fn client_disconnect_drops_handler() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     let mut quiet = site.open(&Message::modern("tools/call", tool("hang")));
@@ -21,7 +21,7 @@ async fn a_client_that_leaves_takes_its_handler_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_a_stream_takes_its_handler_with_it() {
+async fn client_disconnect_during_event_stream_drops_handler() {
     let (server, gate) = with_waiting(server());
     let site = Site::new(&server);
     let mut params = tool("wait");
@@ -36,7 +36,7 @@ async fn a_client_that_leaves_a_stream_takes_its_handler_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_is_an_internal_error_and_the_server_goes_on() {
+async fn handler_panic_returns_internal_error_and_server_keeps_serving() {
     let site = Site::new(&server());
     for name in ["panic", "panic_later"] {
         let refused = site.refused(&Message::modern("tools/call", tool(name))).await;
@@ -46,7 +46,7 @@ async fn a_handler_that_panics_is_an_internal_error_and_the_server_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_never_returns_is_given_up() {
+async fn handler_timeout_returns_internal_error_and_drops_handler() {
     let options = McpServerOptions { handler_timeout: Duration::from_secs(5), ..McpServerOptions::default() };
     let (server, running) = with_hanging(server_with(options));
     let site = Site::new(&server);
@@ -59,7 +59,7 @@ async fn a_handler_that_never_returns_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_the_answer_is_never_lost() {
+async fn notifications_sent_before_result_are_never_lost() {
     // Regression test: tokio limits the work of a task. A handler that had used up this budget lost its last
     // message.
     let server =
@@ -81,7 +81,7 @@ async fn what_was_said_before_the_answer_is_never_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_after_the_answer_goes_nowhere() {
+async fn progress_sent_after_result_is_discarded() {
     let server =
         McpServer::new("late", "1").tool(Tool::new("late"), |_: Nothing, context: Context| async move {
             tokio::spawn(async move {
@@ -100,16 +100,16 @@ async fn what_is_said_after_the_answer_goes_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_makes_the_handler_wait() {
+async fn handler_waits_while_client_does_not_read() {
     let server =
         McpServer::new("talks", "1").tool(Tool::new("talk"), |_: Nothing, context: Context| async move {
             let mut step = 0;
             loop {
                 step += 1;
                 context.progress(f64::from(step), None, Some(&"x".repeat(1000))).await;
-                assert!(step < 10_000, "nobody reads");
+                assert!(step < 10_000, "the handler did not wait for the client");
             }
-            #[expect(unreachable_code, reason = "what the tool would answer")]
+            #[expect(unreachable_code, reason = "gives the block its type")]
             ""
         });
     let site = Site::new(&server);

@@ -231,7 +231,7 @@ impl Exchange {
             }
             Site::settle().await;
         }
-        panic!("nothing came after {:?} {}", self.head, String::from_utf8_lossy(&self.content));
+        panic!("no more data arrived after {:?} {}", self.head, String::from_utf8_lossy(&self.content));
     }
 
     pub(crate) async fn response(mut self) -> Response {
@@ -349,8 +349,8 @@ impl Response {
     }
 }
 
-fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
-    bytes.windows(what.len()).position(|window| window == what)
+fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    bytes.windows(needle.len()).position(|window| window == needle)
 }
 
 /// Path of the endpoint.
@@ -367,7 +367,7 @@ pub(crate) struct Session {
 }
 
 impl Site {
-    /// Starts a session of a client that can answer all questions.
+    /// Starts a session of a client that can answer all requests from the server.
     pub(crate) async fn initialize(&self, revision: &str) -> Session {
         self.initialize_with(revision, &json!({"elicitation": {}, "sampling": {}, "roots": {}})).await
     }

@@ -29,7 +29,7 @@ pub(crate) fn query(arguments: &Value) -> Message {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_must_be_mirrored_where_the_schema_says_so() {
+async fn annotated_arguments_must_match_param_headers() {
     let site = Site::new(&mirroring());
     let message = query(&json!({"region": "eu", "limit": 5}));
     let both = message.clone().with_field("Mcp-Param-Region", "eu").with_field("Mcp-Param-Limit", "5");
@@ -65,7 +65,7 @@ async fn arguments_must_be_mirrored_where_the_schema_says_so() {
 /// Regression test: arguments that do not fit into a JSON value were treated as absent, so no headers were
 /// required. But the handler ignored unknown members and read the mirrored argument.
 #[tokio::test(start_paused = true)]
-async fn arguments_that_cannot_be_compared_are_refused() {
+async fn arguments_that_cannot_be_compared_with_headers_are_rejected() {
     let site = Site::new(&mirroring());
     let deep = "[".repeat(200) + &"]".repeat(200);
     for other in [deep.as_str(), "1e999", r#""\ud800""#] {
@@ -79,7 +79,7 @@ async fn arguments_that_cannot_be_compared_are_refused() {
 /// Regression test: legacy requests were not compared with their headers. A client could bypass a gateway
 /// that filters by headers with an older revision.
 #[tokio::test(start_paused = true)]
-async fn legacy_requests_are_compared_with_the_headers_that_they_have() {
+async fn legacy_request_must_match_the_mcp_headers_it_has() {
     let site = Site::new(&mirroring());
     let arguments = json!({"name": "query", "arguments": {"region": "eu"}});
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -120,7 +120,7 @@ async fn legacy_requests_are_compared_with_the_headers_that_they_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn header_names_have_no_case_and_values_do() {
+async fn header_names_are_case_insensitive_and_values_case_sensitive() {
     let site = Site::new(&server());
     let message = Message::modern("tools/call", tool("progress"));
     let lower = message.clone().without_field("Mcp-Name").with_field("mcp-name", "progress");
@@ -129,7 +129,7 @@ async fn header_names_have_no_case_and_values_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_names_and_arguments_are_ever_encoded() {
+async fn encoded_name_header_is_decoded_but_encoded_method_is_rejected() {
     // An intermediary reads `Mcp-Method` without decoding. If the server decoded it, any method could pass
     // the intermediary.
     let site = Site::new(&server());
@@ -143,7 +143,7 @@ async fn only_names_and_arguments_are_ever_encoded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_header_that_stands_twice_is_refused() {
+async fn duplicate_mcp_header_is_rejected() {
     let site = Site::new(&server());
     for name in ["Mcp-Name", "Mcp-Method", "MCP-Protocol-Version"] {
         let mut message = Message::modern("tools/call", tool("progress"));
@@ -179,7 +179,7 @@ fn changed(text: &str, random: &mut Random) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_header_is_changed_the_request_is_refused() {
+async fn request_with_changed_mcp_header_is_rejected() {
     let site = Site::new(&mirroring());
     let mut random = Random::new(3);
     for round in 0..400 {
@@ -202,7 +202,7 @@ async fn whatever_header_is_changed_the_request_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_the_body_says_instead_the_request_is_refused() {
+async fn request_with_body_that_differs_from_headers_is_rejected() {
     let site = Site::new(&mirroring());
     let mut random = Random::new(4);
     for round in 0..400 {

@@ -6,7 +6,7 @@ use crate::fixtures::{server, text, tool};
 use crate::http::{Message, Site};
 
 #[tokio::test(start_paused = true)]
-async fn discover_tells_what_the_server_is() {
+async fn discover_returns_server_info_and_capabilities() {
     let site = Site::new(&server());
     let result = site.call("server/discover", json!({})).await;
     assert_eq!(result["resultType"], "complete");
@@ -21,7 +21,7 @@ async fn discover_tells_what_the_server_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_are_cacheable_and_complete() {
+async fn list_results_have_cache_hints_and_no_next_cursor() {
     let site = Site::new(&server());
     for (method, member, first) in [
         ("tools/list", "tools", json!("ask")),
@@ -39,7 +39,7 @@ async fn lists_are_cacheable_and_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_are_called() {
+async fn tool_calls_return_results_and_tool_errors() {
     let site = Site::new(&server());
     let result = site.call("tools/call", json!({"name": "echo", "arguments": {"message": "grün"}})).await;
     assert_eq!(result["structuredContent"], json!({"message": "grün"}));
@@ -55,7 +55,7 @@ async fn tools_are_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_are_read() {
+async fn resource_reads_return_text_blob_and_template_contents() {
     let site = Site::new(&server());
     let result = site.call("resources/read", json!({"uri": "test://text"})).await;
     let expected = json!({"uri": "test://text", "mimeType": "text/plain", "text": "some text"});
@@ -67,7 +67,7 @@ async fn resources_are_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_are_got_and_their_arguments_completed() {
+async fn server_returns_prompts_and_argument_completions() {
     let site = Site::new(&server());
     let result =
         site.call("prompts/get", json!({"name": "greeting", "arguments": {"message": "hello"}})).await;
@@ -89,7 +89,7 @@ async fn prompts_are_got_and_their_arguments_completed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_unknown_is_an_error_of_the_parameters() {
+async fn unknown_and_missing_names_are_invalid_params() {
     let site = Site::new(&server());
     for (method, params) in [
         ("tools/call", json!({"name": "nothing"})),
@@ -106,7 +106,7 @@ async fn what_is_unknown_is_an_error_of_the_parameters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_come_back_as_they_were_sent() {
+async fn response_id_equals_request_id() {
     let site = Site::new(&server());
     let params = crate::http::with_meta(json!({}), &json!({}));
     for id in [json!(0), json!(-7), json!(i64::MAX), json!(""), json!("a\"b\u{1f600}")] {
@@ -118,7 +118,7 @@ async fn ids_come_back_as_they_were_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_one_json_object_unless_the_handler_speaks_first() {
+async fn response_is_event_stream_only_if_handler_sends_progress() {
     let site = Site::new(&server());
     let quiet = site.send(&Message::modern("tools/call", tool("progress"))).await;
     assert_eq!(text(&quiet.message()["result"]), "done");
@@ -140,7 +140,7 @@ async fn an_answer_is_one_json_object_unless_the_handler_speaks_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn log_messages_are_sent_only_to_those_who_want_them() {
+async fn log_messages_are_sent_only_if_request_sets_log_level() {
     let site = Site::new(&server());
     let silent = site.send(&Message::modern("tools/call", tool("log"))).await;
     assert_eq!(text(&silent.message()["result"]), "logged");

@@ -6,13 +6,13 @@ use thruway_mcp_sdk::McpServerOptions;
 use crate::fixtures::{server, server_with};
 use crate::http::{Message, Session, Site, with_meta};
 
-/// A modern request with another body.
+/// A modern request with a different body.
 fn with_content(content: impl Into<Vec<u8>>) -> Message {
     Message { content: content.into(), ..Message::modern("server/discover", json!({})) }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_message_is_answered_400() {
+async fn invalid_json_rpc_message_gets_400() {
     let site = Site::new(&server());
     let depth = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}1{}}}"#,
@@ -49,7 +49,7 @@ async fn what_is_no_message_is_answered_400() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_can_be_read_is_in_the_error() {
+async fn error_contains_request_id_if_readable() {
     let site = Site::new(&server());
     let response = site.send(&with_content(r#"{"jsonrpc":"1.0","id":"a","method":"x"}"#)).await;
     assert_eq!(response.message()["id"], "a");
@@ -58,7 +58,7 @@ async fn an_id_that_can_be_read_is_in_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn batches_and_responses_have_no_place_in_the_modern_era() {
+async fn modern_endpoint_rejects_batches_and_responses() {
     let site = Site::new(&server());
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": with_meta(json!({}), &json!({}))});
     assert_eq!(site.refused(&with_content(json!([request]).to_string())).await, (400, -32600));
@@ -67,7 +67,7 @@ async fn batches_and_responses_have_no_place_in_the_modern_era() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_meta_must_have_is_missed() {
+async fn missing_and_invalid_meta_members_are_rejected() {
     let site = Site::new(&server());
     let meta = with_meta(json!({}), &json!({}))["_meta"].clone();
     for member in ["protocolVersion", "clientCapabilities"] {
@@ -92,7 +92,7 @@ async fn what_meta_must_have_is_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_of_meta_that_stands_twice_is_refused() {
+async fn duplicate_meta_member_is_rejected() {
     let site = Site::new(&server());
     let meta = with_meta(json!({}), &json!({}))["_meta"].to_string();
     let twice = meta.replacen('{', r#"{"io.modelcontextprotocol/protocolVersion":"2025-06-18","#, 1);
@@ -107,7 +107,7 @@ fn discover(params: &Value) -> Message {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_revisions_are_told_which_there_are() {
+async fn unsupported_revision_error_lists_supported_revisions() {
     let site = Site::new(&server());
     for revision in ["2027-01-01", "2025-11-25", "", "x"] {
         let mut params = with_meta(json!({}), &json!({}));
@@ -121,7 +121,7 @@ async fn other_revisions_are_told_which_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_methods_are_answered_404_those_of_the_other_era_among_them() {
+async fn unknown_and_legacy_methods_get_404() {
     let site = Site::new(&server());
     for method in [
         "nothing",
@@ -139,7 +139,7 @@ async fn unknown_methods_are_answered_404_those_of_the_other_era_among_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_http_methods_are_answered_405() {
+async fn unsupported_http_methods_get_405() {
     let site = Site::new(&server());
     for method in ["GET", "DELETE", "PUT", "PATCH", "OPTIONS"] {
         let message = Message::without_content(method).with_field("MCP-Protocol-Version", "2026-07-28");
@@ -150,7 +150,7 @@ async fn other_http_methods_are_answered_405() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn content_types_are_checked() {
+async fn server_checks_content_type_and_accept_headers() {
     let site = Site::new(&server());
     let message = Message::modern("server/discover", json!({}));
     for content_type in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""] {
@@ -173,7 +173,7 @@ async fn content_types_are_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_hosts_and_pages_are_refused() {
+async fn foreign_host_and_origin_get_403() {
     let site = Site::new(&server());
     let message = Message::modern("server/discover", json!({}));
     for (name, value, status) in [
@@ -196,7 +196,7 @@ async fn other_hosts_and_pages_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_read_for_other_hosts() {
+async fn foreign_host_gets_403_before_body_arrives() {
     let site = Site::new(&server());
     let mut message = Message::modern("server/discover", json!({})).with_field("Host", "evil.example");
     message.content.clear();
@@ -205,7 +205,7 @@ async fn nothing_is_read_for_other_hosts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_may_come_in_pieces() {
+async fn message_can_arrive_in_pieces_and_chunks() {
     let site = Site::new(&server());
     let message = Message::modern("server/discover", json!({}));
     let bytes = message.to_bytes();
@@ -228,7 +228,7 @@ async fn a_message_may_come_in_pieces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notifications_are_accepted_without_an_answer() {
+async fn notifications_get_202_without_body() {
     let site = Site::new(&server());
     let message = json!({"jsonrpc": "2.0", "method": "notifications/whatever"});
     let response = site.send(&with_content(message.to_string())).await;
@@ -236,7 +236,7 @@ async fn notifications_are_accepted_without_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn content_that_is_too_long_is_refused() {
+async fn body_over_default_limit_gets_413() {
     let site = Site::new(&server());
     let content = vec![b' '; (4 << 20) + 1];
     let response = site.send(&with_content(content)).await;
@@ -244,7 +244,7 @@ async fn content_that_is_too_long_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_identifies_sessions_means_nothing_in_the_modern_era() {
+async fn modern_requests_ignore_session_and_event_id_headers() {
     let site = Site::new(&server());
     let message = Message::modern("server/discover", json!({}));
     let response =
@@ -254,7 +254,7 @@ async fn what_identifies_sessions_means_nothing_in_the_modern_era() {
 
 /// Regression test: the limit was 4 MiB for all servers, and its error was plain text.
 #[tokio::test(start_paused = true)]
-async fn a_message_larger_than_the_server_allows_is_refused() {
+async fn message_over_configured_limit_gets_413() {
     let options = McpServerOptions { message_bytes_max: 1000, ..McpServerOptions::default() };
     let server = server_with(options);
     let (site, in_axum) = (Site::new(&server), crate::tower::site(&server.endpoint()));
@@ -272,7 +272,7 @@ async fn a_message_larger_than_the_server_allows_is_refused() {
 
 /// Regression test: a client that accepts only event streams got JSON.
 #[tokio::test(start_paused = true)]
-async fn an_answer_has_a_format_that_its_client_accepts() {
+async fn response_format_follows_accept_header() {
     let preferring = McpServerOptions { prefers_event_streams: true, ..McpServerOptions::default() };
     let (site, preferring) = (Site::new(&server()), Site::new(&server_with(preferring)));
     let both = "text/event-stream, application/json";
@@ -303,6 +303,6 @@ async fn an_answer_has_a_format_that_its_client_accepts() {
             assert!(answers[0]["result"].is_object(), "{answers:?}");
         }
         let unknown = site.send(&Message::modern("nothing", json!({})).with_field("Accept", accept)).await;
-        assert_eq!((unknown.status, unknown.error_code()), (404, -32601), "errors of HTTP stay JSON");
+        assert_eq!((unknown.status, unknown.error_code()), (404, -32601), "HTTP errors should remain JSON");
     }
 }
