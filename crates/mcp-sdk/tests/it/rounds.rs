@@ -1,4 +1,4 @@
-//! Multi round-trip requests: the modern way to ask the client.
+//! Multi round-trip requests: the way of the modern era to request input from the client.
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::Tool;
@@ -7,7 +7,7 @@ use thruway_mcp_sdk::{Context, McpServer, McpServerOptions};
 use crate::fixtures::{Nothing, Running, answer, ask, capabilities, server, server_with, text, tool};
 use crate::http::{Message, Site};
 
-/// Calls a tool from a client that can answer all questions.
+/// Calls a tool from a client that can answer all input requests.
 async fn call(site: &Site, params: Value) -> Value {
     request(site, "tools/call", params).await
 }
@@ -18,42 +18,42 @@ async fn request(site: &Site, method: &str, params: Value) -> Value {
     response.message()
 }
 
-/// Returns the parameters of the next round, with the answers to `questions`.
-fn next_round(mut params: Value, questions: &Value) -> Value {
-    let requests = questions["result"]["inputRequests"].as_object().unwrap();
+/// Returns the parameters of the next round, with answers to the input requests in `response`.
+fn next_round(mut params: Value, response: &Value) -> Value {
+    let requests = response["result"]["inputRequests"].as_object().unwrap();
     let answers = requests
         .iter()
-        .map(|(key, asked)| (key.clone(), answer(asked["method"].as_str().unwrap(), &asked["params"])));
+        .map(|(key, input)| (key.clone(), answer(input["method"].as_str().unwrap(), &input["params"])));
     params["inputResponses"] = Value::Object(answers.collect());
-    params["requestState"] = questions["result"]["requestState"].clone();
+    params["requestState"] = response["result"]["requestState"].clone();
     params
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_ends_the_call_and_its_answer_comes_with_the_next() {
+async fn elicitation_ends_call_and_retry_carries_the_answer() {
     let site = Site::new(&server());
-    let asked = call(&site, tool("ask")).await;
-    let result = &asked["result"];
+    let first_response = call(&site, tool("ask")).await;
+    let result = &first_response["result"];
     assert_eq!(result["resultType"], "input_required");
     assert!(result["ttlMs"].is_null() && result["_meta"]["io.modelcontextprotocol/serverInfo"].is_object());
     let question = &result["inputRequests"]["name"];
     assert_eq!(question["method"], "elicitation/create");
     assert_eq!(question["params"]["message"], "Who are you?");
     assert_eq!(question["params"]["requestedSchema"]["required"], json!(["name"]));
-    let answered = call(&site, next_round(tool("ask"), &asked)).await;
+    let answered = call(&site, next_round(tool("ask"), &first_response)).await;
     assert_eq!((text(&answered["result"]), &answered["result"]["resultType"]), ("Ada", &json!("complete")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_and_prompts_may_ask_too() {
+async fn resource_and_prompt_handlers_can_elicit() {
     let site = Site::new(&server());
     for (method, params, pointer) in [
         ("resources/read", json!({"uri": "test://asks"}), "/result/contents/0/text"),
         ("prompts/get", json!({"name": "asks"}), "/result/messages/0/content/text"),
     ] {
-        let asked = request(&site, method, params.clone()).await;
-        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-        let answered = request(&site, method, next_round(params, &asked)).await;
+        let first_response = request(&site, method, params.clone()).await;
+        assert_eq!(first_response["result"]["resultType"], "input_required", "{first_response}");
+        let answered = request(&site, method, next_round(params, &first_response)).await;
         assert_eq!(answered.pointer(pointer), Some(&json!("Ada")), "{answered}");
         // A result that depends on the client's answers must not be shared.
         let result = &answered["result"];
@@ -62,24 +62,24 @@ async fn resources_and_prompts_may_ask_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_at_once_is_one_round() {
+async fn concurrent_input_requests_share_one_round() {
     let site = Site::new(&server());
-    let asked = call(&site, tool("ask_all")).await;
-    let requests = asked["result"]["inputRequests"].as_object().unwrap();
+    let first_response = call(&site, tool("ask_all")).await;
+    let requests = first_response["result"]["inputRequests"].as_object().unwrap();
     let methods: Vec<_> =
-        requests.iter().map(|(key, asked)| (key.as_str(), asked["method"].as_str().unwrap())).collect();
+        requests.iter().map(|(key, input)| (key.as_str(), input["method"].as_str().unwrap())).collect();
     let expected =
         [("model", "sampling/createMessage"), ("name", "elicitation/create"), ("roots", "roots/list")];
     assert_eq!(methods, expected);
-    let answered = call(&site, next_round(tool("ask_all"), &asked)).await;
+    let answered = call(&site, next_round(tool("ask_all"), &first_response)).await;
     assert_eq!(text(&answered["result"]), "Ada 42 file:///home");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_or_malformed_is_asked_again_and_the_rest_is_kept() {
+async fn only_missing_and_malformed_answers_are_requested_again() {
     let site = Site::new(&server());
-    let asked = call(&site, tool("ask_all")).await;
-    let mut params = next_round(tool("ask_all"), &asked);
+    let first_response = call(&site, tool("ask_all")).await;
+    let mut params = next_round(tool("ask_all"), &first_response);
     params["inputResponses"].as_object_mut().unwrap().remove("model");
     params["inputResponses"]["roots"] = json!({"roots": "none"});
     params["inputResponses"]["unknown"] = json!(5);
@@ -91,7 +91,7 @@ async fn what_is_missing_or_malformed_is_asked_again_and_the_rest_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_question_after_the_other_takes_a_round_each() {
+async fn sequential_elicitations_take_one_round_each() {
     let site = Site::new(&server());
     let params = json!({"name": "ask_twice", "arguments": {"message": "m"}});
     let first = call(&site, params.clone()).await;
@@ -104,7 +104,7 @@ async fn one_question_after_the_other_takes_a_round_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_of_the_handler_may_ask() {
+async fn task_spawned_by_handler_can_elicit() {
     let running = Running::default();
     let ours = running.clone();
     let server = McpServer::new("tasks", "1").tool(Tool::new("ask"), move |_: Nothing, context: Context| {
@@ -116,16 +116,16 @@ async fn a_task_of_the_handler_may_ask() {
         async move { task.await.unwrap() }
     });
     let site = Site::new(&server);
-    let asked = call(&site, tool("ask")).await;
-    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let first_response = call(&site, tool("ask")).await;
+    assert_eq!(first_response["result"]["resultType"], "input_required", "{first_response}");
     Site::settle().await;
-    assert_eq!(running.count(), 0, "the task of this round has nothing to wait for");
-    let params = next_round(tool("ask"), &asked);
+    assert_eq!(running.count(), 0, "the spawned task should end with its round");
+    let params = next_round(tool("ask"), &first_response);
     assert_eq!(text(&call(&site, params).await["result"]), "Ada");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_asks_for_ever_is_stopped() {
+async fn endless_elicitation_ends_with_internal_error() {
     let server =
         McpServer::new("curious", "1").tool(Tool::new("ask"), |_: Nothing, context: Context| async move {
             let mut n = 0;
@@ -133,34 +133,34 @@ async fn a_handler_that_asks_for_ever_is_stopped() {
                 n += 1;
                 ask(&context, &format!("question {n}")).await?;
             }
-            #[expect(unreachable_code, reason = "what the tool would answer")]
+            #[expect(unreachable_code, reason = "gives the block its type")]
             Ok::<_, thruway_mcp_sdk::HandlerError>("")
         });
     let site = Site::new(&server);
     let mut params = tool("ask");
     for _ in 0..50 {
-        let asked = call(&site, params).await;
-        if asked["error"]["code"] == -32603 {
+        let first_response = call(&site, params).await;
+        if first_response["error"]["code"] == -32603 {
             return;
         }
-        params = next_round(tool("ask"), &asked);
+        params = next_round(tool("ask"), &first_response);
     }
-    panic!("it asks for ever");
+    panic!("the handler was never stopped");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_is_believed_for_its_request_only() {
+async fn request_state_is_valid_only_for_its_request() {
     let site = Site::new(&server());
     let params = json!({"name": "ask_twice", "arguments": {"message": "m"}});
-    let asked = call(&site, params.clone()).await;
-    let state = asked["result"]["requestState"].as_str().unwrap().to_owned();
+    let first_response = call(&site, params.clone()).await;
+    let state = first_response["result"]["requestState"].as_str().unwrap().to_owned();
     let with_state = |mut params: Value, state: &str| {
         params["requestState"] = state.into();
         params
     };
     let read = |uri: &str| json!({"uri": uri, "name": "same"});
-    let read_asked = request(&site, "resources/read", read("test://asks")).await;
-    let read_state = read_asked["result"]["requestState"].as_str().unwrap();
+    let first_read = request(&site, "resources/read", read("test://asks")).await;
+    let read_state = first_read["result"]["requestState"].as_str().unwrap();
     for (method, params, why) in [
         (
             "tools/call",
@@ -185,11 +185,11 @@ async fn a_state_is_believed_for_its_request_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_is_believed_by_servers_with_the_same_key() {
+async fn request_state_is_valid_on_servers_with_same_key() {
     let with_key =
         |key| server_with(McpServerOptions { state_key: Some(key), ..McpServerOptions::default() });
-    let asked = call(&Site::new(&with_key([1; 32])), tool("ask")).await;
-    let params = next_round(tool("ask"), &asked);
+    let first_response = call(&Site::new(&with_key([1; 32])), tool("ask")).await;
+    let params = next_round(tool("ask"), &first_response);
     let stand_in = Site::new(&with_key([1; 32]));
     assert_eq!(text(&call(&stand_in, params.clone()).await["result"]), "Ada");
     for foreign in [with_key([2; 32]), server()] {
@@ -198,7 +198,7 @@ async fn a_state_is_believed_by_servers_with_the_same_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_cannot_be_asked_is_told_what_is_needed() {
+async fn missing_capability_error_lists_required_capabilities() {
     let site = Site::new(&server());
     for (capabilities, name, needed) in [
         (json!({}), "ask", "elicitation"),
@@ -216,7 +216,7 @@ async fn who_cannot_be_asked_is_told_what_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn malformed_answers_and_capabilities_are_refused() {
+async fn malformed_input_responses_and_capabilities_are_rejected() {
     let site = Site::new(&server());
     for (member, value) in
         [("inputResponses", json!([])), ("inputResponses", json!("x")), ("requestState", json!(5))]

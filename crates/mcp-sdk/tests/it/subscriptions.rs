@@ -32,7 +32,7 @@ fn change_everything(server: &McpServer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_was_asked_for_is_told() {
+async fn subscription_receives_only_requested_changes() {
     let server = server();
     let site = Site::new(&server);
     for (filter, expected) in [
@@ -58,7 +58,7 @@ async fn only_what_was_asked_for_is_told() {
 
 /// Regression test: the stream was cut off. A client could not distinguish a shutdown from a failure.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_drains_ends_subscriptions_with_their_result() {
+async fn drain_ends_subscriptions_with_a_result() {
     let site = Site::new(&server());
     let id = json!("mine");
     let mut exchange = site.open(&listen_as(&id, &json!({"toolsListChanged": true})));
@@ -79,7 +79,7 @@ async fn a_server_that_drains_ends_subscriptions_with_their_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_is_known_by_the_id_of_its_request() {
+async fn notifications_carry_id_of_subscription_request() {
     let server = server();
     let site = Site::new(&server);
     for id in [json!(7), json!("7"), json!("a\"b"), json!(i64::MIN)] {
@@ -93,7 +93,7 @@ async fn a_subscription_is_known_by_the_id_of_its_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_tool_is_a_change_and_one_that_was_not_there_is_none() {
+async fn only_removal_of_existing_tool_sends_notification() {
     let server = server();
     let site = Site::new(&server);
     let mut exchange = listen(&site, &json!({"toolsListChanged": true})).await;
@@ -107,7 +107,7 @@ async fn a_removed_tool_is_a_change_and_one_that_was_not_there_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn filters_that_are_none_are_refused() {
+async fn invalid_subscription_filters_are_rejected() {
     let site = Site::new(&server());
     let many: Vec<_> = (0..1001).map(|n| n.to_string()).collect();
     for params in [
@@ -124,7 +124,7 @@ async fn filters_that_are_none_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_subscriptions_are_told_of_one_change() {
+async fn change_reaches_ten_thousand_http_subscriptions() {
     let server = server();
     let site = Site::new(&server);
     let message = listen_as(&json!("s"), &json!({"toolsListChanged": true}));
@@ -143,7 +143,7 @@ async fn ten_thousand_subscriptions_are_told_of_one_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_does_not_read_is_told_the_latest_only() {
+async fn updates_are_coalesced_while_client_does_not_read() {
     let server = server();
     let site = Site::new(&server);
     let uris: Vec<_> = (0..10).map(|n| format!("test://item/{n}")).collect();

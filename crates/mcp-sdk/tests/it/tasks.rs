@@ -35,8 +35,8 @@ fn server_with(tasks: TaskOptions) -> McpServer {
         })
         .task_tool(Tool::new("panic"), REQUIRED, |_: Context| async {
             tokio::task::yield_now().await;
-            panic!("as the test wants it");
-            #[expect(unreachable_code, reason = "it names the type of the answer")]
+            panic!("intended panic");
+            #[expect(unreachable_code, reason = "gives the block its type")]
             ""
         })
         .task_tool(Tool::new("endless"), OPTIONAL, |context: Context| async move {
@@ -92,30 +92,34 @@ fn with_hanging(server: McpServer) -> (McpServer, Running) {
     (server, running)
 }
 
-fn knowing_tasks() -> ClientCapabilities {
+fn task_capabilities() -> ClientCapabilities {
     serde_json::from_value::<ClientCapabilities>(capabilities()).unwrap().with_tasks()
 }
 
 fn connect(server: &McpServer) -> LocalClient {
-    server.connect().with_capabilities(&knowing_tasks())
+    server.connect().with_capabilities(&task_capabilities())
 }
 
 /// Calls a tool that becomes a task. Returns the id of the task.
 async fn begin(client: &mut LocalClient, name: &str) -> String {
-    let begun = client.request("tools/call", tool(name)).await.unwrap();
-    assert_eq!((&begun["resultType"], &begun["status"]), (&json!("task"), &json!("working")), "{begun}");
-    assert!(begun.get("requestState").is_none() && begun.get("result").is_none());
-    begun["taskId"].as_str().unwrap().to_owned()
+    let created = client.request("tools/call", tool(name)).await.unwrap();
+    assert_eq!(
+        (&created["resultType"], &created["status"]),
+        (&json!("task"), &json!("working")),
+        "{created}"
+    );
+    assert!(created.get("requestState").is_none() && created.get("result").is_none());
+    created["taskId"].as_str().unwrap().to_owned()
 }
 
-async fn ask_for(client: &mut LocalClient, id: &str) -> Value {
+async fn fetch_task(client: &mut LocalClient, id: &str) -> Value {
     client.request("tasks/get", json!({"taskId": id})).await.unwrap()
 }
 
-/// Polls a task until it has ended or asks a question.
+/// Polls a task until it has ended or requests input.
 async fn settled(client: &mut LocalClient, id: &str) -> Value {
     loop {
-        let task = ask_for(client, id).await;
+        let task = fetch_task(client, id).await;
         if task["status"] != "working" {
             return task;
         }
@@ -130,19 +134,19 @@ async fn answer(client: &mut LocalClient, id: &str, key: &str, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_message_of_a_task_omits_an_infinite_total() {
+async fn task_status_message_omits_infinite_total() {
     let mut client = connect(&server());
     let id = begin(&mut client, "endless").await;
     sleep(SECOND).await;
-    assert_eq!(ask_for(&mut client, &id).await["statusMessage"], "1");
+    assert_eq!(fetch_task(&mut client, &id).await["statusMessage"], "1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_answered_with_a_task_that_ends_with_its_result() {
+async fn call_returns_task_that_completes_with_tool_result() {
     let mut client = connect(&server());
     let id = begin(&mut client, "work").await;
     sleep(SECOND).await;
-    let task = ask_for(&mut client, &id).await;
+    let task = fetch_task(&mut client, &id).await;
     assert_eq!((&task["resultType"], &task["status"]), (&json!("complete"), &json!("working")));
     assert_eq!((&task["taskId"], &task["statusMessage"]), (&json!(id), &json!("half")));
     assert_eq!((&task["ttlMs"], &task["pollIntervalMs"]), (&json!(3_600_000), &json!(1000)));
@@ -153,14 +157,14 @@ async fn a_call_is_answered_with_a_task_that_ends_with_its_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_has_its_answer_at_once_needs_no_task() {
+async fn handler_with_immediate_result_needs_no_task() {
     let mut client = connect(&server());
     let result = client.request("tools/call", tool("now")).await.unwrap();
     assert_eq!((&result["resultType"], text(&result)), (&json!("complete"), "at once"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_that_do_not_know_tasks_wait_or_are_refused() {
+async fn client_without_task_support_waits_or_gets_error() {
     let required = json!({"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
     let server = server();
     let mut client = server.connect();
@@ -184,7 +188,7 @@ async fn clients_that_do_not_know_tasks_wait_or_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_extension_is_there_with_the_first_tool_that_needs_it() {
+async fn tasks_extension_is_advertised_after_first_task_tool() {
     let server = server_without();
     let mut client = connect(&server);
     let tasks = "/capabilities/extensions/io.modelcontextprotocol~1tasks";
@@ -206,17 +210,17 @@ async fn the_extension_is_there_with_the_first_tool_that_needs_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_waits_for_its_answer_and_the_handler_goes_on() {
+async fn task_handler_continues_after_client_answers_elicitation() {
     let mut client = connect(&server());
     let id = begin(&mut client, "ask_twice").await;
     let task = settled(&mut client, &id).await;
     assert_eq!((&task["status"], &task["resultType"]), (&json!("input_required"), &json!("complete")));
     assert_eq!(task["inputRequests"]["name"]["method"], "elicitation/create");
     answer(&mut client, &id, "unknown", "nobody").await;
-    assert_eq!(ask_for(&mut client, &id).await["status"], "input_required");
+    assert_eq!(fetch_task(&mut client, &id).await["status"], "input_required");
     answer(&mut client, &id, "name", "Ada").await;
     let task = settled(&mut client, &id).await;
-    // A name is never used for two questions.
+    // The server never uses a name for two input requests.
     let names: Vec<_> = task["inputRequests"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["name-2"]);
     answer(&mut client, &id, "name", "nobody").await;
@@ -226,12 +230,12 @@ async fn a_question_waits_for_its_answer_and_the_handler_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_asked_together_may_be_answered_one_by_one() {
+async fn concurrent_task_elicitations_can_be_answered_separately() {
     let mut client = connect(&server());
     let id = begin(&mut client, "ask_both").await;
     assert_eq!(settled(&mut client, &id).await["inputRequests"].as_object().unwrap().len(), 2);
     answer(&mut client, &id, "other", "Grace").await;
-    let task = ask_for(&mut client, &id).await;
+    let task = fetch_task(&mut client, &id).await;
     assert_eq!(task["status"], "input_required");
     assert_eq!(task["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["one"]);
     answer(&mut client, &id, "one", "Ada").await;
@@ -239,7 +243,7 @@ async fn questions_asked_together_may_be_answered_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_none_are_errors() {
+async fn invalid_task_updates_are_rejected_or_fail_the_task() {
     let mut client = connect(&server());
     let id = begin(&mut client, "ask_twice").await;
     settled(&mut client, &id).await;
@@ -253,7 +257,7 @@ async fn answers_that_are_none_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_client_cannot_be_asked_fails() {
+async fn task_fails_if_client_lacks_elicitation_capability() {
     let mut client = server().connect().with_capabilities(&ClientCapabilities::default().with_tasks());
     let id = begin(&mut client, "ask_twice").await;
     let task = settled(&mut client, &id).await;
@@ -261,7 +265,7 @@ async fn what_the_client_cannot_be_asked_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_task_is_dropped() {
+async fn canceling_task_drops_its_handler() {
     let (server, running) = with_hanging(server());
     let mut client = connect(&server);
     let id = begin(&mut client, "hang").await;
@@ -270,7 +274,7 @@ async fn a_cancelled_task_is_dropped() {
     for _ in 0..2 {
         let ack = client.request("tasks/cancel", json!({"taskId": id})).await.unwrap();
         assert_eq!((&ack["resultType"], ack.get("status")), (&json!("complete"), None));
-        let task = ask_for(&mut client, &id).await;
+        let task = fetch_task(&mut client, &id).await;
         assert_eq!((&task["status"], task.get("result")), (&json!("cancelled"), None));
         sleep(SECOND).await;
         assert_eq!(running.count(), 0);
@@ -278,7 +282,7 @@ async fn a_cancelled_task_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_goes_on_when_its_client_has_gone() {
+async fn task_continues_after_client_disconnects() {
     let server = server();
     let mut client = connect(&server);
     let id = begin(&mut client, "work").await;
@@ -288,7 +292,7 @@ async fn a_task_goes_on_when_its_client_has_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_in_the_tool_is_a_result_and_one_of_the_protocol_is_none() {
+async fn tool_error_completes_task_and_protocol_error_fails_it() {
     let mut client = connect(&server());
     let id = begin(&mut client, "fail").await;
     let task = settled(&mut client, &id).await;
@@ -302,17 +306,17 @@ async fn an_error_in_the_tool_is_a_result_and_one_of_the_protocol_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_takes_too_long_fails_and_one_that_is_too_old_is_forgotten() {
+async fn task_fails_after_timeout_and_is_removed_after_ttl() {
     let options = TaskOptions { timeout: 5 * SECOND, ttl: 60 * SECOND, ..TaskOptions::default() };
     let (server, running) = with_hanging(server_with(options));
     let mut client = connect(&server);
     let id = begin(&mut client, "hang").await;
     sleep(6 * SECOND).await;
-    let task = ask_for(&mut client, &id).await;
+    let task = fetch_task(&mut client, &id).await;
     assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32603)));
     assert_eq!(running.count(), 0);
     sleep(53 * SECOND).await;
-    ask_for(&mut client, &id).await;
+    fetch_task(&mut client, &id).await;
     sleep(2 * SECOND).await;
     for method in ["tasks/get", "tasks/cancel"] {
         assert_eq!(client.request(method, json!({"taskId": id})).await.unwrap_err().code.0, -32602);
@@ -320,7 +324,7 @@ async fn a_task_that_takes_too_long_fails_and_one_that_is_too_old_is_forgotten()
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_so_many_tasks_and_no_more() {
+async fn number_of_tasks_is_limited() {
     let options = TaskOptions { tasks_max: 2, ttl: 60 * SECOND, ..TaskOptions::default() };
     let (server, running) = with_hanging(server_with(options));
     let mut client = connect(&server);
@@ -331,7 +335,7 @@ async fn there_are_so_many_tasks_and_no_more() {
         assert_eq!(client.request("tools/call", tool("hang")).await.unwrap_err().code.0, -32603);
         sleep(29 * SECOND).await;
     }
-    assert_eq!(running.count(), 2, "a handler that is refused does not begin");
+    assert_eq!(running.count(), 2, "a rejected call should not start its handler");
     sleep(3 * SECOND).await;
     begin(&mut client, "hang").await;
 }
@@ -339,7 +343,7 @@ async fn there_are_so_many_tasks_and_no_more() {
 /// Regression test: callers without a token were treated as one, so one address could occupy all tasks of a
 /// server. The arguments of tasks were limited only by the number of tasks.
 #[tokio::test(start_paused = true)]
-async fn one_address_leaves_tasks_for_others() {
+async fn address_cannot_exceed_its_share_of_tasks() {
     let tasks = TaskOptions { tasks_max: 4, ..TaskOptions::default() };
     let options = McpServerOptions {
         tasks,
@@ -368,7 +372,7 @@ async fn one_address_leaves_tasks_for_others() {
     assert_eq!(site.send(&call(json!({}))).await.message()["result"]["resultType"], "task");
     let refused = site.send(&call(json!({}))).await.message();
     assert!(refused["error"]["message"].as_str().unwrap().contains("this caller"), "{refused}");
-    // A program on this machine has no share, only the limits of the server.
+    // A program on this machine has no share per caller. Only the limits of the server apply.
     let mut local = connect(&server);
     let huge = json!({"name": "work", "arguments": {"text": "x".repeat(900 << 10)}});
     let refused = local.request("tools/call", huge.clone()).await.unwrap_err();
@@ -380,7 +384,7 @@ async fn one_address_leaves_tasks_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_is_too_long_is_not_kept() {
+async fn oversized_result_fails_the_task() {
     let options = TaskOptions { result_bytes_max: 1000, ..TaskOptions::default() };
     let mut client = connect(&server_with(options));
     let id = begin(&mut client, "long").await;
@@ -389,21 +393,21 @@ async fn a_result_that_is_too_long_is_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_ask_in_rounds_before_the_call_becomes_a_task() {
+async fn handler_can_elicit_in_rounds_before_call_becomes_task() {
     let server = server();
     let mut client = connect(&server);
-    let asked = client.request("tools/call", tool("ask_first")).await.unwrap();
-    assert_eq!((&asked["resultType"], asked.get("taskId")), (&json!("input_required"), None));
+    let first = client.request("tools/call", tool("ask_first")).await.unwrap();
+    assert_eq!((&first["resultType"], first.get("taskId")), (&json!("input_required"), None));
     let mut params = tool("ask_first");
-    params["requestState"] = asked["requestState"].clone();
+    params["requestState"] = first["requestState"].clone();
     params["inputResponses"] = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
-    let begun = client.request("tools/call", params).await.unwrap();
-    assert_eq!((&begun["resultType"], begun.get("requestState")), (&json!("task"), None), "{begun}");
-    let id = begun["taskId"].as_str().unwrap();
+    let created = client.request("tools/call", params).await.unwrap();
+    assert_eq!((&created["resultType"], created.get("requestState")), (&json!("task"), None), "{created}");
+    let id = created["taskId"].as_str().unwrap();
     assert_eq!(settled(&mut client, id).await["status"], "input_required");
     answer(&mut client, id, "name", "Grace").await;
     assert_eq!(text(&settled(&mut client, id).await["result"]), "Ada and Grace");
-    // Other clients get all questions in rounds.
+    // Clients without task support get all input requests in rounds.
     let capabilities = serde_json::from_value(capabilities()).unwrap();
     let mut client = server.connect().with_capabilities(&capabilities).with_answers(crate::fixtures::answer);
     let result = client.request("tools/call", tool("ask_first")).await.unwrap();
@@ -411,26 +415,26 @@ async fn a_handler_may_ask_in_rounds_before_the_call_becomes_a_task() {
 }
 
 fn message(method: &str, params: Value) -> Message {
-    Message::modern_with(method, params, &serde_json::to_value(knowing_tasks()).unwrap())
+    Message::modern_with(method, params, &serde_json::to_value(task_capabilities()).unwrap())
 }
 
 async fn begin_at(site: &Site, call: Message) -> String {
-    let begun = site.send(&call).await.message();
-    begun["result"]["taskId"].as_str().unwrap_or_else(|| panic!("no task: {begun}")).to_owned()
+    let created = site.send(&call).await.message();
+    created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("no task: {created}")).to_owned()
 }
 
-/// Waits for the notification that a task has ended or asks a question.
-async fn settled_as_told(exchange: &mut Exchange) -> Value {
+/// Waits for the notification that a task has ended or requests input.
+async fn settled_notification(exchange: &mut Exchange) -> Value {
     loop {
-        let told = exchange.next_message().await;
-        if told["params"]["status"] != "working" {
-            return told;
+        let notification = exchange.next_message().await;
+        if notification["params"]["status"] != "working" {
+            return notification;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_subscribes_is_told_how_a_task_stands() {
+async fn subscriber_receives_task_status_notifications() {
     let site = Site::new(&server());
     let id = begin_at(&site, message("tools/call", tool("ask_twice"))).await;
     let filter = json!({"notifications": {"taskIds": ["foreign", id]}});
@@ -438,20 +442,23 @@ async fn whoever_subscribes_is_told_how_a_task_stands() {
     let acknowledged = exchange.next_message().await;
     assert_eq!(acknowledged["params"]["notifications"], json!({"taskIds": [id]}));
     for (key, name) in [("name", "Ada"), ("name-2", "Grace")] {
-        let told = settled_as_told(&mut exchange).await;
-        assert_eq!((&told["method"], &told["params"]["taskId"]), (&json!("notifications/tasks"), &json!(id)));
-        assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
-        assert_eq!(told["params"]["status"], "input_required");
+        let notification = settled_notification(&mut exchange).await;
+        assert_eq!(
+            (&notification["method"], &notification["params"]["taskId"]),
+            (&json!("notifications/tasks"), &json!(id))
+        );
+        assert_eq!(notification["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
+        assert_eq!(notification["params"]["status"], "input_required");
         let answers = json!({key: {"action": "accept", "content": {"name": name}}});
         let update = json!({"taskId": id, "inputResponses": answers});
         assert_eq!(site.send(&message("tasks/update", update)).await.status, 200);
     }
-    let told = settled_as_told(&mut exchange).await;
-    assert_eq!(text(&told["params"]["result"]), "Ada and Grace");
+    let notification = settled_notification(&mut exchange).await;
+    assert_eq!(text(&notification["params"]["result"]), "Ada and Grace");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_id_of_a_task_stands_in_a_header_too() {
+async fn task_request_requires_matching_name_header() {
     let site = Site::new(&server());
     let id = begin_at(&site, message("tools/call", tool("work"))).await;
     let get = message("tasks/get", json!({"taskId": id}));
@@ -461,7 +468,7 @@ async fn the_id_of_a_task_stands_in_a_header_too() {
     }
 }
 
-/// Accepts any token as a name.
+/// Accepts any token and uses it as the subject.
 struct Named;
 
 impl VerifyToken for Named {
@@ -470,37 +477,37 @@ impl VerifyToken for Named {
     }
 }
 
-fn of(caller: &str, method: &str, params: Value) -> Message {
+fn message_from(caller: &str, method: &str, params: Value) -> Message {
     message(method, params).with_field("Authorization", &format!("Bearer {caller}"))
 }
 
-fn guarded(options: TaskOptions) -> Site {
+fn authorized_site(options: TaskOptions) -> Site {
     let authorization = Authorization::new("https://mcp.example/mcp", ["https://login.example"], Named);
     Site::of(server_with(options).endpoint().authorize(authorization))
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_do_not_find_a_task() {
-    let site = guarded(TaskOptions::default());
-    let id = begin_at(&site, of("ada", "tools/call", tool("work"))).await;
+async fn caller_cannot_access_task_of_another_caller() {
+    let site = authorized_site(TaskOptions::default());
+    let id = begin_at(&site, message_from("ada", "tools/call", tool("work"))).await;
     for (method, params) in [
         ("tasks/get", json!({"taskId": id})),
         ("tasks/update", json!({"taskId": id, "inputResponses": {}})),
         ("tasks/cancel", json!({"taskId": id})),
     ] {
-        assert_eq!(site.refused(&of("eve", method, params)).await, (200, -32602));
+        assert_eq!(site.refused(&message_from("eve", method, params)).await, (200, -32602));
     }
     let filter = json!({"notifications": {"taskIds": [id]}});
-    let mut exchange = site.open(&of("eve", "subscriptions/listen", filter));
+    let mut exchange = site.open(&message_from("eve", "subscriptions/listen", filter));
     assert_eq!(exchange.next_message().await["params"]["notifications"], json!({}));
-    let task = site.send(&of("ada", "tasks/get", json!({"taskId": id}))).await.message();
+    let task = site.send(&message_from("ada", "tasks/get", json!({"taskId": id}))).await.message();
     assert_eq!(task["result"]["status"], "working");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_caller_does_not_take_the_place_of_all() {
-    let site = guarded(TaskOptions { tasks_per_caller_max: 1, ..TaskOptions::default() });
-    begin_at(&site, of("ada", "tools/call", tool("work"))).await;
-    assert_eq!(site.refused(&of("ada", "tools/call", tool("work"))).await, (200, -32603));
-    begin_at(&site, of("eve", "tools/call", tool("work"))).await;
+async fn caller_over_task_limit_does_not_block_other_callers() {
+    let site = authorized_site(TaskOptions { tasks_per_caller_max: 1, ..TaskOptions::default() });
+    begin_at(&site, message_from("ada", "tools/call", tool("work"))).await;
+    assert_eq!(site.refused(&message_from("ada", "tools/call", tool("work"))).await, (200, -32603));
+    begin_at(&site, message_from("eve", "tools/call", tool("work"))).await;
 }
