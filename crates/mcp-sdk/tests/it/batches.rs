@@ -16,7 +16,7 @@ fn ids(messages: &[Value]) -> Vec<i64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_be_answered_at_once_is_one_array() {
+async fn immediate_batch_responses_arrive_in_one_array() {
     let (site, session) = start().await;
     let batch = json!([
         request(1, "ping", &json!({})),
@@ -36,7 +36,7 @@ async fn what_can_be_answered_at_once_is_one_array() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_time_is_answered_one_by_one() {
+async fn slow_batch_responses_arrive_separately() {
     let (site, session) = start().await;
     let batch = json!([
         request(1, "ping", &json!({})),
@@ -51,8 +51,8 @@ async fn what_takes_time_is_answered_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_of_a_batch_may_ask() {
-    // Regression test: the questions were discarded, and the calls waited for their timeouts.
+async fn handler_in_batch_can_send_elicitation_request() {
+    // Regression test: the elicitation requests were discarded, and the calls waited for their timeouts.
     let (site, session) = start().await;
     let batch = json!([request(1, "tools/call", &tool("ask_roots")), request(2, "tools/call", &tool("ask"))]);
     let mut exchange = site.open(&session.post(&batch));
@@ -66,7 +66,7 @@ async fn handlers_of_a_batch_may_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_of_a_batch_can_be_cancelled_and_ids_are_used_once() {
+async fn client_can_cancel_batch_request_and_duplicate_ids_are_rejected() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     let session = site.initialize("2025-03-26").await;
@@ -83,7 +83,7 @@ async fn a_request_of_a_batch_can_be_cancelled_and_ids_are_used_once() {
 
 /// Regression test: requests of a batch that were in progress when the session ended got no answer.
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_answered_when_its_session_ends() {
+async fn running_batch_requests_get_errors_when_session_ends() {
     let (server, _running) = with_hanging(server());
     let site = Site::new(&server);
     let session = site.initialize("2025-03-26").await;
@@ -91,15 +91,15 @@ async fn a_batch_is_answered_when_its_session_ends() {
     let mut exchange = site.open(&session.post(&batch));
     exchange.head().await;
     assert_eq!(site.send(&session.delete()).await.status, 204);
-    let mut answered = vec![exchange.next_message().await, exchange.next_message().await];
-    answered.sort_by_key(|answer| answer["id"].as_i64());
-    assert_eq!(ids(&answered), [1, 2]);
-    assert!(answered.iter().all(|answer| answer["error"]["code"] == -32603));
+    let mut responses = vec![exchange.next_message().await, exchange.next_message().await];
+    responses.sort_by_key(|answer| answer["id"].as_i64());
+    assert_eq!(ids(&responses), [1, 2]);
+    assert!(responses.iter().all(|answer| answer["error"]["code"] == -32603));
     assert_eq!(exchange.next_event().await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn batches_that_are_none_are_refused() {
+async fn empty_malformed_and_oversized_batches_are_rejected() {
     let (site, session) = start().await;
     let many: Vec<_> = (0..101).map(|id| request(id, "ping", &json!({}))).collect();
     for (content, code) in [("[]", -32600), ("[", -32700), (&*Value::from(many).to_string(), -32600)] {
@@ -109,7 +109,7 @@ async fn batches_that_are_none_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_revisions_have_no_batches() {
+async fn revisions_other_than_2025_03_26_reject_batches() {
     let site = Site::new(&server());
     let batch = json!([request(1, "ping", &json!({}))]);
     for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {

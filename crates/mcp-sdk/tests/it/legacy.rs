@@ -1,4 +1,4 @@
-//! The legacy revisions over HTTP: the handshake, methods, and questions to the client.
+//! The legacy revisions over HTTP: the handshake, methods, and requests to the client.
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{Resource, Tool};
@@ -9,16 +9,16 @@ use crate::http::{Message, Session, Site};
 const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 #[tokio::test(start_paused = true)]
-async fn each_revision_is_spoken_and_unknown_ones_get_the_latest() {
+async fn server_accepts_each_legacy_revision_and_falls_back_to_latest() {
     let site = Site::new(&server());
-    for (asked, expected) in REVISIONS.map(|revision| (revision, revision)).into_iter().chain([
+    for (requested, expected) in REVISIONS.map(|revision| (revision, revision)).into_iter().chain([
         ("2026-07-28", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
         ("", "2025-11-25"),
     ]) {
-        let response = site.send(&Session::initialize(asked, &json!({}))).await;
+        let response = site.send(&Session::initialize(requested, &json!({}))).await;
         let result = &response.message()["result"];
-        assert_eq!(result["protocolVersion"], expected, "{asked}");
+        assert_eq!(result["protocolVersion"], expected, "{requested}");
         assert_eq!(result["serverInfo"]["name"], "fixtures");
         assert!(result["capabilities"]["tools"]["listChanged"] == true && result.get("resultType").is_none());
         let id = response.field("mcp-session-id").unwrap();
@@ -27,7 +27,7 @@ async fn each_revision_is_spoken_and_unknown_ones_get_the_latest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_handshake_begins_no_session() {
+async fn malformed_initialize_creates_no_session() {
     let site = Site::new(&server());
     for params in [json!({}), json!({"protocolVersion": 5, "capabilities": {}, "clientInfo": {}})] {
         let response = site.send(&Message::post(&crate::http::request(1, "initialize", &params))).await;
@@ -37,7 +37,7 @@ async fn a_malformed_handshake_begins_no_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_method_answers_in_every_revision() {
+async fn every_method_works_in_every_legacy_revision() {
     let site = Site::new(&server());
     let reference = json!({"type": "ref/prompt", "name": "greeting"});
     for revision in REVISIONS {
@@ -67,7 +67,7 @@ async fn every_method_answers_in_every_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_are_told_by_their_codes_alone() {
+async fn legacy_errors_get_status_200_with_json_rpc_code() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     for (method, params, code) in [
@@ -87,7 +87,7 @@ async fn errors_are_told_by_their_codes_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_revision_does_not_know_is_put_into_other_words() {
+async fn content_unsupported_by_revision_becomes_text() {
     let site = Site::new(&server());
     for (revision, expected) in [
         ("2024-11-05", ["text", "text", "text"]),
@@ -106,7 +106,7 @@ async fn what_a_revision_does_not_know_is_put_into_other_words() {
     }
 }
 
-/// Calls a tool and answers its questions. Returns the messages of the stream.
+/// Calls a tool and answers its requests to the client. Returns the messages of the stream.
 async fn converse(site: &Site, session: &Session, params: &Value) -> Vec<Value> {
     let mut exchange = site.open(&session.request("call", "tools/call", params));
     let mut messages = Vec::new();
@@ -118,14 +118,14 @@ async fn converse(site: &Site, session: &Session, params: &Value) -> Vec<Value> 
         }
         messages.push(message);
         if messages.last().unwrap()["id"] == "call" {
-            assert_eq!(exchange.next_event().await, None, "the answer is the end");
+            assert_eq!(exchange.next_event().await, None, "the stream should end after the response");
             return messages;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_are_requests_and_their_answers_are_posted() {
+async fn client_posts_responses_to_requests_from_stream() {
     let site = Site::new(&server());
     for revision in ["2025-06-18", "2025-11-25"] {
         let session = site.initialize(revision).await;
@@ -142,7 +142,7 @@ async fn questions_are_requests_and_their_answers_are_posted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_the_client_is_the_error_of_the_handler() {
+async fn elicitation_error_from_client_fails_tool_call() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     for (outcome, code) in [
@@ -159,14 +159,14 @@ async fn an_error_of_the_client_is_the_error_of_the_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_cannot_be_asked_is_not() {
+async fn elicitation_fails_if_client_lacks_capability() {
     let site = Site::new(&server());
     let session = site.initialize_with("2025-06-18", &json!({})).await;
     assert_eq!(site.refused(&session.request(1, "tools/call", &tool("ask"))).await, (200, -32600));
 }
 
 #[tokio::test(start_paused = true)]
-async fn log_messages_begin_at_the_level_that_was_set() {
+async fn log_messages_respect_level_set_by_client() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     for (level, count) in [("debug", 8), ("error", 4), ("emergency", 1)] {
@@ -179,7 +179,7 @@ async fn log_messages_begin_at_the_level_that_was_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_told_on_the_stream_of_the_session() {
+async fn session_stream_receives_change_notifications() {
     let server = server();
     let site = Site::new(&server);
     let session = site.initialize("2025-06-18").await;
@@ -204,7 +204,7 @@ async fn changes_are_told_on_the_stream_of_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_told_on_one_stream_only() {
+async fn change_notification_goes_to_only_one_stream_of_session() {
     let server = server();
     let site = Site::new(&server);
     let session = site.initialize("2025-06-18").await;
@@ -215,12 +215,12 @@ async fn a_change_is_told_on_one_stream_only() {
     for round in 0..10 {
         assert!(if round % 2 == 0 { server.remove_tool("echo") } else { add_echo(&server) });
         Site::settle().await;
-        let mut told = 0;
+        let mut received = 0;
         for stream in &mut streams {
             stream.advance();
-            told += usize::from(stream.take_event().is_some());
+            received += usize::from(stream.take_event().is_some());
         }
-        assert_eq!(told, 1, "round {round}");
+        assert_eq!(received, 1, "round {round}");
     }
     // The remaining stream receives all messages.
     let [mut left, gone] = streams;

@@ -21,7 +21,7 @@ fn after(session: &Session, id: &str) -> Message {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_left_comes_back_for_the_rest() {
+async fn reconnected_client_receives_remaining_messages() {
     let (server, gate) = with_waiting(server());
     let site = Site::new(&server);
     let session = site.initialize("2025-06-18").await;
@@ -30,7 +30,7 @@ async fn a_client_that_left_comes_back_for_the_rest() {
     assert_eq!(first.message.unwrap()["method"], "notifications/progress");
     exchange.leave();
     let id = first.id.unwrap();
-    // Before the answer arrives, and afterwards.
+    // The client can resume before the response arrives, and afterwards.
     let waiting = site.open(&after(&session, &id));
     gate.notify_one();
     let messages = waiting.response().await.messages();
@@ -40,7 +40,7 @@ async fn a_client_that_left_comes_back_for_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_comes_after_the_event_is_sent_again() {
+async fn resumption_replays_only_later_events() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     let mut exchange = site.open(&session.request(1, "tools/call", &with_progress("progress")));
@@ -58,12 +58,15 @@ async fn only_what_comes_after_the_event_is_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_can_be_answered_after_coming_back() {
+async fn client_can_answer_elicitation_after_reconnecting() {
     let site = Site::new(&server());
     let session = site.initialize("2025-11-25").await;
     let mut exchange = site.open(&session.request(1, "tools/call", &tool("ask")));
     let primed = exchange.next_event().await.unwrap();
-    assert_eq!(primed.message, None, "the stream can be taken up before its first message");
+    assert_eq!(
+        primed.message, None,
+        "the client should be able to resume the stream before its first message"
+    );
     exchange.leave();
     let mut exchange = site.open(&after(&session, &primed.id.unwrap()));
     let question = exchange.next_message().await;
@@ -74,33 +77,33 @@ async fn a_question_can_be_answered_after_coming_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_let_go_comes_back_for_the_answer() {
-    let site = Site::new(&server().tool(Tool::new("let_go"), let_go));
+async fn client_disconnected_by_handler_gets_result_after_reconnecting() {
+    let site = Site::new(&server().tool(Tool::new("disconnect"), disconnect));
     let session = site.initialize("2025-11-25").await;
-    let mut exchange = site.open(&session.request(1, "tools/call", &tool("let_go")));
+    let mut exchange = site.open(&session.request(1, "tools/call", &tool("disconnect")));
     let [primed, last] = [exchange.next_event().await.unwrap(), exchange.next_event().await.unwrap()];
     assert_eq!((primed.message, last.message), (None, None));
-    assert!(exchange.next_event().await.is_none(), "the connection is not kept open");
+    assert!(exchange.next_event().await.is_none(), "the server should close the connection");
     let messages = site.open(&after(&session, &last.id.unwrap())).response().await.messages();
     assert_eq!((text(&messages[0]["result"]), messages.len()), ("done", 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_would_not_come_back_is_not_let_go() {
-    let site = Site::new(&server().tool(Tool::new("let_go"), let_go));
+async fn handler_does_not_disconnect_client_of_older_revision() {
+    let site = Site::new(&server().tool(Tool::new("disconnect"), disconnect));
     let session = site.initialize("2025-06-18").await;
-    let response = site.send(&session.request(1, "tools/call", &tool("let_go"))).await;
+    let response = site.send(&session.request(1, "tools/call", &tool("disconnect"))).await;
     assert_eq!(text(&response.message()["result"]), "done");
 }
 
-async fn let_go(context: Context) -> &'static str {
+async fn disconnect(context: Context) -> &'static str {
     context.disconnect(Duration::from_millis(50)).await;
     sleep(Duration::from_secs(1)).await;
     "done"
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_of_other_sessions_and_of_none_are_refused() {
+async fn foreign_and_unknown_event_ids_get_400() {
     let site = Site::new(&server());
     let (session, thief) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
     let mut exchange = site.open(&session.request(1, "tools/call", &with_progress("progress")));
@@ -113,7 +116,7 @@ async fn events_of_other_sessions_and_of_none_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_stream_of_the_session_is_taken_up_too() {
+async fn session_stream_can_be_resumed_from_its_first_event() {
     // Regression test: the stream could not be found by the id of its first event.
     let server = server();
     let site = Site::new(&server);
@@ -128,7 +131,7 @@ async fn the_stream_of_the_session_is_taken_up_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_remembered_of_a_stream_is_bounded() {
+async fn stored_events_of_stream_are_bounded() {
     let server = server().tool(Tool::new("talk"), |_: Nothing, context: Context| async move {
         for step in 0..2000 {
             context.progress(f64::from(step), None, None).await;

@@ -8,7 +8,7 @@ use crate::fixtures::{answer, server, server_with, text, tool, with_hanging, wit
 use crate::http::{Message, Session, Site, request};
 
 #[tokio::test(start_paused = true)]
-async fn a_session_must_be_named_and_exist() {
+async fn session_id_must_be_present_and_known() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     let ping = session.request(1, "ping", &json!({}));
@@ -26,7 +26,7 @@ async fn a_session_must_be_named_and_exist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_named_twice_is_refused() {
+async fn duplicate_session_id_header_is_rejected() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     let mut ping = session.request(1, "ping", &json!({}));
@@ -40,7 +40,7 @@ async fn a_session_that_is_named_twice_is_refused() {
 
 /// Regression test: a client could store 4 MiB in each of ten thousand sessions.
 #[tokio::test(start_paused = true)]
-async fn what_a_client_says_of_itself_is_bounded() {
+async fn client_capabilities_size_is_limited() {
     let site = Site::new(&server());
     let long = |bytes| json!({"experimental": {"x": "x".repeat(bytes)}});
     site.initialize_with("2025-06-18", &long(60 << 10)).await;
@@ -50,7 +50,7 @@ async fn what_a_client_says_of_itself_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn revisions_that_are_none_are_refused() {
+async fn unknown_protocol_version_header_gets_400() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     let ping = session.request(1, "ping", &json!({}));
@@ -62,7 +62,7 @@ async fn revisions_that_are_none_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delete_ends_a_session_and_everything_in_it() {
+async fn delete_ends_session_with_its_streams_and_calls() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     let session = site.initialize("2025-06-18").await;
@@ -76,13 +76,13 @@ async fn delete_ends_a_session_and_everything_in_it() {
     assert_eq!(site.send(&session.delete()).await.status, 204);
     assert_eq!(site.send(&session.delete()).await.status, 404);
     assert_eq!(site.send(&session.request(1, "ping", &json!({}))).await.status, 404);
-    assert_eq!(stream.next_event().await, None, "the stream of a session ends with it");
+    assert_eq!(stream.next_event().await, None, "the stream should end with its session");
     // Regression test: the response was 202 without a body, and clients waited for their timeouts.
     let canceled = hanging.response().await;
     assert_eq!((canceled.status, canceled.error_code()), (200, -32603));
     assert_eq!(canceled.message()["id"], 7);
     assert_eq!(running.count(), 0);
-    assert_eq!(asking.next_message().await["id"], 8, "the stream of a call ends with an answer");
+    assert_eq!(asking.next_message().await["id"], 8, "the stream of a call should end with a response");
     assert_eq!(asking.next_event().await, None);
     assert_eq!(site.send(&Message::without_content("DELETE")).await.status, 405);
 }
@@ -92,7 +92,7 @@ fn with_sessions(sessions_max: usize) -> McpServerOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_limit_the_session_not_used_for_longest_ends() {
+async fn new_sessions_evict_old_ones_at_the_limit() {
     let site = Site::new(&server_with(with_sessions(3)));
     let mut sessions = Vec::new();
     for _ in 0..10 {
@@ -110,7 +110,7 @@ async fn beyond_the_limit_the_session_not_used_for_longest_ends() {
 /// Regression test: a flood of `initialize` ended sessions with an open stream or a running call. The calls
 /// ended with 202 and no body.
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_new_sessions_ends_none_in_use() {
+async fn flood_of_new_sessions_does_not_evict_sessions_in_use() {
     let (server, gate) = with_waiting(server_with(with_sessions(20)));
     let site = Site::new(&server);
     let (reading, calling, resuming) = (
@@ -136,7 +136,7 @@ async fn a_flood_of_new_sessions_ends_none_in_use() {
 
 /// Regression test: a new session replaced a session in use.
 #[tokio::test(start_paused = true)]
-async fn a_session_is_refused_while_all_are_in_use() {
+async fn new_session_gets_503_while_all_sessions_are_in_use() {
     let site = Site::new(&server_with(with_sessions(2)));
     let first = site.initialize("2025-06-18").await;
     let second = site.initialize("2025-06-18").await;
@@ -155,12 +155,16 @@ async fn a_session_is_refused_while_all_are_in_use() {
 
 /// Regression test: one client could occupy all sessions of a server.
 #[tokio::test(start_paused = true)]
-async fn an_address_has_a_quota_of_sessions() {
+async fn address_cannot_exceed_session_quota() {
     let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
     let site = Site::new(&server_with(options));
     let first = site.initialize("2025-06-18").await;
     let second = site.initialize("2025-06-18").await;
-    assert_eq!(site.send(&first.request(1, "ping", &json!({}))).await.status, 404, "it made room");
+    assert_eq!(
+        site.send(&first.request(1, "ping", &json!({}))).await.status,
+        404,
+        "the second session should evict it"
+    );
     let mut stream = site.open(&second.get());
     stream.head().await;
     assert_eq!(site.send(&Session::initialize("2025-06-18", &json!({}))).await.status, 503);
@@ -168,7 +172,7 @@ async fn an_address_has_a_quota_of_sessions() {
 
 /// Regression test: the stream ended without an answer, and the client kept waiting.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_streams_is_answered_when_its_session_ends() {
+async fn streaming_call_gets_error_when_session_ends() {
     let (server, _gate) = with_waiting(server());
     let site = Site::new(&server);
     let session = site.initialize("2025-11-25").await;
@@ -183,7 +187,7 @@ async fn a_call_that_streams_is_answered_when_its_session_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_session_cannot_answer() {
+async fn client_cannot_answer_elicitation_of_another_session() {
     let site = Site::new(&server());
     let (session, thief) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
     let mut exchange = site.open(&session.request(1, "tools/call", &tool("ask")));
@@ -199,7 +203,7 @@ async fn a_foreign_session_cannot_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_nobody_waits_for_are_passed_over() {
+async fn unexpected_client_responses_are_ignored() {
     let site = Site::new(&server());
     let session = site.initialize("2025-06-18").await;
     for id in [json!(1), json!(-1), json!("1"), json!(i64::MAX)] {
@@ -208,7 +212,7 @@ async fn answers_that_nobody_waits_for_are_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_given_up_when_its_client_says_so() {
+async fn cancel_notification_stops_only_its_request() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     let (session, other) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
@@ -227,7 +231,7 @@ async fn a_request_is_given_up_when_its_client_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_is_in_flight_cannot_be_used_again_until_it_is_answered() {
+async fn request_id_cannot_be_reused_until_answered() {
     let (server, gate) = with_waiting(server());
     let site = Site::new(&server);
     let (session, other) = (site.initialize("2025-06-18").await, site.initialize("2025-06-18").await);
@@ -246,7 +250,7 @@ async fn an_id_that_is_in_flight_cannot_be_used_again_until_it_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_whose_clients_have_left_are_not_without_number() {
+async fn number_of_calls_with_disconnected_client_is_limited() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     let session = site.initialize("2025-06-18").await;
@@ -263,7 +267,7 @@ async fn handlers_whose_clients_have_left_are_not_without_number() {
 
 /// Regression test: only the number of calls was limited. 60 calls with 4 MiB of arguments each took 270 MiB.
 #[tokio::test(start_paused = true)]
-async fn the_bytes_of_calls_in_progress_are_limited_for_each_caller() {
+async fn in_flight_bytes_are_limited_per_caller() {
     let options = McpServerOptions {
         in_flight_bytes_max: 1 << 20,
         message_bytes_max: 1 << 20,
@@ -310,7 +314,7 @@ async fn the_bytes_of_calls_in_progress_are_limited_for_each_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_sessions_each_request_stands_for_itself() {
+async fn stateless_mode_serves_each_request_without_session() {
     let options =
         McpServerOptions { legacy_sessions: LegacySessions::Stateless, ..McpServerOptions::default() };
     let site = Site::new(&server_with(options));

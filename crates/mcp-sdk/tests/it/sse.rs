@@ -89,7 +89,7 @@ fn ping() -> Message {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_posted_is_answered_on_the_stream() {
+async fn posted_message_is_answered_on_the_stream() {
     let site = site(&server());
     let mut client = Client::initialized(&site).await;
     client
@@ -106,7 +106,7 @@ async fn what_is_posted_is_answered_on_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_report_ask_and_are_given_up() {
+async fn handler_can_report_progress_elicit_and_be_canceled() {
     let (server, running) = with_hanging(server());
     let site = site(&server);
     let mut client = Client::initialized(&site).await;
@@ -136,21 +136,21 @@ async fn handlers_report_ask_and_are_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_are_told_of_changes() {
+async fn stream_receives_change_notifications() {
     let server = server();
     let site = site(&server);
     let mut client = Client::initialized(&site).await;
     client.request(&site, 1, "resources/subscribe", &json!({"uri": "test://text"})).await;
     assert_eq!(client.stream.next_message().await["id"], 1);
     server.resource_updated("test://text");
-    let told = client.stream.next_message().await;
-    assert_eq!(told["method"], "notifications/resources/updated");
+    let notification = client.stream.next_message().await;
+    assert_eq!(notification["method"], "notifications/resources/updated");
     assert!(server.remove_resource("test://blob"));
     assert_eq!(client.stream.next_message().await["method"], "notifications/resources/list_changed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_ends_with_its_stream() {
+async fn closing_stream_ends_its_session() {
     let (server, running) = with_hanging(server());
     let site = site(&server);
     let mut client = Client::initialized(&site).await;
@@ -165,7 +165,7 @@ async fn a_session_ends_with_its_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_reach_their_own_stream_only() {
+async fn response_arrives_only_on_its_own_stream() {
     let site = site(&server());
     let (mut ours, mut other) = (Client::open(&site).await, Client::open(&site).await);
     assert_ne!(ours.uri, other.uri);
@@ -176,7 +176,7 @@ async fn messages_reach_their_own_stream_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_message_to_a_stream_is_refused() {
+async fn invalid_posts_and_methods_are_rejected() {
     let site = site(&server());
     let client = Client::open(&site).await;
     for uri in ["/message", "/message?", "/message?sessionId=", "/message?sessionId=x", "/message?sessionId"]
@@ -197,7 +197,7 @@ async fn what_is_no_message_to_a_stream_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_is_its_caller_s() {
+async fn only_stream_owner_can_post_to_stream() {
     let authorization =
         Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain).with_scopes(["use"]);
     let site = site_of(server().endpoint().authorize(authorization));
@@ -212,7 +212,7 @@ async fn a_stream_is_its_caller_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_are_not_without_number() {
+async fn streams_over_the_limit_get_503() {
     let site = site(&server_with(McpServerOptions { sessions_max: 2, ..McpServerOptions::default() }));
     let first = Client::open(&site).await;
     let _second = Client::open(&site).await;
@@ -225,7 +225,7 @@ async fn streams_are_not_without_number() {
 
 /// Regression test: one client could occupy all streams of a server.
 #[tokio::test(start_paused = true)]
-async fn an_address_has_a_quota_of_streams() {
+async fn address_cannot_exceed_stream_quota() {
     let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
     let site = site(&server_with(options));
     let _first = Client::open(&site).await;
@@ -235,7 +235,7 @@ async fn an_address_has_a_quota_of_streams() {
 /// Regression test: messages were not compared with their headers. A client could bypass a gateway that
 /// filters by headers on this path.
 #[tokio::test(start_paused = true)]
-async fn messages_are_compared_with_the_headers_that_they_have() {
+async fn posted_message_must_match_the_mcp_headers_it_has() {
     let site = site(&server());
     let mut client = Client::initialized(&site).await;
     let call = Message::post(&request(2, "tools/call", &tool("fail")));
@@ -250,7 +250,7 @@ async fn messages_are_compared_with_the_headers_that_they_have() {
 /// Regression test: the capacity was two messages of the default maximum, even with a larger configured
 /// maximum.
 #[tokio::test(start_paused = true)]
-async fn a_message_as_long_as_allowed_reaches_its_stream() {
+async fn message_of_maximum_size_reaches_its_stream() {
     let bytes_max = 10 << 20;
     let site =
         site(&server_with(McpServerOptions { message_bytes_max: bytes_max, ..McpServerOptions::default() }));
@@ -265,7 +265,7 @@ async fn a_message_as_long_as_allowed_reaches_its_stream() {
 
 /// Regression test: each of thousands of streams could store two of the largest messages.
 #[tokio::test(start_paused = true)]
-async fn messages_of_all_streams_count_with_the_requests_in_progress() {
+async fn messages_of_all_streams_share_in_flight_byte_limit() {
     let options = McpServerOptions {
         in_flight_bytes_max: 1 << 20,
         message_bytes_max: 1 << 20,
@@ -288,17 +288,17 @@ async fn messages_of_all_streams_count_with_the_requests_in_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_client_does_not_read_is_not_kept_without_end() {
+async fn posts_get_429_while_too_many_responses_are_unread() {
     let site = site(&server());
     let mut client = Client::initialized(&site).await;
     // Each answer is as long as its message.
     let long = "x".repeat(1 << 20);
     let call = request(2, "tools/call", &json!({"name": "echo", "arguments": {"message": long}}));
     let call = client.post(&Message::post(&call));
-    let mut taken = 0;
+    let mut accepted = 0;
     while site.send(&call).await.status == 202 {
-        taken += 1;
-        assert!(taken < 100, "{taken} messages of a megabyte were taken");
+        accepted += 1;
+        assert!(accepted < 100, "the server accepted {accepted} messages of 1 MiB");
     }
     assert_eq!(site.send(&call).await.status, 429);
     // When the client reads again, the server answers again.
