@@ -46,7 +46,7 @@ impl Diary {
 }
 
 #[tokio::test]
-async fn the_layer_added_last_sees_a_call_first_and_its_result_last() {
+async fn last_added_layer_sees_call_first_and_result_last() {
     let diary = Diary::default();
     let server = server().layer(diary.layer("inner")).layer(diary.layer("outer"));
     let mut client = server.connect();
@@ -61,7 +61,7 @@ async fn the_layer_added_last_sees_a_call_first_and_its_result_last() {
 }
 
 #[tokio::test]
-async fn layers_are_around_handlers_of_every_kind() {
+async fn layers_wrap_handlers_of_every_kind() {
     let diary = Diary::default();
     let mut client = server().layer(diary.layer("a")).connect();
     let reference = json!({"type": "ref/prompt", "name": "greeting"});
@@ -93,17 +93,21 @@ async fn layers_are_around_handlers_of_every_kind() {
 }
 
 #[tokio::test]
-async fn a_layer_may_answer_in_place_of_a_handler() {
+async fn layer_can_answer_instead_of_handler() {
     let refuse = |_: &Call<'_>, _: Next<'_>| Outcome::Now(Err(HandlerError::failed("not today")));
     let mut client = server().layer(refuse).connect();
     let refused = client.request("tools/call", tool("panic")).await.unwrap();
-    assert_eq!((&refused["isError"], text(&refused)), (&json!(true), "not today"), "the model may see it");
+    assert_eq!(
+        (&refused["isError"], text(&refused)),
+        (&json!(true), "not today"),
+        "the model may see the error"
+    );
     let refused = client.request("resources/read", json!({"uri": "test://text"})).await.unwrap_err();
     assert_eq!(refused.code, json_rpc::ErrorCode::INTERNAL_ERROR);
 }
 
 #[tokio::test]
-async fn a_layer_may_change_a_result_but_not_its_kind() {
+async fn layer_can_change_result_but_not_its_kind() {
     let shout = |_: &Call<'_>, next: Next<'_>| {
         next.run().map(|outcome| {
             outcome.map(|result| match result {
@@ -119,7 +123,7 @@ async fn a_layer_may_change_a_result_but_not_its_kind() {
 }
 
 #[tokio::test]
-async fn what_a_layer_waits_for_comes_before_an_async_handler() {
+async fn layer_can_await_before_async_handler_runs() {
     let diary = Diary::default();
     let (of_layer, of_handler) = (diary.clone(), diary.clone());
     let server = McpServer::new("test", "1")
@@ -143,7 +147,7 @@ async fn what_a_layer_waits_for_comes_before_an_async_handler() {
 }
 
 #[tokio::test]
-async fn layers_are_around_calls_that_become_tasks_and_a_panic_in_one_is_an_error() {
+async fn layers_wrap_task_calls_and_layer_panic_returns_internal_error() {
     let diary = Diary::default();
     let server = server()
         .task_tool(Tool::new("long"), TaskSupport::OPTIONAL, |_: Nothing, _: Context| async { "done" })
@@ -156,7 +160,7 @@ async fn layers_are_around_calls_that_become_tasks_and_a_panic_in_one_is_an_erro
         status = client.request("tasks/get", json!({"taskId": task["taskId"]})).await.unwrap();
     }
     assert_eq!(diary.take(), ["a tools/call long", "a tool"]);
-    let mut client = server.layer(|_: &Call<'_>, _: Next<'_>| panic!("as the test wants it")).connect();
+    let mut client = server.layer(|_: &Call<'_>, _: Next<'_>| panic!("intended panic")).connect();
     let refused = client.request("tools/call", tool("echo")).await.unwrap_err();
     assert_eq!(refused.code, json_rpc::ErrorCode::INTERNAL_ERROR);
 }

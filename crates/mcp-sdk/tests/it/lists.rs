@@ -30,7 +30,7 @@ async fn pages(server: &McpServer) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_together_are_the_list() {
+async fn concatenated_pages_are_the_whole_list() {
     for (page_entries, count, sizes) in
         [(3, 7, &[3, 3, 1][..]), (3, 6, &[3, 3]), (1000, 7, &[7]), (1, 2, &[1, 1]), (3, 0, &[0])]
     {
@@ -42,13 +42,13 @@ async fn pages_together_are_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_without_entries_have_one_at_least() {
+async fn page_size_zero_is_treated_as_one() {
     // Regression test: a page size of zero caused a division by zero.
     assert_eq!(pages(&numbered(0, 2)).await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn cursors_that_were_never_given_are_refused() {
+async fn unknown_cursors_are_rejected() {
     let site = Site::new(&numbered(3, 7));
     for cursor in ["", "0", "3", "01", "+1", "-1", "1 ", "x", "18446744073709551616", "1e0"] {
         let refused = site.refused(&Message::modern("tools/list", json!({"cursor": cursor}))).await;
@@ -58,7 +58,7 @@ async fn cursors_that_were_never_given_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_follows_what_is_added_and_removed() {
+async fn list_reflects_added_and_removed_tools() {
     let server = numbered(2, 3);
     assert_eq!(pages(&server).await, [vec!["tool-0", "tool-1"], vec!["tool-2"]]);
     assert!(server.remove_tool("tool-0"));
@@ -68,7 +68,7 @@ async fn a_list_follows_what_is_added_and_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_say_how_long_they_may_be_kept() {
+async fn results_contain_configured_cache_ttl_and_scope() {
     let cache = CacheHint { ttl_ms: 60_000, cache_scope: CacheScope::Public };
     let options = McpServerOptions { cache, ..McpServerOptions::default() };
     let site = Site::new(&crate::fixtures::server_with(options));

@@ -37,7 +37,7 @@ fn add(
 
 const NAME: &str = "words.join";
 
-/// This is for people.
+/// For readers of the source only.
 #[tool(name = NAME, description = "Joins words.", destructive = false, open_world = false)]
 fn join(words: &[String], #[serde(rename = "with")] between: Option<String>) -> String {
     words.join(&between.unwrap_or_else(|| " ".to_owned()))
@@ -73,7 +73,7 @@ fn revision(prefix: &str, call: &Call<'_>) -> String {
     format!("{prefix}{}", call.revision().as_str())
 }
 
-/// Its parameter has its name, as it does so often.
+/// Its parameter has the same name as the function, which is common.
 #[tool]
 async fn count(count: u32, context: Context) -> Result<String, BoxError> {
     for step in 1..=count {
@@ -114,7 +114,7 @@ async fn definition(name: &str) -> Tool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_says_what_it_does_and_how() {
+async fn tool_definition_has_title_description_and_annotations() {
     let add = definition("add").await;
     assert_eq!(add.title.as_deref(), Some("Addition"));
     let description = "Adds two numbers.\n\nAnd nothing else:\n\n    a + b";
@@ -135,7 +135,7 @@ async fn a_function_says_what_it_does_and_how() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parameters_are_the_members_of_the_arguments() {
+async fn input_schema_is_built_from_function_parameters() {
     let add = definition("add").await.input_schema;
     assert_eq!((&add["type"], &add["title"]), (&json!("object"), &json!("add")));
     assert_eq!(add["required"], json!(["a"]));
@@ -164,7 +164,7 @@ async fn parameters_are_the_members_of_the_arguments() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn functions_answer_calls() {
+async fn tool_calls_return_function_results() {
     assert_eq!(call("add", json!({"a": 1, "b": 2.5})).await["structuredContent"], json!({"sum": 3.5}));
     for (name, arguments, expected) in [
         ("add", json!({"a": 1}), "{\"sum\":1.0}"),
@@ -183,7 +183,7 @@ async fn functions_answer_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_is_the_result() {
+async fn invalid_arguments_and_function_errors_are_error_results() {
     for (name, arguments, expected) in [
         ("add", json!({"a": "one"}), "invalid arguments"),
         ("add", json!({"a": 1, "b": 11}), "invalid arguments"),
@@ -199,7 +199,7 @@ async fn what_goes_wrong_is_the_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_async_function_reports_progress() {
+async fn async_function_reports_progress() {
     let mut client = server().connect();
     let params = json!({"name": "count", "arguments": {"count": 2}, "_meta": {"progressToken": 1}});
     assert_eq!(text(&client.request("tools/call", params).await.unwrap()), "counted to 2");
@@ -211,13 +211,13 @@ async fn an_async_function_reports_progress() {
 /// Here, and in the parameters of `count`, a type without braces and with the same name would be parsed as a
 /// pattern.
 #[tokio::test]
-async fn functions_stay_functions() {
+async fn annotated_functions_can_still_be_called() {
     let add = add(1.0, 2.0).0.sum + add(3.0, 4.0).0.sum;
     assert_eq!(json!(add), 10.0);
     assert_eq!(join(&["a".to_owned()], None), "a");
     assert_eq!(length(&Range { from: 2, to: 1 }), Err("it ends before it begins"));
-    let count = wait().await.into_answer().unwrap();
-    assert_eq!(count, CallToolResult::text("waited"));
+    let waited = wait().await.into_answer().unwrap();
+    assert_eq!(waited, CallToolResult::text("waited"));
 }
 
 #[tool(name = "erase", scopes("admin", ERASE))]
@@ -228,7 +228,7 @@ fn erase() -> &'static str {
 const ERASE: &str = "erase";
 
 #[tokio::test(start_paused = true)]
-async fn scopes_are_required_over_http() {
+async fn tool_scopes_are_required_over_http() {
     let server = server().with(erase {});
     let authorization = Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain);
     let site = Site::of(server.endpoint().authorize(authorization));
@@ -245,11 +245,11 @@ async fn report(context: Context) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_may_become_tasks() {
+async fn tool_with_task_support_returns_task() {
     let server = server().with(report {});
     let params = json!({"name": "report", "arguments": {}});
     let refused = server.connect().request("tools/call", params.clone()).await.unwrap_err();
-    assert_eq!(refused.code.0, -32021, "clients without tasks are refused");
+    assert_eq!(refused.code.0, -32021, "clients without task support should get an error");
     let mut client = server.connect().with_capabilities(&ClientCapabilities::default().with_tasks());
     let task = client.request("tools/call", params).await.unwrap();
     assert_eq!(task["resultType"], "task", "{task}");
@@ -279,7 +279,7 @@ impl Offer for Remote {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_may_offer_several_tools() {
+async fn one_offer_can_register_several_tools() {
     let mut client = McpServer::new("counter", "1").with(Counter("shared")).connect();
     let list = client.request("tools/list", json!({})).await.unwrap();
     let names: Vec<_> = list["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
@@ -287,14 +287,14 @@ async fn a_type_may_offer_several_tools() {
 }
 
 #[test]
-fn what_cannot_be_offered_is_refused() {
+fn add_returns_error_for_invalid_tool_schema() {
     let error = McpServer::new("remote", "1").add(Remote).unwrap_err().to_string();
     assert!(error.starts_with("cannot register `remote`"), "{error}");
 }
 
 #[test]
 #[should_panic(expected = "cannot register `remote`")]
-fn what_cannot_be_offered_at_the_start_is_a_mistake() {
+fn with_panics_for_invalid_tool_schema() {
     drop(McpServer::new("remote", "1").with(Remote));
 }
 
@@ -309,7 +309,7 @@ macro_rules! number {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_may_be_local_and_written_by_a_macro() {
+async fn tool_can_be_local_and_generated_by_macro() {
     number!(local, &u8, String);
     let mut client = McpServer::new("local", "1").with(local {}).connect();
     let params = json!({"name": "local", "arguments": {"value": 255}});

@@ -12,7 +12,7 @@ use crate::http::{Message, Site};
 fn object(schema: Value) -> JsonObject {
     match schema {
         Value::Object(object) => object,
-        other => panic!("{other} is no object"),
+        other => panic!("{other} is not an object"),
     }
 }
 
@@ -38,7 +38,7 @@ fn server() -> McpServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn structured_content_must_match_a_schema_given_by_hand() {
+async fn structured_content_must_match_handwritten_output_schema() {
     let site = Site::new(&server());
     let call = |structured: Value| json!({"name": "weather", "arguments": {"structured": structured}});
     let result = site.call("tools/call", call(json!({"celsius": 21.5}))).await;
@@ -65,7 +65,7 @@ struct Ratio {
 
 /// Regression test: a number that is not finite became `null`, which the schema of the tool forbids.
 #[tokio::test(start_paused = true)]
-async fn a_number_that_json_cannot_express_is_an_error_that_names_it() {
+async fn non_finite_number_in_result_is_an_error_that_names_its_member() {
     let server = McpServer::new("tools", "1").tool(Tool::new("divide"), |Division { by }: Division| {
         Structured(Ratios { of_none: None, ratios: vec![Ratio { value: 1.0 }, Ratio { value: 1.0 / by }] })
     });
@@ -88,7 +88,7 @@ struct Division {
 
 /// Regression test: a progress of NaN was sent as `null`, which clients do not accept.
 #[tokio::test(start_paused = true)]
-async fn progress_that_json_cannot_express_is_not_sent() {
+async fn non_finite_progress_is_not_sent() {
     let server =
         McpServer::new("tools", "1").tool(Tool::new("work"), |_: Nothing, context: Context| async move {
             for (progress, total) in
@@ -115,7 +115,7 @@ struct Booking {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_are_checked_against_everything_the_schema_says() {
+async fn arguments_are_validated_against_the_whole_schema() {
     let server = McpServer::new("tools", "1")
         .tool(Tool::new("book"), |Booking { guests, name }: Booking| format!("{name} {guests}"));
     let site = Site::new(&server);
@@ -139,7 +139,7 @@ async fn arguments_are_checked_against_everything_the_schema_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_are_an_object_whatever_they_are_read_as() {
+async fn arguments_must_be_an_object() {
     // Serde also deserializes structs from arrays.
     let site = Site::new(&crate::fixtures::server());
     for wrong in [json!(["m"]), json!("m"), json!(5)] {
@@ -151,7 +151,7 @@ async fn arguments_are_an_object_whatever_they_are_read_as() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_that_are_too_deep_or_say_something_twice_are_refused() {
+async fn too_deep_arguments_and_duplicate_members_are_rejected() {
     let site = Site::new(&crate::fixtures::server());
     let deep = format!(r#"{{"message":"m","x":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     for arguments in [r#"{"message":"m","message":"n"}"#, &deep.replace("\"x\"", "\"message\"")] {
@@ -168,7 +168,7 @@ async fn arguments_that_are_too_deep_or_say_something_twice_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_violation_quotes_is_bounded() {
+async fn tool_argument_error_text_is_bounded() {
     let server = McpServer::new("tools", "1")
         .tool(Tool::new("book"), |Booking { guests, name }: Booking| format!("{name} {guests}"))
         .tool(Tool::new("echo"), |echo: Echo| echo.message);
@@ -182,13 +182,13 @@ async fn what_a_violation_quotes_is_bounded() {
 
 /// Regression test: a refused prompt quoted the whole argument.
 #[tokio::test(start_paused = true)]
-async fn what_a_prompt_refuses_is_quoted_at_no_great_length() {
+async fn prompt_argument_error_text_is_bounded() {
     #[derive(Deserialize, JsonSchema)]
     enum Tone {
         Warm,
     }
     #[derive(Deserialize, JsonSchema)]
-    #[expect(dead_code, reason = "nothing that is sent can be read as it")]
+    #[expect(dead_code, reason = "the test only sends arguments that do not match")]
     struct Greeting {
         tone: Tone,
     }
@@ -201,7 +201,7 @@ async fn what_a_prompt_refuses_is_quoted_at_no_great_length() {
 
 /// Regression test: models received the documentation of this library about handlers.
 #[tokio::test(start_paused = true)]
-async fn the_schema_of_no_input_says_nothing_of_this_library() {
+async fn schema_of_tool_without_input_has_no_description() {
     let server = McpServer::new("test", "1").tool(Tool::new("now"), || "now");
     let list = server.connect().request("tools/list", json!({})).await.unwrap();
     let schema = &list["tools"][0]["inputSchema"];
@@ -209,7 +209,7 @@ async fn the_schema_of_no_input_says_nothing_of_this_library() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_fetched_for_a_schema() {
+async fn schema_with_remote_reference_is_rejected() {
     let schema = object(json!({"type": "object", "$ref": "https://localhost:1/schema.json"}));
     let server = McpServer::new("tools", "1");
     let refused = server.add_tool(Tool::new("remote").with_input_schema(schema.clone()), |_: Value| "");
@@ -219,7 +219,7 @@ async fn nothing_is_fetched_for_a_schema() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn schemas_are_those_of_the_types() {
+async fn tool_schemas_are_generated_from_rust_types() {
     let server = McpServer::new("tools", "1").tool(Tool::new("echo"), |echo: Echo| Structured(echo));
     let site = Site::new(&server);
     let tools = site.call("tools/list", json!({})).await;

@@ -18,7 +18,7 @@ use crate::fixtures::{server, server_with, text, tool, with_hanging};
 use crate::http::{Message, Session, Site};
 
 /// Checks the traits that axum requires of services and their futures.
-const fn assert_is_fit_for_axum<S, F>(_: &S)
+const fn assert_meets_bounds_of_axum<S, F>(_: &S)
 where
     S: tower_service::Service<Request<Body>, Error = Infallible, Future = F> + Clone + Send + Sync + 'static,
     F: Send + 'static,
@@ -27,7 +27,7 @@ where
 
 fn app(endpoint: &McpEndpoint) -> Router {
     let service: McpService = endpoint.tower_service();
-    assert_is_fit_for_axum(&service);
+    assert_meets_bounds_of_axum(&service);
     Router::new().route_service("/mcp", service)
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn site(endpoint: &McpEndpoint) -> Site {
 
 /// Regression test: a service did not know the addresses of clients, so one client could occupy all sessions.
 #[tokio::test(start_paused = true)]
-async fn an_application_tells_the_addresses_of_clients() {
+async fn tower_service_takes_client_address_from_request_extensions() {
     let options = McpServerOptions { sessions_per_address_max: 1, ..McpServerOptions::default() };
     let service = server_with(options).endpoint().tower_service();
     let initialize = async |address: [u8; 4]| {
@@ -77,7 +77,7 @@ async fn content(response: Response<Body>) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_modern_era_is_answered() {
+async fn tower_service_answers_modern_requests() {
     let endpoint = server().endpoint();
     let echo = json!({"name": "echo", "arguments": {"message": "hi"}});
     let response = call(&endpoint, &Message::modern("tools/call", echo)).await;
@@ -93,7 +93,7 @@ async fn the_modern_era_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_before_the_answer_comes_as_events() {
+async fn tower_service_sends_progress_as_events() {
     let site = site(&server().endpoint());
     let mut params = tool("progress");
     params["_meta"] = json!({"progressToken": 1});
@@ -103,7 +103,7 @@ async fn what_is_said_before_the_answer_comes_as_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_of_the_legacy_era_work() {
+async fn tower_service_supports_legacy_sessions() {
     let server = server();
     let site = site(&server.endpoint());
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -123,7 +123,7 @@ async fn sessions_of_the_legacy_era_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_of_the_modern_era_is_given_up_with_its_response() {
+async fn client_disconnect_drops_handler_of_modern_request() {
     let (server, running) = with_hanging(server());
     let exchange = site(&server.endpoint()).open(&Message::modern("tools/call", tool("hang")));
     Site::settle().await;
@@ -134,7 +134,7 @@ async fn a_request_of_the_modern_era_is_given_up_with_its_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_says_that_it_is_there() {
+async fn idle_event_stream_sends_keep_alive_comments() {
     let endpoint = server().endpoint();
     let listen =
         Message::modern("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
@@ -176,7 +176,7 @@ async fn exchange(stream: &mut TcpStream, message: &Message) -> String {
 }
 
 #[tokio::test]
-async fn axum_serves_it_on_its_own_engine() {
+async fn tower_service_works_with_axum_serve() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let app = app(&server().endpoint());
@@ -198,7 +198,7 @@ async fn axum_serves_it_on_its_own_engine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_is_refused_as_elsewhere() {
+async fn tower_service_rejects_same_requests_as_endpoint() {
     let authorization =
         Authorization::new("https://mcp.example/mcp", ["https://login.example"], Plain).with_scopes(["use"]);
     let endpoint = server().endpoint();
