@@ -1,4 +1,4 @@
-//! Questions that a legacy server cancels. The user's dialogs close, also behind bridges.
+//! Elicitation requests that a legacy server cancels. The user's dialogs close, also behind bridges.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use crate::client::misbehaving::on_stream_with;
 use crate::http::{self, Message};
 
-/// A server with a tool that asks `first` and `second`. It cancels `first` when its tools are listed, or when
-/// `second` is answered, which ends the call.
-fn fickle(builder: McpClientBuilder) -> McpClient {
+/// A server with a tool that sends two elicitation requests, `first` and `second`. The server cancels `first`
+/// when the client lists tools or answers `second`. The answer to `second` also ends the call.
+fn canceling_server(builder: McpClientBuilder) -> McpClient {
     let call = AtomicI64::default();
     on_stream_with(builder, move |message| {
         let id = &message["id"];
@@ -24,7 +24,7 @@ fn fickle(builder: McpClientBuilder) -> McpClient {
             let params = json!({"message": message, "requestedSchema": {"type": "object", "properties": {}}});
             json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
         };
-        let give_up =
+        let cancel =
             json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
         let messages = match message["method"].as_str() {
             Some("initialize") => {
@@ -36,10 +36,10 @@ fn fickle(builder: McpClientBuilder) -> McpClient {
                 call.store(id.as_i64().unwrap(), Ordering::Relaxed);
                 vec![ask(77, "first"), ask(78, "second")]
             }
-            Some("tools/list") => vec![give_up, answer(id.clone(), json!({"tools": []}))],
+            Some("tools/list") => vec![cancel, answer(id.clone(), json!({"tools": []}))],
             None if *id == 78 => {
                 let call = call.load(Ordering::Relaxed);
-                vec![give_up, answer(call.into(), json!({"content": []}))]
+                vec![cancel, answer(call.into(), json!({"content": []}))]
             }
             _ => Vec::new(),
         };
@@ -50,7 +50,7 @@ fn fickle(builder: McpClientBuilder) -> McpClient {
 async fn bridge() -> Bridge {
     let client = McpClientOptions { era: EraChoice::Legacy, ..McpClientOptions::default() };
     let options = BridgeOptions { client, ..BridgeOptions::default() };
-    Bridge::connect(options, |builder| Ok(fickle(builder))).await.unwrap()
+    Bridge::connect(options, |builder| Ok(canceling_server(builder))).await.unwrap()
 }
 
 /// Reports when a dialog opens and closes.
@@ -63,7 +63,7 @@ impl Drop for Dialog {
 }
 
 /// A client with a user that does not answer. Also returns the events of its dialogs.
-fn hesitating() -> (McpClientBuilder, mpsc::UnboundedReceiver<&'static str>) {
+fn unresponsive_client() -> (McpClientBuilder, mpsc::UnboundedReceiver<&'static str>) {
     let (dialogs, seen) = mpsc::unbounded_channel();
     let capabilities = ClientCapabilities::default().with_elicitation();
     let builder = McpClient::builder().era(EraChoice::Legacy).answers(capabilities, move |_| {
@@ -76,13 +76,15 @@ fn hesitating() -> (McpClientBuilder, mpsc::UnboundedReceiver<&'static str>) {
     (builder, seen)
 }
 
-/// Regression test: the dialog stayed open until the user answered in vain.
+/// Regression test: the dialog stayed open although its answer was useless.
 #[tokio::test]
-async fn a_question_that_the_server_gives_up_is_not_answered_any_more() {
+async fn elicitation_dialog_closes_when_server_cancels_request() {
     let bridge = bridge().await;
-    let direct = hesitating();
-    let behind = hesitating();
-    for (client, mut seen) in [(fickle(direct.0), direct.1), (behind.0.server(&bridge), behind.1)] {
+    let direct = unresponsive_client();
+    let through_bridge = unresponsive_client();
+    for (client, mut seen) in
+        [(canceling_server(direct.0), direct.1), (through_bridge.0.server(&bridge), through_bridge.1)]
+    {
         let calling = client.clone();
         let call = tokio::spawn(async move { calling.call_tool("any", json!({})).await });
         let mut next = async || timeout(Duration::from_mins(1), seen.recv()).await.unwrap().unwrap();
@@ -94,22 +96,24 @@ async fn a_question_that_the_server_gives_up_is_not_answered_any_more() {
     bridge.close().await;
 }
 
-/// Regression test: the question was repeated, and the call did not end without its answer.
+/// Regression test: the server repeated the canceled elicitation, and the call did not end without its
+/// answer.
 #[tokio::test]
-async fn clients_of_the_modern_era_need_not_answer_what_is_given_up() {
+async fn modern_client_need_not_answer_canceled_elicitation() {
     let bridge = bridge().await;
     let site = http::Site::new(&bridge);
     let mut params = json!({"name": "any", "arguments": {}});
     let rounds = async {
         loop {
             let call = Message::modern_with("tools/call", params.clone(), &json!({"elicitation": {}}));
-            let answered = site.send(&call).await.message();
-            let result = &answered["result"];
+            let response = site.send(&call).await.message();
+            let result = &response["result"];
             if result["resultType"] == "complete" {
                 return;
             }
-            let asked = result["inputRequests"].as_object().unwrap_or_else(|| panic!("{answered}"));
-            let second = asked.iter().filter(|(_, question)| question["params"]["message"] == "second");
+            let input_requests = result["inputRequests"].as_object().unwrap_or_else(|| panic!("{response}"));
+            let second =
+                input_requests.iter().filter(|(_, question)| question["params"]["message"] == "second");
             let answers = second.map(|(name, _)| (name.clone(), json!({"action": "decline"})));
             params["inputResponses"] = Value::Object(answers.collect());
             params["requestState"] = result["requestState"].clone();

@@ -9,7 +9,7 @@ use crate::fixtures::{answer, capabilities, server, text, tool};
 use crate::http::{request, with_meta};
 
 #[tokio::test(start_paused = true)]
-async fn questions_are_answered_the_same_way_in_both_eras() {
+async fn client_answers_server_requests_alike_in_both_eras() {
     let server = server();
     let capabilities = serde_json::from_value(capabilities()).unwrap();
     let mut modern = server.connect().with_capabilities(&capabilities).with_answers(answer);
@@ -26,7 +26,7 @@ async fn questions_are_answered_the_same_way_in_both_eras() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_the_server_are_errors() {
+async fn local_client_returns_server_errors() {
     let mut client = server().connect();
     assert_eq!(client.request("nothing", json!(null)).await.unwrap_err().code.0, -32601);
     let error = client.request("tools/call", tool("ask")).await.unwrap_err();
@@ -37,7 +37,7 @@ async fn errors_of_the_server_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_before_an_answer_is_kept() {
+async fn local_client_keeps_notifications_sent_before_result() {
     let mut client = server().connect();
     let mut params = tool("progress");
     params["_meta"] = json!({"progressToken": 5});
@@ -49,7 +49,7 @@ async fn what_comes_before_an_answer_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_over_leaves_nothing_behind() {
+async fn finished_connection_releases_server_and_handlers() {
     let server = server();
     let before = std::sync::Arc::new(());
     let held = before.clone();
@@ -89,7 +89,7 @@ async fn converse(server: McpServer, lines: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_unix_stream_is_served_to_its_end() {
+async fn unix_stream_requests_are_answered_until_end_of_input() {
     let discover = request(1, "server/discover", &with_meta(json!({}), &json!({})));
     let slow = request(2, "tools/call", &with_meta(tool("progress"), &json!({})));
     let answers = converse(server(), &[format!("{slow}\n"), discover.to_string()]).await;

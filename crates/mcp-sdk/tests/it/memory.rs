@@ -24,7 +24,7 @@ fn bytes_each(before: usize, count: usize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_session_takes_less_than_two_kilobytes() {
+async fn idle_session_uses_less_than_2_kib() {
     let site = Site::new(&server());
     site.initialize("2025-06-18").await;
     let before = bytes_in_use();
@@ -37,7 +37,7 @@ async fn an_idle_session_takes_less_than_two_kilobytes() {
 
 /// Regression test: parsed capabilities of a client took up to 35 times their size on the wire.
 #[tokio::test(start_paused = true)]
-async fn a_session_keeps_no_more_than_its_client_has_sent() {
+async fn session_stores_client_capabilities_at_wire_size() {
     let site = Site::new(&server());
     let capabilities = json!({"experimental": {"x": vec![0; 20_000]}});
     site.initialize_with("2025-06-18", &capabilities).await;
@@ -49,10 +49,10 @@ async fn a_session_keeps_no_more_than_its_client_has_sent() {
     assert!(each < 44 << 10, "{each} bytes");
 }
 
-/// Regression test: the arguments of legacy requests were kept for modern questions, and answers of clients
-/// were kept parsed. Handlers outlive the connections of legacy clients.
+/// Regression test: the server kept the arguments of legacy requests, which only modern input requests need,
+/// and kept the parsed answers of clients. Handlers outlive the connections of legacy clients.
 #[tokio::test(start_paused = true)]
-async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
+async fn running_handler_does_not_retain_unused_arguments_and_responses() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     let session = site.initialize("2025-06-18").await;
@@ -78,7 +78,7 @@ async fn what_a_handler_has_not_asked_for_is_not_kept_for_it() {
 /// Regression test: a session kept the last event of each stream for half an hour, without a limit on its
 /// size. 30 sessions with a batch and a large answer took 176 MB.
 #[tokio::test(start_paused = true)]
-async fn the_events_that_sessions_keep_are_limited() {
+async fn stored_session_events_respect_memory_limit() {
     let options = McpServerOptions { in_flight_bytes_max: 1 << 20, ..McpServerOptions::default() };
     let (server, _running) = with_hanging(server_with(options));
     let site = Site::new(&server);
@@ -115,7 +115,7 @@ async fn the_events_that_sessions_keep_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_subscription_takes_less_than_four_kilobytes() {
+async fn idle_subscription_uses_less_than_4_kib() {
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://text"]});
     let params = with_meta(json!({"notifications": filter}), &json!({}));
     let server = server();
@@ -133,7 +133,7 @@ async fn an_idle_subscription_takes_less_than_four_kilobytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn over_http_that_includes_the_connection() {
+async fn idle_http_subscription_with_connection_uses_less_than_4_kib() {
     let site = Site::new(&server());
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://text"]});
     let message = Message::modern("subscriptions/listen", json!({"notifications": filter}));
@@ -181,10 +181,10 @@ async fn call_everything(site: &Site, session: &Session) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_leave_nothing_behind() {
+async fn http_requests_do_not_leak_memory() {
     let site = Site::new(&server());
     let session = site.initialize("2025-11-25").await;
-    // Until the maximum number of streams is stored.
+    // Stores the maximum number of streams.
     for _ in 0..50 {
         call_everything(&site, &session).await;
     }
@@ -197,7 +197,7 @@ async fn requests_leave_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_a_stream_leave_nothing_behind() {
+async fn stream_requests_do_not_leak_memory() {
     let server = server();
     let mut client = server.connect();
     let mut before = 0;

@@ -69,7 +69,10 @@ fn replace_some_value(value: &mut Value, random: &mut Random) {
     let count = inner.len();
     if count > 0 && !random.one_in(4) {
         let place = random.below(count);
-        return replace_some_value(inner.into_iter().nth(place).expect("it is there"), random);
+        return replace_some_value(
+            inner.into_iter().nth(place).expect("`place` is below the number of values"),
+            random,
+        );
     }
     let others = [
         json!(null),
@@ -84,13 +87,13 @@ fn replace_some_value(value: &mut Value, random: &mut Random) {
     *value = random.pick(&others).clone();
 }
 
-async fn ask_whether_alive(client: &mut LocalClient) {
+async fn assert_still_responds(client: &mut LocalClient) {
     client.send(&request("alive", "server/discover", &with_meta(json!({}), &json!({})))).await;
     while next(client).await["id"] != "alive" {}
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_survives_whatever_comes() {
+async fn stream_connection_survives_random_messages() {
     let server = server();
     let mut random = Random::new(5);
     for _ in 0..20 {
@@ -103,12 +106,12 @@ async fn a_stream_survives_whatever_comes() {
             client.send_bytes(&message).await;
             client.send_bytes(b"\n").await;
         }
-        ask_whether_alive(&mut client).await;
+        assert_still_responds(&mut client).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_answers_whatever_comes() {
+async fn http_endpoint_answers_random_messages() {
     let site = Site::new(&server());
     let session = site.initialize("2025-03-26").await;
     let mut random = Random::new(6);

@@ -17,7 +17,7 @@ use crate::client::sites::Told;
 const PAGES: [&str; 2] = ["https://example.com/a", "https://example.com/b"];
 
 /// A server that refuses the first `refusals` calls, and counts all calls.
-fn refusing(builder: McpClientBuilder, refusals: usize, calls: &Arc<AtomicUsize>) -> McpClient {
+fn server_refusing_calls(builder: McpClientBuilder, refusals: usize, calls: &Arc<AtomicUsize>) -> McpClient {
     let calls = calls.clone();
     on_stream_with(builder, move |message| {
         let mut answer = match message["method"].as_str() {
@@ -41,7 +41,11 @@ fn refusing(builder: McpClientBuilder, refusals: usize, calls: &Arc<AtomicUsize>
 }
 
 /// A client. Its user answers each page with `action`. Collects the URLs in `visited`.
-fn visiting(builder: McpClientBuilder, action: &'static str, visited: &Told<String>) -> McpClientBuilder {
+fn client_visiting_pages(
+    builder: McpClientBuilder,
+    action: &'static str,
+    visited: &Told<String>,
+) -> McpClientBuilder {
     let capabilities = ClientCapabilities::default().with_elicitation().with_url_elicitation();
     let tell = visited.teller();
     builder.answers(capabilities, move |question| {
@@ -64,15 +68,15 @@ async fn call(client: &McpClient) -> Result<(), ErrorCode> {
 
 /// Regression test: the caller got the error, and the user was not asked to visit the pages.
 #[tokio::test]
-async fn pages_are_visited_and_the_call_is_made_once_more() {
+async fn client_visits_required_pages_and_retries_call_once() {
     for (refusals, action, expected) in [
         (1, "accept", (Ok(()), &PAGES[..], 2)),
         (2, "accept", (Err(ErrorCode::URL_ELICITATION_REQUIRED), &PAGES[..], 2)),
         (1, "decline", (Err(ErrorCode::URL_ELICITATION_REQUIRED), &PAGES[..1], 1)),
     ] {
         let (visited, calls) = (Told::new(), Arc::default());
-        let builder = visiting(McpClient::builder().era(EraChoice::Legacy), action, &visited);
-        let outcome = call(&refusing(builder, refusals, &calls)).await;
+        let builder = client_visiting_pages(McpClient::builder().era(EraChoice::Legacy), action, &visited);
+        let outcome = call(&server_refusing_calls(builder, refusals, &calls)).await;
         let visited = visited.take();
         let visited: Vec<_> = visited.iter().map(String::as_str).collect();
         let calls = calls.load(Ordering::Relaxed);
@@ -84,16 +88,19 @@ async fn bridge(refusals: usize, calls: &Arc<AtomicUsize>) -> Bridge {
     let client = McpClientOptions { era: EraChoice::Legacy, ..McpClientOptions::default() };
     let options = BridgeOptions { client, ..BridgeOptions::default() };
     let calls = calls.clone();
-    Bridge::connect(options, move |builder| Ok(refusing(builder, refusals, &calls))).await.unwrap()
+    Bridge::connect(options, move |builder| Ok(server_refusing_calls(builder, refusals, &calls)))
+        .await
+        .unwrap()
 }
 
 /// Regression test: 2026-07-28 clients got an error code that their revision does not have.
 #[tokio::test]
-async fn clients_of_a_bridge_are_asked_to_visit_pages() {
+async fn bridge_forwards_url_elicitation_to_its_clients() {
     for near in [EraChoice::Legacy, EraChoice::Modern] {
         let (visited, calls) = (Told::new(), Arc::default());
         let bridge = bridge(1, &calls).await;
-        let client = visiting(McpClient::builder().era(near), "accept", &visited).server(&bridge);
+        let client =
+            client_visiting_pages(McpClient::builder().era(near), "accept", &visited).server(&bridge);
         assert_eq!(call(&client).await, Ok(()), "{near:?}");
         assert_eq!((visited.take(), calls.load(Ordering::Relaxed)), (PAGES.map(str::to_owned).into(), 2));
     }
@@ -102,8 +109,8 @@ async fn clients_of_a_bridge_are_asked_to_visit_pages() {
     let modern = || McpClient::builder().era(EraChoice::Modern);
     for client in [
         modern().server(&bridge),
-        visiting(modern(), "decline", &visited).server(&bridge),
-        visiting(modern(), "accept", &visited).server(&bridge),
+        client_visiting_pages(modern(), "decline", &visited).server(&bridge),
+        client_visiting_pages(modern(), "accept", &visited).server(&bridge),
     ] {
         assert_eq!(call(&client).await, Err(ErrorCode::INTERNAL_ERROR));
     }

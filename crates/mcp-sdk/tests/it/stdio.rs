@@ -17,7 +17,7 @@ fn modern(params: Value) -> Value {
     with_meta(params, &json!({"elicitation": {}}))
 }
 
-/// A legacy client that can answer all questions.
+/// A legacy client that can answer all requests from the server.
 async fn legacy(server: &McpServer, revision: Revision) -> LocalClient {
     let capabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
     let mut client = server.connect().with_capabilities(&capabilities);
@@ -27,7 +27,7 @@ async fn legacy(server: &McpServer, revision: Revision) -> LocalClient {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_eras_share_a_stream() {
+async fn one_stream_can_carry_both_eras() {
     let mut client = legacy(&server(), Revision::R20250618).await;
     send(&mut client, 10, "ping", &json!({})).await;
     send(&mut client, 11, "server/discover", &modern(json!({}))).await;
@@ -44,7 +44,7 @@ async fn both_eras_share_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fast_request_overtakes_a_slow_one() {
+async fn fast_request_overtakes_slow_one() {
     let (server, gate) = with_waiting(server());
     let mut client = server.connect();
     send(&mut client, 1, "tools/call", &modern(tool("wait"))).await;
@@ -55,7 +55,7 @@ async fn a_fast_request_overtakes_a_slow_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_can_be_cancelled_in_both_eras() {
+async fn client_can_cancel_request_in_both_eras() {
     let (server, running) = with_hanging(server());
     let mut client = legacy(&server, Revision::R20251125).await;
     for (id, params) in [(json!(1), tool("hang")), (json!("1"), modern(tool("hang")))] {
@@ -71,7 +71,7 @@ async fn a_request_can_be_cancelled_in_both_eras() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_in_flight_cannot_be_used_again() {
+async fn request_id_cannot_be_reused_while_in_flight() {
     let (server, gate) = with_waiting(server());
     let mut client = server.connect();
     send(&mut client, "a", "tools/call", &modern(tool("wait"))).await;
@@ -86,7 +86,7 @@ async fn an_id_in_flight_cannot_be_used_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_that_are_no_messages_are_answered_and_the_next_is_read() {
+async fn invalid_line_gets_error_and_next_line_is_read() {
     let mut client = server().connect();
     for (line, code) in [
         (&b"nonsense\n"[..], -32700),
@@ -105,7 +105,7 @@ async fn lines_that_are_no_messages_are_answered_and_the_next_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endless_line_is_refused_once_and_costs_no_memory() {
+async fn huge_line_gets_one_error_and_next_line_is_read() {
     let mut client = server().connect();
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..20 {
@@ -120,7 +120,7 @@ async fn an_endless_line_is_refused_once_and_costs_no_memory() {
 /// Regression test: the error had no id. The client could not match it to its request, and waited for its
 /// timeout.
 #[tokio::test(start_paused = true)]
-async fn the_error_for_a_message_that_is_too_large_has_its_id() {
+async fn oversized_message_error_contains_request_id() {
     let options = McpServerOptions { message_bytes_max: 2000, ..McpServerOptions::default() };
     let mut client = server_with(options).connect();
     let arguments = |length| json!({"name": "echo", "arguments": {"message": "x".repeat(length)}});
@@ -138,14 +138,15 @@ async fn the_error_for_a_message_that_is_too_large_has_its_id() {
     assert_eq!(
         next(&mut client).await["error"]["code"],
         -32600,
-        "also for what the end of the input cut off"
+        "a message cut off by the end of input should get an error too"
     );
     assert_eq!(client.receive().await, None);
 }
 
-/// A batch with a subscription would never be answered. A batch of canceled requests has no answers.
+/// A batch that contains a subscription would never get its response. A batch of canceled requests gets no
+/// response.
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_answered_without_what_never_ends() {
+async fn batch_with_subscription_and_canceled_calls_is_answered() {
     let (server, running) = with_hanging(server());
     let mut client = legacy(&server, Revision::R20250326).await;
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
@@ -166,7 +167,7 @@ async fn a_batch_is_answered_without_what_never_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_line_is_a_message() {
+async fn line_of_3_mib_is_accepted() {
     let mut client = server().connect();
     let message = "x".repeat(3 << 20);
     let result =
@@ -175,7 +176,7 @@ async fn a_long_line_is_a_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_may_come_one_by_one() {
+async fn request_can_arrive_byte_by_byte() {
     let mut client = server().connect();
     for byte in format!("{}\n", request(1, "server/discover", &modern(json!({})))).as_bytes() {
         client.send_bytes(&[*byte]).await;
@@ -184,7 +185,7 @@ async fn bytes_may_come_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_flight_at_the_end_of_input_is_answered() {
+async fn in_flight_requests_are_answered_after_end_of_input() {
     let (server, gate) = with_waiting(server());
     let mut client = server.connect();
     send(&mut client, 1, "tools/call", &modern(tool("wait"))).await;
@@ -201,8 +202,8 @@ async fn what_is_in_flight_at_the_end_of_input_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_client_that_has_closed_its_end() {
-    // Regression test: a handler with an open question kept the process alive until its timeout.
+async fn end_of_input_fails_pending_elicitation_at_once() {
+    // Regression test: a handler with a pending elicitation kept the process alive until its timeout.
     let mut client = legacy(&server(), Revision::R20250618).await;
     send(&mut client, 5, "tools/call", &tool("ask")).await;
     assert_eq!(next(&mut client).await["method"], "elicitation/create");
@@ -214,7 +215,7 @@ async fn nobody_waits_for_a_client_that_has_closed_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_never_returns_ends_with_its_time() {
+async fn handler_timeout_applies_after_end_of_input() {
     let options = McpServerOptions { handler_timeout: Duration::from_secs(5), ..McpServerOptions::default() };
     let (server, running) = with_hanging(server_with(options));
     let mut client = server.connect();
@@ -225,7 +226,7 @@ async fn a_handler_that_never_returns_ends_with_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_requests_are_handled_at_a_time() {
+async fn five_thousand_requests_run_concurrently() {
     let (server, gate) = with_waiting(server());
     let mut client = server.connect();
     for id in 0..5000 {
@@ -242,7 +243,7 @@ async fn many_requests_are_handled_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_handlers_as_there_may_be_can_be_answered_and_cancelled() {
+async fn client_can_answer_2000_pending_elicitations() {
     // Regression test: beyond a limit, the server stopped reading, and the answers for these calls never
     // arrived.
     let mut client = legacy(&server(), Revision::R20250618).await;
@@ -260,7 +261,7 @@ async fn as_many_handlers_as_there_may_be_can_be_answered_and_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_subscriptions_of_one_stream_are_told_of_one_change() {
+async fn change_reaches_ten_thousand_subscriptions_on_one_stream() {
     let server = server();
     let mut client = server.connect();
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
@@ -282,7 +283,7 @@ async fn ten_thousand_subscriptions_of_one_stream_are_told_of_one_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_ends_when_it_is_cancelled() {
+async fn canceled_subscription_receives_no_changes() {
     let server = server();
     let mut client = server.connect();
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
@@ -297,7 +298,7 @@ async fn a_subscription_ends_when_it_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_begins_once_and_is_told_of_changes() {
+async fn session_rejects_second_initialize_and_receives_changes() {
     let server = server();
     let mut client = legacy(&server, Revision::R20241105).await;
     assert_eq!(client.initialize(Revision::R20250618).await.unwrap_err().code.0, -32600);
@@ -313,7 +314,7 @@ async fn a_session_begins_once_and_is_told_of_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn batches_are_answered_in_the_revision_that_has_them() {
+async fn batch_gets_one_response_array_only_in_2025_03_26() {
     let (server, gate) = with_waiting(server());
     let mut client = legacy(&server, Revision::R20250326).await;
     let batch = json!([
@@ -336,7 +337,7 @@ async fn batches_are_answered_in_the_revision_that_has_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_is_not_read_either() {
+async fn server_stops_reading_from_client_that_does_not_read() {
     let mut client = server().connect();
     let request = format!("{}\n", request(1, "tools/list", &modern(json!({}))));
     let mut sent = 0;
