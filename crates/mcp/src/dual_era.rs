@@ -58,22 +58,22 @@ mod tests {
     }
 
     #[test]
-    fn a_modern_request_says_so_in_its_meta_or_header_or_is_one_of_its_own_methods() {
+    fn modern_request_is_recognized_by_meta_header_or_method() {
         let modern = r#"{"io.modelcontextprotocol/protocolVersion":"x"}"#;
-        assert_eq!(era("initialize", modern, None), Era::Modern, "whatever the revision");
+        assert_eq!(era("initialize", modern, None), Era::Modern, "independent of the revision");
         assert_eq!(era("tools/list", "{}", Some("2026-07-28")), Era::Modern);
         assert_eq!(era("server/discover", "{}", None), Era::Modern);
         assert_eq!(era("subscriptions/listen", "{}", Some("2025-11-25")), Era::Modern);
     }
 
     #[test]
-    fn any_other_request_is_legacy() {
+    fn other_requests_are_legacy() {
         assert_eq!(era("initialize", "{}", None), Era::Legacy);
         assert_eq!(era("tools/list", "{}", Some("2025-11-25")), Era::Legacy);
         assert_eq!(
             era("tools/list", "{}", Some("2099-01-01")),
             Era::Legacy,
-            "refused for its revision later"
+            "rejected later because of its revision"
         );
         let other = r#"{"io.modelcontextprotocol/clientCapabilities":{},"progressToken":1}"#;
         assert_eq!(era("tools/call", other, Some("")), Era::Legacy);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn each_era_has_its_own_requests_and_no_notification_is_a_request() {
+    fn each_era_has_its_own_request_methods() {
         let eras = |method| [Era::Legacy, Era::Modern].map(|era| has_request(era, method));
         let legacy =
             ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];

@@ -354,27 +354,31 @@ mod tests {
         }
     }
 
-    fn found(data: &Data) -> String {
+    fn invalid_path(data: &Data) -> String {
         check_finite(data).unwrap_err().path
     }
 
     #[test]
-    fn the_member_that_is_no_finite_number_is_named() {
+    fn check_finite_returns_path_of_non_finite_number() {
         assert_eq!(check_finite(&data()), Ok(()));
         let mut with_points = data();
         with_points.points[1].x = f64::NAN;
-        assert_eq!(found(&with_points), "points[1].x");
+        assert_eq!(invalid_path(&with_points), "points[1].x");
         let others = BTreeMap::from([("fine", 1.0), ("large", f32::INFINITY)]);
-        assert_eq!(found(&Data { others, ..data() }), "large");
+        assert_eq!(invalid_path(&Data { others, ..data() }), "large");
         for (shape, path) in [
             (Shape::Circle(f64::NAN), "shape.Circle"),
             (Shape::Line(0.0, f64::NEG_INFINITY), "shape.Line[1]"),
             (Shape::Box { height: Some(f64::NAN) }, "shape.Box.height"),
         ] {
-            assert_eq!(found(&Data { shape, ..data() }), path);
+            assert_eq!(invalid_path(&Data { shape, ..data() }), path);
         }
         let shapes = vec![Shape::Line(0.0, 0.0), Shape::Box { height: None }, Shape::Circle(f64::NAN)];
-        assert_eq!(check_finite(&shapes).unwrap_err().path, "[2].Circle", "variants before it are left");
+        assert_eq!(
+            check_finite(&shapes).unwrap_err().path,
+            "[2].Circle",
+            "the path should not contain the variants before it"
+        );
         let error = check_finite(&f64::NEG_INFINITY).unwrap_err();
         assert_eq!(format!("{error}"), "the value is -inf, which JSON cannot express");
     }

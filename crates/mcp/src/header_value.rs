@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_header_value_decodes_to_same_text() {
         for text in
             ["echo", "two words", "", " padded ", "grün", "a\nb", "=?base64?eA==?=", "=?base64?", "tab\there"]
         {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_plain_nor_encoded_is_refused() {
+    fn malformed_header_value_is_rejected() {
         for value in ["=?base64?!!?=", "=?base64?eA?=", "=?base64?/w==?=", "gr\u{fc}n", "a\u{7f}"] {
             assert_eq!(decode(value.as_bytes()), Err(InvalidHeaderValue), "{value}");
         }
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(
             decode(b"=?BASE64?eA==?=").as_deref(),
             Ok("=?BASE64?eA==?="),
-            "the marker is in lower case"
+            "only a lowercase marker means encoded"
         );
     }
 }

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_taken_over_as_they_are_written() {
+    fn append_members_copies_values_unchanged() {
         let object = "{ \"a\" : 1.0e2, \"left out\": {},\n\"b\\u0063\":\"\\u0041\\n\" , \"c\":[ 1,\r\n2] }";
         assert_eq!(appended("{", object).unwrap(), "{\"a\":1.0e2,\"bc\":\"\\u0041\\n\",\"c\":[ 1,  2]");
         assert_eq!(appended("{\"z\":0", "{\"a\":null}").unwrap(), "{\"z\":0,\"a\":null");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_members() {
+    fn append_members_rejects_non_objects() {
         for other in ["[]", "[1]", "\"a\"", "1", "null"] {
             assert_eq!(appended("{", other), Err(NotAnObject), "{other}");
         }

@@ -162,16 +162,16 @@ mod tests {
         assert_eq!(headers[1].expected(&arguments).as_deref(), Some("5"));
         assert_eq!(headers[1].expected(&json!({"nested": {"n": null}})), None);
         assert!(headers[1].mirrors("5", &arguments) && headers[1].mirrors("05", &arguments));
-        assert!(headers[1].mirrors("5", &json!({"nested": {"n": 5.0}})), "the same number");
+        assert!(headers[1].mirrors("5", &json!({"nested": {"n": 5.0}})), "5.0 is the same number as 5");
         for value in ["6", "", "five", "inf", "NaN", "5.5"] {
             assert!(!headers[1].mirrors(value, &arguments), "{value}");
         }
-        assert!(!headers[0].mirrors("05", &json!({"region": "5"})), "strings are no numbers");
-        assert!(!headers[1].mirrors("5", &json!({})), "no argument, no header");
+        assert!(!headers[0].mirrors("05", &json!({"region": "5"})), "strings are not compared as numbers");
+        assert!(!headers[1].mirrors("5", &json!({})), "a header without its argument does not match");
     }
 
     #[test]
-    fn what_cannot_be_mirrored_is_refused() {
+    fn invalid_header_annotations_are_rejected() {
         let property = |property: Value| json!({"properties": {"a": property}});
         let cases = [
             (property(json!({"type": "number", "x-mcp-header": "A"})), InvalidAnnotation::NotPrimitive),

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_requests_have_in_common_is_read() {
+    fn params_parse_reads_common_members() {
         let params = Params::parse(Some(raw(
             r#"{"name":"n","uri":"u","taskId":"t","arguments":{ "a":[1]},"cursor":"","inputResponses":{},
                 "requestState":"s","other":{"name":1}}"#,
@@ -240,14 +240,18 @@ mod tests {
         assert_eq!(params.name.as_deref(), Some("n"));
         assert_eq!(params.uri.as_deref(), Some("u"));
         assert_eq!(params.task_id.as_deref(), Some("t"));
-        assert_eq!(params.arguments.map(RawValue::get), Some(r#"{ "a":[1]}"#), "as they were sent");
-        assert_eq!(params.cursor.as_deref(), Some(""), "a cursor like any other");
+        assert_eq!(
+            params.arguments.map(RawValue::get),
+            Some(r#"{ "a":[1]}"#),
+            "the original text should be kept"
+        );
+        assert_eq!(params.cursor.as_deref(), Some(""), "an empty cursor is a valid cursor");
         assert_eq!(params.input_responses.map(RawValue::get), Some("{}"));
         assert_eq!(params.request_state.as_deref(), Some("s"));
     }
 
     #[test]
-    fn absent_parameters_are_as_an_empty_object() {
+    fn absent_params_equal_an_empty_object() {
         for text in [None, Some(raw("{}")), Some(raw(r#"{"name":null,"arguments":null,"cursor":null}"#))] {
             let params = Params::parse(text).unwrap();
             assert!(params.name.is_none() && params.arguments.is_none() && params.cursor.is_none());
@@ -259,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_borrowed_unless_they_have_escapes() {
+    fn strings_without_escapes_are_borrowed() {
         let params = Params::parse(Some(raw(r#"{"name":"plain","uri":"\u0061\"é"}"#))).unwrap();
         assert!(matches!(params.name, Some(Cow::Borrowed("plain"))));
         assert_eq!(params.uri.as_deref(), Some("a\"é"));
     }
 
     #[test]
-    fn members_of_the_meta_are_told_apart_and_unknown_ones_are_kept() {
+    fn meta_members_are_parsed_and_unknown_ones_kept() {
         let params = Params::parse(Some(raw(
             r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"v","traceparent":"00-1",
                 "io.modelcontextprotocol/clientCapabilities":{"a":1},"io.modelcontextprotocol/clientInfo":{},
@@ -288,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_of_the_wrong_type_is_refused() {
+    fn params_member_of_wrong_type_is_rejected() {
         for text in [
             r#"{"_meta":[]}"#,
             r#"{"_meta":"x"}"#,
@@ -311,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_stands_twice_is_refused() {
+    fn duplicate_params_member_is_rejected() {
         for text in [
             r#"{"name":"a","name":"b"}"#,
             r#"{"name":"a","n\u0061me":"a"}"#,
@@ -329,7 +333,7 @@ mod tests {
     /// Each member needed 40 bytes of memory, and many more in `async` handlers. A message of 4 MiB can
     /// contain half a million members.
     #[test]
-    fn members_of_the_meta_are_counted() {
+    fn number_of_unknown_meta_members_is_limited() {
         let meta = |members: usize| {
             let members: Vec<_> = (0..members).map(|n| format!(r#""{n}":0"#)).collect();
             format!(r#"{{"_meta":{{{}}}}}"#, members.join(","))
@@ -342,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_the_client_is_bounded() {
+    fn size_of_client_capabilities_is_limited() {
         let text = |zeros: usize| {
             let zeros = ["0"].repeat(zeros).join(",");
             format!(r#"{{"_meta":{{"io.modelcontextprotocol/clientCapabilities":{{"x":[{zeros}]}}}}}}"#)
@@ -352,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_at_no_great_length() {
+    fn params_error_message_length_is_bounded() {
         let long = "é".repeat(10_000);
         let text = alloc::format!(r#"{{"ref":{{"type":"{long}"}},"argument":{{"name":"","value":""}}}}"#);
         let error = parse::<CompleteRequestParams>(Some(raw(&text))).unwrap_err();
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameters_of_one_method_are_read_by_its_type() {
+    fn typed_params_of_a_method_are_parsed() {
         let text = r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}"#;
         let params: CompleteRequestParams = parse(Some(raw(text))).unwrap();
         assert_eq!(params.argument.value, "v");

@@ -128,7 +128,7 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn a_revision_is_named_by_its_date() {
+    fn revision_parses_from_its_date() {
         for revision in Revision::ALL {
             assert_eq!(revision.as_str().parse(), Ok(revision));
             assert_eq!(revision.to_string(), revision.as_str());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_is_first_and_greatest() {
+    fn revisions_are_sorted_from_latest_to_oldest() {
         assert!(Revision::ALL.is_sorted_by(|one, next| one > next));
         assert_eq!(Revision::ALL[0], Revision::LATEST);
         assert!(Revision::ALL.is_sorted_by_key(|revision| core::cmp::Reverse(revision.as_str())));
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn each_revision_has_what_came_with_it() {
-        let having = |has: fn(Revision) -> bool| Revision::ALL.map(has);
-        assert_eq!(having(Revision::has_batches), [false, false, false, true, false]);
-        assert_eq!(having(Revision::has_audio), [true, true, true, true, false]);
-        assert_eq!(having(Revision::has_structured_output), [true, true, true, false, false]);
-        assert_eq!(having(Revision::has_elicitation), [true, true, true, false, false]);
-        assert_eq!(having(Revision::primes_event_streams), [false, true, false, false, false]);
+    fn revision_features_match_the_specification() {
+        let support = |has: fn(Revision) -> bool| Revision::ALL.map(has);
+        assert_eq!(support(Revision::has_batches), [false, false, false, true, false]);
+        assert_eq!(support(Revision::has_audio), [true, true, true, true, false]);
+        assert_eq!(support(Revision::has_structured_output), [true, true, true, false, false]);
+        assert_eq!(support(Revision::has_elicitation), [true, true, true, false, false]);
+        assert_eq!(support(Revision::primes_event_streams), [false, true, false, false, false]);
     }
 }

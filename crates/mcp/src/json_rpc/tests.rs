@@ -28,7 +28,7 @@ fn response(text: &str) -> Response<'_> {
     }
 }
 
-/// Returns the error code and the id of the answer to `bytes`.
+/// Returns the error code and the id of the error response to `bytes`.
 fn refused(bytes: &[u8]) -> (ErrorCode, Option<RequestId>) {
     match parse(bytes) {
         Err(invalid) => (invalid.error.code, invalid.id.map(|id| id.to_owned())),
@@ -43,12 +43,12 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
 }
 
 #[test]
-fn the_kinds_of_messages_are_told_by_their_members() {
+fn message_kind_follows_from_its_members() {
     let request = request(r#" {"params": {"a": [1]}, "method": "x/y", "id": 7, "jsonrpc": "2.0"} "#);
     assert_eq!((request.id, &*request.method), (Id::Integer(7), "x/y"));
-    assert_eq!(request.params.unwrap().get(), r#"{"a": [1]}"#, "as it was sent");
+    assert_eq!(request.params.unwrap().get(), r#"{"a": [1]}"#, "the original text should be kept");
     let Ok(Message::Notification(notification)) = parse(br#"{"jsonrpc":"2.0","method":"n"}"#) else {
-        panic!("a notification")
+        panic!("not a notification")
     };
     assert!(notification.method == "n" && notification.params.is_none());
     let result = response(r#"{"jsonrpc":"2.0","id":"a","result":null}"#);
@@ -59,7 +59,7 @@ fn the_kinds_of_messages_are_told_by_their_members() {
 }
 
 #[test]
-fn an_error_may_answer_nobody_knows_what() {
+fn error_response_may_have_no_id() {
     for text in [
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}"#,
@@ -69,13 +69,13 @@ fn an_error_may_answer_nobody_knows_what() {
 }
 
 #[test]
-fn members_that_json_rpc_does_not_know_are_passed_over() {
+fn unknown_message_members_are_ignored() {
     let request = request(r#"{"jsonrpc":"2.0","x":{"id":1},"id":2,"method":"m","x":[null,1e9],"":0}"#);
     assert_eq!(request.id, Id::Integer(2));
 }
 
 #[test]
-fn a_method_and_an_id_are_borrowed_unless_they_have_escapes() {
+fn method_and_id_without_escapes_are_borrowed() {
     let plain = request(r#"{"jsonrpc":"2.0","id":"a","method":"m"}"#);
     assert!(matches!(plain.method, Cow::Borrowed("m")));
     assert!(matches!(plain.id, Id::String(Cow::Borrowed("a"))));
@@ -87,7 +87,7 @@ fn a_method_and_an_id_are_borrowed_unless_they_have_escapes() {
 }
 
 #[test]
-fn what_is_not_json_or_not_utf8_is_a_parse_error_without_an_id() {
+fn invalid_json_or_utf8_is_a_parse_error_without_id() {
     let cases: &[&[u8]] = &[
         b"",
         b" ",
@@ -116,13 +116,13 @@ fn what_is_not_json_or_not_utf8_is_a_parse_error_without_an_id() {
 
 // The contents of ignored members were not checked: bytes that are not UTF-8 were accepted there.
 #[test]
-fn what_is_not_utf8_is_refused_wherever_it_stands() {
+fn invalid_utf8_in_ignored_member_is_rejected() {
     let bytes = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"other\":\"\xff\"}";
     assert_eq!(refused(bytes).0, ErrorCode::PARSE_ERROR);
 }
 
 #[test]
-fn json_that_is_no_message_is_an_invalid_request() {
+fn json_without_message_structure_is_an_invalid_request() {
     for text in
         ["1", "null", "\"{}\"", "[]", "[1]", r#"[5,"2.0"]"#, "{}", r#"{"a":1}"#, r#"{"jsonrpc":"2.0"}"#]
     {
@@ -132,7 +132,7 @@ fn json_that_is_no_message_is_an_invalid_request() {
 
 // A member with a wrong type, or a duplicate, made the id unreadable although it was valid.
 #[test]
-fn a_refusal_carries_the_id_if_one_can_be_read() {
+fn error_for_invalid_message_contains_id_if_readable() {
     for text in [
         r#"{"id":3,"method":"m"}"#,
         r#"{"jsonrpc":"1.0","id":3,"method":"m"}"#,
@@ -161,7 +161,7 @@ fn a_refusal_carries_the_id_if_one_can_be_read() {
 }
 
 #[test]
-fn an_id_is_a_string_or_an_integer_of_64_bits() {
+fn message_id_is_a_string_or_64_bit_integer() {
     for (id, expected) in [
         ("0", RequestId::Integer(0)),
         ("-7", RequestId::Integer(-7)),
@@ -193,13 +193,13 @@ fn an_id_is_a_string_or_an_integer_of_64_bits() {
         assert_eq!(refused(text.as_bytes()), (ErrorCode::INVALID_REQUEST, None), "{id}");
     }
     let twice = br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#;
-    assert_eq!(refused(twice), (ErrorCode::INVALID_REQUEST, None), "nobody knows which");
+    assert_eq!(refused(twice), (ErrorCode::INVALID_REQUEST, None), "a duplicate id is ambiguous");
     let result = br#"{"jsonrpc":"2.0","id":null,"result":{}}"#;
     assert_eq!(refused(result), (ErrorCode::INVALID_REQUEST, None), "only an error may have no id");
 }
 
 #[test]
-fn nesting_costs_no_stack() {
+fn deeply_nested_json_does_not_overflow_the_stack() {
     const DEPTH: usize = 10_000;
     let (open, close) = ("[".repeat(DEPTH), "]".repeat(DEPTH));
     let nested = format!(
@@ -212,28 +212,36 @@ fn nesting_costs_no_stack() {
     assert_eq!(refused(open.as_bytes()).0, ErrorCode::PARSE_ERROR);
     let error =
         format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":"","data":{open}{close}}}}}"#);
-    assert_eq!(refused(error.as_bytes()).0, ErrorCode::INVALID_REQUEST, "data is a tree, which has a bound");
+    assert_eq!(
+        refused(error.as_bytes()).0,
+        ErrorCode::INVALID_REQUEST,
+        "the depth of `data` should be limited"
+    );
 }
 
 #[test]
-fn a_batch_is_split_into_its_messages() {
+fn batch_is_split_into_its_messages() {
     let messages = split_batch(b" \n[1, {\"a\":[2]} ,[3]]").unwrap().unwrap();
     let messages: Vec<_> = messages.iter().map(|message| message.get()).collect();
     assert_eq!(messages, ["1", r#"{"a":[2]}"#, "[3]"]);
-    assert_eq!(refused(messages[2].as_bytes()).0, ErrorCode::INVALID_REQUEST, "no batches in batches");
+    assert_eq!(
+        refused(messages[2].as_bytes()).0,
+        ErrorCode::INVALID_REQUEST,
+        "a batch cannot contain a batch"
+    );
     assert!(split_batch(b"{}").is_none() && split_batch(b"").is_none() && split_batch(b"\"[\"").is_none());
 }
 
 #[test]
-fn a_batch_has_1_to_100_messages() {
+fn batch_has_1_to_100_messages() {
     let code = |text: &str| {
         split_batch(text.as_bytes()).unwrap().map(|messages| messages.len()).map_err(|error| error.code)
     };
-    let of = |count| format!("[{}]", vec!["{}"; count].join(","));
+    let batch = |count| format!("[{}]", vec!["{}"; count].join(","));
     assert_eq!(code("[]"), Err(ErrorCode::INVALID_REQUEST));
-    assert_eq!(code(&of(1)), Ok(1));
-    assert_eq!(code(&of(BATCH_MESSAGES_MAX)), Ok(100));
-    assert_eq!(code(&of(BATCH_MESSAGES_MAX + 1)), Err(ErrorCode::INVALID_REQUEST));
+    assert_eq!(code(&batch(1)), Ok(1));
+    assert_eq!(code(&batch(BATCH_MESSAGES_MAX)), Ok(100));
+    assert_eq!(code(&batch(BATCH_MESSAGES_MAX + 1)), Err(ErrorCode::INVALID_REQUEST));
     for broken in ["[", "[1", "[1,]", "[1]]", "[1 2]", "[nul]"] {
         assert_eq!(code(broken), Err(ErrorCode::PARSE_ERROR), "{broken}");
     }
@@ -243,7 +251,7 @@ fn a_batch_has_1_to_100_messages() {
 }
 
 #[test]
-fn what_is_written_is_one_line_that_is_read_as_the_same() {
+fn written_message_is_one_line_and_parses_back() {
     let id = Id::String("a\"\n\u{7f}é".into());
     let params = json!({"text": "a\nb"});
     let text = written(|output| write_request(output, &id, "m\"", &params));
@@ -262,7 +270,7 @@ fn what_is_written_is_one_line_that_is_read_as_the_same() {
 }
 
 #[test]
-fn a_result_that_fails_becomes_an_error_and_leaves_nothing_behind() {
+fn failed_result_is_replaced_by_an_error_response() {
     let id = Id::Integer(i64::MIN);
     let text = written(|output| {
         output.extend_from_slice(b"before ");
@@ -285,14 +293,14 @@ fn a_result_that_fails_becomes_an_error_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_json_cannot_say_is_null() {
+fn unserializable_params_become_null() {
     let by_pairs = alloc::collections::BTreeMap::from([((1, 2), 3)]);
     let text = written(|output| write_notification(output, "n", &by_pairs));
     assert_eq!(text, r#"{"jsonrpc":"2.0","method":"n","params":null}"#);
 }
 
 #[test]
-fn an_error_says_its_message_and_code() {
+fn error_display_contains_message_and_code() {
     assert_eq!(
         Error::new(ErrorCode::METHOD_NOT_FOUND, "no such method").to_string(),
         "no such method (-32601)"
@@ -301,7 +309,7 @@ fn an_error_says_its_message_and_code() {
 
 /// The server kept four copies of an id of 4 MiB while its request was in progress.
 #[test]
-fn ids_are_no_longer_than_they_may_be() {
+fn overlong_message_id_is_rejected() {
     let message =
         |bytes: usize| format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(bytes));
     assert!(matches!(parse(message(ID_BYTES_MAX).as_bytes()), Ok(Message::Request(_))));
@@ -311,14 +319,17 @@ fn ids_are_no_longer_than_they_may_be() {
 }
 
 #[test]
-fn a_request_is_read_in_one_pass() {
+fn read_request_accepts_only_plain_requests_of_its_method() {
     let read = |message: &str| {
         let (id, params) = read_request::<Params<'_>>(message.as_bytes(), "m")?;
         Some((id.to_owned(), params.name?.into_owned()))
     };
-    let read_as = Some((RequestId::Integer(1), String::from("n")));
-    assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"n"}}"#), read_as);
-    assert_eq!(read(r#" {"x":[],"params":{"name":"n"},"m\u0065thod":"m","id":1,"jsonrpc":"2.0"} "#), read_as);
+    let expected = Some((RequestId::Integer(1), String::from("n")));
+    assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"n"}}"#), expected);
+    assert_eq!(
+        read(r#" {"x":[],"params":{"name":"n"},"m\u0065thod":"m","id":1,"jsonrpc":"2.0"} "#),
+        expected
+    );
     for message in [
         r#"{"jsonrpc":"2.0","id":1,"method":"other","params":{}}"#,
         r#"{"jsonrpc":"2.0","method":"m","params":{}}"#,
@@ -349,7 +360,7 @@ fn a_request_is_read_in_one_pass() {
 }
 
 #[test]
-fn a_result_is_read_in_one_pass() {
+fn read_result_accepts_only_results_with_the_expected_id() {
     let read = |message: &str| {
         read_result::<RequestParams>(message.as_bytes(), &Id::Integer(7)).map(|params| params.meta.is_some())
     };

@@ -9,7 +9,7 @@ use crate::Revision;
 use crate::schema::{CallToolResult, ContentBlock, Resource, ResourceContents, StructuredContent, Tool};
 
 #[test]
-fn a_session_is_in_the_revision_that_the_client_wants_if_it_is_of_this_era() {
+fn negotiation_accepts_legacy_revisions_and_falls_back_to_latest() {
     for revision in Revision::ALL.into_iter().filter(|revision| *revision != Revision::R20260728) {
         assert_eq!(negotiate(revision.as_str()), revision);
     }
@@ -19,7 +19,7 @@ fn a_session_is_in_the_revision_that_the_client_wants_if_it_is_of_this_era() {
 }
 
 #[test]
-fn content_that_a_revision_does_not_know_becomes_text() {
+fn downgrade_turns_unsupported_content_into_text() {
     let content = vec![
         ContentBlock::text("text"),
         ContentBlock::image(b"1", "image/png"),
@@ -46,8 +46,8 @@ fn content_that_a_revision_does_not_know_becomes_text() {
 }
 
 #[test]
-fn an_output_schema_is_that_of_an_object_or_none() {
-    for (schema, stays) in [
+fn downgrade_removes_output_schema_without_object_type() {
+    for (schema, is_kept) in [
         (json!({"type": "object", "properties": {}}), true),
         (json!({"type": "array"}), false),
         (json!({"anyOf": []}), false),
@@ -55,13 +55,13 @@ fn an_output_schema_is_that_of_an_object_or_none() {
     ] {
         let mut tool = Tool::new("t").with_output_schema(schema.as_object().unwrap().clone());
         downgrade_tool(&mut tool);
-        assert_eq!(tool.output_schema.is_some(), stays, "{schema}");
+        assert_eq!(tool.output_schema.is_some(), is_kept, "{schema}");
     }
 }
 
 #[test]
-fn structured_content_is_an_object_that_the_revision_knows_or_none() {
-    let stays = |value: Value, revision| {
+fn downgrade_removes_unsupported_structured_content() {
+    let is_kept = |value: Value, revision| {
         let mut result = CallToolResult {
             structured_content: Some(StructuredContent::from_value(&value).unwrap()),
             content: vec![ContentBlock::audio(b"2", "audio/ogg")],
@@ -71,10 +71,10 @@ fn structured_content_is_an_object_that_the_revision_knows_or_none() {
         assert_eq!(matches!(result.content[0], ContentBlock::Audio(_)), revision.has_audio());
         result.structured_content.is_some()
     };
-    assert!(stays(json!({"n": 1}), Revision::R20250618));
-    assert!(!stays(json!({"n": 1}), Revision::R20250326));
-    assert!(!stays(json!({"n": 1}), Revision::R20241105));
+    assert!(is_kept(json!({"n": 1}), Revision::R20250618));
+    assert!(!is_kept(json!({"n": 1}), Revision::R20250326));
+    assert!(!is_kept(json!({"n": 1}), Revision::R20241105));
     for value in [json!([1]), json!(1), json!("{"), json!(null)] {
-        assert!(!stays(value, Revision::R20251125));
+        assert!(!is_kept(value, Revision::R20251125));
     }
 }

@@ -87,16 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn complete_results_are_read_at_once() {
+    fn complete_tool_results_take_the_fast_path() {
         let text = CallToolResult::text("a");
         let content = r#""content":[{"type":"text","text":"a"}]"#;
-        for typed in ["", r#""resultType":"complete","#, r#""resultType":null,"task":null,"other":[],"#] {
-            assert_eq!(read(&format!("{{{typed}{content}}}")), Some(text.clone()), "{typed}");
+        for result_type in ["", r#""resultType":"complete","#, r#""resultType":null,"task":null,"other":[],"#]
+        {
+            assert_eq!(read(&format!("{{{result_type}{content}}}")), Some(text.clone()), "{result_type}");
         }
     }
 
     #[test]
-    fn whatever_may_be_something_else_is_not() {
+    fn other_results_do_not_take_the_fast_path() {
         for result in [
             r#"{"resultType":"input_required","content":[]}"#,
             r#"{"resultType":"task","content":[]}"#,

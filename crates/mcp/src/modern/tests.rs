@@ -48,7 +48,7 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 #[test]
-fn a_request_says_its_revision_and_what_its_client_can_do() {
+fn meta_requires_protocol_version_and_client_capabilities() {
     assert_eq!(meta(&json!({VERSION: "2026-07-28", CAPABILITIES: {}})), Ok(Revision::R20260728));
     for (members, missing) in [
         (json!({}), VERSION),
@@ -64,7 +64,7 @@ fn a_request_says_its_revision_and_what_its_client_can_do() {
 }
 
 #[test]
-fn a_revision_that_is_unknown_or_of_the_other_era_is_refused_with_those_that_are_spoken() {
+fn unsupported_revision_error_lists_supported_revisions() {
     for requested in ["2025-11-25", "2026-07-29", "", "latest"] {
         let error = meta(&json!({VERSION: requested, CAPABILITIES: {}})).unwrap_err();
         assert_eq!(error.code, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION);
@@ -75,7 +75,7 @@ fn a_revision_that_is_unknown_or_of_the_other_era_is_refused_with_those_that_are
 }
 
 #[test]
-fn the_capabilities_of_a_client_are_an_object() {
+fn client_capabilities_must_be_valid_and_default_to_none() {
     let capabilities = |value: Value| {
         with(&[], &json!({"_meta": {CAPABILITIES: value}}), |_, params| client_capabilities(&params.meta))
     };
@@ -112,7 +112,7 @@ const MIRRORED: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn headers_say_what_the_body_says() {
+fn headers_must_match_the_body() {
     for (method, member) in MIRRORED {
         let params = json!({"_meta": {VERSION: "2026-07-28", CAPABILITIES: {}}, member: "one"});
         let lines = [("mcp-PROTOCOL-version", "2026-07-28"), ("Mcp-Method", method), ("Mcp-Name", "one")];
@@ -139,16 +139,20 @@ fn headers_say_what_the_body_says() {
 }
 
 #[test]
-fn other_methods_have_no_name() {
+fn methods_without_name_need_no_name_header() {
     let params = json!({"name": "one", "uri": "two", "taskId": "three"});
     for method in ["tools/list", "server/discover", "x"] {
         assert_eq!(headers(&[("Mcp-Method", method)], method, &params), Ok(()));
     }
-    assert_eq!(headers(&[("Mcp-Method", "tools/call")], "tools/call", &json!({})), Ok(()), "refused later");
+    assert_eq!(
+        headers(&[("Mcp-Method", "tools/call")], "tools/call", &json!({})),
+        Ok(()),
+        "the missing name is rejected later"
+    );
 }
 
 #[test]
-fn a_name_may_be_encoded() {
+fn encoded_name_header_is_decoded() {
     let check = |value: &str, name: &str| {
         let lines = [("Mcp-Method", "tools/call"), ("Mcp-Name", value)];
         headers(&lines, "tools/call", &json!({"name": name}))
@@ -156,17 +160,17 @@ fn a_name_may_be_encoded() {
     for name in ["echo", "Grüße", " padded", "=?base64?eA==?=", "a\nb", ""] {
         assert_eq!(check(&header_value::encode(name), name), Ok(()), "{name:?}");
     }
-    assert_eq!(check("=?base64?ZWNobw==?=", "echo"), Ok(()), "where it need not be as well");
+    assert_eq!(check("=?base64?ZWNobw==?=", "echo"), Ok(()), "a plain name can be encoded too");
     for malformed in ["=?base64?ZWNobw?=", "=?base64?/w==?=", "gr\u{fc}n"] {
         let reason = check(malformed, "echo").unwrap_err().message;
         assert!(reason.ends_with("is malformed"), "{reason}");
     }
-    assert!(check("=?base64?ZWNobw==?=", "=?base64?ZWNobw==?=").is_err(), "it says `echo`");
+    assert!(check("=?base64?ZWNobw==?=", "=?base64?ZWNobw==?=").is_err(), "the header decodes to `echo`");
 }
 
 // An intermediary that decides by the method compares the text without decoding it.
 #[test]
-fn only_names_and_arguments_may_be_encoded() {
+fn encoded_method_header_is_rejected() {
     let method = format!("=?base64?{}?=", "dG9vbHMvbGlzdA==");
     assert_eq!(header_value::decode(method.as_bytes()).as_deref(), Ok("tools/list"));
     assert!(headers(&[("Mcp-Method", &method)], "tools/list", &json!({})).is_err());
@@ -174,7 +178,7 @@ fn only_names_and_arguments_may_be_encoded() {
 }
 
 #[test]
-fn arguments_are_mirrored_where_the_tool_says_so() {
+fn param_headers_must_match_annotated_arguments() {
     let schema = json!({"type": "object", "properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},
         "depth": {"type": "integer", "x-mcp-header": "Depth"},
@@ -192,13 +196,17 @@ fn arguments_are_mirrored_where_the_tool_says_so() {
     let all = [("Mcp-Param-Region", "=?base64?w7w=?="), ("mcp-param-depth", "-5"), ("Mcp-Param-Dry", "true")];
     assert_eq!(check(&all, json!({"region": "ü", "depth": -5, "would_block": true, "other": 1})), Ok(()));
     assert_eq!(check(&[], json!({})), Ok(()));
-    assert_eq!(check(&[], json!({"region": null})), Ok(()), "null is as absent");
+    assert_eq!(check(&[], json!({"region": null})), Ok(()), "null equals an absent argument");
     assert_eq!(check(&[], json!(null)), Ok(()), "no arguments at all");
-    assert_eq!(check(&[("Mcp-Param-Other", "1")], json!({})), Ok(()), "for others to know");
+    assert_eq!(
+        check(&[("Mcp-Param-Other", "1")], json!({})),
+        Ok(()),
+        "headers without an annotated argument are ignored"
+    );
     assert_eq!(
         check(&[("Mcp-Param-Depth", "05")], json!({"depth": 5})),
         Ok(()),
-        "numbers are compared as such"
+        "numbers are compared by value"
     );
     for (lines, arguments, reason) in [
         (&[][..], json!({"region": "eu"}), "is missing"),
@@ -227,7 +235,7 @@ fn object(value: Value) -> JsonObject {
 }
 
 #[test]
-fn a_result_has_around_it_what_the_era_wants() {
+fn written_result_has_type_cache_hints_and_server_info() {
     let writer = ResultWriter::new(&Implementation::new("n\"", "1")).unwrap();
     let info = json!({"name": "n\"", "version": "1"});
     let cache = CacheHint { ttl_ms: 7, cache_scope: CacheScope::Public };
@@ -260,7 +268,7 @@ fn a_result_has_around_it_what_the_era_wants() {
 }
 
 #[test]
-fn what_is_no_object_is_no_result() {
+fn result_that_is_not_an_object_is_an_internal_error() {
     let writer = ResultWriter::new(&Implementation::new("n", "1")).unwrap();
     for members in [json!([]), json!(null), json!("{}"), json!(1)] {
         let error = writer.write(&mut Vec::new(), ResultType::Complete, None, &members, None).unwrap_err();
@@ -268,7 +276,7 @@ fn what_is_no_object_is_no_result() {
     }
 }
 
-mod of_clients {
+mod client_side {
     use super::super::{
         RequestOptions, RequestWriter, ResultType, Round, UnknownResultType, append_headers, result_type,
     };
@@ -279,17 +287,17 @@ mod of_clients {
     use serde_json::{Value, json};
     use thruway_message::FieldLinesBuf;
 
-    fn written(params: &Value, said: RequestOptions<'_>, round: &Round) -> Value {
+    fn written(params: &Value, options: RequestOptions<'_>, round: &Round) -> Value {
         let capabilities = ClientCapabilities::default().with_roots();
         let info = Implementation::new("c", "1");
         let writer = RequestWriter::new(Revision::LATEST, &capabilities, &info).unwrap();
         let mut output = Vec::new();
-        writer.write(&mut output, &Id::Integer(7), "tools/call", params, said, round).unwrap();
+        writer.write(&mut output, &Id::Integer(7), "tools/call", params, options, round).unwrap();
         serde_json::from_slice(&output).unwrap()
     }
 
     #[test]
-    fn a_request_says_what_every_request_must_say() {
+    fn written_request_has_required_meta_members() {
         let message = written(&json!({}), RequestOptions::default(), &Round::default());
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -301,15 +309,15 @@ mod of_clients {
     }
 
     #[test]
-    fn what_else_is_said_stands_beside_the_parameters() {
+    fn request_options_are_added_to_params_and_meta() {
         let own = json!({"traceparent": "00-1"});
-        let said = RequestOptions {
+        let options = RequestOptions {
             wants_progress: true,
             log_level: Some(LoggingLevel::Info),
             meta: own.as_object(),
         };
         let round = Round { request_state: Some("s".into()), ..Round::default() };
-        let message = written(&json!({"name": "n"}), said, &round);
+        let message = written(&json!({"name": "n"}), options, &round);
         let params = &message["params"];
         assert_eq!((&params["name"], &params["requestState"]), (&json!("n"), &json!("s")));
         assert_eq!(params["_meta"]["progressToken"], 7);
@@ -318,38 +326,38 @@ mod of_clients {
     }
 
     #[test]
-    fn parameters_that_are_no_object_are_refused() {
+    fn params_that_are_not_an_object_are_rejected() {
         let writer =
             RequestWriter::new(Revision::LATEST, &ClientCapabilities::default(), &Implementation::default());
-        let said = RequestOptions::default();
+        let options = RequestOptions::default();
         let refused = writer.unwrap().write(
             &mut Vec::new(),
             &Id::Integer(1),
             "ping",
             &json!([1]),
-            said,
+            options,
             &Round::default(),
         );
         assert!(refused.is_err());
     }
 
     #[test]
-    fn a_result_of_an_unknown_type_is_none() {
-        let said = |text: &str| {
+    fn unknown_result_type_is_rejected() {
+        let parse = |text: &str| {
             let raw: &serde_json::value::RawValue = serde_json::from_str(text).unwrap();
             result_type(raw)
         };
-        assert_eq!(said("{}"), Ok(ResultType::Complete), "as servers of the legacy era");
-        assert_eq!(said(r#"{"resultType":"complete"}"#), Ok(ResultType::Complete));
-        assert_eq!(said(r#"{"resultType":"input_required"}"#), Ok(ResultType::InputRequired));
-        assert_eq!(said(r#"{"resultType":"task"}"#), Ok(ResultType::Task));
+        assert_eq!(parse("{}"), Ok(ResultType::Complete), "legacy servers send no type");
+        assert_eq!(parse(r#"{"resultType":"complete"}"#), Ok(ResultType::Complete));
+        assert_eq!(parse(r#"{"resultType":"input_required"}"#), Ok(ResultType::InputRequired));
+        assert_eq!(parse(r#"{"resultType":"task"}"#), Ok(ResultType::Task));
         for text in [r#"{"resultType":"soon"}"#, r#"{"resultType":1}"#, "[]", "3", r#""complete""#, "null"] {
-            assert_eq!(said(text), Err(UnknownResultType), "{text}");
+            assert_eq!(parse(text), Err(UnknownResultType), "{text}");
         }
     }
 
     #[test]
-    fn headers_mirror_the_body_and_encode_names() {
+    fn written_headers_contain_method_and_encoded_name() {
         let written = |method, name| {
             let mut lines = FieldLinesBuf::new();
             append_headers(&mut lines, method, name).map(|()| lines.bytes().to_vec())

@@ -23,8 +23,8 @@ fn round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(message: &Val
     read
 }
 
-/// Checks that reading any of `messages` as a `T` fails.
-fn refuses<T: DeserializeOwned + Debug>(messages: impl IntoIterator<Item = Value>) {
+/// Checks that parsing any of `messages` as a `T` fails.
+fn assert_rejected<T: DeserializeOwned + Debug>(messages: impl IntoIterator<Item = Value>) {
     for message in messages {
         let read = serde_json::from_str::<T>(&message.to_string());
         assert!(read.is_err(), "{message}: {read:?}");
@@ -32,7 +32,7 @@ fn refuses<T: DeserializeOwned + Debug>(messages: impl IntoIterator<Item = Value
 }
 
 #[test]
-fn content_is_written_as_it_was_read() {
+fn content_blocks_round_trip() {
     let blocks = json!([
         {"type": "text", "text": "high tide", "annotations": {"audience": ["user"], "priority": 0.5}},
         {"type": "image", "data": "AAEC", "mimeType": "image/png", "_meta": {"a/b": [1]}},
@@ -50,7 +50,7 @@ fn content_is_written_as_it_was_read() {
 
 /// If the type is the first member, the other members are read directly.
 #[test]
-fn the_type_of_content_may_stand_anywhere_and_once() {
+fn content_type_member_can_be_anywhere_but_only_once() {
     for text in [r#"{"type":"text","text":"a","x":1}"#, r#"{"x":{"y":[]},"te\u0078t":"a","type":"text"}"#] {
         assert_eq!(serde_json::from_str::<ContentBlock>(text).unwrap(), ContentBlock::text("a"), "{text}");
     }
@@ -66,8 +66,8 @@ fn the_type_of_content_may_stand_anywhere_and_once() {
 }
 
 #[test]
-fn what_is_no_content_is_refused() {
-    refuses::<ContentBlock>([
+fn invalid_content_is_rejected() {
+    assert_rejected::<ContentBlock>([
         json!({"type": "video", "data": "AAEC", "mimeType": "video/ogg"}),
         json!({"type": "tool_use", "id": "1", "name": "t", "input": {}}),
         json!({"text": "without a type"}),
@@ -78,7 +78,7 @@ fn what_is_no_content_is_refused() {
         json!({"type": "text", "text": "", "annotations": {"audience": ["everybody"]}}),
         json!("text"),
     ]);
-    refuses::<PromptMessage>([
+    assert_rejected::<PromptMessage>([
         json!({"role": "system", "content": {"type": "text", "text": ""}}),
         json!({"role": "User", "content": {"type": "text", "text": ""}}),
         json!({"content": {"type": "text", "text": ""}}),
@@ -86,7 +86,7 @@ fn what_is_no_content_is_refused() {
 }
 
 #[test]
-fn bytes_are_base64_with_padding_and_nothing_else() {
+fn base64_data_requires_standard_alphabet_and_padding() {
     for bytes in [&b""[..], b"a", b"ab", b"abc", b"\0\xff"] {
         assert_eq!(Base64Data::from_bytes(bytes).to_bytes().as_deref(), Ok(bytes));
     }
@@ -96,11 +96,11 @@ fn bytes_are_base64_with_padding_and_nothing_else() {
 }
 
 #[test]
-fn an_id_is_an_integer_or_a_string() {
+fn request_id_is_an_integer_or_a_string() {
     for id in [json!(0), json!(-1), json!(i64::MAX), json!(i64::MIN), json!(""), json!("7")] {
         round_trip::<RequestId>(&id);
     }
-    refuses::<RequestId>([
+    assert_rejected::<RequestId>([
         json!(null),
         json!(1.5),
         json!(1.0),
@@ -113,7 +113,7 @@ fn an_id_is_an_integer_or_a_string() {
 }
 
 #[test]
-fn what_a_tool_answers_is_any_json_value_to_the_letter() {
+fn structured_content_keeps_the_exact_json_text() {
     for text in ["{\"a\": 1.0}", "[1e2]", "\"x\\u0041\"", "12345678901234567890123", "false"] {
         let message = std::format!("{{\"content\":[],\"structuredContent\":{text}}}");
         let result: CallToolResult = serde_json::from_str(&message).unwrap();
@@ -124,18 +124,18 @@ fn what_a_tool_answers_is_any_json_value_to_the_letter() {
     assert_eq!(
         result,
         CallToolResult { is_error: Some(true), ..CallToolResult::default() },
-        "content may be absent"
+        "absent content should be accepted"
     );
     assert_eq!(
         serde_json::to_value(result).unwrap(),
         json!({"content": [], "isError": true}),
-        "and is written"
+        "empty content should be written"
     );
 }
 
-// A message is one line. An answer from another source could have ended it early.
+// A message is one line. Line breaks in structured content from another source would end it early.
 #[test]
-fn structured_content_is_on_one_line() {
+fn parsed_structured_content_is_on_one_line() {
     let message = "{\"content\":[],\"structuredContent\":{\r\n\"a\":\t\"\\n\"\n}}";
     let result: CallToolResult = serde_json::from_str(message).unwrap();
     assert_eq!(result.structured_content.unwrap().as_str(), "{  \"a\":\t\"\\n\" }");
@@ -143,19 +143,19 @@ fn structured_content_is_on_one_line() {
 
 // serde parses the message to find its type, and loses the text of the value.
 #[test]
-fn structured_content_in_what_a_model_is_told_is_read() {
+fn structured_content_in_sampling_message_round_trips() {
     let message = json!({"role": "user", "content": [
         {"type": "tool_use", "id": "1", "name": "t", "input": {"a": {}}},
         {"type": "tool_result", "toolUseId": "1", "content": [], "structuredContent": {"at": [6, 12]}, "isError": false},
     ]});
     let read: SamplingMessage = round_trip(&message);
-    let OneOrMany::Many(blocks) = read.content else { panic!("several") };
-    let SamplingMessageContentBlock::ToolResult(result) = &blocks[1] else { panic!("a result") };
+    let OneOrMany::Many(blocks) = read.content else { panic!("not several content blocks") };
+    let SamplingMessageContentBlock::ToolResult(result) = &blocks[1] else { panic!("not a tool result") };
     assert_eq!(result.structured_content.as_ref().unwrap().as_str(), r#"{"at":[6,12]}"#);
 }
 
 #[test]
-fn one_piece_is_not_an_array_of_one() {
+fn single_content_block_is_not_written_as_array() {
     let text = json!({"type": "text", "text": "yes"});
     let one = json!({"role": "assistant", "content": text, "model": "m", "stopReason": "endTurn"});
     let many = json!({"role": "assistant", "content": [text, text], "model": "m"});
@@ -164,19 +164,19 @@ fn one_piece_is_not_an_array_of_one() {
     }
     let none = json!({"role": "assistant", "content": [], "model": "m"});
     assert_eq!(round_trip::<CreateMessageResult>(&none).text(), "");
-    refuses::<CreateMessageResult>([
+    assert_rejected::<CreateMessageResult>([
         json!({"role": "assistant", "content": {"type": "resource_link", "uri": "x:y", "name": "y"}, "model": "m"}),
         json!({"role": "assistant", "content": "yes", "model": "m"}),
     ]);
 }
 
 #[test]
-fn definitions_are_written_as_they_were_read() {
+fn definitions_round_trip_and_invalid_ones_are_rejected() {
     round_trip::<Tool>(&json!({
         "name": "t", "inputSchema": {"type": "object", "$defs": {"a": true}}, "outputSchema": {"type": "array"},
         "annotations": {"readOnlyHint": true, "destructiveHint": false}, "execution": {"taskSupport": "forbidden"},
     }));
-    refuses::<Tool>([
+    assert_rejected::<Tool>([
         json!({"name": "t"}),
         json!({"name": "t", "inputSchema": true}),
         json!({"name": "t", "inputSchema": {}, "execution": {"taskSupport": "perhaps"}}),
@@ -186,17 +186,24 @@ fn definitions_are_written_as_they_were_read() {
         &json!({"uriTemplate": "x:{y}", "name": "y", "annotations": {"lastModified": "now"}}),
     );
     round_trip::<ListToolsResult>(&json!({"tools": [], "nextCursor": ""}));
-    refuses::<ListToolsResult>([json!({}), json!({"tools": {}}), json!({"tools": [], "nextCursor": 2})]);
+    assert_rejected::<ListToolsResult>([
+        json!({}),
+        json!({"tools": {}}),
+        json!({"tools": [], "nextCursor": 2}),
+    ]);
 }
 
 #[test]
-fn capabilities_keep_their_settings() {
+fn capabilities_round_trip_with_their_settings() {
     let client: ClientCapabilities = round_trip(
         &json!({"sampling": {"tools": {}}, "elicitation": {"url": {}}, "extensions": {"a/b": {"c": 1}}}),
     );
     assert!(client.has_url_elicitation() && !client.has_form_elicitation());
     let client: ClientCapabilities = round_trip(&json!({"elicitation": {}, "roots": {"listChanged": true}}));
-    assert!(client.has_form_elicitation() && !client.has_url_elicitation(), "neither is the form");
+    assert!(
+        client.has_form_elicitation() && !client.has_url_elicitation(),
+        "without a mode, the capability means forms"
+    );
     let client: ClientCapabilities = round_trip(&json!({}));
     assert!(!client.has_form_elicitation() && !client.has_url_elicitation());
     round_trip::<ServerCapabilities>(&json!({"tools": {}, "resources": {"subscribe": false}, "logging": {}}));
@@ -210,18 +217,18 @@ fn capabilities_keep_their_settings() {
             "{tasks}"
         );
     }
-    refuses::<ClientCapabilities>([json!({"roots": true}), json!({"elicitation": 1}), json!(null)]);
+    assert_rejected::<ClientCapabilities>([json!({"roots": true}), json!({"elicitation": 1}), json!(null)]);
 }
 
 #[test]
-fn what_is_completed_is_of_a_prompt_or_a_template() {
+fn completion_refers_to_a_prompt_or_resource_template() {
     let message = json!({
         "ref": {"type": "ref/resource", "uri": "x:{y}"}, "argument": {"name": "y", "value": ""},
         "context": {"arguments": {"z": "1"}}, "_meta": {"progressToken": 1},
     });
     let read: CompleteRequestParams = round_trip(&message);
     assert!(matches!(read.reference, CompletionReference::Resource(template) if template.uri == "x:{y}"));
-    refuses::<CompleteRequestParams>([
+    assert_rejected::<CompleteRequestParams>([
         json!({"ref": {"type": "ref/tool", "name": "t"}, "argument": {"name": "y", "value": ""}}),
         json!({"ref": {"type": "ref/prompt", "uri": "x:{y}"}, "argument": {"name": "y", "value": ""}}),
         json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "y"}}),
@@ -230,7 +237,7 @@ fn what_is_completed_is_of_a_prompt_or_a_template() {
 }
 
 #[test]
-fn a_form_keeps_its_fields_in_their_order() {
+fn elicitation_form_keeps_field_order() {
     let form = ElicitRequestFormParams::new("Who?")
         .with_required_field("name", PrimitiveSchemaDefinition::string().with_title("Name"))
         .with_field("age", PrimitiveSchemaDefinition::integer().with_default(7))
@@ -251,20 +258,20 @@ fn a_form_keeps_its_fields_in_their_order() {
 }
 
 #[test]
-fn a_question_to_the_user_is_a_form_or_a_page() {
+fn elicitation_params_are_a_form_or_a_url() {
     let form = json!({"mode": "form", "message": "m", "requestedSchema": {
         "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": {},
     }});
     assert!(matches!(round_trip(&form), ElicitRequestParams::Form(_)));
     let page = json!({"mode": "url", "message": "m", "url": "https://x.example/", "elicitationId": "e"});
     assert!(matches!(round_trip(&page), ElicitRequestParams::Url(_)));
-    refuses::<ElicitRequestParams>([
+    assert_rejected::<ElicitRequestParams>([
         json!({"mode": "url", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}),
         json!({"mode": "voice", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}),
         json!({"message": "m"}),
     ]);
     round_trip::<ElicitResult>(&json!({"action": "accept", "content": {"a": ["b"], "n": 1.5}}));
-    refuses::<ElicitResult>([
+    assert_rejected::<ElicitResult>([
         json!({"action": "ignore"}),
         json!({}),
         json!({"action": "accept", "content": []}),
@@ -272,7 +279,7 @@ fn a_question_to_the_user_is_a_form_or_a_page() {
 }
 
 #[test]
-fn questions_and_their_answers_are_told_apart() {
+fn input_requests_and_responses_parse_to_the_right_variant() {
     let questions: InputRequests = round_trip(&json!({
         "a": {"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "x:y"}},
         "b": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}},
@@ -281,7 +288,7 @@ fn questions_and_their_answers_are_told_apart() {
     }));
     assert!(matches!(questions["b"], InputRequest::CreateMessage(_)));
     assert!(matches!(&questions["c"], InputRequest::ListRoots(request) if request.params.is_none()));
-    refuses::<InputRequest>([
+    assert_rejected::<InputRequest>([
         json!({"method": "tools/call", "params": {}}),
         json!({"method": "elicitation/create"}),
         json!({"params": {"messages": [], "maxTokens": 1}}),
@@ -294,19 +301,23 @@ fn questions_and_their_answers_are_told_apart() {
     assert!(matches!(answers["a"], InputResponse::Elicit(_)));
     assert!(matches!(answers["b"], InputResponse::CreateMessage(_)));
     assert!(matches!(answers["c"], InputResponse::ListRoots(_)));
-    refuses::<InputResponse>([json!({}), json!({"action": "x"}), json!({"roots": {}})]);
+    assert_rejected::<InputResponse>([json!({}), json!({"action": "x"}), json!({"roots": {}})]);
     round_trip::<InputRequiredResult>(&json!({"requestState": "s"}));
     round_trip::<InputRequiredResult>(&json!({"inputRequests": {}, "requestState": ""}));
 }
 
 #[test]
-fn a_task_stands_in_one_of_five_ways() {
+fn task_has_one_of_five_states() {
     let task = |status: &str| json!({"status": status, "taskId": "t", "createdAt": "then", "lastUpdatedAt": "now", "ttlMs": null});
     for status in ["working", "input_required", "completed", "failed", "cancelled"] {
         let read: Task = round_trip(&task(status));
         assert_eq!((&*read.state.task_id, read.state.ttl_ms), ("t", None));
     }
-    refuses::<Task>([task("Working"), task("submitted"), json!({"status": "working", "taskId": "t"})]);
+    assert_rejected::<Task>([
+        task("Working"),
+        task("submitted"),
+        json!({"status": "working", "taskId": "t"}),
+    ]);
     assert!(matches!(round_trip(&task("cancelled")), DetailedTask::Cancelled(_)));
     let with = |status, member: &str, value: Value| {
         let mut detailed = task(status);
@@ -323,31 +334,31 @@ fn a_task_stands_in_one_of_five_ways() {
         json!({"r": {"method": "roots/list"}}),
     ));
     round_trip::<CreateTaskResult>(&with("working", "_meta", json!({"a/b": 1})));
-    refuses::<DetailedTask>([task("completed"), task("failed"), task("input_required")]);
+    assert_rejected::<DetailedTask>([task("completed"), task("failed"), task("input_required")]);
 }
 
 #[test]
-fn notifications_are_written_as_they_were_read() {
+fn notifications_round_trip_and_invalid_ones_are_rejected() {
     round_trip::<ProgressNotificationParams>(
         &json!({"progressToken": "p", "progress": 0.5, "total": 2.5, "message": "m"}),
     );
-    refuses::<ProgressNotificationParams>([
+    assert_rejected::<ProgressNotificationParams>([
         json!({"progress": 1}),
         json!({"progressToken": null, "progress": 1}),
         json!({"progressToken": 1, "progress": "1"}),
     ]);
     round_trip::<CancelledNotificationParams>(&json!({"requestId": -1, "reason": ""}));
-    refuses::<CancelledNotificationParams>([json!({}), json!({"requestId": 1.5})]);
+    assert_rejected::<CancelledNotificationParams>([json!({}), json!({"requestId": 1.5})]);
     round_trip::<SubscriptionsListenRequestParams>(&json!({"notifications": {"toolsListChanged": false}}));
     round_trip::<LoggingMessageNotificationParams>(&json!({"level": "notice", "data": [null]}));
-    refuses::<LoggingMessageNotificationParams>([
+    assert_rejected::<LoggingMessageNotificationParams>([
         json!({"level": "trace", "data": 1}),
         json!({"level": 1, "data": 1}),
     ]);
 }
 
 #[test]
-fn levels_of_logging_are_in_order_and_named_as_they_are_written() {
+fn logging_levels_are_sorted_and_parse_from_their_names() {
     assert!(LoggingLevel::ALL.is_sorted());
     for level in LoggingLevel::ALL {
         assert_eq!(json!(level), level.as_str());
@@ -359,11 +370,11 @@ fn levels_of_logging_are_in_order_and_named_as_they_are_written() {
 }
 
 #[test]
-fn the_handshake_is_written_as_it_was_read() {
+fn initialize_and_discover_messages_round_trip() {
     round_trip::<InitializeRequestParams>(&json!({
         "protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": {"name": "n", "version": ""},
     }));
-    refuses::<InitializeRequestParams>([
+    assert_rejected::<InitializeRequestParams>([
         json!({"protocolVersion": "1999-01-01", "capabilities": {}}),
         json!({"protocolVersion": 1999, "capabilities": {}, "clientInfo": {"name": "n", "version": ""}}),
         json!({"protocolVersion": "", "capabilities": {}, "clientInfo": {"name": "n"}}),
@@ -374,7 +385,7 @@ fn the_handshake_is_written_as_it_was_read() {
 }
 
 #[test]
-fn what_results_have_by_default_is_valid() {
+fn default_results_serialize_to_valid_messages() {
     assert_eq!(
         serde_json::to_value(CallToolResult::text("x")).unwrap(),
         json!({"content": [{"type": "text", "text": "x"}]})
@@ -392,7 +403,7 @@ fn what_results_have_by_default_is_valid() {
 }
 
 #[test]
-fn what_is_said_about_a_result_is_kept_as_it_is_written() {
+fn result_meta_keeps_the_exact_json_text() {
     let text = r#"{"content":[],"_meta":{"a":1.0e1,"b":{"c":null}}}"#;
     let result: CallToolResult = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&result).unwrap(), text);
@@ -400,19 +411,15 @@ fn what_is_said_about_a_result_is_kept_as_it_is_written() {
     assert_eq!((meta.get("b"), meta.get("c")), (Some(json!({"c": null})), None));
     assert_eq!(ToolResultMeta::try_from(&meta.to_object()).unwrap().get("a"), Some(json!(10.0)));
     let meta: ToolResultMeta = serde_json::from_str("{\"a\":\r\n1}").unwrap();
-    assert_eq!(
-        serde_json::to_string(&meta).unwrap(),
-        "{\"a\":  1}",
-        "between lines of stdio there is no other end"
-    );
-    refuses::<CallToolResult>([json!({"_meta": []}), json!({"_meta": "a"}), json!({"_meta": 1})]);
+    assert_eq!(serde_json::to_string(&meta).unwrap(), "{\"a\":  1}", "stdio ends a message at a line break");
+    assert_rejected::<CallToolResult>([json!({"_meta": []}), json!({"_meta": "a"}), json!({"_meta": 1})]);
     let beyond: ToolResultMeta = serde_json::from_str(r#"{"a":1e999}"#).unwrap();
     assert!(beyond.get("a").is_none() && beyond.to_object().is_empty());
 }
 
-/// A message with this content was several lines over stdio instead of one.
+/// Regression test: over stdio, a message with this content took several lines instead of one.
 #[test]
-fn structured_content_is_on_one_line_whoever_has_written_it() {
+fn structured_content_from_raw_json_is_on_one_line() {
     let lines: &RawValue = serde_json::from_str("{\n\"a\":\r[1,\r\n2]}").unwrap();
     assert_eq!(StructuredContent::from_value(&lines).unwrap().as_str(), "{ \"a\": [1,  2]}");
     let read: StructuredContent = serde_json::from_str(lines.get()).unwrap();

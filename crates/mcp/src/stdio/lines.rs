@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_do_not_depend_on_how_input_is_cut() {
+    fn lines_do_not_depend_on_read_boundaries() {
         let input = b"{}\n\r\nabc\r\n\nlast";
         let expected: Vec<_> = [&b"{}"[..], b"", b"abc", b"", b"last"].map(|line| Some(line.to_vec())).into();
         for piece in 1..=input.len() {
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_thrown_away_and_the_next_is_read() {
+    fn overlong_line_is_skipped_and_next_line_is_read() {
         let mut input = vec![b'x'; 3 * LINE_BYTES_MAX];
         input.extend_from_slice(b"\nnext\n");
         assert_eq!(lines(&input, 64 << 10), [None, Some(b"next".to_vec())]);
         assert_eq!(lines(&vec![b'x'; 2 * LINE_BYTES_MAX], 64 << 10), [None]);
-        // A line that arrived at once was accepted at any length.
+        // Regression test: a line that arrived in one read was accepted at any length.
         for piece in [1 << 10, input.len()] {
             assert_eq!(lines(&input, piece), [None, Some(b"next".to_vec())]);
         }

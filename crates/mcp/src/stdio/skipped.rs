@@ -169,7 +169,7 @@ mod tests {
         SkippedMessage::Answer(RequestId::Integer(id))
     }
 
-    fn passed_in_pieces(message: &str, piece: usize) -> SkippedMessage {
+    fn parse_in_pieces(message: &str, piece: usize) -> SkippedMessage {
         let mut skipped = SkipParser::default();
         for bytes in message.as_bytes().chunks(piece) {
             skipped.see(bytes);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_answer_it_is_shows_wherever_the_id_stands() {
+    fn skipped_message_id_is_found_at_any_position() {
         for (message, expected) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"id":8,"a":["}",{"id":9}]}}"#, answer(7)),
             (r#" {"result":{"method":"x","text":"\"}]{,\\"} , "jsonrpc":"2.0", "id" : 7 }"#, answer(7)),
@@ -198,13 +198,13 @@ mod tests {
             ("rubbish", SkippedMessage::Unknown),
         ] {
             for piece in 1..=message.len() {
-                assert_eq!(passed_in_pieces(message, piece), expected, "{message} in pieces of {piece}");
+                assert_eq!(parse_in_pieces(message, piece), expected, "{message} in pieces of {piece}");
             }
         }
     }
 
     #[test]
-    fn what_is_seen_takes_no_room() {
+    fn skip_parser_does_not_buffer_the_message() {
         let mut skipped = SkipParser::default();
         skipped.see(format!("{{\"{}", "x".repeat(1 << 20)).as_bytes());
         assert!(skipped.word.capacity() < 100);
@@ -214,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_id_is_found_however_it_is_written() {
+    fn longest_allowed_id_is_found_with_and_without_escapes() {
         let long = "a".repeat(ID_BYTES_MAX);
-        let request = |id: &str| passed_in_pieces(&format!(r#"{{"id":"{id}","method":"m"}}"#), 7);
+        let request = |id: &str| parse_in_pieces(&format!(r#"{{"id":"{id}","method":"m"}}"#), 7);
         for written in [&long, &"\\u0061".repeat(ID_BYTES_MAX)] {
             assert_eq!(request(written), SkippedMessage::Request(RequestId::String(long.clone())));
         }
