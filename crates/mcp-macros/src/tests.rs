@@ -12,8 +12,8 @@ fn tokens(text: &str) -> TokenStream {
     text.parse().unwrap()
 }
 
-/// Returns the items that are added beside a function, as tokens with spaces between them.
-fn written(attribute: &str, function: &str) -> String {
+/// Returns the items that the attribute adds beside a function, as tokens with spaces between them.
+fn expanded(attribute: &str, function: &str) -> String {
     let mut function: ItemFn = syn::parse_str(function).unwrap();
     offered(Library::Sdk, tokens(attribute), &mut function).unwrap().to_string()
 }
@@ -30,7 +30,7 @@ fn assert_breaks(rule: Rule, function: &str) {
 }
 
 #[test]
-fn parameters_that_no_client_can_send_are_refused() {
+fn unsupported_parameters_are_errors() {
     for (rule, parameter) in [
         (Rule::BorrowedParameter, "a: &mut f64"),
         (Rule::BorrowedParameter, "a: &'static str"),
@@ -60,7 +60,7 @@ fn parameters_that_no_client_can_send_are_refused() {
 }
 
 #[test]
-fn what_a_function_is_told_is_taken_in_one_way() {
+fn call_and_context_parameters_must_follow_the_rules() {
     for (rule, function) in [
         (Rule::AsyncWithCall, "async fn f(a: f64, call: &Call<'_>) {}"),
         (Rule::CallByValue, "fn f(call: Call<'_>) {}"),
@@ -74,22 +74,22 @@ fn what_a_function_is_told_is_taken_in_one_way() {
     }
 }
 
-/// An input type of the author may have these names too, because the attribute marks it.
+/// The input type of a tool may also be named `Context` or `Call`, because `#[tool(input)]` marks it.
 #[test]
-fn an_input_may_have_any_name() {
-    let written = written("", "fn f(#[tool(input)] context: Context, call: &Call<'_>) {}");
-    assert!(written.contains("__input : Context") && written.contains("f (__input , __context)"), "{written}");
+fn input_type_can_have_the_name_of_an_sdk_type() {
+    let written = expanded("", "fn f(#[tool(input)] context: Context, call: &Call<'_>) {}");
+    assert!(written.contains("__input : Context") && written.contains("f (__input , __told)"), "{written}");
 }
 
 #[test]
-fn functions_that_no_client_can_call_are_refused() {
+fn generic_and_unsafe_functions_are_errors() {
     assert_breaks(Rule::Generic, "fn f<T: Sum>(a: T) {}");
     assert_breaks(Rule::Generic, "fn f<'a>(a: String) -> Cow<'a, str> {}");
     assert_breaks(Rule::Unsafe, "unsafe fn f() {}");
 }
 
 #[test]
-fn arguments_of_the_attribute_are_those_there_are() {
+fn invalid_attribute_arguments_are_errors() {
     for (rule, attribute) in [
         (Rule::Duplicate, "title = \"one\", read_only, title = \"two\""),
         (Rule::Duplicate, "read_only, read_only = false"),
@@ -113,12 +113,12 @@ fn arguments_of_the_attribute_are_those_there_are() {
         assert!(matches!(&errors[..], [error] if error.contains(expected)), "{attribute}: {errors:?}");
     }
     for attribute in ["", "read_only,", "read_only = false, destructive", "read_only, destructive = false"] {
-        assert!(written(attribute, "fn f() {}").contains("Offer for f"), "{attribute}");
+        assert!(expanded(attribute, "fn f() {}").contains("Offer for f"), "{attribute}");
     }
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
+fn all_errors_are_reported_together() {
     let errors = errors("titel", "fn f<T>(&self, (a, b): (T, T), context: Context) {}");
     let rules = [
         Rule::UnknownArgument,
@@ -131,21 +131,21 @@ fn everything_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
-fn an_error_says_what_would_be_right() {
+fn error_message_contains_a_hint() {
     let error = Rule::CallByValue.at(tokens("call: Call")).to_string();
     assert_eq!(error, "a tool takes `Call` by reference\n\nhint: write `&Call<'_>`");
 }
 
 #[test]
-fn what_is_no_function_stays_as_it_is() {
+fn non_function_item_is_kept_and_gets_compile_error() {
     let written = tool(Library::Sdk, TokenStream::new(), &tokens("struct Add { a: f64 }")).to_string();
     assert!(written.contains("compile_error") && written.contains("is only for functions"), "{written}");
     assert!(written.ends_with(&tokens("struct Add { a: f64 }").to_string()), "{written}");
 }
 
-/// Only the error of the tool is reported: callers of the function still find it.
+/// The compiler reports only the error of the tool, because callers of the function still find it.
 #[test]
-fn a_function_is_there_even_if_it_is_no_tool() {
+fn invalid_tool_function_is_kept_beside_compile_error() {
     let item =
         tokens("/** Adds. */ fn add(#[serde(default)] a: f64, #[allow(unused)] (b, c): (f64, f64)) {}");
     let written = tool(Library::Sdk, TokenStream::new(), &item).to_string();
@@ -154,9 +154,9 @@ fn a_function_is_there_even_if_it_is_no_tool() {
 }
 
 #[test]
-fn attributes_of_parameters_become_those_of_members() {
+fn parameter_attributes_move_to_struct_fields() {
     let function = "fn f(/** One. */ #[serde(default)] a: f64, #[allow(unused)] mut b: &str) {}";
-    let written = written("", function);
+    let written = expanded("", function);
     let expected = tokens(
         "struct __Arguments { #[doc = \" One. \"] #[serde(default)] a: f64, b: ::std::string::String, }",
     );
@@ -165,8 +165,8 @@ fn attributes_of_parameters_become_those_of_members() {
 
 /// Users of the attribute need no dependency besides the SDK.
 #[test]
-fn serde_and_schemars_are_those_of_the_sdk() {
-    let written = written("", "fn f(a: f64) {}");
+fn expansion_uses_serde_and_schemars_from_the_sdk() {
+    let written = expanded("", "fn f(a: f64) {}");
     for name in ["serde :: ", "schemars :: "] {
         let mut places = written.match_indices(name).map(|(at, _)| &written[..at]).peekable();
         assert!(places.peek().is_some(), "{written}");
@@ -178,14 +178,14 @@ fn serde_and_schemars_are_those_of_the_sdk() {
 }
 
 #[test]
-fn conditions_of_the_function_are_those_of_the_tool() {
-    let written = written("", "#[cfg(unix)] #[must_use] pub fn f() -> String {}");
+fn cfg_attribute_and_visibility_are_copied_to_the_tool() {
+    let written = expanded("", "#[cfg(unix)] #[must_use] pub fn f() -> String {}");
     assert_eq!(written.matches("# [cfg (unix)]").count(), 2, "{written}");
     assert!(written.contains("pub struct f { }") && !written.contains("must_use"), "{written}");
 }
 
 #[test]
-fn a_macro_may_have_put_groups_around_types() {
+fn types_in_invisible_groups_are_recognized() {
     let group =
         |text: &str| proc_macro2::Group::new(proc_macro2::Delimiter::None, tokens(text)).into_token_stream();
     let (call, text) = (group("&Call<'_>"), group("&str"));
