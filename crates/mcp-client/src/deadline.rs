@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    async fn answered_after(answer: u64, login: Option<u64>) -> Result<(), McpClientError> {
+    async fn respond_after(answer: u64, login: Option<u64>) -> Result<(), McpClientError> {
         let second = Duration::from_secs(1);
         let request_timeouts = RequestTimeouts { timeout: second, timeout_max: second };
         let end = login.map(|millis| Instant::now() + Duration::from_millis(millis));
@@ -124,7 +124,7 @@ mod tests {
 
     /// Regression test: adding such a timeout to the current time overflowed, and the call panicked.
     #[tokio::test(start_paused = true)]
-    async fn the_longest_time_is_for_ever() {
+    async fn maximum_timeout_never_expires() {
         let request_timeouts = RequestTimeouts { timeout: Duration::MAX, timeout_max: Duration::MAX };
         let answer = std::pin::pin!(async {
             sleep(Duration::from_hours(1)).await;
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_runs_from_the_end_of_a_login() {
-        assert_eq!(answered_after(900, None).await, Ok(()));
-        assert_eq!(answered_after(1100, None).await, Err(McpClientError::TimedOut));
+    async fn timeout_starts_when_login_ends() {
+        assert_eq!(respond_after(900, None).await, Ok(()));
+        assert_eq!(respond_after(1100, None).await, Err(McpClientError::TimedOut));
         for login in [200, 900, 1500, 5000] {
-            assert_eq!(answered_after(login + 900, Some(login)).await, Ok(()), "{login}");
+            assert_eq!(respond_after(login + 900, Some(login)).await, Ok(()), "{login}");
             assert_eq!(
-                answered_after(login + 1100, Some(login)).await,
+                respond_after(login + 1100, Some(login)).await,
                 Err(McpClientError::TimedOut),
                 "{login}"
             );

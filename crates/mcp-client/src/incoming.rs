@@ -462,7 +462,7 @@ mod tests {
         }
 
         fn ask(&self, _: &str, _: Option<&RawValue>) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
-            Box::pin(async { Err(Error::internal("this test answers no questions")) })
+            Box::pin(async { Err(Error::internal("this test answers no requests")) })
         }
 
         fn send_notification(&self, _: &Notification<'_>) -> Option<Unsent> {
@@ -479,10 +479,10 @@ mod tests {
         incoming
     }
 
-    /// Regression test: the lookup skipped requests without a party. A message for such a request then went
-    /// to the only other party.
+    /// Regression test: the lookup skipped requests without a requester. A message for such a request then
+    /// went to the only other requester.
     #[test]
-    fn what_belongs_to_no_request_is_for_the_only_party_that_has_sent_any() {
+    fn unrelated_message_goes_to_the_only_requester() {
         for (requesters, expected) in [
             (&[][..], None),
             (&[Some(7)], Some(7)),
@@ -497,9 +497,10 @@ mod tests {
         assert_eq!(incoming(&[Some(7), None]).requester(Some(1)).map(|requester| requester.key()), Some(7));
     }
 
-    /// Regression test: a question directly after an answer was assigned to the call that had just ended.
+    /// Regression test: a server request directly after a response was assigned to the call that had just
+    /// ended.
     #[test]
-    fn what_follows_upon_an_answer_does_not_belong_to_it() {
+    fn message_after_response_does_not_belong_to_ended_call() {
         let incoming = incoming(&[Some(7), Some(8)]);
         assert!(incoming.requester(None).is_none());
         incoming.settle(1, Err(McpClientError::Closed));
@@ -509,16 +510,16 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_over_when_its_requests_are_forgotten() {
+    fn server_request_ends_when_its_client_requests_are_forgotten() {
         let incoming = incoming(&[Some(7), Some(7), Some(8)]);
         let mut context = Context::from_waker(Waker::noop());
-        let (mut of_first, mut of_any) =
+        let (mut first_ended, mut all_ended) =
             (pin!(incoming.forgotten(Some(1), 7)), pin!(incoming.forgotten(None, 7)));
-        assert!(of_first.as_mut().poll(&mut context).is_pending());
+        assert!(first_ended.as_mut().poll(&mut context).is_pending());
         incoming.forget(1);
-        assert!(of_first.as_mut().poll(&mut context).is_ready());
-        assert!(of_any.as_mut().poll(&mut context).is_pending());
+        assert!(first_ended.as_mut().poll(&mut context).is_ready());
+        assert!(all_ended.as_mut().poll(&mut context).is_pending());
         incoming.forget(2);
-        assert!(of_any.as_mut().poll(&mut context).is_ready());
+        assert!(all_ended.as_mut().poll(&mut context).is_ready());
     }
 }

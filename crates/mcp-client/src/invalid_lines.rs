@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_line_fails_the_call_that_it_was_meant_for_and_no_other_text_does() {
+    fn invalid_line_is_assigned_to_the_call_it_answers() {
         let utf16: Vec<u8> =
             r#"{"jsonrpc":"2.0","id":7,"result":{}}"#.bytes().flat_map(|byte| [byte, 0]).collect();
         for (line, expected) in [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_shown_in_part_and_in_printable_characters() {
+    fn displayed_line_is_shortened_and_escaped() {
         assert_eq!(shown(b"a\xff\x1b[2J\r"), r"`a\xff\x1b[2J\r`");
         let long = shown(&vec![b'x'; 1 << 20]);
         assert!(long.len() < 2 * SHOWN_BYTES_MAX && long.ends_with('…'), "{long}");

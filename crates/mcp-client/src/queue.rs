@@ -170,7 +170,7 @@ mod tests {
     /// Regression test: updates with different metadata were all kept, and a server can send any number of
     /// them.
     #[test]
-    fn a_resource_that_changes_again_and_again_is_told_of_once() {
+    fn repeated_updates_of_a_resource_are_queued_once() {
         let wanted = ["test://a", "test://b"].map(str::to_owned);
         let filter = SubscriptionFilter {
             tools_list_changed: Some(true),
@@ -187,9 +187,9 @@ mod tests {
             let changed = ServerNotification::ToolsListChanged;
             queue.handle(methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, &changed);
         }
-        let told = &queue.state().told;
-        assert_eq!(told.len(), 3);
-        let ServerNotification::ResourceUpdated(updated) = &told[0] else { panic!("{told:?}") };
-        assert_eq!(updated.meta.as_ref().unwrap()["n"], 999, "the latest of them");
+        let queued = &queue.state().told;
+        assert_eq!(queued.len(), 3);
+        let ServerNotification::ResourceUpdated(updated) = &queued[0] else { panic!("{queued:?}") };
+        assert_eq!(updated.meta.as_ref().unwrap()["n"], 999, "the queue should keep the latest update");
     }
 }

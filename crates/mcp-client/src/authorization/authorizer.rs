@@ -590,7 +590,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_sent_to_its_server_only() {
+    fn token_is_sent_only_to_its_server() {
         let stored = serde_json::json!({
             "issuer": "https://as.example", "resource": "https://mcp.example/mcp", "access_token": "confidential",
             "is_dpop": false, "expires_at": null, "refresh_token": null, "scopes": "", "dpop_key": null,

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn challenges_are_read_however_they_are_written() {
+    fn challenges_are_parsed_in_all_notations() {
         for value in [
             "Bearer error=\"insufficient_scope\", scope=\"a b\", resource_metadata=\"https://a/\"",
             "bearer ERROR=insufficient_scope,,scope = \"a b\" ,resource_metadata=\"https:\\/\\/a/\", error=other",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_is_passed_over() {
+    fn malformed_challenges_are_ignored() {
         for value in
             ["", ",", "=", "\"", "Bearer", "Bearer =", "Bearer a=\"", "error=x", "é", "Bearer é=é, \u{7f}"]
         {

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_is_about_one_request_and_verified_by_the_key_in_it() {
+    fn proof_contains_its_request_and_verifies_with_its_key() {
         let key = DpopKey::restore(&DpopKey::generate().unwrap().to_text()).unwrap();
         let url = HttpUrl::parse("https://a.example/b?c").unwrap();
         let proof = key.proof("POST", &url, Some("n"), Some("token")).unwrap();
@@ -128,10 +128,10 @@ mod tests {
         assert!(other["jti"] != claims["jti"] && other.get("ath").is_none() && other.get("nonce").is_none());
     }
 
-    /// Token stores contain keys that another cryptography library (`p256`) has written. A client that cannot
-    /// read them has to log in again.
+    /// Token stores contain keys that another cryptography library (`p256`) has written. If the client cannot
+    /// read such a key, its user must log in again.
     #[test]
-    fn a_key_that_an_older_version_has_stored_can_be_restored() {
+    fn key_stored_by_an_older_version_can_be_restored() {
         let stored = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH\
                       BwcHBwcHBwehRANCAAQeGFMv1HVMAvMEHZx1zrM7g__YGsfOT-iCzLHJi8WJbqRsMRxOL_QN2Wo2U-bk\
                       VEXTLf5Ibs7XXHqQxqGIgcCj";
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_none() {
+    fn restoring_an_invalid_key_fails() {
         for text in ["", "!", "AAAA"] {
             assert_eq!(DpopKey::restore(text).err(), Some(OAuthError::KeyInvalid), "{text}");
         }

@@ -136,7 +136,7 @@ mod tests {
     /// Regression test: any server could name this machine by names other than `localhost`, or name addresses
     /// in the network of the client.
     #[test]
-    fn a_server_names_no_url_that_is_nearer_than_itself() {
+    fn server_cannot_name_urls_in_a_closer_network() {
         let admit = |server, url: &str| Fetch::new(Client::new(), server).admit(url).map(drop);
         for url in ["http://127.0.0.1:8080/", "https://localhost/", "https://a.localhost./", "https://127.1/"]
         {
@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(admit(server, url), Err(OAuthError::InsecureUrl(url.into())));
             assert!(admit(server, "nonsense").is_err());
         }
-        // Regression test: the identity provider that the user had configured was refused too.
+        // Regression test: the client also rejected the identity provider that the user had configured.
         let configured = Fetch::new(Client::new(), HostScope::Internet).for_configured_urls();
         assert!(
             configured.admit("http://127.0.0.1:8080/").is_ok()

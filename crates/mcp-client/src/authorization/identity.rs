@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_sent_as_the_server_wants_it() {
+    fn authentication_method_follows_server_metadata() {
         for (supported, method) in [
             (None, Method::ClientSecretBasic),
             (Some(&["client_secret_post", "client_secret_basic"][..]), Method::ClientSecretBasic),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_stands_in_the_header_or_in_the_form_and_never_in_what_is_printed() {
+    fn secret_is_sent_in_header_or_form_but_not_in_debug_output() {
         let mut form = Vec::new();
         let header = identity(None, None).prove("https://a", &mut form).unwrap().unwrap();
         // printf 'i+d:s%3A%2B' | base64
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_before_it_is_needed() {
+    fn invalid_private_key_is_rejected_when_loaded() {
         for (algorithm, pem) in [("ES256", ""), ("RS256", "x"), ("none", "")] {
             assert_eq!(
                 PrivateKey::from_pem(algorithm, pem).err(),

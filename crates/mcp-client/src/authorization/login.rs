@@ -195,7 +195,7 @@ mod tests {
 
     const ISSUER: &str = "https://as.example";
 
-    fn answered(is_iss_supported: bool, parameters: &str) -> Result<Form, OAuthError> {
+    fn grant(is_iss_supported: bool, parameters: &str) -> Result<Form, OAuthError> {
         let endpoint = HttpUrl::parse("https://as.example/authorize?tenant=1").unwrap();
         let scopes = Scopes::parse("a offline_access");
         let request =
@@ -210,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_believed_only_if_it_is_of_whom_was_asked() {
+    fn redirect_must_match_state_and_issuer_of_login() {
         let whole = "code=c&state=STATE&iss=https%3A%2F%2Fas.example";
         for (is_iss_supported, parameters) in [(true, whole), (false, whole), (false, "state=STATE&code=c#x")]
         {
-            assert!(answered(is_iss_supported, parameters).is_ok(), "{parameters}");
+            assert!(grant(is_iss_supported, parameters).is_ok(), "{parameters}");
         }
         for (is_iss_supported, parameters, error) in [
             (true, "code=c&state=STATE", OAuthError::RedirectIssuerMismatch),
@@ -229,7 +229,7 @@ mod tests {
             (false, "state=STATE", OAuthError::RedirectInvalid),
             (false, "error=access_denied&state=STATE", OAuthError::refused("access_denied", None)),
         ] {
-            assert_eq!(answered(is_iss_supported, parameters), Err(error), "{parameters}");
+            assert_eq!(grant(is_iss_supported, parameters), Err(error), "{parameters}");
         }
     }
 
@@ -253,10 +253,10 @@ mod tests {
     /// Regression test: the client accepted answers at any URI. An issuer could redirect the person to
     /// another issuer that does not identify itself in its answers, and receive the code of that issuer.
     #[test]
-    fn an_answer_at_the_redirect_uri_of_another_issuer_is_refused() {
+    fn redirect_to_uri_of_another_issuer_is_rejected() {
         let endpoint = HttpUrl::parse("https://as.example/authorize").unwrap();
         let metadata = ServerMetadata { issuer: ISSUER.to_owned(), ..ServerMetadata::default() };
-        let answered = |redirect_uri: &str, place: &str| {
+        let grant = |redirect_uri: &str, place: &str| {
             let request = LoginRequest::new(
                 &endpoint,
                 "client",
@@ -271,20 +271,20 @@ mod tests {
         let shared = PerIssuer.redirect_uri().unwrap();
         let own = PerIssuer.redirect_uri_for(ISSUER).unwrap();
         for uri in [&shared, &own] {
-            assert_eq!(answered(uri, uri), Ok(()));
-            assert_eq!(answered(uri, &uri["http://127.0.0.1:1".len()..]), Ok(()));
+            assert_eq!(grant(uri, uri), Ok(()));
+            assert_eq!(grant(uri, &uri["http://127.0.0.1:1".len()..]), Ok(()));
             for place in
                 ["/back/1", "/back/", "/", "", "http://127.0.0.1:2/back", "http://127.0.0.1:1/back/1"]
             {
-                assert_eq!(answered(uri, place), Err(OAuthError::RedirectIssuerMismatch), "{uri} {place}");
+                assert_eq!(grant(uri, place), Err(OAuthError::RedirectIssuerMismatch), "{uri} {place}");
             }
         }
-        assert_eq!(answered(&own, &shared), Err(OAuthError::RedirectIssuerMismatch));
-        assert_eq!(answered(&shared, &own), Err(OAuthError::RedirectIssuerMismatch));
+        assert_eq!(grant(&own, &shared), Err(OAuthError::RedirectIssuerMismatch));
+        assert_eq!(grant(&shared, &own), Err(OAuthError::RedirectIssuerMismatch));
     }
 
     #[test]
-    fn what_is_opened_says_all_that_the_specification_wants() {
+    fn login_url_contains_all_required_parameters() {
         let endpoint = HttpUrl::parse("https://as.example/authorize?tenant=1").unwrap();
         let scopes = Scopes::parse("a offline_access");
         let request = LoginRequest::new(

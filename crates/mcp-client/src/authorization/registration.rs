@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_application_on_this_machine_is_native() {
+    fn local_redirect_uri_means_native_application() {
         for uri in [
             "http://127.0.0.1:1/callback",
             "http://localhost/",

@@ -117,7 +117,7 @@ mod tests {
     /// document. A tenant of a shared host could make the client request a token for the whole host, and then
     /// receive it.
     #[test]
-    fn a_document_is_about_the_resource_whose_url_led_to_it() {
+    fn metadata_document_must_match_the_url_it_was_found_at() {
         let is_valid = |resource: &str, found_at: &str, server: &str| {
             let document = Document {
                 resource: resource.to_owned(),
@@ -128,14 +128,14 @@ mod tests {
             let [found_at, server] = [found_at, server].map(|url| HttpUrl::parse(url).unwrap());
             ProtectedResource::validate(document, &found_at, &server).is_ok()
         };
-        let believed =
+        let accepted =
             |resource: &str, found_at: &str| is_valid(resource, found_at, "https://a.example/tenant/mcp");
         let root = "https://a.example/.well-known/oauth-protected-resource";
-        assert!(believed("https://a.example/tenant/mcp", "https://a.example/tenant/anywhere"));
-        assert!(believed("https://A.example/tenant/mcp/", "https://b.example/"));
-        assert!(believed("https://a.example", root) && believed("https://a.example/", root));
-        assert!(believed("https://a.example/tenant", &format!("{root}/tenant")));
-        assert!(believed("https://a.example/tenant", root));
+        assert!(accepted("https://a.example/tenant/mcp", "https://a.example/tenant/anywhere"));
+        assert!(accepted("https://A.example/tenant/mcp/", "https://b.example/"));
+        assert!(accepted("https://a.example", root) && accepted("https://a.example/", root));
+        assert!(accepted("https://a.example/tenant", &format!("{root}/tenant")));
+        assert!(accepted("https://a.example/tenant", root));
         for (resource, found_at) in [
             ("https://a.example", &*format!("{root}/tenant/mcp")),
             ("https://a.example/", &format!("{root}/tenant")),
@@ -150,7 +150,7 @@ mod tests {
             ("https://a.example/other/mcp", root),
             ("https://b.example/tenant/mcp", root),
         ] {
-            assert!(!believed(resource, found_at), "{resource} {found_at}");
+            assert!(!accepted(resource, found_at), "{resource} {found_at}");
         }
         // Regression test: the check ignored queries, so a tenant selected by the query could claim the URL
         // of another one.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_looked_for_at_the_path_first() {
+    fn metadata_is_requested_below_the_path_first() {
         let at =
             |url| places(&HttpUrl::parse(url).unwrap()).iter().map(ToString::to_string).collect::<Vec<_>>();
         let root = "https://a.example/.well-known/oauth-protected-resource";

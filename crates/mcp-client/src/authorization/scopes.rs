@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_holds_each_scope_once_and_not_without_end() {
+    fn scopes_are_deduplicated_and_limited() {
         let scopes = Scopes::parse("a  b a \"c\" d\\ \u{e9}");
         assert_eq!(scopes.to_string(), "a b");
         assert_eq!(scopes.clone().union(&Scopes::parse("c a")).to_string(), "a b c");

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_looked_for_in_the_order_of_the_specification() {
+    fn metadata_urls_are_in_the_order_of_the_specification() {
         let at =
             |url| places(&HttpUrl::parse(url).unwrap()).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
@@ -151,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_not_supported() {
-        let silent = ServerMetadata::default();
-        assert_eq!(silent.demand_pkce(), Err(OAuthError::PkceNotSupported));
+    fn missing_pkce_and_unlisted_grant_type_are_errors() {
+        let empty = ServerMetadata::default();
+        assert_eq!(empty.demand_pkce(), Err(OAuthError::PkceNotSupported));
         let plain =
             ServerMetadata { code_challenge_methods_supported: vec!["plain".into()], ..Default::default() };
         assert_eq!(plain.demand_pkce(), Err(OAuthError::PkceNotSupported));
-        assert_eq!((silent.demand_grant("x"), silent.supports_dpop()), (Ok(()), None));
+        assert_eq!((empty.demand_grant("x"), empty.supports_dpop()), (Ok(()), None));
         let other = ServerMetadata { grant_types_supported: Some(vec!["y".into()]), ..Default::default() };
         assert_eq!(other.demand_grant("x"), Err(OAuthError::GrantNotSupported("x")));
     }

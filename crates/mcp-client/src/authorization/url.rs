@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_server_is_none() {
+    fn invalid_server_urls_are_rejected() {
         for text in [
             "",
             "mcp.example",
@@ -199,7 +199,7 @@ mod tests {
     /// Regression test: only `localhost` and addresses in standard notation counted as this machine. A remote
     /// server could make the client send requests to this machine under another name.
     #[test]
-    fn a_host_is_as_near_as_any_resolver_finds_it() {
+    fn host_scope_is_the_closest_that_any_resolver_may_find() {
         for (hosts, reach) in [
             (
                 "localhost LOCALHOST. a.localhost a.Localhost. 127.0.0.1 127.9.9.9. 0.0.0.0",
@@ -239,7 +239,7 @@ mod tests {
     /// Regression test: queries were ignored. A tenant selected by the query could make the client request
     /// the token of another tenant.
     #[test]
-    fn a_resource_covers_urls_below_its_path() {
+    fn resource_covers_urls_below_its_path() {
         let covers = |resource: &str, server: &str| url(resource).covers(&url(server));
         let server = "https://a.example/b/mcp";
         let parents = ["https://a.example", "https://A.example:443/", "https://a.example/b", server];
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_have_their_places() {
+    fn well_known_urls_are_built_from_issuer_and_origin() {
         let issuer = url("https://a.example/tenant/");
         assert_eq!(issuer.well_known("x").as_str(), "https://a.example/.well-known/x/tenant");
         assert_eq!(issuer.well_known_below("x").as_str(), "https://a.example/tenant/.well-known/x");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_is_followed_from_where_it_was_given() {
+    fn redirect_location_is_resolved_against_its_url() {
         let from = url("https://a.example/b?c");
         assert_eq!(from.join("/d?e#f").unwrap().as_str(), "https://a.example/d?e");
         assert_eq!(from.join("http://b.example/").unwrap().as_str(), "http://b.example/");

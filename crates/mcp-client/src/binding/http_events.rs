@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_word_for_such_a_stream_is_not_asked_again() {
+    fn client_retries_event_stream_only_after_temporary_errors() {
         let may_come = |status: u16| may_come(&McpClientError::Status(StatusCode::new(status).unwrap()));
         assert!([429, 500, 502, 503, 504].into_iter().all(may_come));
         assert!(![200, 400, 404, 405, 501].into_iter().any(may_come));

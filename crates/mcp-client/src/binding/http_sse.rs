@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_go_to_the_server_that_the_stream_comes_from() {
+    fn message_url_must_have_the_origin_of_the_stream() {
         let url = |endpoint: &str| message_url("http://a.example:1/sse?x=1", endpoint);
         let expected = Some("http://a.example:1/message?id=7".to_owned());
         assert_eq!(url("/message?id=7"), expected);

@@ -142,30 +142,36 @@ mod tests {
     use serde_json::json;
     use thruway_message::StatusCode;
 
-    fn refused(code: ErrorCode, data: serde_json::Value) -> Result<Decision, McpClientError> {
+    fn decide_for_error(code: ErrorCode, data: serde_json::Value) -> Result<Decision, McpClientError> {
         decide(Err(McpClientError::Server(Error::new(code, "no").with_data(data))), false)
     }
 
     const LEGACY: Result<Decision, McpClientError> = Ok(Decision::Legacy(Revision::LATEST_LEGACY));
 
     #[test]
-    fn the_latest_revision_of_a_server_is_spoken() {
-        let says = |versions: &[&str]| {
+    fn client_chooses_latest_common_revision() {
+        let decide_for_versions = |versions: &[&str]| {
             let supported_versions = versions.iter().map(|&version| version.into()).collect();
             decide(Ok(&DiscoverResult { supported_versions, ..DiscoverResult::default() }), false)
         };
-        assert_eq!(says(&["2025-06-18", "2026-07-28", "2030-01-01"]), Ok(Decision::Modern));
-        assert_eq!(says(&["2025-06-18", "2025-03-26"]), Ok(Decision::Legacy(Revision::R20250618)));
-        assert_eq!(says(&["2030-01-01"]), Err(McpClientError::UnsupportedRevision));
+        assert_eq!(decide_for_versions(&["2025-06-18", "2026-07-28", "2030-01-01"]), Ok(Decision::Modern));
+        assert_eq!(
+            decide_for_versions(&["2025-06-18", "2025-03-26"]),
+            Ok(Decision::Legacy(Revision::R20250618))
+        );
+        assert_eq!(decide_for_versions(&["2030-01-01"]), Err(McpClientError::UnsupportedRevision));
         let unsupported = ErrorCode::UNSUPPORTED_PROTOCOL_VERSION;
-        assert_eq!(refused(unsupported, json!({"supported": ["2025-11-25"]})), LEGACY);
-        assert_eq!(refused(unsupported, json!({"supported": [7]})), Err(McpClientError::UnsupportedRevision));
+        assert_eq!(decide_for_error(unsupported, json!({"supported": ["2025-11-25"]})), LEGACY);
+        assert_eq!(
+            decide_for_error(unsupported, json!({"supported": [7]})),
+            Err(McpClientError::UnsupportedRevision)
+        );
     }
 
     #[test]
-    fn any_other_refusal_is_of_the_legacy_era() {
+    fn other_rejections_mean_a_legacy_server() {
         for code in [ErrorCode::METHOD_NOT_FOUND, ErrorCode::INVALID_REQUEST, ErrorCode(0)] {
-            assert_eq!(refused(code, json!({})), LEGACY);
+            assert_eq!(decide_for_error(code, json!({})), LEGACY);
         }
         for status in [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED] {
             assert_eq!(decide(Err(McpClientError::Status(status)), false), LEGACY);
@@ -174,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_of_the_era_is_an_error() {
+    fn failures_unrelated_to_the_era_are_errors() {
         for error in [
             McpClientError::Status(StatusCode::UNAUTHORIZED),
             McpClientError::Status(StatusCode::FORBIDDEN),
