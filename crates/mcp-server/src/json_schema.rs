@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[derive(JsonSchema)]
-    #[expect(dead_code, reason = "only its schema matters")]
+    #[expect(dead_code, reason = "the test uses only the schema")]
     struct Mirrored {
         #[schemars(extend("x-mcp-header" = "Region"))]
         region: Option<String>,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[derive(JsonSchema)]
-    #[expect(dead_code, reason = "only its schema matters")]
+    #[expect(dead_code, reason = "the test uses only the schema")]
     struct Plain {
         text: String,
         small: u8,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[derive(JsonSchema)]
-    #[expect(dead_code, reason = "only its schema matters")]
+    #[expect(dead_code, reason = "the test uses only the schema")]
     struct Bounded {
         #[schemars(range(min = 0))]
         signed: i64,
@@ -166,17 +166,17 @@ mod tests {
     /// The schema of an `i64` with minimum 0 has the same range as that of a `u64`. But reading a `u64`
     /// rejects negative numbers, and reading an `i64` does not.
     #[test]
-    fn ranges_that_somebody_wrote_are_checked() {
+    fn handwritten_range_requires_schema_validation() {
         assert!(!of_arguments::<Plain>().1);
-        let (schema, has_constraints) = of_arguments::<Bounded>();
-        assert!(has_constraints);
+        let (schema, needs_validation) = of_arguments::<Bounded>();
+        assert!(needs_validation);
         assert_eq!(schema["properties"]["signed"], serde_json::json!({"type": "integer", "minimum": 0}));
     }
 
     /// schemars writes the type of an optional argument as `["string", "null"]`, which the annotation does
     /// not allow. Tools with such arguments could not be registered.
     #[test]
-    fn a_mirrored_argument_may_be_optional() {
+    fn mirrored_argument_can_be_optional() {
         let (schema, _) = of_arguments::<Mirrored>();
         let properties = &schema["properties"];
         assert_eq!(properties["region"]["type"], "string");

@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Takes one slot after another until the caller is rejected.
+    /// Takes shares of size 1 until the caller is rejected.
     fn take_all(shares: &Arc<Shares>, holder: &Holder) -> (Vec<Share>, LimitReached) {
         let mut taken = Vec::new();
         loop {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_leaves_as_much_for_others_as_it_takes() {
+    fn caller_leaves_as_much_for_others_as_it_takes() {
         let shares = Shares::new(32);
         let (ada, bob) = (caller("ada"), caller("bob"));
         let (first, refusal) = take_all(&shares, &ada);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_holds_nothing_gets_what_is_left() {
+    fn caller_without_shares_gets_the_remainder() {
         let shares = Shares::new(1);
         let only = shares.take(&caller("ada"), 1).unwrap();
         assert_eq!(shares.take(&caller("bob"), 1).unwrap_err(), LimitReached::Full);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_on_this_machine_have_no_share() {
+    fn local_callers_are_limited_only_by_the_total() {
         let local = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"];
         let local = local.map(|address| Holder::new(None, Some(address.parse().unwrap())));
         for holder in local.into_iter().chain([Holder::Unknown]) {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_share_counts_against_the_limit_only() {
+    fn reserved_share_counts_against_the_limit_but_no_caller() {
         let shares = Shares::new(3);
         let (ada, bob) = (caller("ada"), caller("bob"));
         let mut kept: Vec<_> = (0..3).map(|n| shares.take(&caller(&n.to_string()), 1).unwrap()).collect();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn no_amount_is_too_large_to_be_compared() {
+    fn huge_amounts_do_not_overflow() {
         let shares = Shares::new(usize::MAX);
         let _share = shares.take(&caller("ada"), usize::MAX - 1).unwrap();
         for amount in [2, usize::MAX] {

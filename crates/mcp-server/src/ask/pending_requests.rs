@@ -129,14 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_questions_that_somebody_waits_for_are_worth_asking() {
+    fn server_request_is_pending_until_its_handler_stops_waiting() {
         let pending = PendingRequests::default();
         let (id, _answered) = pending.begin().unwrap();
-        let question = |id: i64| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).into_bytes();
-        assert!(pending.is_waiting_for(&question(id)));
-        assert!(!pending.is_waiting_for(&question(id + 1)));
+        let request = |id: i64| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).into_bytes();
+        assert!(pending.is_waiting_for(&request(id)));
+        assert!(!pending.is_waiting_for(&request(id + 1)));
         drop(RemoveOnDrop { pending: &pending, id, outbox: None });
-        assert!(!pending.is_waiting_for(&question(id)));
+        assert!(!pending.is_waiting_for(&request(id)));
         assert!(pending.is_waiting_for(br#"{"jsonrpc":"2.0","method":"notifications/message"}"#));
     }
 }

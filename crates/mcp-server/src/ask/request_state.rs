@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_opened_for_its_request_only() {
+    fn request_state_opens_only_for_its_request() {
         let key = StateKey::random();
         let arguments = json!({"a": 1, "b": [true, {"c": "d", "e": null}]});
         let ada = RawValue::from_string(r#""Ada""#.to_owned()).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_was_changed_is_refused() {
+    fn modified_request_state_is_rejected() {
         let key = StateKey::random();
         let binding = binding(None, &Value::Null);
         let sealed = key.seal(State::default(), &binding).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_expires() {
+    fn expired_request_state_is_rejected() {
         let key = StateKey::random();
         let binding = binding(None, &Value::Null);
         let bytes = serde_json::to_vec(&State::default()).unwrap();

@@ -166,15 +166,17 @@ mod tests {
     use super::*;
     use crate::testing::field_lines;
 
-    /// Returns the error code of the answer to `server/discover`, for a revision in the header and another in
-    /// `_meta`.
+    /// Returns the error code of the response to `server/discover`, for one revision in the header and another
+    /// in `_meta`.
     fn code(header: &str, meta: &str) -> ErrorCode {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": methods::SERVER_DISCOVER, "params": {"_meta": {
             meta_keys::PROTOCOL_VERSION: meta,
             meta_keys::CLIENT_CAPABILITIES: {},
         }}});
         let message = message.to_string();
-        let Ok(Message::Request(request)) = json_rpc::parse(message.as_bytes()) else { panic!("a request") };
+        let Ok(Message::Request(request)) = json_rpc::parse(message.as_bytes()) else {
+            panic!("not a request")
+        };
         let params = Params::parse(request.params).unwrap();
         let (mut bytes, mut spans) = (Vec::new(), Vec::new());
         let lines = [("MCP-Protocol-Version", header), ("Mcp-Method", methods::SERVER_DISCOVER)];
@@ -192,10 +194,10 @@ mod tests {
         ErrorCode(answer["error"]["code"].as_i64().unwrap_or_default())
     }
 
-    /// An unknown revision in `_meta` with another revision in the header was reported as an unknown revision
-    /// instead of a mismatch.
+    /// Regression test: the server reported an unknown revision in `_meta` with another revision in the header
+    /// as an unknown revision instead of a mismatch.
     #[test]
-    fn a_revision_is_unknown_only_if_header_and_body_agree_on_it() {
+    fn revision_mismatch_is_reported_before_unknown_revision() {
         assert_eq!(code("2026-07-28", "v999"), ErrorCode::HEADER_MISMATCH);
         assert_eq!(code("v999", "2026-07-28"), ErrorCode::HEADER_MISMATCH);
         assert_eq!(code("v999", "v999"), ErrorCode::UNSUPPORTED_PROTOCOL_VERSION);

@@ -166,23 +166,23 @@ mod tests {
         (streams.find(stream.id(), None).unwrap(), stream)
     }
 
-    /// A stream without a reading client kept 8 MiB of messages.
+    /// Regression test: the server stored 8 MiB of messages in a stream that no client read.
     #[tokio::test]
-    async fn a_megabyte_waits_in_a_stream_that_is_not_read() {
+    async fn unread_stream_queues_at_most_1_mib() {
         let (sender, mut stream) = open();
         let send = |bytes: usize| sender.send(Caller::Local, vec![b' '; bytes].into(), None);
         for _ in 0..4 {
             send(256 << 10).unwrap();
         }
         assert_eq!(send(1), Err(Refused::Full));
-        // A message that is being handled does not count as waiting.
+        // A message that a handler processes does not count as queued.
         let (_, message) = stream.receive().await.unwrap().into_message();
         send(message.len()).unwrap();
         assert_eq!(send(1), Err(Refused::Full));
     }
 
     #[tokio::test]
-    async fn a_larger_message_waits_alone() {
+    async fn message_over_1_mib_is_queued_only_if_queue_is_empty() {
         let (sender, mut stream) = open();
         let send = |bytes: usize| sender.send(Caller::Local, vec![b' '; bytes].into(), None);
         send(1).unwrap();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_found_between_literals() {
+    fn template_matches_parameters_between_literals() {
         let id = |value: &str| Some(vec![("id".to_owned(), value.to_owned())]);
         assert_eq!(matched("test://template/{id}/data", "test://template/5/data"), id("5"));
         assert_eq!(matched("test://template/{id}/data", "test://template/a%2Fb/data"), id("a/b"));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_refused() {
+    fn unsupported_uri_templates_are_rejected() {
         for template in ["a{", "a}", "a{}", "{a}{b}", "{?q}", "{a,b}", "a{b{c}}"] {
             assert_eq!(UriTemplate::parse(template).err(), Some(InvalidUriTemplate), "{template}");
         }

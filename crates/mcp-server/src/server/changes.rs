@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_once_to_those_who_want_it() {
+    fn subscription_receives_each_requested_change_once() {
         let changes = Changes::default();
         let subscription = changes.subscribe([Change::Tools, Change::Resource("a".into())]).unwrap();
         assert_eq!(next(&subscription), Poll::Pending);
@@ -231,20 +231,23 @@ mod tests {
     /// Without this limit, a client could make the server keep a thousand URIs of 4 MiB in each of its
     /// sessions.
     #[test]
-    fn what_one_subscription_is_about_is_bounded() {
+    fn resources_of_a_subscription_are_limited() {
         let changes = Changes::default();
         let resource =
             |n: usize, bytes: usize| Change::Resource(format!("{n}{}", "x".repeat(bytes - 1)).into());
         assert!(changes.subscribe((0..NAMED_MAX).map(|n| resource(n, 8))).is_some());
         assert!(changes.subscribe((0..=NAMED_MAX).map(|n| resource(n, 8))).is_none());
         let subscription = changes.subscribe([resource(0, NAMES_BYTES_MAX)]).unwrap();
-        assert!(subscription.add(resource(0, NAMES_BYTES_MAX)), "the same again");
+        assert!(
+            subscription.add(resource(0, NAMES_BYTES_MAX)),
+            "a repeated resource should need no more capacity"
+        );
         assert!(subscription.add(Change::Tools) && !subscription.add(resource(1, 1)));
         assert!(subscription.remove(&resource(0, NAMES_BYTES_MAX)) && subscription.add(resource(1, 1)));
     }
 
     #[test]
-    fn what_is_dropped_is_forgotten() {
+    fn dropped_subscription_is_removed() {
         let changes = Changes::default();
         drop(changes.subscribe([Change::Tools]));
         assert!(changes.lock().all.is_empty());

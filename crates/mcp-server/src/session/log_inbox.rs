@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_out_in_their_order() {
+    fn log_messages_are_returned_in_order() {
         let inbox = LogInbox::default();
         assert_eq!(next(&inbox), None);
         assert_eq!(push(&inbox, "a") + push(&inbox, "b"), 0);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_message_is_dropped_and_counted_when_there_are_too_many() {
+    fn full_inbox_drops_and_counts_oldest_messages() {
         let inbox = LogInbox::default();
         assert_eq!(next(&inbox), None);
         let dropped: u64 = (0..MESSAGES_MAX + 3).map(|n| push(&inbox, &n.to_string())).sum();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_for_a_client_that_never_listens_do_not_count_as_dropped() {
+    fn messages_dropped_before_first_read_are_not_counted() {
         let inbox = LogInbox::default();
         let dropped: u64 = (0..2 * MESSAGES_MAX).map(|_| push(&inbox, "m")).sum();
         assert_eq!((dropped, inbox.state().messages.len()), (0, MESSAGES_MAX));

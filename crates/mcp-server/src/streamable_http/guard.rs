@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_allowed_under_its_own_names() {
+    fn localhost_names_are_allowed_by_default() {
         let guard = Guard::default();
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:8080"] {
             assert!(allows(&guard, &[("Host", host)]), "{host}");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn other_hosts_and_their_pages_are_not() {
+    fn foreign_hosts_and_origins_are_rejected_by_default() {
         let guard = Guard::default();
         for host in
             ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]", "a@localhost"]
@@ -88,11 +88,11 @@ mod tests {
         assert!(!allows(&guard, &[]));
         let two_origins =
             [("Host", "localhost"), ("Origin", "http://localhost"), ("Origin", "http://evil.example")];
-        assert!(!allows(&guard, &two_origins), "each of them counts");
+        assert!(!allows(&guard, &two_origins), "each `Origin` header should be checked");
     }
 
     #[test]
-    fn hosts_can_be_allowed() {
+    fn allowed_host_and_open_guard_accept_other_hosts() {
         let mut guard = Guard::default();
         guard.allow("API.example");
         assert!(allows(&guard, &[("Host", "api.example:443"), ("Origin", "https://api.example")]));

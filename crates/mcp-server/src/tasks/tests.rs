@@ -29,7 +29,7 @@ fn poll<F: Future>(future: F) -> Poll<F::Output> {
 }
 
 /// Returns the task as clients see it.
-fn shown(task: &Task) -> Value {
+fn client_view(task: &Task) -> Value {
     task.show(None, |task| serde_json::to_value(task).unwrap())
 }
 
@@ -37,7 +37,7 @@ fn shown(task: &Task) -> Value {
 type End = fn(&Task);
 
 #[test]
-fn what_has_ended_remains_as_it_has_ended() {
+fn ended_task_does_not_change() {
     let ends: [(&str, End); 3] = [
         ("cancelled", Task::cancel),
         ("completed", |task| task.settle(Ok(CallToolResult::text("done")))),
@@ -46,38 +46,41 @@ fn what_has_ended_remains_as_it_has_ended() {
     for (status, end) in ends {
         let task = working();
         end(&task);
-        let ended = shown(&task);
+        let ended = client_view(&task);
         assert_eq!(ended["status"], status);
         for (_, later) in ends {
             later(&task);
         }
         task.report(1.0, None, Some("too late"));
         assert!(matches!(poll(task.ask("late", question())), Poll::Ready(Err(_))));
-        assert_eq!((shown(&task), task.is_over()), (ended, true));
+        assert_eq!((client_view(&task), task.is_over()), (ended, true));
     }
 }
 
 #[test]
-fn a_question_that_nobody_waits_for_is_taken_back_and_its_name_is_not_used_again() {
+fn dropped_input_request_is_withdrawn_and_its_name_not_reused() {
     let task = working();
     for name in ["key", "key-2", "key-3"] {
         let mut asking = Box::pin(task.ask("key", question()));
         assert!(poll(asking.as_mut()).is_pending());
-        let asked = shown(&task);
-        assert_eq!(asked["status"], "input_required");
-        assert_eq!(asked["inputRequests"], json!({name: {"method": "roots/list", "params": {}}}));
+        let task_view = client_view(&task);
+        assert_eq!(task_view["status"], "input_required");
+        assert_eq!(task_view["inputRequests"], json!({name: {"method": "roots/list", "params": {}}}));
         drop(asking);
-        assert_eq!((&shown(&task)["status"], shown(&task).get("inputRequests")), (&json!("working"), None));
+        assert_eq!(
+            (&client_view(&task)["status"], client_view(&task).get("inputRequests")),
+            (&json!("working"), None)
+        );
     }
 }
 
 #[test]
-fn a_handler_asks_so_often_and_no_more() {
+fn number_of_input_requests_per_task_is_limited() {
     let task = working();
     for n in 0..32 {
         let mut asking = Box::pin(task.ask("key", question()));
         assert!(poll(asking.as_mut()).is_pending(), "question {n}");
-        let name = shown(&task)["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        let name = client_view(&task)["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
         task.answer(BTreeMap::from([(name, json!(n)), ("unknown".to_owned(), json!(null))]));
         assert_eq!(poll(asking.as_mut()), Poll::Ready(Ok(json!(n))));
     }
@@ -85,7 +88,7 @@ fn a_handler_asks_so_often_and_no_more() {
 }
 
 #[test]
-fn a_call_is_no_task_before_it_has_begun() {
+fn call_becomes_task_only_after_begin() {
     let task = Tasks::new(TaskOptions::default()).prepare(&Caller::Local);
     let (mut wants, mut driver) = (Box::pin(task.wait_to_begin()), Box::pin(task.beginning()));
     assert!(poll(driver.as_mut()).is_pending());
@@ -96,11 +99,11 @@ fn a_call_is_no_task_before_it_has_begun() {
 }
 
 #[test]
-fn messages_are_bounded_and_ids_differ() {
+fn status_message_is_bounded_and_task_ids_differ() {
     let (task, other) = (working(), working());
     task.report(1.0, None, Some(&"ä".repeat(1000)));
-    assert_eq!(shown(&task)["statusMessage"], "ä".repeat(500));
+    assert_eq!(client_view(&task)["statusMessage"], "ä".repeat(500));
     task.report(2.0, Some(4.0), None);
-    assert_eq!(shown(&task)["statusMessage"], "2 of 4");
+    assert_eq!(client_view(&task)["statusMessage"], "2 of 4");
     assert_eq!((task.id.len(), task.id == other.id), (32, false));
 }

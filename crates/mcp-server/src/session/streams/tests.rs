@@ -6,12 +6,12 @@ fn next_after(stream: &EventStream, event: u64) -> Option<u64> {
     let next = pin!(stream.next_after(event)).poll(&mut Context::from_waker(Waker::noop()));
     match next {
         Poll::Ready(next) => next.map(|event| event.number),
-        Poll::Pending => panic!("nothing is there yet"),
+        Poll::Pending => panic!("no event yet"),
     }
 }
 
 #[test]
-fn a_client_that_was_let_go_goes_on_behind_that() {
+fn disconnected_client_resumes_after_disconnect_event() {
     let stream = Streams::default().begin();
     stream.push(EventKind::Message(b"before".as_slice().into()));
     stream.push(EventKind::Disconnect(Duration::ZERO));
@@ -35,10 +35,10 @@ fn read(reader: &mut StreamReader) -> Option<u64> {
     }
 }
 
-/// A client that read an event now and then could block a handler forever: the call's timeout was not checked
-/// while the handler waited.
+/// Regression test: a client that rarely read an event could block a handler forever, because the server did
+/// not check the timeout of the call while the handler waited.
 #[tokio::test(start_paused = true)]
-async fn a_handler_waits_for_a_slow_reader_for_a_limited_time_in_all() {
+async fn total_wait_time_for_slow_reader_is_limited() {
     let streams = Streams::default();
     let stream = streams.begin();
     let _reader = stream.read_after(0);
@@ -50,9 +50,9 @@ async fn a_handler_waits_for_a_slow_reader_for_a_limited_time_in_all() {
     assert_eq!((began.elapsed(), wait_left), (Duration::from_mins(5), Duration::ZERO));
 }
 
-/// A burst of messages displaced unread messages of a reading client: it got 256 of 1,000.
+/// Regression test: a burst of messages displaced unread messages of a reading client. It got 256 of 1,000.
 #[tokio::test(start_paused = true)]
-async fn no_event_is_forgotten_before_a_client_that_reads_has_read_it() {
+async fn reading_client_receives_every_event() {
     let streams = Streams::default();
     let stream = streams.begin();
     let mut reader = stream.read_after(0);
@@ -69,7 +69,7 @@ async fn no_event_is_forgotten_before_a_client_that_reads_has_read_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_nobody_reads_keeps_the_latest_events() {
+async fn stream_without_reader_keeps_latest_events() {
     let streams = Streams::default();
     let stream = streams.begin();
     let reader = stream.read_after(0);
@@ -79,9 +79,9 @@ async fn a_stream_that_nobody_reads_keeps_the_latest_events() {
     assert_eq!(stream.lock().dropped, (UNREAD_MAX + 1000 - EVENTS_MAX) as u64);
 }
 
-/// Such messages were neither counted nor logged.
+/// Regression test: the server neither counted nor logged unread messages that it dropped.
 #[test]
-fn a_bridge_counts_the_messages_that_no_client_has_read() {
+fn dropped_unread_messages_are_counted() {
     let dropped = Arc::<DroppedMessages>::default();
     let stream = Streams::with_dropped_count(dropped.clone()).begin();
     let mut reader = stream.read_after(0);
@@ -93,12 +93,12 @@ fn a_bridge_counts_the_messages_that_no_client_has_read() {
     for _ in 0..EVENTS_MAX {
         stream.push(EventKind::Message(b"m".as_slice().into()));
     }
-    assert_eq!(dropped.count(), 10, "the client has read the others");
+    assert_eq!(dropped.count(), 10, "messages that the client has read do not count");
 }
 
 /// After a client reconnects, its old connection may seem open for a long time.
 #[tokio::test(start_paused = true)]
-async fn the_latest_reader_sets_the_pace() {
+async fn only_latest_reader_slows_down_the_stream() {
     let streams = Streams::default();
     let stream = streams.begin();
     let broken = stream.read_after(0);
@@ -110,7 +110,7 @@ async fn the_latest_reader_sets_the_pace() {
 }
 
 #[test]
-fn what_all_streams_of_a_session_remember_is_bounded() {
+fn stored_bytes_of_ended_streams_are_limited() {
     let streams = Streams::default();
     for _ in 0..100 {
         let stream = streams.begin();
@@ -122,25 +122,25 @@ fn what_all_streams_of_a_session_remember_is_bounded() {
     assert_eq!(streams.lock().streams.back().map(|stream| stream.number), Some(100));
 }
 
-/// A client could begin a thousand requests and disconnect. Each of them kept 1 MiB of its handler's
-/// messages.
+/// Regression test: a client could start a thousand requests and disconnect. The server stored 1 MiB of
+/// messages for each of them.
 #[test]
-fn what_a_client_has_left_behind_is_bounded_too() {
+fn stored_bytes_of_running_streams_are_limited() {
     let streams = Streams::default();
-    let left: Vec<_> = (0..1000).map(|_| streams.begin()).collect();
-    for stream in left.iter().cycle().take(10_000) {
+    let streams_of_client: Vec<_> = (0..1000).map(|_| streams.begin()).collect();
+    for stream in streams_of_client.iter().cycle().take(10_000) {
         stream.push(EventKind::Message(vec![b'x'; 64 << 10].into()));
     }
     let bytes = streams.bytes.load(Ordering::Relaxed);
-    let last = left.len() * (64 << 10);
+    let last = streams_of_client.len() * (64 << 10);
     assert!(bytes <= SESSION_BYTES_MAX + last, "{bytes}");
-    assert_eq!(next_after(&left[0], 9), Some(10), "the last event is there");
-    drop((left, std::mem::take(&mut streams.lock().streams)));
+    assert_eq!(next_after(&streams_of_client[0], 9), Some(10), "the last event should be stored");
+    drop((streams_of_client, std::mem::take(&mut streams.lock().streams)));
     assert_eq!(streams.bytes.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn the_oldest_streams_are_forgotten() {
+fn oldest_streams_are_removed_at_the_limit() {
     let streams = Streams::default();
     for _ in 0..=STREAMS_MAX {
         streams.begin();
@@ -161,29 +161,30 @@ fn send(stream: &EventStream, bytes: usize) {
     stream.push(EventKind::Answer(vec![b'x'; bytes].into()));
 }
 
-/// The last event of each stream was kept at any size, and no limit counted it: 30 idle sessions used 176 MB.
+/// Regression test: the server stored the last event of each stream at any size, outside of all limits. 30
+/// idle sessions used 176 MB.
 #[test]
-fn the_events_of_all_sessions_count_against_one_limit() {
+fn events_of_all_sessions_share_one_byte_limit() {
     let shares = Shares::new(1 << 20);
     let sessions: Vec<_> = (0..30).map(|n| limited(&shares, &n.to_string())).collect();
-    let remembered = |streams: &Streams| streams.find(1).is_some();
+    let is_stored = |streams: &Streams| streams.find(1).is_some();
     for streams in &sessions {
         let stream = streams.begin();
         let mut reader = stream.read_after(0);
         send(&stream, 300 << 10);
         assert_eq!(read(&mut reader), Some(1), "a connected client gets every event");
     }
-    assert_eq!(sessions.iter().filter(|streams| remembered(streams)).count(), 3);
+    assert_eq!(sessions.iter().filter(|streams| is_stored(streams)).count(), 3);
     let bytes: usize = sessions.iter().map(|streams| streams.bytes.load(Ordering::Relaxed)).sum();
     assert_eq!(bytes, 3 * (300 << 10));
     drop(sessions);
     let streams = limited(&shares, "ada");
     send(&streams.begin(), 1 << 20);
-    assert!(remembered(&streams), "sessions that have ended give their bytes back");
+    assert!(is_stored(&streams), "ended sessions should release their bytes");
 }
 
 #[test]
-fn one_caller_leaves_remembered_bytes_for_others() {
+fn caller_cannot_exceed_its_share_of_stored_bytes() {
     let shares = Shares::new(1 << 20);
     let [ada, bob] = ["ada", "bob"].map(|name| limited(&shares, name));
     let streams: Vec<_> = (0..4).map(|_| ada.begin()).collect();
@@ -196,7 +197,7 @@ fn one_caller_leaves_remembered_bytes_for_others() {
 }
 
 #[test]
-fn a_forgotten_stream_keeps_unread_events_until_its_reader_is_gone() {
+fn removed_stream_keeps_unread_events_until_reader_is_dropped() {
     let dropped = Arc::<DroppedMessages>::default();
     let mut streams = Streams::with_dropped_count(dropped.clone());
     streams.limit(Shares::new(8 << 10), Holder::Unknown);
@@ -215,7 +216,7 @@ fn a_forgotten_stream_keeps_unread_events_until_its_reader_is_gone() {
 
 /// Most answers are short, and all sessions share one lock for the limit.
 #[test]
-fn a_small_stream_is_remembered_whatever_the_limit() {
+fn small_stream_is_stored_regardless_of_the_limit() {
     let streams = limited(&Shares::new(1), "ada");
     send(&streams.begin(), COUNTED_STEP - 1);
     assert!(streams.find(1).is_some());

@@ -47,13 +47,17 @@ impl Sessions {
         let table = self.lock();
         let (orders, slots) =
             (table.holders.values().map(|order| order.slots.len()).sum(), table.slots.len());
-        assert_eq!((table.order.slots.len(), slots), (slots, orders), "the orders have the same sessions");
+        assert_eq!(
+            (table.order.slots.len(), slots),
+            (slots, orders),
+            "all orders should contain the same sessions"
+        );
         table.slots.contains_key(id)
     }
 }
 
 #[test]
-fn a_session_ends_when_it_was_not_used_for_too_long() {
+fn session_expires_after_idle_timeout() {
     let sessions = Sessions::new(limits(10));
     let id = sessions.add(0, &Holder::Unknown).unwrap();
     for now in [10, 20, 25] {
@@ -64,7 +68,7 @@ fn a_session_ends_when_it_was_not_used_for_too_long() {
 }
 
 #[test]
-fn a_new_session_ends_those_that_expired() {
+fn new_session_removes_expired_sessions() {
     let sessions = Sessions::new(limits(10));
     let id = sessions.add(0, &Holder::Unknown).unwrap();
     sessions.add(11 * SECOND, &Holder::Unknown).unwrap();
@@ -72,7 +76,7 @@ fn a_new_session_ends_those_that_expired() {
 }
 
 #[test]
-fn a_session_in_use_does_not_expire() {
+fn session_in_use_does_not_expire() {
     let sessions = Sessions::new(limits(10));
     let id = sessions.add(0, &Holder::Unknown).unwrap();
     let stream = InUse::new(sessions.find_at(0, &id, None).unwrap());
@@ -82,10 +86,10 @@ fn a_session_in_use_does_not_expire() {
     assert!(sessions.find_at(u64::MAX, &id, None).is_none());
 }
 
-/// The time of the last use had a resolution of one second. Within a second, any session could be evicted,
-/// even one that was used a moment before.
+/// Regression test: the time of the last use had a resolution of one second. Within a second, the server could
+/// evict any session, even one that was just used.
 #[test]
-fn the_session_unused_for_longest_is_evicted_to_the_millisecond() {
+fn least_recently_used_session_is_evicted_with_ms_precision() {
     let sessions = Sessions::new(limits(2));
     let first = sessions.add_confirmed(1_000_000, &Holder::Unknown);
     let second = sessions.add_confirmed(2_000_000, &Holder::Unknown);
@@ -94,9 +98,9 @@ fn the_session_unused_for_longest_is_evicted_to_the_millisecond() {
     assert!(sessions.has(&first) && !sessions.has(&second));
 }
 
-/// A flood of `initialize` evicted sessions with open streams and running calls.
+/// Regression test: a flood of `initialize` evicted sessions with open streams and running calls.
 #[test]
-fn a_flood_evicts_neither_sessions_in_use_nor_confirmed_ones() {
+fn flood_evicts_neither_used_nor_confirmed_sessions() {
     let sessions = Sessions::new(limits(100));
     let in_use: Vec<_> = (0..10).map(|_| sessions.add_confirmed(0, &address(1))).collect();
     let streams: Vec<_> = in_use.iter().map(|id| sessions.find_at(0, id, None).unwrap()).collect();
@@ -105,13 +109,13 @@ fn a_flood_evicts_neither_sessions_in_use_nor_confirmed_ones() {
         sessions.add(now, &address(2)).unwrap();
     }
     assert!(in_use.iter().chain(&idle).all(|id| sessions.has(id)));
-    assert_eq!(sessions.lock().slots.len(), 100, "the number of sessions is bounded");
+    assert_eq!(sessions.lock().slots.len(), 100, "the number of sessions should be limited");
     drop(streams);
 }
 
-/// A flood of confirmed sessions evicted the idle sessions of all other callers.
+/// Regression test: a flood of confirmed sessions evicted the idle sessions of all other callers.
 #[test]
-fn a_holder_of_more_than_its_share_makes_room_for_itself() {
+fn caller_over_its_share_evicts_its_own_sessions() {
     let sessions = Sessions::new(limits(100));
     let idle: Vec<_> = (10..30).map(|last| sessions.add_confirmed(0, &address(last))).collect();
     for now in 1..1000 {
@@ -124,7 +128,7 @@ fn a_holder_of_more_than_its_share_makes_room_for_itself() {
 }
 
 #[test]
-fn a_new_session_is_refused_when_all_are_in_use() {
+fn new_session_is_rejected_while_all_are_in_use() {
     let sessions = Sessions::new(limits(3));
     let ids: Vec<_> = (0..3).map(|_| sessions.add_confirmed(0, &Holder::Unknown)).collect();
     let mut streams: Vec<_> = ids.iter().map(|id| sessions.find_at(0, id, None).unwrap()).collect();
@@ -136,7 +140,7 @@ fn a_new_session_is_refused_when_all_are_in_use() {
 
 /// Sessions in use precede idle ones in the order until a search has visited them.
 #[test]
-fn one_idle_session_is_found_among_many_in_use() {
+fn idle_session_among_many_in_use_is_evicted() {
     let sessions = Sessions::new(limits(500));
     let ids: Vec<_> = (0..500).map(|_| sessions.add_confirmed(0, &Holder::Unknown)).collect();
     let _streams: Vec<_> = ids[1..].iter().map(|id| sessions.find_at(0, id, None).unwrap()).collect();
@@ -147,7 +151,7 @@ fn one_idle_session_is_found_among_many_in_use() {
 }
 
 #[test]
-fn a_holder_evicts_its_own_sessions_when_its_quota_is_used_up() {
+fn caller_at_its_quota_evicts_its_own_sessions() {
     let limits = SessionLimits { per_address_max: 2, per_principal_max: 3, ..limits(100) };
     let sessions = Sessions::new(limits);
     let other = sessions.add(0, &address(2)).unwrap();
@@ -164,7 +168,7 @@ fn a_holder_evicts_its_own_sessions_when_its_quota_is_used_up() {
 }
 
 #[test]
-fn a_holder_is_a_principal_an_address_or_an_ipv6_network() {
+fn anonymous_callers_are_grouped_by_ipv4_address_or_ipv6_network() {
     let of = |address: &str| Holder::new(None, Some(address.parse().unwrap()));
     assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
     assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
