@@ -101,21 +101,21 @@ mod tests {
         json!({"iss": ISSUER, "aud": RESOURCE, "sub": "ada", "exp": expires})
     }
 
-    /// Waits until a condition holds, for longer than any machine needs.
-    fn until(what: &str, is_so: impl Fn() -> bool) {
+    /// Waits until `condition` is true. Panics with `failure` after 20 seconds, longer than any machine needs.
+    fn wait_until(failure: &str, condition: impl Fn() -> bool) {
         let end = Clock::system().now_exact() + Duration::from_secs(20);
-        while !is_so() {
-            assert!(Clock::system().now_exact() < end, "{what}");
+        while !condition() {
+            assert!(Clock::system().now_exact() < end, "{failure}");
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn keys_at_a_url_are_those_that_the_issuer_has() {
+    fn verifier_follows_keys_that_the_issuer_publishes() {
         let (one, two) = (Issuer::new("one"), Issuer::new("two"));
         let keys = Arc::new(Mutex::new(one.keys()));
-        let asked = Arc::new(AtomicUsize::new(0));
-        let (shown, count) = (keys.clone(), asked.clone());
+        let fetches = Arc::new(AtomicUsize::new(0));
+        let (shown, count) = (keys.clone(), fetches.clone());
         let answer = move || {
             count.fetch_add(1, Ordering::SeqCst);
             Response::text(shown.lock().unwrap().clone())
@@ -126,25 +126,27 @@ mod tests {
         let document = DocumentConfig { rest, ..DocumentConfig::new(url).unwrap() };
         let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
         let is_valid = |issuer: &Issuer| verifier.verify(&issuer.token(&claims())).is_ok();
-        until("the keys are not there", || is_valid(&one));
+        wait_until("the verifier should load the keys", || is_valid(&one));
         assert!(!is_valid(&two));
         *keys.lock().unwrap() = two.keys();
-        until("the new keys are not there", || is_valid(&two));
-        assert!(!is_valid(&one), "keys that are withdrawn are believed no more");
-        // Text that is no key set leaves the previous keys.
+        wait_until("the verifier should load the new keys", || is_valid(&two));
+        assert!(!is_valid(&one), "the verifier should reject withdrawn keys");
+        // A response that is not a key set keeps the previous keys.
         *keys.lock().unwrap() = "none".to_owned();
-        let before = asked.load(Ordering::SeqCst);
-        until("they are not fetched", || !is_valid(&one) && asked.load(Ordering::SeqCst) > before + 1);
+        let before = fetches.load(Ordering::SeqCst);
+        wait_until("the verifier should fetch the keys again", || {
+            !is_valid(&one) && fetches.load(Ordering::SeqCst) > before + 1
+        });
         assert!(is_valid(&two));
         // Regression test: an empty set counted as an error too, so withdrawn keys stayed valid.
         *keys.lock().unwrap() = r#"{"keys":[]}"#.to_owned();
-        until("the withdrawn keys are still valid", || !is_valid(&one) && !is_valid(&two));
+        wait_until("the verifier should reject the withdrawn keys", || !is_valid(&one) && !is_valid(&two));
     }
 
     /// Regression test: fetched keys stayed valid while fetches failed. A thief of a withdrawn key only had
     /// to block the connection from the verifier to its issuer.
     #[test]
-    fn keys_that_cannot_be_fetched_again_become_too_old() {
+    fn keys_expire_if_they_cannot_be_fetched_again() {
         let issuer = Issuer::new("one");
         let is_up = Arc::new(AtomicBool::new(true));
         let (shown, keys) = (is_up.clone(), issuer.keys());
@@ -158,10 +160,10 @@ mod tests {
         let document = DocumentConfig { rest, age_max, ..DocumentConfig::new(url).unwrap() };
         let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
         let token = issuer.token(&claims());
-        until("the keys are not there", || verifier.verify(&token).is_ok());
+        wait_until("the verifier should load the keys", || verifier.verify(&token).is_ok());
         is_up.store(false, Ordering::SeqCst);
-        until("the keys stay valid", || verifier.verify(&token).is_err());
+        wait_until("the verifier should drop old keys", || verifier.verify(&token).is_err());
         is_up.store(true, Ordering::SeqCst);
-        until("the keys do not return", || verifier.verify(&token).is_ok());
+        wait_until("the verifier should load the keys again", || verifier.verify(&token).is_ok());
     }
 }

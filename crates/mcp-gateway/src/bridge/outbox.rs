@@ -175,12 +175,12 @@ mod tests {
 
     fn fill(outbox: &Outbox) -> Unsent {
         assert!((0..3).all(|_| outbox.send(message()).is_none()));
-        outbox.send(message()).expect("it should be full")
+        outbox.send(message()).expect("the outbox should be full")
     }
 
     /// Regression test: such a message was dropped at once, without a notice.
     #[tokio::test(start_paused = true)]
-    async fn the_stream_of_one_client_waits_until_that_client_reads() {
+    async fn stream_of_one_client_waits_until_client_reads() {
         let (outbox, mut messages, dropped) = outbox();
         let mut budget = WaitBudget::new(false);
         let mut delivering = std::pin::pin!(budget.deliver(fill(&outbox)));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_read_delays_a_shared_stream_once() {
+    async fn client_that_does_not_read_delays_shared_stream_once() {
         let (outbox, mut messages, dropped) = outbox();
         let mut budget = WaitBudget::new(true);
         let began = Instant::now();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shared_stream_waits_for_a_client_that_reads_slowly() {
+    async fn shared_stream_waits_for_slow_client() {
         let (outbox, mut messages, dropped) = outbox();
         let mut budget = WaitBudget::new(true);
         let unsent = fill(&outbox);
@@ -230,7 +230,7 @@ mod tests {
 
     /// Regression test: a message that was unread when its request ended was dropped, but not counted.
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_has_ended_is_not_waited_for() {
+    async fn outbox_does_not_wait_for_ended_request() {
         let (outbox, messages, dropped) = outbox();
         let unsent = fill(&outbox);
         drop(messages);
@@ -242,10 +242,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_message_may_be_larger_than_the_outbox() {
+    async fn one_message_can_exceed_the_outbox_capacity() {
         let (outbox, mut messages, _) = outbox();
         assert!(outbox.send(vec![b'x'; 3 * BYTES_MAX as usize]).is_none());
-        let unsent = outbox.send(b"{}".to_vec()).expect("it should be full");
+        let unsent = outbox.send(b"{}".to_vec()).expect("the outbox should be full");
         let large = messages.recv().await.and_then(InterimMessage::into_message);
         assert_eq!(large.map(|message| message.len()), Some(3 * BYTES_MAX as usize));
         WaitBudget::new(false).deliver(unsent).await;

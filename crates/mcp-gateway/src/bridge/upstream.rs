@@ -338,7 +338,7 @@ mod tests {
 
     /// Regression test: one caller could use up the watched resources of a server.
     #[test]
-    fn one_caller_leaves_watched_resources_for_others() {
+    fn caller_cannot_exceed_its_share_of_watched_resources() {
         let mut resources = HashMap::new();
         let mut kept = Vec::new();
         let mut watch = |holder: &Holder, n: usize| {
@@ -351,7 +351,7 @@ mod tests {
         }
         assert!(watch(&ada, WATCHES_MAX).unwrap_err().contains("this caller watches too many"));
         watch(&bob, WATCHES_MAX).unwrap();
-        // Programs on this machine have no share, only the limit.
+        // Programs on this machine have no share per caller. Only the total limit applies.
         for n in WATCHES_MAX / 2 + 1..WATCHES_MAX {
             watch(&Holder::Unknown, n).unwrap();
         }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_resource_counts_for_each_caller_as_long_as_the_caller_watches_it() {
+    async fn resource_counts_for_each_caller_while_it_watches() {
         let server = McpServer::new("watched", "1");
         let server = server.resource(thruway_mcp::schema::Resource::new("test://a", "a"), || "text");
         let upstream = Upstream::new(McpClient::builder().server(&server), 1, None, Arc::default());
@@ -369,7 +369,7 @@ mod tests {
         let first = upstream.watch("test://a", &ada).await.unwrap();
         let second = upstream.watch("test://a", &ada).await.unwrap();
         let third = upstream.watch("test://a", &bob).await.unwrap();
-        assert!(Arc::ptr_eq(&first.watched, &third.watched), "they share a subscription");
+        assert!(Arc::ptr_eq(&first.watched, &third.watched), "both watchers should share a subscription");
         assert_eq!((count(&ada), count(&bob)), (Some(2), Some(1)));
         drop((first, third));
         assert_eq!((count(&ada), count(&bob)), (Some(1), None));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_id_is_replaced() {
+    fn replaced_changes_only_the_task_id() {
         let renamed = |json: &str, path| replaced(&raw(json), path, "é\"").map(|json| json.get().to_owned());
         let task = r#"{"taskId":"1","ttl": 1.0e2}"#;
         assert_eq!(renamed(task, TASK_ID).unwrap(), r#"{"ttl":1.0e2,"taskId":"é\""}"#);
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(
             renamed(r#"{"taskId":"1","taskId":"2"}"#, TASK_ID).unwrap(),
             r#"{"taskId":"é\""}"#,
-            "both have gone"
+            "both members should be replaced"
         );
         for other in [r#"{"task":"1"}"#, r#"{"task":{}}"#, "[]", "1"] {
             assert_eq!(renamed(other, CREATED_ID), None, "{other}");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_found_where_a_path_leads() {
+    fn string_at_returns_string_at_path() {
         let related = raw(r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t\u0041"}}}"#);
         assert_eq!(string_at(&related, RELATED_ID).as_deref(), Some("tA"));
         for other in [r#"{"_meta":{}}"#, r#"{"_meta":1}"#, "[]"] {
