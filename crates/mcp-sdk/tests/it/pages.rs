@@ -66,7 +66,7 @@ async fn call(client: &McpClient) -> Result<(), ErrorCode> {
     }
 }
 
-/// Regression test: the caller got the error, and the user was not asked to visit the pages.
+/// Regression test: the caller got the error, and the client did not request that the user visit the pages.
 #[tokio::test]
 async fn client_visits_required_pages_and_retries_call_once() {
     for (refusals, action, expected) in [

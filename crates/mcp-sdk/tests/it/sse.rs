@@ -302,7 +302,7 @@ async fn posts_get_429_while_too_many_responses_are_unread() {
     }
     assert_eq!(site.send(&call).await.status, 429);
     // When the client reads again, the server answers again.
-    for _ in 0..taken {
+    for _ in 0..accepted {
         assert_eq!(client.stream.next_message().await["id"], 2);
     }
     client.send(&site, &ping()).await;
