@@ -12,7 +12,7 @@ use thruway_mcp_sdk::{
 };
 
 use crate::client::misbehaving::on_stream_with;
-use crate::client::sites::Told;
+use crate::client::sites::Recorder;
 
 const PAGES: [&str; 2] = ["https://example.com/a", "https://example.com/b"];
 
@@ -44,15 +44,15 @@ fn server_refusing_calls(builder: McpClientBuilder, refusals: usize, calls: &Arc
 fn client_visiting_pages(
     builder: McpClientBuilder,
     action: &'static str,
-    visited: &Told<String>,
+    visited: &Recorder<String>,
 ) -> McpClientBuilder {
     let capabilities = ClientCapabilities::default().with_elicitation().with_url_elicitation();
-    let tell = visited.teller();
+    let record = visited.callback();
     builder.answers(capabilities, move |question| {
         let InputRequest::Elicit(ElicitRequest { params: ElicitRequestParams::Url(page) }) = question else {
             panic!("{question:?}")
         };
-        tell(page.url);
+        record(page.url);
         async move { Ok::<_, Error>(serde_json::from_value(json!({"action": action})).unwrap()) }
     })
 }
@@ -74,7 +74,7 @@ async fn client_visits_required_pages_and_retries_call_once() {
         (2, "accept", (Err(ErrorCode::URL_ELICITATION_REQUIRED), &PAGES[..], 2)),
         (1, "decline", (Err(ErrorCode::URL_ELICITATION_REQUIRED), &PAGES[..1], 1)),
     ] {
-        let (visited, calls) = (Told::new(), Arc::default());
+        let (visited, calls) = (Recorder::new(), Arc::default());
         let builder = client_visiting_pages(McpClient::builder().era(EraChoice::Legacy), action, &visited);
         let outcome = call(&server_refusing_calls(builder, refusals, &calls)).await;
         let visited = visited.take();
@@ -97,14 +97,14 @@ async fn bridge(refusals: usize, calls: &Arc<AtomicUsize>) -> Bridge {
 #[tokio::test]
 async fn bridge_forwards_url_elicitation_to_its_clients() {
     for near in [EraChoice::Legacy, EraChoice::Modern] {
-        let (visited, calls) = (Told::new(), Arc::default());
+        let (visited, calls) = (Recorder::new(), Arc::default());
         let bridge = bridge(1, &calls).await;
         let client =
             client_visiting_pages(McpClient::builder().era(near), "accept", &visited).server(&bridge);
         assert_eq!(call(&client).await, Ok(()), "{near:?}");
         assert_eq!((visited.take(), calls.load(Ordering::Relaxed)), (PAGES.map(str::to_owned).into(), 2));
     }
-    let (visited, calls) = (Told::new(), Arc::default());
+    let (visited, calls) = (Recorder::new(), Arc::default());
     let bridge = bridge(usize::MAX, &calls).await;
     let modern = || McpClient::builder().era(EraChoice::Modern);
     for client in [

@@ -11,7 +11,7 @@ use thruway_mcp_sdk::{
 
 use super::sites::{in_memory, options};
 use crate::client::calls::text;
-use crate::client::sites::{Site, Told, answering};
+use crate::client::sites::{Recorder, Site, answering};
 use crate::fixtures::{Echo, ask, server};
 use crate::http::{self, Message};
 
@@ -50,9 +50,9 @@ async fn questions_and_progress_find_their_clients() {
             .map(|n| {
                 let client = named(near, &site.url, format!("name{n}"));
                 tokio::spawn(async move {
-                    let told = Told::new();
-                    let teller = told.teller();
-                    let client = client.with_progress(move |progress| teller(progress.message));
+                    let told = Recorder::new();
+                    let record = told.callback();
+                    let client = client.with_progress(move |progress| record(progress.message));
                     let message = format!("message{n}");
                     for _ in 0..3 {
                         let result = client.call_tool("whoami", json!({"message": message})).await.unwrap();
@@ -138,7 +138,7 @@ async fn who_does_not_come_back_with_answers_is_not_waited_for_for_ever() {
 }
 
 /// Returns the log messages of the tool `log` that this client receives.
-async fn logged(client: &McpClient, told: &Told<ServerNotification>) -> Vec<LoggingLevel> {
+async fn logged(client: &McpClient, told: &Recorder<ServerNotification>) -> Vec<LoggingLevel> {
     client.call_tool("log", json!({})).await.unwrap();
     let levels = told.take().into_iter().filter_map(|told| match told {
         ServerNotification::Message(message) => Some(message.level),
@@ -153,8 +153,8 @@ async fn logged(client: &McpClient, told: &Told<ServerNotification>) -> Vec<Logg
 async fn each_client_is_told_the_log_messages_that_it_wants() {
     let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
     let client = |era: EraChoice| {
-        let told = Told::new();
-        (McpClient::builder().era(era).on_notification(told.teller()).server(&bridge), told)
+        let told = Recorder::new();
+        (McpClient::builder().era(era).on_notification(told.callback()).server(&bridge), told)
     };
     let (everything, told_everything) = client(EraChoice::Legacy);
     let (errors, told_errors) = client(EraChoice::Legacy);

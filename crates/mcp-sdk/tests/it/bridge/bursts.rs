@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use super::sites::{bridges, clients, in_memory, options, over_http};
 use crate::client::calls::text;
 use crate::client::misbehaving::response;
-use crate::client::sites::{Site, Told, answering};
+use crate::client::sites::{Recorder, Site, answering};
 use crate::fixtures::{Nothing, server};
 
 const MESSAGES: u32 = 1000;
@@ -37,15 +37,15 @@ async fn a_burst_of_messages_arrives_completely() {
     for (far, bridge) in bridges(&server, &site).await {
         let near = Site::new(&bridge);
         for prepare in [|builder| builder, answering] {
-            let logged = Told::new();
+            let logged = Recorder::new();
             for (way, client) in
-                clients(&bridge, &near, |builder| prepare(builder).on_notification(logged.teller()))
+                clients(&bridge, &near, |builder| prepare(builder).on_notification(logged.callback()))
             {
                 let way = format!("{way} {far}");
                 client.set_logging_level(LoggingLevel::Info).await.unwrap();
-                let reported = Told::new();
-                let teller = reported.teller();
-                let reporting = client.clone().with_progress(move |progress| teller(progress.progress));
+                let reported = Recorder::new();
+                let record = reported.callback();
+                let reporting = client.clone().with_progress(move |progress| record(progress.progress));
                 assert_eq!(text(&reporting.call_tool("burst", json!({})).await.unwrap()), "done", "{way}");
                 let steps: Vec<_> = (1..=MESSAGES).map(f64::from).collect();
                 assert_eq!(reported.take(), steps, "{way}");

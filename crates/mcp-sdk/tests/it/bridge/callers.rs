@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::sites::{in_memory, options, over_http};
 use crate::authorization::Plain;
 use crate::client::misbehaving::on_stream_with;
-use crate::client::sites::{self, Told};
+use crate::client::sites::{self, Recorder};
 use crate::fixtures::{ask, server};
 use crate::http::{Message, Site, request, with_meta};
 use crate::stream::next;
@@ -162,10 +162,10 @@ async fn a_task_does_not_outlive_the_process_that_works_at_it() {
 /// Regression test: a legacy client has no rounds, but its `requestState` was forwarded to a server that has.
 #[tokio::test]
 async fn a_legacy_client_sends_no_request_state_across() {
-    let seen = Told::new();
-    let teller = Arc::new(seen.teller());
+    let seen = Recorder::new();
+    let record = Arc::new(seen.callback());
     let connect = move |builder: McpClientBuilder| {
-        let teller = teller.clone();
+        let record = record.clone();
         Ok(on_stream_with(builder, move |message| {
             let result = match message["method"].as_str() {
                 Some("server/discover") => {
@@ -173,7 +173,7 @@ async fn a_legacy_client_sends_no_request_state_across() {
                     "serverInfo": {"name": "seeing", "version": "1"}, "ttlMs": 0, "cacheScope": "private"})
                 }
                 Some("tools/call") => {
-                    teller(message["params"].clone());
+                    record(message["params"].clone());
                     json!({"content": []})
                 }
                 _ => return Vec::new(),
@@ -195,14 +195,14 @@ async fn a_legacy_client_sends_no_request_state_across() {
     assert_eq!(seen[0]["name"], "any");
 }
 
-/// A legacy server that answers every request, and passes the method of each request to `tell`.
-fn recording(builder: McpClientBuilder, tell: impl Fn(String) + Send + 'static) -> McpClient {
+/// A legacy server that answers every request, and passes the method of each request to `record`.
+fn recording(builder: McpClientBuilder, record: impl Fn(String) + Send + 'static) -> McpClient {
     on_stream_with(builder, move |message| {
         if message["id"].is_null() {
             return Vec::new();
         }
         let method = message["method"].as_str().unwrap_or_default();
-        tell(method.to_owned());
+        record(method.to_owned());
         let result = match method {
             "initialize" => json!({
                 "protocolVersion": "2025-11-25",
@@ -215,11 +215,11 @@ fn recording(builder: McpClientBuilder, tell: impl Fn(String) + Send + 'static) 
     })
 }
 
-async fn bridge_to_recording(seen: &Told<String>) -> Bridge {
-    let tell = Arc::new(seen.teller());
+async fn bridge_to_recording(seen: &Recorder<String>) -> Bridge {
+    let record = Arc::new(seen.callback());
     let connect = move |builder: McpClientBuilder| {
-        let tell = tell.clone();
-        Ok(recording(builder, move |method| tell(method)))
+        let record = record.clone();
+        Ok(recording(builder, move |method| record(method)))
     };
     let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     assert!(seen.take().contains(&"initialize".to_owned()), "the bridge itself begins a session");
@@ -240,7 +240,7 @@ const NOTIFICATIONS: [&str; 4] = [
 /// all others from a resource, disable the log, or restart the session of the shared server.
 #[tokio::test]
 async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
-    let seen = Told::new();
+    let seen = Recorder::new();
     let bridge = bridge_to_recording(&seen).await;
     let site = Site::new(&bridge);
     let mut stream = bridge.connect();
@@ -270,7 +270,7 @@ async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
 /// canceled the call of another client.
 #[tokio::test]
 async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
-    let seen = Told::new();
+    let seen = Recorder::new();
     let bridge = bridge_to_recording(&seen).await;
     let site = Site::new(&bridge);
     let mut stream = bridge.connect();
@@ -306,7 +306,7 @@ async fn a_batch_has_no_requests_of_the_modern_era() {
 /// Regression test: an unknown method got status 404. A legacy client treats that as the end of its session.
 #[tokio::test]
 async fn a_refused_method_does_not_end_the_session_of_a_legacy_client() {
-    let bridge = bridge_to_recording(&Told::new()).await;
+    let bridge = bridge_to_recording(&Recorder::new()).await;
     let site = Site::new(&bridge);
     let session = site.initialize_with("2025-06-18", &json!({})).await;
     for method in ["tasks/list", "tasks/get", "notifications/cancelled"] {

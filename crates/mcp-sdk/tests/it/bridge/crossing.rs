@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use super::sites::{bridges, clients, options, over_http};
 use crate::client::calls::text;
-use crate::client::sites::{Site, Told, answering};
+use crate::client::sites::{Recorder, Site, answering};
 use crate::fixtures::{Nothing, server, with_hanging};
 use crate::http;
 
@@ -112,12 +112,12 @@ async fn progress_and_log_messages_cross() {
     let site = Site::new(&server);
     for (far, bridge) in bridges(&server, &site).await {
         let near = Site::new(&bridge);
-        let logged = Told::new();
-        for (way, client) in clients(&bridge, &near, |builder| builder.on_notification(logged.teller())) {
+        let logged = Recorder::new();
+        for (way, client) in clients(&bridge, &near, |builder| builder.on_notification(logged.callback())) {
             let way = format!("{way} {far}");
-            let told = Told::new();
-            let teller = told.teller();
-            let reporting = client.clone().with_progress(move |progress| teller(progress.progress));
+            let told = Recorder::new();
+            let record = told.callback();
+            let reporting = client.clone().with_progress(move |progress| record(progress.progress));
             assert_eq!(text(&reporting.call_tool("progress", json!({})).await.unwrap()), "done", "{way}");
             let steps = told.take();
             assert!(steps.starts_with(&[1.0, 2.0]) && steps.ends_with(&[3.0]), "{way}: {steps:?}");

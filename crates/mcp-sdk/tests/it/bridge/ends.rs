@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::sites::{options, over_http};
 use crate::authorization::Plain;
 use crate::client::misbehaving::{response, scripted};
-use crate::client::sites::{Told, answering};
+use crate::client::sites::{Recorder, answering};
 use crate::fixtures::{server, tool};
 use crate::http::{Message, Site};
 
@@ -191,8 +191,8 @@ async fn what_a_page_asked_is_told_to_be_done() {
     };
     let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     let client = |era| {
-        let told = Told::new();
-        let builder = McpClient::builder().era(era).on_notification(told.teller());
+        let told = Recorder::new();
+        let builder = McpClient::builder().era(era).on_notification(told.callback());
         let capabilities = ClientCapabilities::default().with_elicitation();
         let builder = builder.answers(capabilities, |_| async { unreachable!("nothing is asked") });
         (builder.server(&bridge), told)

@@ -15,19 +15,19 @@ use tokio::time::timeout;
 use super::sites::{options, over_http};
 use super::task_server::{TaskServer, related};
 use crate::client::calls::text;
-use crate::client::sites::{self, Told};
+use crate::client::sites::{self, Recorder};
 use crate::http::{Exchange, Message, Session, Site};
 
 const REVISION: &str = "2025-11-25";
 
 /// A client that supports tasks and cannot answer questions. Returns its notifications too.
-fn client(bridge: &McpServer) -> (McpClient, Told<ServerNotification>) {
-    let told = Told::new();
+fn client(bridge: &McpServer) -> (McpClient, Recorder<ServerNotification>) {
+    let told = Recorder::new();
     let capabilities = ClientCapabilities::default().with_tasks();
     let builder = McpClient::builder()
         .era(EraChoice::Revision(Revision::R20251125))
         .answers(capabilities, |_| async { Err::<_, Error>(Error::internal("nobody is there")) })
-        .on_notification(told.teller());
+        .on_notification(told.callback());
     (builder.server(bridge), told)
 }
 
@@ -53,7 +53,7 @@ async fn begun(site: &Site, session: &Session, tool: &str) -> String {
 }
 
 /// Returns the next notification with this method.
-async fn next_told(told: &Told<ServerNotification>, expected: &str) -> Value {
+async fn next_told(told: &Recorder<ServerNotification>, expected: &str) -> Value {
     let telling = async {
         loop {
             for one in told.take() {

@@ -9,7 +9,7 @@ use thruway_mcp_sdk::{Bridge, EraChoice, McpClient, McpClientBuilder, ServerNoti
 
 use super::sites::{clients, options, over_http};
 use crate::client::misbehaving::{on_stream_with, response, scripted};
-use crate::client::sites::{Site, Told, answering};
+use crate::client::sites::{Recorder, Site, answering};
 use crate::http::{self, Message};
 
 /// A legacy server with the tool `log`, which logs once before its answer and three times after it. The tool
@@ -52,7 +52,7 @@ async fn bridge() -> Bridge {
 }
 
 /// Waits for as many log messages as `expected` has.
-async fn logged(told: &Told<ServerNotification>, expected: &[(LoggingLevel, &str)], way: &str) {
+async fn logged(told: &Recorder<ServerNotification>, expected: &[(LoggingLevel, &str)], way: &str) {
     let mut messages = Vec::new();
     let waiting = async {
         while messages.len() < expected.len() {
@@ -77,8 +77,8 @@ async fn log_messages_outside_of_calls_reach_the_sessions_that_want_them() {
     for prepare in [|builder| builder, answering] {
         let bridge = bridge().await;
         let site = Site::new(&bridge);
-        let told = Told::new();
-        let clients = clients(&bridge, &site, |builder| prepare(builder).on_notification(told.teller()));
+        let told = Recorder::new();
+        let clients = clients(&bridge, &site, |builder| prepare(builder).on_notification(told.callback()));
         for (way, client) in clients.into_iter().filter(|(way, _)| way.starts_with("Legacy")) {
             client.call_tool("log", json!({})).await.unwrap();
             logged(&told, &[(Info, "before"), (Info, "after"), (Error, "after")], &way).await;
@@ -98,8 +98,8 @@ async fn each_session_has_the_log_messages_of_its_own_level() {
     use LoggingLevel::{Error, Info};
     let bridge = bridge().await;
     let session = || {
-        let told = Told::new();
-        (McpClient::builder().era(EraChoice::Legacy).on_notification(told.teller()).server(&bridge), told)
+        let told = Recorder::new();
+        (McpClient::builder().era(EraChoice::Legacy).on_notification(told.callback()).server(&bridge), told)
     };
     let ((usual, told_usual), (errors, told_errors)) = (session(), session());
     usual.ping().await.unwrap();
@@ -146,8 +146,9 @@ async fn a_subscription_that_names_a_level_has_log_messages_outside_of_calls() {
 async fn a_log_message_of_a_call_does_not_reach_other_sessions() {
     let bridge = bridge().await;
     let site = http::Site::new(&bridge);
-    let told = Told::new();
-    let session = McpClient::builder().era(EraChoice::Legacy).on_notification(told.teller()).server(&bridge);
+    let told = Recorder::new();
+    let session =
+        McpClient::builder().era(EraChoice::Legacy).on_notification(told.callback()).server(&bridge);
     session.set_logging_level(LoggingLevel::Debug).await.unwrap();
     let hang = Message::modern("tools/call", json!({"name": "hang", "arguments": {}}));
     let mut calls = [site.open(&hang), site.open(&hang)];
@@ -179,8 +180,9 @@ async fn a_log_message_of_a_call_that_was_given_up_does_not_reach_the_next_calle
         http::Site::settle().await;
     }
     drop(given_up);
-    let told = Told::new();
-    let session = McpClient::builder().era(EraChoice::Legacy).on_notification(told.teller()).server(&bridge);
+    let told = Recorder::new();
+    let session =
+        McpClient::builder().era(EraChoice::Legacy).on_notification(told.callback()).server(&bridge);
     session.set_logging_level(LoggingLevel::Debug).await.unwrap();
     let calling = tokio::spawn(async move { session.call_tool("hang", json!({})).await });
     let dropping = async {

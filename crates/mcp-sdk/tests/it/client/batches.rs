@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, Revision, ServerNotification};
 
 use super::misbehaving::{on_stream_with, response, scripted};
-use super::sites::Told;
+use super::sites::Recorder;
 
 /// Returns the response to a message. Except for the first message, it is a batch of a log message and the
 /// answer.
@@ -24,8 +24,8 @@ async fn call(
     revision: Revision,
     connect: impl AsyncFnOnce(McpClientBuilder) -> McpClient,
 ) -> (Result<(), McpClientError>, usize) {
-    let told = Told::new();
-    let builder = McpClient::builder().era(EraChoice::Revision(revision)).on_notification(told.teller());
+    let told = Recorder::new();
+    let builder = McpClient::builder().era(EraChoice::Revision(revision)).on_notification(told.callback());
     let client = connect(builder).await.with_timeout(std::time::Duration::from_secs(2));
     let outcome = client.call_tool("any", json!({})).await.map(drop);
     let is_log = |told: &ServerNotification| matches!(told, ServerNotification::Message(_));

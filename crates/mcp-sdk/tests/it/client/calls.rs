@@ -15,7 +15,7 @@ use thruway_mcp_sdk::{
 };
 
 use super::misbehaving::on_stream_with;
-use super::sites::{Site, Told, clients};
+use super::sites::{Recorder, Site, clients};
 use crate::fixtures::{server, server_with, with_hanging, with_waiting};
 
 pub(crate) fn text(result: &CallToolResult) -> &str {
@@ -98,11 +98,11 @@ async fn errors_of_the_server_carry_their_codes() {
 async fn progress_and_log_messages_are_told() {
     let server = server();
     let site = Site::new(&server);
-    let logged = Told::new();
-    for (way, client) in clients(&server, &site, |builder| builder.on_notification(logged.teller())) {
-        let told = Told::new();
-        let teller = told.teller();
-        let reporting = client.clone().with_progress(move |progress| teller(progress.progress));
+    let logged = Recorder::new();
+    for (way, client) in clients(&server, &site, |builder| builder.on_notification(logged.callback())) {
+        let told = Recorder::new();
+        let record = told.callback();
+        let reporting = client.clone().with_progress(move |progress| record(progress.progress));
         assert_eq!(text(&reporting.call_tool("progress", json!({})).await.unwrap()), "done");
         let steps = told.take();
         assert!(steps.starts_with(&[1.0, 2.0]) && steps.ends_with(&[3.0]), "{way}: {steps:?}");

@@ -139,8 +139,8 @@ async fn what_may_have_changed_while_a_stream_was_broken_is_kept_no_longer() {
         let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
         super::misbehaving::response("Content-Type: application/json\r\n", &answer.to_string())
     });
-    let told = super::sites::Told::new();
-    let builder = McpClient::builder().era(EraChoice::Modern).on_notification(told.teller());
+    let told = super::sites::Recorder::new();
+    let builder = McpClient::builder().era(EraChoice::Modern).on_notification(told.callback());
     let client = builder.http(&url.await);
     let wanted = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let mut subscription = client.listen(wanted).await.unwrap();

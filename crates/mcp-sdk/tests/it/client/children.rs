@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, Revision};
 
-use super::sites::Told;
+use super::sites::Recorder;
 
 /// Answers each request in order. The ids of consecutive calls are 1, 2, 3, …
 const PROPER: &str = r#"
@@ -53,9 +53,9 @@ async fn a_child_is_talked_to_and_seen_out() {
 async fn a_child_that_does_not_end_is_told_to_and_then_killed() {
     for script in ["exec sleep 1000", "trap '' TERM; echo up >&2; while :; do sleep 0.02; done"] {
         let began = tokio::time::Instant::now();
-        let up = Told::new();
-        let teller = up.teller();
-        let builder = builder().on_stderr(move |line| teller(line.to_owned()));
+        let up = Recorder::new();
+        let record = up.callback();
+        let builder = builder().on_stderr(move |line| record(line.to_owned()));
         builder.command(shell(script)).unwrap().close().await;
         assert!(began.elapsed() < Duration::from_mins(1), "{script}");
     }
@@ -90,9 +90,9 @@ async fn a_child_that_hangs_is_given_up() {
 #[tokio::test]
 async fn a_child_may_flood_its_standard_error() {
     let flood = "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; yes line | head -n 20000 >&2;";
-    let told = Told::new();
-    let teller = told.teller();
-    let builder = builder().on_stderr(move |line| teller(line.len()));
+    let told = Recorder::new();
+    let record = told.callback();
+    let builder = builder().on_stderr(move |line| record(line.len()));
     let client = builder.command(shell(&format!("{flood} {PROPER}"))).unwrap();
     assert_eq!(call(&client).await, Ok(()));
     client.close().await;

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::misbehaving::{response, scripted};
-use super::sites::{Site, Told};
+use super::sites::{Recorder, Site};
 use crate::fixtures::server;
 
 fn filter() -> SubscriptionFilter {
@@ -46,13 +46,13 @@ async fn what_is_closed_over_http_is_closed_for_clones_and_subscriptions() {
 /// A call during the close must not restart the child.
 #[tokio::test]
 async fn a_child_that_is_being_seen_out_is_not_started_again() {
-    let started = Told::new();
-    let teller = started.teller();
+    let started = Recorder::new();
+    let record = started.callback();
     let options = McpClientOptions { exit_wait: Duration::from_millis(100), ..McpClientOptions::default() };
     let builder = McpClient::builder().options(options).era(EraChoice::Legacy);
     let mut command = Command::new("sh");
     command.args(["-c", "echo up >&2; exec sleep 1000"]);
-    let client = builder.on_stderr(move |line| teller(line.to_owned())).command(command).unwrap();
+    let client = builder.on_stderr(move |line| record(line.to_owned())).command(command).unwrap();
     let other = client.clone();
     let calling = async {
         // After its input is closed.
@@ -94,11 +94,11 @@ async fn what_is_closed_just_as_its_child_has_gone_is_closed() {
 
 #[tokio::test]
 async fn nothing_is_said_behind_the_end_of_a_session() {
-    let seen = Told::new();
-    let tell = seen.teller();
+    let seen = Recorder::new();
+    let record = seen.callback();
     let url = scripted(move |head, message| {
         let method = head.split(' ').next().unwrap_or_default();
-        tell(message["method"].as_str().unwrap_or(method).to_owned());
+        record(message["method"].as_str().unwrap_or(method).to_owned());
         let answer = |result: Value| {
             let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
             response("Content-Type: application/json\r\nMcp-Session-Id: s\r\n", &answer.to_string())

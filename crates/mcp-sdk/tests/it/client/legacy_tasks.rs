@@ -9,7 +9,7 @@ use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, Revision, ToolOutc
 
 use super::calls::text;
 use super::misbehaving::on_stream_with;
-use super::sites::{Told, response};
+use super::sites::{Recorder, response};
 
 /// A server with the tools `must`, which is always a task, `may`, which can be one, and `fail`, which fails.
 /// The task asks before it ends.
@@ -91,9 +91,9 @@ fn task(id: &str, status: &str) -> Value {
 }
 
 /// A client that supports tasks. Returns its sent messages too.
-fn client(revision: Revision, offers: Value) -> (McpClient, Told<String>) {
-    let sent = Told::new();
-    let tell = sent.teller();
+fn client(revision: Revision, offers: Value) -> (McpClient, Recorder<String>) {
+    let sent = Recorder::new();
+    let record = sent.callback();
     let capabilities = ClientCapabilities::default().with_elicitation().with_tasks();
     let builder: McpClientBuilder = McpClient::builder()
         .era(EraChoice::Revision(revision))
@@ -102,7 +102,7 @@ fn client(revision: Revision, offers: Value) -> (McpClient, Told<String>) {
     let client = on_stream_with(builder, move |message| {
         let method = message["method"].as_str().unwrap_or("an answer");
         let is_task = message["params"].get("task").is_some();
-        tell(format!("{method}{}", if is_task { " as task" } else { "" }));
+        record(format!("{method}{}", if is_task { " as task" } else { "" }));
         server.answer(&message).iter().flat_map(|answer| format!("{answer}\n").into_bytes()).collect()
     });
     (client, sent)

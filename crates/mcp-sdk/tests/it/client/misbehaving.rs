@@ -10,7 +10,7 @@ use thruway_testkit::upstream::{Then, Upstream};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
-use super::sites::Told;
+use super::sites::Recorder;
 
 fn builder() -> McpClientBuilder {
     let options = McpClientOptions {
@@ -106,15 +106,15 @@ async fn a_stream_of_the_legacy_era_is_taken_up_where_it_broke() {
 /// Regression test: the log level was not set again in a new session.
 #[tokio::test]
 async fn what_is_to_be_logged_is_said_in_the_next_session_too() {
-    let (seen, sessions) = (Told::new(), AtomicUsize::new(0));
-    let tell = seen.teller();
+    let (seen, sessions) = (Recorder::new(), AtomicUsize::new(0));
+    let record = seen.callback();
     let url = scripted(move |_, message| {
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let answer = |result: Value| {
             let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
             response("Content-Type: application/json\r\nMcp-Session-Id: s\r\n", &answer.to_string())
         };
-        tell(method.clone());
+        record(method.clone());
         match method.as_str() {
             "initialize" => {
                 sessions.fetch_add(1, Ordering::Relaxed);

@@ -76,19 +76,21 @@ pub(crate) fn response(question: &InputRequest) -> InputResponse {
     serde_json::from_value(answer(method, &serde_json::Value::Null)).unwrap()
 }
 
-/// Collects values from callbacks.
-pub(crate) struct Told<T>(Arc<std::sync::Mutex<Vec<T>>>);
+/// Records the values that a callback receives.
+pub(crate) struct Recorder<T>(Arc<std::sync::Mutex<Vec<T>>>);
 
-impl<T: Send + 'static> Told<T> {
+impl<T: Send + 'static> Recorder<T> {
     pub(crate) fn new() -> Self {
         Self(Arc::default())
     }
 
-    pub(crate) fn teller(&self) -> impl Fn(T) + Send + Sync + 'static {
-        let told = self.0.clone();
-        move |one| told.lock().unwrap().push(one)
+    /// Returns a callback that records its argument.
+    pub(crate) fn callback(&self) -> impl Fn(T) + Send + Sync + 'static {
+        let recorded = self.0.clone();
+        move |one| recorded.lock().unwrap().push(one)
     }
 
+    /// Removes and returns the recorded values.
     pub(crate) fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.0.lock().unwrap())
     }

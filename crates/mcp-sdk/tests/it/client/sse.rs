@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
 use super::calls::text;
-use super::sites::{Site, Told, answering};
+use super::sites::{Recorder, Site, answering};
 use crate::fixtures::{server, with_hanging};
 
 /// A server without Streamable HTTP. The client gets the URL of the stream.
@@ -22,12 +22,12 @@ fn site(server: &thruway_mcp_sdk::McpServer) -> Site {
 async fn a_server_that_knows_nothing_newer_is_understood() {
     let site = site(&server());
     for era in [EraChoice::Auto, EraChoice::Legacy, EraChoice::Revision(Revision::R20241105)] {
-        let told = Told::new();
-        let teller = told.teller();
+        let told = Recorder::new();
+        let record = told.callback();
         let client = answering(McpClient::builder().era(era)).http(&site.url);
         let result = client.call_tool("echo", json!({"message": "hü"})).await.unwrap();
         assert!(text(&result).contains("hü"), "{era:?}");
-        let reporting = client.clone().with_progress(move |progress| teller(progress.progress));
+        let reporting = client.clone().with_progress(move |progress| record(progress.progress));
         assert_eq!(text(&reporting.call_tool("progress", json!({})).await.unwrap()), "done");
         assert!(told.take().starts_with(&[1.0, 2.0]));
         if era != EraChoice::Revision(Revision::R20241105) {

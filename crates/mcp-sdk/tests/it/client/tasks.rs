@@ -14,7 +14,7 @@ use thruway_mcp_sdk::{
 
 use super::calls::text;
 use super::misbehaving::{response as response_of_http, scripted};
-use super::sites::{Site, Told, response};
+use super::sites::{Recorder, Site, response};
 use crate::fixtures::{Nothing, Running, ask};
 
 /// A server with tools that become tasks. Also returns the counter of hanging tools.
@@ -83,11 +83,11 @@ async fn a_task_can_be_left_and_come_back_to() {
 #[tokio::test]
 async fn who_drops_a_call_gives_its_task_up() {
     let (server, running) = server();
-    let sent = Told::new();
-    let teller = sent.teller();
+    let sent = Recorder::new();
+    let record = sent.callback();
     let client = builder().on_message(move |direction, bytes| {
         if direction == Direction::Sent {
-            teller(String::from_utf8_lossy(bytes).into_owned());
+            record(String::from_utf8_lossy(bytes).into_owned());
         }
     });
     let client = client.server(&server);
@@ -117,15 +117,15 @@ async fn who_drops_a_call_gives_its_task_up() {
 /// an answer. Also returns the requests.
 async fn failing(
     misbehaves: impl Fn(&str, usize) -> Option<&'static str> + Send + 'static,
-) -> (String, Told<String>) {
-    let asked = Told::new();
-    let (tell, counts) = (asked.teller(), Mutex::new(HashMap::new()));
+) -> (String, Recorder<String>) {
+    let asked = Recorder::new();
+    let (record, counts) = (asked.callback(), Mutex::new(HashMap::new()));
     let (has_answer, is_legacy) = (Mutex::new(false), Mutex::new(false));
     let url = scripted(move |_, message| {
         let Some(method) = message["method"].as_str() else { return refusal("405 Method Not Allowed") };
         *is_legacy.lock().unwrap() |= method == "initialize";
         let times = *counts.lock().unwrap().entry(method.to_owned()).and_modify(|n| *n += 1).or_insert(0);
-        tell(method.to_owned());
+        record(method.to_owned());
         if let Some(status) = misbehaves(method, times) {
             return if status.is_empty() { String::new() } else { refusal(status) };
         }
