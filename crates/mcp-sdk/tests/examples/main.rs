@@ -36,7 +36,7 @@ async fn call(client: &mut LocalClient, tool: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_asks_and_is_asked() {
+async fn client_example_calls_tool_and_answers_elicitation() {
     use thruway_mcp_sdk::schema::{ElicitRequestFormParams, Tool};
     let server = McpServer::new("asking", "1").tool(
         Tool::new("ask"),
@@ -86,7 +86,7 @@ fn guarded_with_issuer() -> Router {
 }
 
 #[tokio::test]
-async fn a_program_with_a_secret_is_let_in() {
+async fn signed_in_example_gets_access_only_with_right_secret() {
     use thruway_client::{Client, ClientConfig};
     let server = Server::new(guarded_with_issuer()).workers(1);
     let server = server.listen("127.0.0.1:0").unwrap().start().unwrap();
@@ -105,7 +105,7 @@ async fn a_program_with_a_secret_is_let_in() {
 }
 
 #[tokio::test]
-async fn the_calculator_adds() {
+async fn calculator_example_adds_and_rejects_invalid_arguments() {
     for mut client in clients(&calculator::server()).await {
         let result = call(&mut client, "add", json!({"a": 1, "b": 2.5})).await;
         assert_eq!(result["structuredContent"], json!({"sum": 3.5}));
@@ -115,7 +115,7 @@ async fn the_calculator_adds() {
 }
 
 #[tokio::test]
-async fn a_bridge_leads_to_the_calculator() {
+async fn bridge_example_forwards_calls_to_calculator() {
     let router = Router::new().any("/mcp", calculator::server().endpoint());
     let far = Server::new(router).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
     let server = bridge::connect(format!("http://{}/mcp", far.addresses()[0])).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_bridge_leads_to_the_calculator() {
 }
 
 #[tokio::test]
-async fn a_hotel_is_booked_when_the_user_agrees() {
+async fn booking_example_books_hotel_only_if_user_accepts() {
     for mut client in clients(&booking::server()).await {
         let result = call(&mut client, "book", json!({"destination": "Oslo", "nights": 2})).await;
         assert_eq!(result["content"][0]["text"], "booked 2 nights in Oslo");
@@ -148,7 +148,7 @@ async fn a_hotel_is_booked_when_the_user_agrees() {
 }
 
 #[tokio::test]
-async fn notes_become_resources() {
+async fn notes_example_publishes_notes_as_resources() {
     let server = notes::server();
     for mut client in clients(&server).await {
         call(&mut client, "write", json!({"name": "milk", "text": "two bottles"})).await;
@@ -163,7 +163,7 @@ async fn notes_become_resources() {
 }
 
 #[tokio::test]
-async fn a_layer_lets_as_many_calls_through_as_are_paid_for() {
+async fn layers_example_rejects_calls_beyond_quota() {
     let server = layers::server(3);
     for mut client in clients(&server).await {
         call(&mut client, "shout", json!({"text": "hey"})).await;
@@ -179,7 +179,7 @@ async fn a_layer_lets_as_many_calls_through_as_are_paid_for() {
 }
 
 #[tokio::test]
-async fn words_are_counted_and_found() {
+async fn words_example_counts_words_and_finds_longest_word() {
     for mut client in clients(&words::server()).await {
         let arguments = json!({"text": "a fine word", "letters_min": 2});
         let result = call(&mut client, "count_words", arguments).await;
@@ -198,7 +198,7 @@ async fn words_are_counted_and_found() {
 }
 
 #[tokio::test]
-async fn an_axum_application_is_an_mcp_server_too() {
+async fn axum_example_serves_mcp() {
     for mut client in clients(&mcp_in_axum::server()).await {
         let result = call(&mut client, "greet", json!({"name": "Ada"})).await;
         assert_eq!(result["content"][0]["text"], "Hello, Ada!");
@@ -220,7 +220,7 @@ async fn an_axum_application_is_an_mcp_server_too() {
 }
 
 #[test]
-fn only_callers_with_a_token_are_served() {
+fn guarded_example_requires_token_with_audience_and_scope() {
     // An Ed25519 key in PKCS #8: a fixed header and 32 bytes.
     let mut der = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20".to_vec();
     der.extend([7; 32]);
@@ -263,7 +263,7 @@ fn only_callers_with_a_token_are_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_is_waited_for_or_becomes_a_task() {
+async fn report_example_runs_as_plain_call_or_as_task() {
     let server = report::server();
     let written = json!({"chapters": ["chapter 1", "chapter 2"]});
     for mut client in clients(&server).await {
@@ -284,7 +284,7 @@ async fn a_report_is_waited_for_or_becomes_a_task() {
 }
 
 #[tokio::test]
-async fn the_library_knows_its_books() {
+async fn library_example_serves_resources_prompts_and_completions() {
     for mut client in clients(&library::server()).await {
         let book = client.request("resources/read", json!({"uri": "book://emma"})).await.unwrap();
         assert!(book["contents"][0]["text"].as_str().unwrap().starts_with("Emma Woodhouse"));
