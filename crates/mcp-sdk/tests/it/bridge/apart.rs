@@ -36,7 +36,7 @@ fn named(era: EraChoice, url: &str, name: String) -> McpClient {
 }
 
 #[tokio::test]
-async fn questions_and_progress_find_their_clients() {
+async fn elicitations_and_progress_reach_only_the_calling_client() {
     let server = asking();
     for (near, far) in [
         (EraChoice::Modern, EraChoice::Legacy),
@@ -50,17 +50,17 @@ async fn questions_and_progress_find_their_clients() {
             .map(|n| {
                 let client = named(near, &site.url, format!("name{n}"));
                 tokio::spawn(async move {
-                    let told = Recorder::new();
-                    let record = told.callback();
+                    let recorder = Recorder::new();
+                    let record = recorder.callback();
                     let client = client.with_progress(move |progress| record(progress.message));
                     let message = format!("message{n}");
                     for _ in 0..3 {
                         let result = client.call_tool("whoami", json!({"message": message})).await.unwrap();
                         assert_eq!(text(&result), format!("{message} name{n}"));
                     }
-                    let said = told.take();
-                    assert!(said.iter().all(|said| said.as_deref() == Some(&*message)), "{said:?}");
-                    assert!(!said.is_empty());
+                    let messages = recorder.take();
+                    assert!(messages.iter().all(|one| one.as_deref() == Some(&*message)), "{messages:?}");
+                    assert!(!messages.is_empty());
                 })
             })
             .collect();
@@ -76,7 +76,7 @@ fn modern(method: &str, params: Value) -> Message {
 }
 
 #[tokio::test]
-async fn the_same_id_may_be_used_by_several_clients() {
+async fn several_clients_can_use_the_same_request_id() {
     let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
     let site = http::Site::new(&bridge);
     let call = |n: u32| {
@@ -93,13 +93,13 @@ async fn the_same_id_may_be_used_by_several_clients() {
 }
 
 #[tokio::test]
-async fn a_call_is_taken_up_by_the_same_request_once() {
+async fn request_state_continues_only_the_same_request_and_only_once() {
     let bridge = in_memory(&asking(), options(EraChoice::Legacy)).await;
     let site = http::Site::new(&bridge);
     let params = |message: &str| json!({"name": "whoami", "arguments": {"message": message}});
-    let asked = site.send(&modern("tools/call", params("a"))).await.message();
-    let result = &asked["result"];
-    assert_eq!(result["resultType"], "input_required", "{asked}");
+    let input_required = site.send(&modern("tools/call", params("a"))).await.message();
+    let result = &input_required["result"];
+    assert_eq!(result["resultType"], "input_required", "{input_required}");
     let (key, question) = result["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert_eq!(question["method"], "elicitation/create");
     let again = |mut params: Value, responses: Value| {
@@ -124,23 +124,23 @@ async fn a_call_is_taken_up_by_the_same_request_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_come_back_with_answers_is_not_waited_for_for_ever() {
+async fn answer_after_question_wait_is_rejected() {
     let options = BridgeOptions { question_wait: Duration::from_mins(1), ..options(EraChoice::Legacy) };
     let bridge = in_memory(&asking(), options).await;
     let site = http::Site::new(&bridge);
     let mut params = json!({"name": "whoami", "arguments": {"message": "a"}});
-    let asked = site.send(&modern("tools/call", params.clone())).await.message();
+    let input_required = site.send(&modern("tools/call", params.clone())).await.message();
     tokio::time::sleep(Duration::from_secs(61)).await;
-    params["requestState"] = asked["result"]["requestState"].clone();
+    params["requestState"] = input_required["result"]["requestState"].clone();
     params["inputResponses"] = json!({"question-1": {"action": "decline"}});
     let late = site.send(&modern("tools/call", params)).await.message();
     assert_eq!(late["error"]["code"], -32602, "{late}");
 }
 
 /// Returns the log messages of the tool `log` that this client receives.
-async fn logged(client: &McpClient, told: &Recorder<ServerNotification>) -> Vec<LoggingLevel> {
+async fn logged(client: &McpClient, recorder: &Recorder<ServerNotification>) -> Vec<LoggingLevel> {
     client.call_tool("log", json!({})).await.unwrap();
-    let levels = told.take().into_iter().filter_map(|told| match told {
+    let levels = recorder.take().into_iter().filter_map(|notification| match notification {
         ServerNotification::Message(message) => Some(message.level),
         _ => None,
     });
@@ -150,33 +150,33 @@ async fn logged(client: &McpClient, told: &Recorder<ServerNotification>) -> Vec<
 /// Regression test: all sessions received the log level of one. A session that wanted only errors removed all
 /// other messages for the others.
 #[tokio::test]
-async fn each_client_is_told_the_log_messages_that_it_wants() {
+async fn each_client_gets_log_messages_of_its_own_level() {
     let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
     let client = |era: EraChoice| {
-        let told = Recorder::new();
-        (McpClient::builder().era(era).on_notification(told.callback()).server(&bridge), told)
+        let recorder = Recorder::new();
+        (McpClient::builder().era(era).on_notification(recorder.callback()).server(&bridge), recorder)
     };
-    let (everything, told_everything) = client(EraChoice::Legacy);
-    let (errors, told_errors) = client(EraChoice::Legacy);
-    let (silent, told_silent) = client(EraChoice::Legacy);
-    let (modern, told_modern) = client(EraChoice::Modern);
+    let (everything, everything_recorder) = client(EraChoice::Legacy);
+    let (errors, errors_recorder) = client(EraChoice::Legacy);
+    let (silent, silent_recorder) = client(EraChoice::Legacy);
+    let (modern, modern_recorder) = client(EraChoice::Modern);
     silent.ping().await.unwrap();
     errors.set_logging_level(LoggingLevel::Error).await.unwrap();
-    let usual = logged(&silent, &told_silent).await;
+    let usual = logged(&silent, &silent_recorder).await;
     assert_eq!(usual, LoggingLevel::ALL[1..], "a client without a level gets the usual one");
     modern.set_logging_level(LoggingLevel::Debug).await.unwrap();
-    assert_eq!(logged(&modern, &told_modern).await, LoggingLevel::ALL);
+    assert_eq!(logged(&modern, &modern_recorder).await, LoggingLevel::ALL);
     everything.set_logging_level(LoggingLevel::Debug).await.unwrap();
     errors.set_logging_level(LoggingLevel::Alert).await.unwrap();
-    assert_eq!(logged(&everything, &told_everything).await, LoggingLevel::ALL);
-    assert_eq!(logged(&errors, &told_errors).await, LoggingLevel::ALL[6..]);
-    assert_eq!(logged(&silent, &told_silent).await, LoggingLevel::ALL[1..]);
+    assert_eq!(logged(&everything, &everything_recorder).await, LoggingLevel::ALL);
+    assert_eq!(logged(&errors, &errors_recorder).await, LoggingLevel::ALL[6..]);
+    assert_eq!(logged(&silent, &silent_recorder).await, LoggingLevel::ALL[1..]);
 }
 
 /// Regression test: the subscription of a client that can answer questions used the shared server. It missed
 /// the changes of the client's own calls.
 #[tokio::test]
-async fn who_can_be_asked_hears_of_what_its_calls_change() {
+async fn client_with_elicitation_gets_changes_made_by_its_own_calls() {
     let connect = |builder: thruway_mcp_sdk::McpClientBuilder| {
         // Each connection has its own state, like a process.
         let server = McpServer::new("counting", "1").resource(Resource::new("test://n", "n"), || "n");
@@ -194,13 +194,16 @@ async fn who_can_be_asked_hears_of_what_its_calls_change() {
         let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
         let mut subscription = client.listen(filter).await.unwrap();
         client.call_tool("count", json!({})).await.unwrap();
-        let told = tokio::time::timeout(Duration::from_mins(1), subscription.next()).await;
-        assert!(matches!(told, Ok(Some(ServerNotification::ResourceUpdated(_)))), "{era:?}: {told:?}");
+        let notification = tokio::time::timeout(Duration::from_mins(1), subscription.next()).await;
+        assert!(
+            matches!(notification, Ok(Some(ServerNotification::ResourceUpdated(_)))),
+            "{era:?}: {notification:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn there_are_no_more_servers_for_one_client_alone_than_there_may_be() {
+async fn dedicated_servers_are_limited_by_servers_max() {
     let options = BridgeOptions { servers_max: 2, ..options(EraChoice::Legacy) };
     let bridge = in_memory(&asking(), options).await;
     let site = Site::new(&bridge);

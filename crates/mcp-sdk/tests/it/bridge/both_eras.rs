@@ -73,7 +73,7 @@ async fn ask(client: &McpClient) -> String {
 /// Regression test: the bridge used 2026-07-28 for all clients of such a server. The server then could not
 /// ask a legacy client, although it can without a bridge.
 #[tokio::test]
-async fn a_legacy_client_can_be_asked_by_a_server_that_asks_in_the_legacy_era_only() {
+async fn legacy_client_gets_elicitation_from_server_of_both_eras() {
     let bridge = Bridge::connect(BridgeOptions::default(), |builder| Ok(both_eras(builder))).await.unwrap();
     let site = Site::new(&bridge);
     for revision in [Revision::R20251125, Revision::R20250618] {
@@ -90,11 +90,11 @@ async fn a_legacy_client_can_be_asked_by_a_server_that_asks_in_the_legacy_era_on
 
 /// The bridge asks the server about the legacy era once, not for each session.
 #[tokio::test]
-async fn a_server_that_refuses_initialize_serves_legacy_clients_in_the_modern_era() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = asked.clone();
+async fn legacy_clients_use_modern_era_if_server_rejects_initialize() {
+    let initialize_requests = Arc::new(AtomicUsize::new(0));
+    let counter = initialize_requests.clone();
     let connect = move |builder: McpClientBuilder| {
-        let asked = counter.clone();
+        let initialize_requests = counter.clone();
         Ok(on_stream_with(builder, move |message| match message["method"].as_str() {
             Some("tools/call") => {
                 let content = json!([{"type": "text", "text": "called"}]);
@@ -102,7 +102,7 @@ async fn a_server_that_refuses_initialize_serves_legacy_clients_in_the_modern_er
                 line(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
             }
             method => {
-                asked.fetch_add(usize::from(method == Some("initialize")), Ordering::Relaxed);
+                initialize_requests.fetch_add(usize::from(method == Some("initialize")), Ordering::Relaxed);
                 described(&message, false)
             }
         }))
@@ -113,13 +113,13 @@ async fn a_server_that_refuses_initialize_serves_legacy_clients_in_the_modern_er
         assert_eq!(ask(&client).await, "called");
         client.close().await;
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    assert_eq!(initialize_requests.load(Ordering::Relaxed), 1);
     bridge.close().await;
 }
 
 /// A temporary failure is not final: later sessions use the legacy era.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_could_not_be_asked_for_the_legacy_era_is_asked_again() {
+async fn failed_legacy_era_probe_is_repeated_for_later_sessions() {
     let connected = AtomicUsize::new(0);
     let connect = move |builder: McpClientBuilder| {
         // The first connection uses the modern era. The second one tests for the legacy era.
@@ -133,13 +133,13 @@ async fn a_server_that_could_not_be_asked_for_the_legacy_era_is_asked_again() {
     let early = session();
     assert!(ask(&early).await.starts_with("this era"));
     tokio::time::sleep(Duration::from_secs(11)).await;
-    let asked_again = async {
+    let probed_again = async {
         while ask(&session()).await != "Ada" {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), asked_again)
+    tokio::time::timeout(Duration::from_mins(1), probed_again)
         .await
-        .expect("a later session should be served");
+        .expect("a later session should use the legacy era");
     assert!(ask(&early).await.starts_with("this era"), "a session keeps the era that it began with");
 }

@@ -16,7 +16,7 @@ use crate::http::{Message, Site};
 /// Regression test: such a question never timed out. Its session and the server of this session stayed
 /// forever.
 #[tokio::test(start_paused = true)]
-async fn a_question_of_a_session_is_not_waited_for_for_ever() {
+async fn unanswered_elicitation_is_canceled_after_question_wait() {
     for far in FAR_ERAS {
         let options = BridgeOptions { question_wait: Duration::from_mins(1), ..options(far) };
         let bridge = in_memory(&server(), options).await;
@@ -24,12 +24,12 @@ async fn a_question_of_a_session_is_not_waited_for_for_ever() {
         let session = site.initialize_with("2025-06-18", &json!({"elicitation": {}})).await;
         let call = json!({"name": "ask", "arguments": {}});
         let mut exchange = site.open(&session.request(2, "tools/call", &call));
-        let asked = exchange.next_message().await;
-        assert_eq!(asked["method"], "elicitation/create", "{far:?}: {asked}");
+        let question = exchange.next_message().await;
+        assert_eq!(question["method"], "elicitation/create", "{far:?}: {question}");
         tokio::time::sleep(Duration::from_secs(61)).await;
-        let told = exchange.next_message().await;
-        assert_eq!(told["method"], "notifications/cancelled", "{far:?}: {told}");
-        assert_eq!(told["params"]["requestId"], asked["id"], "{far:?}: {told}");
+        let cancellation = exchange.next_message().await;
+        assert_eq!(cancellation["method"], "notifications/cancelled", "{far:?}: {cancellation}");
+        assert_eq!(cancellation["params"]["requestId"], question["id"], "{far:?}: {cancellation}");
         let answer = exchange.next_message().await;
         assert_eq!(answer["id"], 2, "{far:?}: {answer}");
         assert!(answer.to_string().contains("not answer before the timeout"), "{far:?}: {answer}");
@@ -39,7 +39,7 @@ async fn a_question_of_a_session_is_not_waited_for_for_ever() {
 /// Regression test: the server subscribed to all resources before it refused the request, and on a stream it
 /// did not refuse it.
 #[tokio::test]
-async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to() {
+async fn listen_to_too_many_resources_is_rejected_before_subscribing() {
     let uris: Vec<_> = (0..=1000).map(|n| format!("test://{n}")).collect();
     let params = json!({"notifications": {"resourceSubscriptions": uris}});
     for far in FAR_ERAS {
@@ -64,7 +64,7 @@ async fn a_subscription_to_too_much_is_refused_before_anything_is_subscribed_to(
 
 /// Regression test: each question left a timer behind until its timeout.
 #[tokio::test]
-async fn a_question_that_is_answered_leaves_nothing_behind() {
+async fn answered_elicitation_leaves_no_timer_task() {
     let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
     let client = answering(McpClient::builder().era(EraChoice::Modern)).server(&bridge);
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -78,8 +78,8 @@ async fn a_question_that_is_answered_leaves_nothing_behind() {
 
 /// Regression test: the servers behind a bridge were closed while they handled calls.
 #[tokio::test]
-async fn calls_are_answered_before_the_bridge_is_drained() {
-    let (server, go_on) = with_waiting(server());
+async fn drain_waits_for_running_calls() {
+    let (server, gate) = with_waiting(server());
     for far in FAR_ERAS {
         let bridge = in_memory(&server, options(far)).await;
         let site = Site::new(&bridge);
@@ -90,7 +90,7 @@ async fn calls_are_answered_before_the_bridge_is_drained() {
         let mut draining = tokio::spawn(async move { draining.drain(Duration::from_mins(1)).await });
         let is_early = tokio::time::timeout(Duration::from_millis(50), &mut draining).await.is_ok();
         assert!(!is_early, "{far:?}");
-        go_on.notify_one();
+        gate.notify_one();
         let answer = exchange.response().await.message();
         assert!(answer["result"].is_object(), "{far:?}: {answer}");
         draining.await.unwrap();
@@ -100,7 +100,7 @@ async fn calls_are_answered_before_the_bridge_is_drained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_end_does_not_keep_the_bridge_from_ending() {
+async fn drain_timeout_ends_hanging_call_with_error() {
     let (server, running) = with_hanging(server());
     let bridge = in_memory(&server, options(EraChoice::Modern)).await;
     let site = Site::new(&bridge);
@@ -116,13 +116,13 @@ async fn a_call_without_end_does_not_keep_the_bridge_from_ending() {
 
 /// Regression test: idle servers of modern clients blocked new sessions until they timed out.
 #[tokio::test]
-async fn a_session_displaces_a_server_that_waits_for_calls() {
+async fn new_session_replaces_idle_server() {
     let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
     let bridge = in_memory(&server(), options).await;
     let site = Site::new(&bridge);
     let (call, capabilities) = (tool("progress"), json!({"elicitation": {}}));
-    let leased = site.send(&Message::modern_with("tools/call", call.clone(), &capabilities)).await.message();
-    assert!(leased["result"].is_object(), "{leased}");
+    let answer = site.send(&Message::modern_with("tools/call", call.clone(), &capabilities)).await.message();
+    assert!(answer["result"].is_object(), "{answer}");
     let session = site.initialize_with("2025-06-18", &capabilities).await;
     let answered = site.send(&session.request(2, "tools/call", &call)).await;
     assert!(answered.text().contains("done"), "{}", answered.text());
@@ -131,7 +131,7 @@ async fn a_session_displaces_a_server_that_waits_for_calls() {
 /// Regression test: a server that became idle while another call waited kept its share until that call timed
 /// out.
 #[tokio::test]
-async fn a_call_gets_the_place_of_a_server_that_has_answered() {
+async fn waiting_call_replaces_server_that_becomes_idle() {
     let (server, gate) = with_waiting(server());
     let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
     let bridge = in_memory(&server, options).await;
@@ -145,13 +145,15 @@ async fn a_call_gets_the_place_of_a_server_that_has_answered() {
     tokio::task::yield_now().await;
     let mut second = site.open(&call("sampling"));
     let answers = async {
-        assert!(second.is_pending(), "it waits for a place");
+        assert!(second.is_pending(), "it waits for a server");
         gate.notify_one();
         assert!(first.response().await.message()["result"].is_object());
         gate.notify_one();
         second.response().await.message()
     };
-    let answer = tokio::time::timeout(Duration::from_mins(1), answers).await.expect("in time");
+    let answer = tokio::time::timeout(Duration::from_mins(1), answers)
+        .await
+        .expect("the second call should get a server");
     assert!(answer["result"].is_object(), "{answer}");
 }
 
@@ -164,12 +166,12 @@ fn listening(capability: &str) -> Message {
 /// Regression test: calls waited 30 s for a server, although no ending call could free one. Subscriptions
 /// then received no changes.
 #[tokio::test(start_paused = true)]
-async fn who_finds_all_servers_kept_by_subscriptions_is_told_to_come_again() {
+async fn client_gets_503_if_subscriptions_hold_all_servers() {
     let options = BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) };
     let bridge = in_memory(&server(), options).await;
     let site = Site::new(&bridge);
-    let mut standing = site.open(&listening("elicitation"));
-    assert_eq!(standing.next_message().await["method"], "notifications/subscriptions/acknowledged");
+    let mut subscription = site.open(&listening("elicitation"));
+    assert_eq!(subscription.next_message().await["method"], "notifications/subscriptions/acknowledged");
     let call = Message::modern_with("tools/call", tool("progress"), &json!({"sampling": {}}));
     let began = tokio::time::Instant::now();
     for refused in [&call, &listening("sampling")] {
@@ -178,26 +180,29 @@ async fn who_finds_all_servers_kept_by_subscriptions_is_told_to_come_again() {
         assert!(refused.text().contains("share of the servers behind this bridge"), "{}", refused.text());
     }
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    // The client that holds the server can go on, and so can clients that cannot answer questions.
+    // The client that holds the server can continue, and so can clients that cannot answer questions.
     for capabilities in [json!({"elicitation": {}}), json!({})] {
         let call = Message::modern_with("tools/call", tool("progress"), &capabilities);
         assert_eq!(site.send(&call).await.status, 200, "{capabilities}");
     }
-    standing.leave();
+    subscription.leave();
     Site::settle().await;
     assert_eq!(site.send(&call).await.status, 200);
 }
 
 #[tokio::test]
-async fn subscriptions_share_a_server_if_they_may() {
+async fn subscriptions_share_a_server_with_shares_subscriptions() {
     let options = BridgeOptions { servers_max: 1, shares_subscriptions: true, ..options(EraChoice::Legacy) };
     let behind = server();
     let bridge = in_memory(&behind, options).await;
     let site = Site::new(&bridge);
     let mut all = ["elicitation", "sampling"].map(|capability| site.open(&listening(capability)));
     for one in &mut all {
-        let stands = one.next_message().await;
-        assert_eq!(stands["params"]["notifications"]["resourceSubscriptions"][0], "test://text", "{stands}");
+        let acknowledged = one.next_message().await;
+        assert_eq!(
+            acknowledged["params"]["notifications"]["resourceSubscriptions"][0], "test://text",
+            "{acknowledged}"
+        );
     }
     let call = Message::modern_with("tools/call", tool("progress"), &json!({"roots": {}}));
     assert_eq!(site.send(&call).await.status, 200);
@@ -209,16 +214,16 @@ async fn subscriptions_share_a_server_if_they_may() {
 
 /// Regression test: a second subscription that failed removed the first one.
 #[tokio::test]
-async fn a_subscription_that_fails_leaves_the_one_that_stands() {
+async fn failed_subscription_does_not_end_existing_one() {
     let uri = "test://text";
     let filter =
         SubscriptionFilter { resource_subscriptions: vec![uri.into()], ..SubscriptionFilter::default() };
     let bridge = in_memory(&server(), options(EraChoice::Legacy)).await;
     let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
-    let mut standing = client.listen(filter.clone()).await.unwrap();
+    let mut subscription = client.listen(filter.clone()).await.unwrap();
     bridge.drain(Duration::ZERO).await;
     client.listen(filter).await.unwrap_err();
     bridge.resource_updated(uri);
-    let told = tokio::time::timeout(Duration::from_mins(1), standing.next()).await.unwrap();
-    assert!(told.is_some());
+    let notification = tokio::time::timeout(Duration::from_mins(1), subscription.next()).await.unwrap();
+    assert!(notification.is_some());
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::SubscriptionFilter;
 use thruway_mcp_sdk::{Bridge, EraChoice, McpClient, ServerNotification, Subscription};
 
-use super::faults::{PROPER, script};
+use super::faults::{ANSWER_CALL, script};
 use super::sites::{NEAR_ERAS, options, over_http};
 use crate::client::misbehaving::{response, scripted};
 
@@ -24,21 +24,21 @@ async fn listen(client: &McpClient) -> Subscription {
 }
 
 /// Waits until all requested notifications have arrived.
-async fn hear_everything(mut subscription: Subscription, way: &str) {
+async fn wait_for_all_notifications(mut subscription: Subscription, way: &str) {
     let (mut lists, mut resources) = (false, false);
-    let telling = async {
+    let receiving = async {
         while !(lists && resources) {
-            match subscription.next().await.expect("the subscription should stand") {
+            match subscription.next().await.expect("the subscription should not end") {
                 ServerNotification::ToolsListChanged => lists = true,
                 ServerNotification::ResourceUpdated(updated) => resources = updated.uri == URI,
                 other => panic!("{way}: {other:?}"),
             }
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), telling).await.unwrap_or_else(|_| panic!("{way}"));
+    tokio::time::timeout(Duration::from_mins(1), receiving).await.unwrap_or_else(|_| panic!("{way}"));
 }
 
-fn answer_of_breaking(message: &Value) -> String {
+fn answer_with_broken_stream(message: &Value) -> String {
     let result = match message["method"].as_str() {
         Some("subscriptions/listen") => {
             let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
@@ -59,20 +59,21 @@ fn answer_of_breaking(message: &Value) -> String {
 
 /// Regression test: the bridge itself received the notifications, but no client did.
 #[tokio::test]
-async fn who_listens_across_hears_that_a_stream_of_the_modern_era_has_broken() {
-    let url = scripted(|_, message| answer_of_breaking(message)).await;
+async fn subscribers_get_change_notifications_after_modern_stream_breaks() {
+    let url = scripted(|_, message| answer_with_broken_stream(message)).await;
     let bridge = over_http(&url, options(EraChoice::Modern)).await;
     for near in NEAR_ERAS {
         let client = McpClient::builder().era(near).server(&bridge);
-        hear_everything(listen(&client).await, &format!("{near:?}")).await;
+        wait_for_all_notifications(listen(&client).await, &format!("{near:?}")).await;
     }
     bridge.close().await;
 }
 
 #[tokio::test]
-async fn who_listens_across_hears_that_a_child_of_the_legacy_era_has_been_started_again() {
+async fn subscribers_get_change_notifications_after_legacy_child_restarts() {
     let directory = std::env::temp_dir().join(format!("breaks-{}", std::process::id()));
-    let on_call = format!("if mkdir {} 2>/dev/null; then exit 1; else {PROPER}; fi", directory.display());
+    let on_call =
+        format!("if mkdir {} 2>/dev/null; then exit 1; else {ANSWER_CALL}; fi", directory.display());
     let subscribes =
         r#"*resources/subscribe*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{}}" ;; *tools/call*)"#;
     let has_all = r#"\"tools\":{\"listChanged\":true},\"resources\":{\"subscribe\":true}"#;
@@ -89,7 +90,7 @@ async fn who_listens_across_hears_that_a_child_of_the_legacy_era_has_been_starte
         let client = McpClient::builder().era(near).server(&bridge);
         let subscription = listen(&client).await;
         client.call_tool("any", json!({})).await.unwrap_err();
-        hear_everything(subscription, &format!("{near:?}")).await;
+        wait_for_all_notifications(subscription, &format!("{near:?}")).await;
         bridge.close().await;
     }
     std::fs::remove_dir(&directory).unwrap();

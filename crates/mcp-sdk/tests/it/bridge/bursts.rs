@@ -31,7 +31,7 @@ fn bursting() -> McpServer {
 
 /// Regression test: 128 of 1,000 messages arrived. Each queue dropped messages beyond its capacity.
 #[tokio::test]
-async fn a_burst_of_messages_arrives_completely() {
+async fn burst_of_messages_arrives_completely() {
     let server = bursting();
     let site = Site::new(&server);
     for (far, bridge) in bridges(&server, &site).await {
@@ -49,7 +49,7 @@ async fn a_burst_of_messages_arrives_completely() {
                 assert_eq!(text(&reporting.call_tool("burst", json!({})).await.unwrap()), "done", "{way}");
                 let steps: Vec<_> = (1..=MESSAGES).map(f64::from).collect();
                 assert_eq!(reported.take(), steps, "{way}");
-                let messages = logged.take().into_iter().filter_map(|told| match told {
+                let messages = logged.take().into_iter().filter_map(|notification| match notification {
                     ServerNotification::Message(message) => message.data.as_u64(),
                     _ => None,
                 });
@@ -80,7 +80,7 @@ async fn without_reading(bridge: &McpServer) -> UnixStream {
 /// Both clients share one stream to the server. The bridge counts undeliverable messages, and the answer
 /// arrives.
 #[tokio::test]
-async fn a_client_that_does_not_read_does_not_stop_the_others() {
+async fn client_that_does_not_read_does_not_block_other_clients() {
     let server = server().tool(Tool::new("flood"), |_: Nothing, context: Context| async move {
         for n in 0..4000 {
             context.log(LoggingLevel::Info, None, format!("{n} {}", "x".repeat(1000))).await;
@@ -188,7 +188,7 @@ async fn hanging(bridge: &McpServer, arguments: Value) -> UnixStream {
 /// Regression test: a server may report the progress of one call in the response to another. The reader of
 /// that response waited without limit for the client of the first call, until the second call timed out.
 #[tokio::test]
-async fn a_response_does_not_wait_for_the_client_of_another_call() {
+async fn response_is_not_blocked_by_client_of_another_call() {
     let url = reporting(Arc::default()).await;
     let bridge = over_http(&url, options(EraChoice::Legacy)).await;
     let _silent = hanging(&bridge, json!({})).await;
@@ -206,7 +206,7 @@ async fn a_response_does_not_wait_for_the_client_of_another_call() {
 /// The wait for a client that does not read has no limit of its own, so the timeout of the call must end it.
 /// Regression test: the timeout was not checked while the connection to that client was full.
 #[tokio::test]
-async fn a_call_whose_client_does_not_read_its_response_ends_with_its_timeout() {
+async fn call_times_out_if_client_does_not_read_its_response() {
     for arguments in [json!({}), json!({"endless": true})] {
         let ended = Arc::new(AtomicUsize::new(0));
         let url = reporting(ended.clone()).await;

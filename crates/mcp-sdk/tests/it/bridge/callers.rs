@@ -63,15 +63,15 @@ async fn bridges() -> Vec<(&'static str, Bridge, sites::Site)> {
 /// Regression test: a server sees a bridge as one client, so the bridge forwarded the `requestState` of one
 /// caller for another.
 #[tokio::test]
-async fn a_request_state_is_accepted_from_its_caller_only() {
+async fn request_state_is_accepted_only_from_its_caller() {
     for (way, bridge, _server) in bridges().await {
         let site = site_of(&bridge);
         let params = json!({"name": "ask", "arguments": {}});
-        let asked = send(&site, "ada", "tools/call", params.clone()).await;
-        assert_eq!(asked["result"]["resultType"], "input_required", "{way}: {asked}");
-        let (name, _) = asked["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
+        let input_required = send(&site, "ada", "tools/call", params.clone()).await;
+        assert_eq!(input_required["result"]["resultType"], "input_required", "{way}: {input_required}");
+        let (name, _) = input_required["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
         let mut again = params.clone();
-        again["requestState"] = asked["result"]["requestState"].clone();
+        again["requestState"] = input_required["result"]["requestState"].clone();
         again["inputResponses"] = json!({name: {"action": "accept", "content": {"name": "Ada"}}});
         let foreign = send(&site, "bob", "tools/call", again.clone()).await;
         assert_eq!(foreign["error"]["code"], -32602, "{way}: {foreign}");
@@ -86,7 +86,7 @@ async fn a_request_state_is_accepted_from_its_caller_only() {
 
 /// Regression test: each caller could read, answer and cancel the tasks of all others.
 #[tokio::test]
-async fn a_task_is_accepted_from_its_caller_only() {
+async fn task_is_accessible_only_to_its_caller() {
     for (way, bridge, _server) in bridges().await {
         let site = site_of(&bridge);
         let id = begin(&site, "ada", "approve").await;
@@ -125,7 +125,7 @@ async fn a_task_is_accepted_from_its_caller_only() {
 }
 
 #[tokio::test]
-async fn task_ids_of_the_server_itself_and_made_up_ones_are_refused() {
+async fn unsealed_and_forged_task_ids_are_rejected() {
     let server = working();
     let direct = Site::new(&server);
     let site = site_of(in_memory(&server, options(EraChoice::Modern)).await.server());
@@ -148,7 +148,7 @@ async fn task_ids_of_the_server_itself_and_made_up_ones_are_refused() {
 /// A server with sequential task ids starts again after a restart. The old id then belongs to the task of
 /// another caller.
 #[tokio::test]
-async fn a_task_does_not_outlive_the_process_that_works_at_it() {
+async fn task_is_gone_after_its_server_process_ends() {
     for (way, bridge, _server) in bridges().await {
         let site = site_of(&bridge);
         let id = begin(&site, "ada", "work").await;
@@ -159,9 +159,10 @@ async fn a_task_does_not_outlive_the_process_that_works_at_it() {
     }
 }
 
-/// Regression test: a legacy client has no rounds, but its `requestState` was forwarded to a server that has.
+/// Regression test: the bridge forwarded the `requestState` of a legacy client to a modern server, although
+/// legacy clients have none.
 #[tokio::test]
-async fn a_legacy_client_sends_no_request_state_across() {
+async fn bridge_drops_request_state_of_legacy_client() {
     let seen = Recorder::new();
     let record = Arc::new(seen.callback());
     let connect = move |builder: McpClientBuilder| {
@@ -239,7 +240,7 @@ const NOTIFICATIONS: [&str; 4] = [
 /// Regression test: the bridge forwarded every method of a 2026-07-28 client. One client could unsubscribe
 /// all others from a resource, disable the log, or restart the session of the shared server.
 #[tokio::test]
-async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
+async fn modern_client_cannot_change_session_of_shared_legacy_server() {
     let seen = Recorder::new();
     let bridge = bridge_to_recording(&seen).await;
     let site = Site::new(&bridge);
@@ -269,7 +270,7 @@ async fn a_modern_client_cannot_change_the_session_of_a_shared_legacy_server() {
 /// Regression test: a notification with an id crossed as a request. A server that checked only the method
 /// canceled the call of another client.
 #[tokio::test]
-async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
+async fn legacy_client_cannot_send_notification_as_request() {
     let seen = Recorder::new();
     let bridge = bridge_to_recording(&seen).await;
     let site = Site::new(&bridge);
@@ -290,7 +291,7 @@ async fn a_legacy_client_cannot_send_a_notification_as_a_request() {
 /// Regression test: messages of a batch count as legacy. A `subscriptions/listen` in a batch crossed to a
 /// 2026-07-28 server, and the call never ended.
 #[tokio::test(start_paused = true)]
-async fn a_batch_has_no_requests_of_the_modern_era() {
+async fn modern_methods_in_legacy_batch_are_rejected() {
     let site = Site::new(in_memory(&server(), options(EraChoice::Modern)).await.server());
     let session = site.initialize_with("2025-03-26", &json!({})).await;
     let methods = ["server/discover", "subscriptions/listen", "tasks/update", "notifications/cancelled"];
@@ -305,7 +306,7 @@ async fn a_batch_has_no_requests_of_the_modern_era() {
 
 /// Regression test: an unknown method got status 404. A legacy client treats that as the end of its session.
 #[tokio::test]
-async fn a_refused_method_does_not_end_the_session_of_a_legacy_client() {
+async fn rejected_method_does_not_end_session_of_legacy_client() {
     let bridge = bridge_to_recording(&Recorder::new()).await;
     let site = Site::new(&bridge);
     let session = site.initialize_with("2025-06-18", &json!({})).await;

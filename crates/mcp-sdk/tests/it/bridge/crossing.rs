@@ -20,7 +20,7 @@ use crate::fixtures::{Nothing, server, with_hanging};
 use crate::http;
 
 #[tokio::test]
-async fn everything_that_is_offered_can_be_used() {
+async fn client_can_use_all_server_features_through_bridge() {
     let server = server();
     let site = Site::new(&server);
     for (far, bridge) in bridges(&server, &site).await {
@@ -52,10 +52,10 @@ async fn use_everything(client: &McpClient, way: &str) {
     let reference = CompletionReference::Prompt(PromptReference { name: "greeting".into(), title: None });
     let argument = CompleteArgument { name: "message".into(), value: "x".into() };
     assert_eq!(client.complete(reference, argument, None).await.unwrap().values[1], "x1", "{way}");
-    refusals(client, way).await;
+    check_errors(client, way).await;
 }
 
-async fn refusals(client: &McpClient, way: &str) {
+async fn check_errors(client: &McpClient, way: &str) {
     let failed = client.call_tool("fail", json!({})).await.unwrap();
     assert_eq!(failed.is_error, Some(true), "{way}");
     let refused = client.call_tool("unknown", json!({})).await.unwrap_err();
@@ -67,7 +67,7 @@ async fn refusals(client: &McpClient, way: &str) {
 }
 
 #[tokio::test]
-async fn questions_cross() {
+async fn elicitation_sampling_and_roots_requests_cross_bridge() {
     let server = server();
     let site = Site::new(&server);
     for (far, bridge) in bridges(&server, &site).await {
@@ -91,7 +91,7 @@ async fn questions_cross() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_not_asked() {
+async fn tool_that_asks_fails_for_client_without_elicitation() {
     let server = server();
     let site = Site::new(&server);
     for (far, bridge) in bridges(&server, &site).await {
@@ -107,7 +107,7 @@ async fn who_cannot_be_asked_is_not_asked() {
 }
 
 #[tokio::test]
-async fn progress_and_log_messages_cross() {
+async fn progress_and_log_messages_cross_bridge() {
     let server = server();
     let site = Site::new(&server);
     for (far, bridge) in bridges(&server, &site).await {
@@ -115,16 +115,16 @@ async fn progress_and_log_messages_cross() {
         let logged = Recorder::new();
         for (way, client) in clients(&bridge, &near, |builder| builder.on_notification(logged.callback())) {
             let way = format!("{way} {far}");
-            let told = Recorder::new();
-            let record = told.callback();
+            let recorder = Recorder::new();
+            let record = recorder.callback();
             let reporting = client.clone().with_progress(move |progress| record(progress.progress));
             assert_eq!(text(&reporting.call_tool("progress", json!({})).await.unwrap()), "done", "{way}");
-            let steps = told.take();
+            let steps = recorder.take();
             assert!(steps.starts_with(&[1.0, 2.0]) && steps.ends_with(&[3.0]), "{way}: {steps:?}");
             logged.take();
             client.set_logging_level(LoggingLevel::Error).await.unwrap();
             client.call_tool("log", json!({})).await.unwrap();
-            let levels = logged.take().into_iter().filter_map(|told| match told {
+            let levels = logged.take().into_iter().filter_map(|notification| match notification {
                 ServerNotification::Message(message) => Some(message.level),
                 _ => None,
             });
@@ -134,7 +134,7 @@ async fn progress_and_log_messages_cross() {
 }
 
 #[tokio::test]
-async fn changes_are_told_across() {
+async fn change_notifications_cross_bridge() {
     let server = server();
     let site = Site::new(&server);
     let filter = SubscriptionFilter {
@@ -150,11 +150,13 @@ async fn changes_are_told_across() {
                 client.listen(filter.clone()).await.unwrap_or_else(|error| panic!("{way}: {error}"));
             let mut updated = false;
             let mut changed = false;
-            let telling = async {
+            let receiving = async {
                 while !(updated && changed) {
-                    match subscription.next().await.expect("the subscription should stand") {
+                    match subscription.next().await.expect("the subscription should not end") {
                         ServerNotification::ToolsListChanged => changed = true,
-                        ServerNotification::ResourceUpdated(told) => updated = told.uri == "test://text",
+                        ServerNotification::ResourceUpdated(resource) => {
+                            updated = resource.uri == "test://text"
+                        }
                         other => panic!("{way}: {other:?}"),
                     }
                 }
@@ -168,7 +170,7 @@ async fn changes_are_told_across() {
                 }
             };
             let both = async {
-                tokio::select! { () = telling => {}, () = changing => {} }
+                tokio::select! { () = receiving => {}, () = changing => {} }
             };
             tokio::time::timeout(Duration::from_mins(1), both).await.unwrap_or_else(|_| panic!("{way}"));
         }
@@ -177,7 +179,7 @@ async fn changes_are_told_across() {
 }
 
 #[tokio::test]
-async fn who_goes_cancels_across() {
+async fn aborted_call_is_canceled_at_server_behind_bridge() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     for (far, bridge) in bridges(&server, &site).await {
@@ -205,7 +207,7 @@ async fn who_goes_cancels_across() {
 /// Regression test: the server closed the stream of a call to free the connection, but the bridge kept the
 /// stream to its client open. Three checks of the official suite did not apply through a bridge.
 #[tokio::test]
-async fn a_stream_that_the_server_closes_for_a_while_is_closed_for_the_client_too() {
+async fn bridge_closes_client_stream_when_server_disconnects() {
     let gate = Arc::new(Notify::new());
     let waited = gate.clone();
     let server = server().tool(Tool::new("let_go"), move |_: Nothing, context: Context| {

@@ -24,7 +24,7 @@ use crate::http::{Message, Site};
 /// Regression test: the next caller got the server of the previous one, with the server's data about that
 /// client.
 #[tokio::test]
-async fn a_server_for_calls_is_for_those_of_one_caller() {
+async fn dedicated_server_serves_only_one_caller() {
     let connected = Arc::new(AtomicUsize::new(0));
     let (counter, behind) = (connected.clone(), server());
     let connect = move |builder: McpClientBuilder| {
@@ -51,7 +51,7 @@ async fn a_server_for_calls_is_for_those_of_one_caller() {
 
 /// A legacy server over HTTP. Returns its URL and the requests that it receives.
 async fn sessions() -> (String, mpsc::UnboundedReceiver<String>) {
-    let (seen, asked) = mpsc::unbounded_channel();
+    let (seen, requests) = mpsc::unbounded_channel();
     let count = AtomicUsize::new(0);
     let url = scripted(move |head, message| {
         let field = head.lines().find_map(|line| line.strip_prefix("Mcp-Session-Id: ")).unwrap_or_default();
@@ -73,41 +73,41 @@ async fn sessions() -> (String, mpsc::UnboundedReceiver<String>) {
             _ => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
         }
     });
-    (url.await, asked)
+    (url.await, requests)
 }
 
-async fn until(asked: &mut mpsc::UnboundedReceiver<String>, expected: &str) {
-    let waiting = async { while asked.recv().await.expect("the server should be there") != expected {} };
-    timeout(Duration::from_mins(1), waiting).await.unwrap_or_else(|_| panic!("not asked: {expected}"));
+async fn wait_for_request(requests: &mut mpsc::UnboundedReceiver<String>, expected: &str) {
+    let waiting = async { while requests.recv().await.expect("the server should run") != expected {} };
+    timeout(Duration::from_mins(1), waiting).await.unwrap_or_else(|_| panic!("no such request: {expected}"));
 }
 
 /// Regression test: the bridge did not end unused sessions at the server. The server had to expire them.
 #[tokio::test]
-async fn the_far_session_ends_with_the_near_one_and_with_a_call_that_is_displaced() {
-    let (url, mut asked) = sessions().await;
+async fn server_session_ends_with_client_session_or_when_replaced() {
+    let (url, mut requests) = sessions().await;
     let bridge = over_http(&url, BridgeOptions { servers_max: 1, ..options(EraChoice::Legacy) }).await;
     let site = Site::new(&bridge);
     let capabilities = json!({"elicitation": {}});
     let session = site.initialize_with("2025-06-18", &capabilities).await;
     site.send(&session.request(2, "tools/call", &tool("any"))).await;
-    until(&mut asked, "tools/call s1").await;
+    wait_for_request(&mut requests, "tools/call s1").await;
     assert_eq!(site.send(&session.delete()).await.status, 204);
-    until(&mut asked, "DELETE s1").await;
+    wait_for_request(&mut requests, "DELETE s1").await;
     let answer = site.send(&Message::modern_with("tools/call", tool("any"), &capabilities)).await;
     assert!(answer.text().contains(r#""content":[]"#), "{}", answer.text());
-    until(&mut asked, "tools/call s2").await;
+    wait_for_request(&mut requests, "tools/call s2").await;
     let session = site.initialize_with("2025-06-18", &capabilities).await;
     site.send(&session.request(2, "tools/call", &tool("any"))).await;
-    until(&mut asked, "DELETE s2").await;
+    wait_for_request(&mut requests, "DELETE s2").await;
 }
 
 /// Regression test: while a server was starting, a client could queue any number of notifications about
 /// changed roots.
 #[tokio::test]
-async fn roots_that_change_again_and_again_are_told_of_once_more() {
-    let (released, told) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
-    let (initialized, mut asked) = mpsc::unbounded_channel();
-    let (held, counter, count) = (released.clone(), told.clone(), AtomicUsize::new(0));
+async fn repeated_roots_changes_are_merged_while_server_starts() {
+    let (released, roots_changes) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (initialized, mut requests) = mpsc::unbounded_channel();
+    let (held, counter, count) = (released.clone(), roots_changes.clone(), AtomicUsize::new(0));
     let connect = move |builder: McpClientBuilder| {
         let (near, far) = tokio::net::UnixStream::pair().unwrap();
         let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
@@ -122,7 +122,7 @@ async fn roots_that_change_again_and_again_are_told_of_once_more() {
         async move { client.call_tool("any", json!({})).await }
     });
     for _ in 0..2 {
-        asked.recv().await.unwrap();
+        requests.recv().await.unwrap();
     }
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();
@@ -134,13 +134,13 @@ async fn roots_that_change_again_and_again_are_told_of_once_more() {
     assert!(tasks() < before + 10, "{before} tasks became {}", tasks());
     released.notify_one();
     calling.await.unwrap().unwrap();
-    while told.load(Ordering::Relaxed) == 0 {
+    while roots_changes.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
     }
     // On the stream, all notifications precede this answer.
     client.call_tool("any", json!({})).await.unwrap();
-    let told = told.load(Ordering::Relaxed);
-    assert!(told <= 2, "told {told} times");
+    let roots_changes = roots_changes.load(Ordering::Relaxed);
+    assert!(roots_changes <= 2, "{roots_changes} notifications");
 }
 
 /// A legacy server that starts on a signal, and counts notifications about roots.
@@ -148,7 +148,7 @@ async fn slow_server(
     far: tokio::net::UnixStream,
     is_first: bool,
     released: Arc<Notify>,
-    told: Arc<AtomicUsize>,
+    roots_changes: Arc<AtomicUsize>,
     initialized: mpsc::UnboundedSender<()>,
 ) {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -166,7 +166,7 @@ async fn slow_server(
                     "serverInfo": {"name": "slow", "version": "1"}})
             }
             Some("notifications/roots/list_changed") => {
-                told.fetch_add(1, Ordering::Relaxed);
+                roots_changes.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             Some("tools/call") => json!({"content": []}),
@@ -179,10 +179,10 @@ async fn slow_server(
 
 /// Regression test: legacy clients received no notification about completed pages.
 #[tokio::test]
-async fn what_a_page_asked_is_told_to_be_done() {
+async fn elicitation_complete_reaches_only_clients_of_2025_11_25() {
     let complete = json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete",
         "params": {"elicitationId": "e1"}});
-    let script = super::faults::script(&format!("echo '{complete}'; {}", super::faults::PROPER));
+    let script = super::faults::script(&format!("echo '{complete}'; {}", super::faults::ANSWER_CALL));
     let script = script.replace("2025-06-18", "2025-11-25");
     let connect = move |builder: McpClientBuilder| {
         let mut command = Command::new("sh");
@@ -191,20 +191,21 @@ async fn what_a_page_asked_is_told_to_be_done() {
     };
     let bridge = Bridge::connect(options(EraChoice::Legacy), connect).await.unwrap();
     let client = |era| {
-        let told = Recorder::new();
-        let builder = McpClient::builder().era(era).on_notification(told.callback());
+        let recorder = Recorder::new();
+        let builder = McpClient::builder().era(era).on_notification(recorder.callback());
         let capabilities = ClientCapabilities::default().with_elicitation();
-        let builder = builder.answers(capabilities, |_| async { unreachable!("nothing is asked") });
-        (builder.server(&bridge), told)
+        let builder =
+            builder.answers(capabilities, |_| async { unreachable!("the server asks no questions") });
+        (builder.server(&bridge), recorder)
     };
-    let (knowing, told) = client(EraChoice::Legacy);
-    let (older, told_older) = client(EraChoice::Revision(thruway_mcp_sdk::Revision::R20250618));
+    let (newer, recorder) = client(EraChoice::Legacy);
+    let (older, older_recorder) = client(EraChoice::Revision(thruway_mcp_sdk::Revision::R20250618));
     older.call_tool("any", json!({})).await.unwrap();
-    knowing.call_tool("any", json!({})).await.unwrap();
+    newer.call_tool("any", json!({})).await.unwrap();
     let waiting = async {
         loop {
-            let told = told.take();
-            if let Some(ServerNotification::Other { method, params }) = told.first() {
+            let notifications = recorder.take();
+            if let Some(ServerNotification::Other { method, params }) = notifications.first() {
                 assert_eq!(
                     (&**method, &params["elicitationId"]),
                     ("notifications/elicitation/complete", &json!("e1"))
@@ -215,13 +216,13 @@ async fn what_a_page_asked_is_told_to_be_done() {
         }
     };
     timeout(Duration::from_mins(1), waiting).await.unwrap();
-    assert_eq!(told_older.take(), [], "its revision does not know it");
+    assert_eq!(older_recorder.take(), [], "its revision does not have this notification");
     bridge.close().await;
 }
 
 /// A legacy server. The client gives up its first process for a session at the first call. Later processes
 /// answer with the requested log level, and send no changes without a subscription.
-fn given_up(
+fn server_that_is_replaced(
     name: &str,
 ) -> (
     BridgeOptions,
@@ -231,7 +232,7 @@ fn given_up(
     let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
     let died = directory.display();
-    let answer = super::faults::PROPER.replace("[]", r#"[{\"type\":\"text\",\"text\":\"$level\"}]"#);
+    let answer = super::faults::ANSWER_CALL.replace("[]", r#"[{\"type\":\"text\",\"text\":\"$level\"}]"#);
     let on_call = format!("if mkdir {died} 2>/dev/null; then yes rubbish | head -n 5000; else {answer}; fi");
     let empty = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{}}""#;
     let script = super::faults::script(&on_call)
@@ -270,8 +271,8 @@ async fn until_replaced(client: &McpClient) -> String {
 
 /// Regression test: the replacement server used its own log level.
 #[tokio::test]
-async fn a_server_that_takes_another_one_s_place_logs_as_that_did() {
-    let (options, connect, directory) = given_up("logs");
+async fn replacement_server_keeps_log_level() {
+    let (options, connect, directory) = server_that_is_replaced("logs");
     let bridge = Bridge::connect(options, connect).await.unwrap();
     let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
     client.set_logging_level(thruway_mcp_sdk::schema::LoggingLevel::Debug).await.unwrap();
@@ -280,11 +281,10 @@ async fn a_server_that_takes_another_one_s_place_logs_as_that_did() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// Regression test: a session that had ended was kept with its server until the server answered, for minutes
-/// per resource.
+/// Regression test: an ended session kept its server until the server answered, for minutes per resource.
 #[tokio::test]
-async fn a_server_that_hangs_keeps_no_session_that_has_ended() {
-    let (options, connect, directory) = given_up("hangs");
+async fn hanging_server_does_not_keep_ended_session_alive() {
+    let (options, connect, directory) = server_that_is_replaced("hangs");
     let bridge = Bridge::connect(options, connect).await.unwrap();
     let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
     let filter = thruway_mcp_sdk::schema::SubscriptionFilter {

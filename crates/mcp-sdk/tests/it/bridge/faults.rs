@@ -29,7 +29,7 @@ fn options() -> BridgeOptions {
 }
 
 /// Options for a server that does not answer.
-fn impatient() -> BridgeOptions {
+fn options_with_short_timeout() -> BridgeOptions {
     let client = McpClientOptions { timeout: Duration::from_millis(500), ..options().client };
     BridgeOptions { client, ..BridgeOptions::default() }
 }
@@ -54,7 +54,7 @@ done
 }
 
 /// The command that answers the call.
-pub(super) const PROPER: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[]}}""#;
+pub(super) const ANSWER_CALL: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[]}}""#;
 
 async fn bridge(script: String) -> Bridge {
     bridge_with(options(), script).await
@@ -78,24 +78,24 @@ async fn call(client: &McpClient) -> Result<(), json_rpc::Error> {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_started_again_and_the_call_is_not_repeated() {
+async fn crashed_server_restarts_and_its_call_is_not_repeated() {
     let directory = std::env::temp_dir().join(format!("bridge-{}", std::process::id()));
     let died = directory.display();
-    let on_call = format!("if mkdir {died} 2>/dev/null; then exit 1; else {PROPER}; fi");
+    let on_call = format!("if mkdir {died} 2>/dev/null; then exit 1; else {ANSWER_CALL}; fi");
     let bridge = bridge(script(&on_call)).await;
     for era in [EraChoice::Legacy, EraChoice::Modern] {
         let client = McpClient::builder().era(era).server(&bridge);
         let _ = std::fs::remove_dir(&directory);
         let error = call(&client).await.unwrap_err();
         assert!(error.message.contains("the connection ended"), "{era:?}: {error}");
-        assert_eq!(call(&client).await, Ok(()), "{era:?}: by the next one");
+        assert_eq!(call(&client).await, Ok(()), "{era:?}: the restarted server answers");
     }
     std::fs::remove_dir(&directory).unwrap();
     bridge.close().await;
 }
 
 #[tokio::test]
-async fn a_server_that_always_dies_is_not_started_for_ever() {
+async fn every_call_to_server_that_always_crashes_fails() {
     let bridge = bridge(script("exit 1")).await;
     let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
     for _ in 0..8 {
@@ -106,7 +106,7 @@ async fn a_server_that_always_dies_is_not_started_for_ever() {
 }
 
 #[tokio::test]
-async fn a_call_ends_with_an_error_that_names_the_fault_of_the_server() {
+async fn call_error_names_fault_of_server() {
     for (on_call, expected) in [
         ("head -c 200000 /dev/zero | tr '\\0' x; echo", "larger than allowed"),
         ("echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":[]}\"", "not an object"),
@@ -129,7 +129,7 @@ async fn a_call_ends_with_an_error_that_names_the_fault_of_the_server() {
 /// Regression test: an invalid line was not logged, and the call that it should have answered waited for its
 /// timeout, which is 5 minutes for a bridge.
 #[tokio::test]
-async fn a_call_whose_answer_is_no_message_fails_at_once_and_others_go_on() {
+async fn invalid_answer_fails_its_call_at_once_and_next_call_succeeds() {
     let invalid_utf8 =
         r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"\377"}]}}\n' "$id""#;
     let pretty = r#"printf '{\n  "jsonrpc": "2.0",\n  "id": %s,\n  "result": {"content": []}\n}\n' "$id""#;
@@ -142,7 +142,7 @@ async fn a_call_whose_answer_is_no_message_fails_at_once_and_others_go_on() {
         let client = McpClientOptions { timeout: Duration::from_mins(5), ..options().client };
         // The next call gets a valid answer.
         let state = state.display();
-        let on_call = format!("if mkdir {state} 2>/dev/null; then {on_call}; else echo; {PROPER}; fi");
+        let on_call = format!("if mkdir {state} 2>/dev/null; then {on_call}; else echo; {ANSWER_CALL}; fi");
         let bridge = bridge_with(BridgeOptions { client, ..options() }, script(&on_call)).await;
         let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
         let outcome = tokio::time::timeout(Duration::from_mins(1), call(&client)).await;
@@ -156,9 +156,10 @@ async fn a_call_whose_answer_is_no_message_fails_at_once_and_others_go_on() {
 
 /// Regression test: an answer after a byte order mark was lost.
 #[tokio::test]
-async fn byte_order_marks_and_other_text_between_messages_do_not_matter() {
+async fn byte_order_marks_and_text_between_messages_are_ignored() {
     let marked = r#"printf '\357\273\277{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n' "$id""#;
-    let between = format!(r#"echo 'called {{}}'; echo '{{"level":30,"id":'$id',"msg":"called"}}'; {PROPER}"#);
+    let between =
+        format!(r#"echo 'called {{}}'; echo '{{"level":30,"id":'$id',"msg":"called"}}'; {ANSWER_CALL}"#);
     for on_call in [marked, &between] {
         let bridge = bridge(script(on_call)).await;
         let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
@@ -170,7 +171,7 @@ async fn byte_order_marks_and_other_text_between_messages_do_not_matter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_the_server_does_not_answer_ends_with_its_timeout() {
+async fn unanswered_call_ends_with_timeout_of_bridge() {
     let wrong_id = |_: &Value| json!({"jsonrpc": "2.0", "id": 99, "result": {}}).to_string() + "\n";
     for answer in [|_: &Value| String::new(), wrong_id] {
         let connect = move |builder: McpClientBuilder| {
@@ -204,8 +205,8 @@ async fn a_call_that_the_server_does_not_answer_ends_with_its_timeout() {
 }
 
 #[tokio::test]
-async fn a_server_that_floods_its_standard_error_answers() {
-    let flood = format!("yes flood | head -n 100000 >&2; {PROPER}");
+async fn server_that_floods_stderr_still_answers() {
+    let flood = format!("yes flood | head -n 100000 >&2; {ANSWER_CALL}");
     let script = script(&flood);
     let connect = move |builder: McpClientBuilder| {
         let mut command = Command::new("sh");
@@ -219,12 +220,12 @@ async fn a_server_that_floods_its_standard_error_answers() {
 }
 
 #[tokio::test]
-async fn a_server_for_one_client_alone_ends_when_it_is_not_used() {
+async fn idle_dedicated_server_exits() {
     let ended = std::env::temp_dir().join(format!("ended-{}", std::process::id()));
     for near in [EraChoice::Legacy, EraChoice::Modern] {
         let _ = std::fs::remove_file(&ended);
         // The shared server continues.
-        let script = format!("{}echo ended >> {}", script(PROPER), ended.display());
+        let script = format!("{}echo ended >> {}", script(ANSWER_CALL), ended.display());
         let server =
             McpServerOptions { session_idle: Duration::from_millis(200), ..McpServerOptions::default() };
         let bridge = bridge_with(BridgeOptions { server, ..options() }, script).await;
@@ -258,11 +259,12 @@ async fn call_once(site: &http::Site, near: EraChoice) {
 
 /// Regression test: a session with a server that the client had given up could not send any more requests.
 #[tokio::test]
-async fn a_server_that_was_given_up_is_replaced_for_its_session() {
+async fn session_gets_new_server_after_invalid_messages() {
     let directory = std::env::temp_dir().join(format!("given-up-{}", std::process::id()));
     let _ = std::fs::remove_dir(&directory);
     let died = directory.display();
-    let on_call = format!("if mkdir {died} 2>/dev/null; then yes rubbish | head -n 5000; else {PROPER}; fi");
+    let on_call =
+        format!("if mkdir {died} 2>/dev/null; then yes rubbish | head -n 5000; else {ANSWER_CALL}; fi");
     let script = script(&on_call).replace("*tools/call*)", "*resources/subscribe*) echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$id,\\\"result\\\":{}}\" ;; *tools/call*)");
     let bridge = bridge_with(options(), script).await;
     let client = answering(McpClient::builder().era(EraChoice::Legacy)).server(&bridge);
@@ -284,10 +286,10 @@ async fn a_server_that_was_given_up_is_replaced_for_its_session() {
     bridge.close().await;
 }
 
-/// Regression test: legacy servers that asked outside of calls got the error that the client cannot answer
-/// questions.
+/// Regression test: legacy servers that sent requests outside of calls got an error, as if the client could
+/// not answer questions.
 #[tokio::test]
-async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
+async fn server_requests_outside_calls_use_session_stream() {
     let ask = |id: u32, method: &str| {
         let params = json!({"messages": [], "maxTokens": 1});
         format!("echo '{}'", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
@@ -298,7 +300,7 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
         ask(7001, "roots/list"),
         ask(7002, "sampling/createMessage"),
     );
-    let answer = PROPER.replace("[]", r#"[{\"type\":\"text\",\"text\":\"$said\"}]"#);
+    let answer = ANSWER_CALL.replace("[]", r#"[{\"type\":\"text\",\"text\":\"$said\"}]"#);
     let bridge = bridge_with(options(), script(&answer).replace("*tools/call*)", &hears)).await;
     let site = Site::new(&bridge);
     for client in [
@@ -309,7 +311,7 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
         assert_eq!(call().await, "");
         // A client over HTTP can answer questions once its stream is open, which a busy machine delays. The
         // server asks again after another change.
-        let asked = async {
+        let answered = async {
             for n in 0.. {
                 if n % 50 == 0 {
                     client.roots_changed().await.unwrap();
@@ -320,7 +322,7 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_mins(1), asked).await.unwrap();
+        tokio::time::timeout(Duration::from_mins(1), answered).await.unwrap();
         client.close().await;
     }
     bridge.close().await;
@@ -329,7 +331,7 @@ async fn a_question_outside_of_calls_is_asked_on_the_stream_of_the_session() {
 /// A client that requests log messages waits for a server that does not confirm. Other clients wait only
 /// briefly.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_about_its_log_keeps_up_nobody() {
+async fn unanswered_log_level_request_does_not_block_other_clients() {
     let connect = |builder: McpClientBuilder| {
         Ok(on_stream_with(builder, |message| {
             let result = match message["method"].as_str() {
@@ -363,8 +365,8 @@ async fn a_server_that_does_not_answer_about_its_log_keeps_up_nobody() {
 
 /// Regression test: one unanswered subscription delayed all other subscriptions.
 #[tokio::test]
-async fn a_subscription_that_is_not_answered_keeps_up_no_other_one() {
-    let respond = script(PROPER).replace("*tools/call*)", "*slow*) : ;; *resources/subscribe*)");
+async fn unanswered_subscription_does_not_block_other_subscriptions() {
+    let respond = script(ANSWER_CALL).replace("*tools/call*)", "*slow*) : ;; *resources/subscribe*)");
     let client = McpClientOptions { timeout: Duration::from_mins(5), ..options().client };
     let bridge = bridge_with(BridgeOptions { client, ..options() }, respond).await;
     let client = McpClient::builder().era(EraChoice::Legacy).server(&bridge);
@@ -390,10 +392,10 @@ async fn a_subscription_that_is_not_answered_keeps_up_no_other_one() {
 }
 
 #[tokio::test]
-async fn there_is_no_bridge_to_a_server_that_is_not_there() {
+async fn bridge_to_missing_or_silent_server_fails_to_connect() {
     let none = Bridge::connect(options(), |builder| builder.command(Command::new("/nowhere/to/be/found")));
     assert!(matches!(none.await.unwrap_err(), McpClientError::Start(_)));
-    let silent = Bridge::connect(impatient(), |builder| {
+    let silent = Bridge::connect(options_with_short_timeout(), |builder| {
         let mut command = Command::new("sleep");
         command.arg("1000");
         builder.command(command)

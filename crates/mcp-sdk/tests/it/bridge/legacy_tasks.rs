@@ -22,13 +22,13 @@ const REVISION: &str = "2025-11-25";
 
 /// A client that supports tasks and cannot answer questions. Returns its notifications too.
 fn client(bridge: &McpServer) -> (McpClient, Recorder<ServerNotification>) {
-    let told = Recorder::new();
+    let recorder = Recorder::new();
     let capabilities = ClientCapabilities::default().with_tasks();
     let builder = McpClient::builder()
         .era(EraChoice::Revision(Revision::R20251125))
-        .answers(capabilities, |_| async { Err::<_, Error>(Error::internal("nobody is there")) })
-        .on_notification(told.callback());
-    (builder.server(bridge), told)
+        .answers(capabilities, |_| async { Err::<_, Error>(Error::internal("no user")) })
+        .on_notification(recorder.callback());
+    (builder.server(bridge), recorder)
 }
 
 async fn begin(client: &McpClient, tool: &str) -> String {
@@ -45,18 +45,18 @@ async fn ask(site: &Site, session: &Session, method: &str, params: Value) -> Val
     if is_stream { response.messages().pop().unwrap() } else { response.message() }
 }
 
-/// Returns the id of the task that a call has become.
-async fn begun(site: &Site, session: &Session, tool: &str) -> String {
+/// Calls a tool as a task, and returns the id of the task.
+async fn begin_task(site: &Site, session: &Session, tool: &str) -> String {
     let answer = ask(site, session, "tools/call", json!({"name": tool, "arguments": {}, "task": {}})).await;
     let id = answer["result"]["task"]["taskId"].as_str();
     id.unwrap_or_else(|| panic!("it should become a task: {answer}")).to_owned()
 }
 
 /// Returns the next notification with this method.
-async fn next_told(told: &Recorder<ServerNotification>, expected: &str) -> Value {
-    let telling = async {
+async fn next_notification(recorder: &Recorder<ServerNotification>, expected: &str) -> Value {
+    let receiving = async {
         loop {
-            for one in told.take() {
+            for one in recorder.take() {
                 if let ServerNotification::Other { method, params } = one
                     && method == expected
                 {
@@ -66,19 +66,19 @@ async fn next_told(told: &Recorder<ServerNotification>, expected: &str) -> Value
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(Duration::from_mins(1), telling).await.unwrap_or_else(|_| panic!("not told: {expected}"))
+    timeout(Duration::from_mins(1), receiving).await.unwrap_or_else(|_| panic!("no notification: {expected}"))
 }
 
 /// Returns a bridge to a server, and a bridge to that bridge over HTTP.
 async fn bridges(server: &TaskServer) -> (Vec<(&'static str, Bridge)>, sites::Site) {
     let near = server.bridge().await;
     let site = sites::Site::new(&near);
-    let beyond = over_http(&site.url, options(EraChoice::Legacy)).await;
-    (vec![("on a stream", near), ("over HTTP", beyond)], site)
+    let second_bridge = over_http(&site.url, options(EraChoice::Legacy)).await;
+    (vec![("on a stream", near), ("over HTTP", second_bridge)], site)
 }
 
 #[tokio::test]
-async fn a_task_is_begun_looked_at_awaited_listed_and_given_up() {
+async fn client_can_start_poll_await_list_and_cancel_tasks() {
     let server = TaskServer::new();
     let (bridges, _site) = bridges(&server).await;
     for (n, (way, bridge)) in bridges.into_iter().enumerate() {
@@ -111,7 +111,7 @@ async fn a_task_is_begun_looked_at_awaited_listed_and_given_up() {
 }
 
 #[tokio::test]
-async fn tasks_are_offered_only_where_both_sides_know_them() {
+async fn tasks_are_offered_only_if_server_and_client_support_them() {
     let offered = async |bridge: &McpServer, revision: &str| {
         let answer = Site::new(bridge).send(&Session::initialize(revision, &json!({}))).await.message();
         answer["result"]["capabilities"]["tasks"].clone()
@@ -133,7 +133,7 @@ async fn tasks_are_offered_only_where_both_sides_know_them() {
 
 /// Regression test: the server created a task, although its client had not been offered tasks.
 #[tokio::test]
-async fn no_task_is_made_for_who_was_not_offered_any() {
+async fn client_that_was_not_offered_tasks_cannot_use_them() {
     let server = TaskServer::new();
     let bridge = server.bridge().await;
     let site = Site::new(&bridge);
@@ -146,8 +146,8 @@ async fn no_task_is_made_for_who_was_not_offered_any() {
     let answer = site.send(&modern).await.message();
     assert_eq!(answer["result"]["content"][0]["text"], "at once", "{answer}");
     // A task of another client, which the server itself would reveal.
-    let knowing = site.initialize_with(REVISION, &json!({})).await;
-    begun(&site, &knowing, "slow").await;
+    let with_tasks = site.initialize_with(REVISION, &json!({})).await;
+    begin_task(&site, &with_tasks, "slow").await;
     for method in ["tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/list"] {
         let params = json!({"taskId": "task-1"});
         let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
@@ -162,14 +162,14 @@ async fn no_task_is_made_for_who_was_not_offered_any() {
 }
 
 #[tokio::test]
-async fn nobody_sees_polls_awaits_or_cancels_the_task_of_another() {
+async fn client_cannot_list_poll_await_or_cancel_task_of_another_client() {
     let server = TaskServer::new();
     let bridge = server.bridge().await;
     let site = Site::new(&bridge);
     let (ada, bob) =
         (site.initialize_with(REVISION, &json!({})).await, site.initialize_with(REVISION, &json!({})).await);
-    let of_ada = begun(&site, &ada, "slow").await;
-    let of_bob = begun(&site, &bob, "slow").await;
+    let of_ada = begin_task(&site, &ada, "slow").await;
+    let of_bob = begin_task(&site, &bob, "slow").await;
     assert_eq!(server.connections(), 1, "they share the server");
     // Ids of other clients, ids of the server, and invalid ids.
     for id in [json!(of_ada), json!("task-1"), json!("task-2"), json!(""), json!("x".repeat(100_000))] {
@@ -191,33 +191,33 @@ async fn nobody_sees_polls_awaits_or_cancels_the_task_of_another() {
         assert_eq!(tasks[0]["taskId"], json!(own), "{page}");
         assert_eq!(page["result"]["_meta"]["x"], 1);
     }
-    let stands = ask(&site, &ada, "tasks/get", json!({"taskId": of_ada})).await;
-    assert_eq!(stands["result"]["taskId"], json!(of_ada));
+    let shown = ask(&site, &ada, "tasks/get", json!({"taskId": of_ada})).await;
+    assert_eq!(shown["result"]["taskId"], json!(of_ada));
     assert_eq!(server.seen("tasks/get")[0]["params"]["taskId"], "task-1");
 }
 
 #[tokio::test]
-async fn how_a_task_stands_is_told_to_its_client_only() {
+async fn task_status_notifications_reach_only_its_client() {
     let server = TaskServer::new();
     let bridge = server.bridge().await;
-    let ((ada, told_ada), (bob, told_bob)) = (client(&bridge), client(&bridge));
+    let ((ada, ada_recorder), (bob, bob_recorder)) = (client(&bridge), client(&bridge));
     let id = begin(&ada, "slow").await;
     begin(&bob, "slow").await;
     server.end("task-1", "completed");
-    let status = next_told(&told_ada, "notifications/tasks/status").await;
+    let status = next_notification(&ada_recorder, "notifications/tasks/status").await;
     assert_eq!((&status["taskId"], &status["status"]), (&json!(id), &json!("completed")));
     // Directly after the answer that announces the task.
     let quick = begin(&ada, "quick").await;
-    assert_eq!(next_told(&told_ada, "notifications/tasks/status").await["taskId"], json!(quick));
+    assert_eq!(next_notification(&ada_recorder, "notifications/tasks/status").await["taskId"], json!(quick));
     bob.ping().await.unwrap();
-    assert_eq!(told_bob.take(), []);
+    assert_eq!(bob_recorder.take(), []);
 }
 
 #[tokio::test]
-async fn what_is_told_of_unknown_tasks_is_passed_over() {
+async fn notifications_for_unknown_tasks_are_ignored() {
     let server = TaskServer::new();
     let bridge = server.bridge().await;
-    let (client, told) = client(&bridge);
+    let (client, recorder) = client(&bridge);
     let id = begin(&client, "slow").await;
     let status =
         |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params});
@@ -233,12 +233,12 @@ async fn what_is_told_of_unknown_tasks_is_passed_over() {
         server.say(status(params));
     }
     server.say(json!({"jsonrpc": "2.0", "method": "notifications/tasks/status"}));
-    for token in [json!("task-1"), json!("nobody's"), json!(77)] {
+    for token in [json!("task-1"), json!("unknown"), json!(77)] {
         server.say(json!({"jsonrpc": "2.0", "method": "notifications/progress",
             "params": {"progressToken": token, "progress": 1}}));
     }
     server.end("task-1", "cancelled");
-    let status = next_told(&told, "notifications/tasks/status").await;
+    let status = next_notification(&recorder, "notifications/tasks/status").await;
     assert_eq!(
         (&status["taskId"], &status["status"]),
         (&json!(id), &json!("cancelled")),
@@ -246,10 +246,10 @@ async fn what_is_told_of_unknown_tasks_is_passed_over() {
     );
 }
 
-/// The notifications use the stream of the request that waits for the result. A client without another stream
-/// would otherwise miss them.
+/// The notifications use the stream of the `tasks/result` request. A client without another stream would
+/// otherwise miss them.
 #[tokio::test]
-async fn who_waits_for_a_result_is_told_and_asked_there() {
+async fn tasks_result_stream_carries_notifications_of_its_task() {
     let server = TaskServer::new();
     let bridge = server.bridge().await;
     let site = Site::new(&bridge);
@@ -287,32 +287,32 @@ async fn answer_question(
     let question = stream.next_message().await;
     assert_eq!(question["method"], "elicitation/create", "{question}");
     assert_eq!(question["params"]["_meta"], related(task), "{question}");
-    assert!(question["params"].get("task").is_none(), "the server was not told that it can be one");
+    assert!(question["params"].get("task").is_none(), "the bridge should remove the task parameter");
     let answer = json!({"action": "accept", "content": {"name": "Ada"}, "_meta": related(related_to)});
     assert_eq!(site.send(&session.respond(&question["id"], &answer)).await.status, 202);
 }
 
 #[tokio::test]
-async fn a_task_asks_its_client_and_nobody_else() {
+async fn task_elicitation_reaches_only_its_client() {
     let server = TaskServer::new();
     let bridge = server.bridge().await;
     let site = Site::new(&bridge);
     let capabilities = json!({"elicitation": {}, "tasks": {"requests": {"elicitation": {"create": {}}}}});
     let other = site.initialize_with(REVISION, &capabilities).await;
-    let of_other = begun(&site, &other, "slow").await;
+    let of_other = begin_task(&site, &other, "slow").await;
     for foreign in [false, true] {
         let session = site.initialize_with(REVISION, &capabilities).await;
         // The task asks directly after the answer, when no request is open.
         let mut stream = site.open(&session.get());
         stream.head().await;
-        let id = begun(&site, &session, "asks").await;
+        let id = begin_task(&site, &session, "asks").await;
         let named = if foreign { &of_other } else { &id };
         answer_question(&site, &session, &mut stream, &id, named).await;
         let result = ask(&site, &session, "tasks/result", json!({ "taskId": id })).await;
         assert_eq!(result["result"]["content"][0]["text"], "done Ada", "{result}");
         // The data that the server has received.
-        let heard = &result["result"]["structuredContent"]["_meta"];
-        assert_eq!(*heard, if foreign { json!({}) } else { related("task-1") });
+        let received = &result["result"]["structuredContent"]["_meta"];
+        assert_eq!(*received, if foreign { json!({}) } else { related("task-1") });
     }
     let initialized = server.seen("initialize");
     let capabilities = &initialized.last().unwrap()["params"]["capabilities"];
@@ -320,7 +320,7 @@ async fn a_task_asks_its_client_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
+async fn tasks_of_one_client_are_limited_so_others_can_create_tasks() {
     let server = TaskServer::new();
     let bridge = server.bridge().await;
     let site = Site::new(&bridge);
@@ -340,10 +340,10 @@ async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
     assert_eq!(ids.len(), 100);
     assert_eq!(server.seen("tools/call").len(), 100, "a refused call starts no task");
     let other = site.initialize_with(REVISION, &json!({})).await;
-    begun(&site, &other, "slow").await;
+    begin_task(&site, &other, "slow").await;
     // A finished task makes space for another, and is forgotten then.
     ask(&site, &greedy, "tasks/cancel", json!({"taskId": ids[5]})).await;
-    begun(&site, &greedy, "slow").await;
+    begin_task(&site, &greedy, "slow").await;
     let answer = ask(&site, &greedy, "tasks/get", json!({"taskId": ids[5]})).await;
     assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
     let answer = ask(&site, &greedy, "tools/call", call).await;
@@ -351,7 +351,7 @@ async fn a_thousand_tasks_of_one_client_leave_room_for_others() {
 }
 
 #[tokio::test]
-async fn there_are_no_more_tasks_than_may_be() {
+async fn tasks_of_one_caller_are_limited_by_tasks_max() {
     // All sessions belong to one caller, which may use half of the limit.
     let options = BridgeOptions { tasks_max: 6, ..options(EraChoice::Legacy) };
     let bridge = TaskServer::new().bridge_with(options).await;
@@ -366,39 +366,39 @@ async fn there_are_no_more_tasks_than_may_be() {
     }
     // The end of a session frees its tasks.
     assert_eq!(site.send(&sessions[0].delete()).await.status, 204);
-    begun(&site, &sessions[4], "slow").await;
+    begin_task(&site, &sessions[4], "slow").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_forgotten_when_its_time_is_over() {
+async fn task_is_removed_after_its_ttl() {
     let options = BridgeOptions { tasks_max: 1, ..options(EraChoice::Legacy) };
     let bridge = TaskServer::new().bridge_with(options).await;
     let site = Site::new(&bridge);
     let session = site.initialize_with(REVISION, &json!({})).await;
-    let id = begun(&site, &session, "slow").await;
+    let id = begin_task(&site, &session, "slow").await;
     tokio::time::sleep(Duration::from_secs(59)).await;
     assert!(ask(&site, &session, "tasks/get", json!({ "taskId": id })).await["result"].is_object());
     tokio::time::sleep(Duration::from_secs(2)).await;
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": id })).await;
     assert_eq!(answer["error"]["message"], "there is no such task", "{answer}");
-    begun(&site, &session, "slow").await;
+    begin_task(&site, &session, "slow").await;
 }
 
 /// Regression test: the server continued to work on tasks without a client.
 #[tokio::test]
-async fn tasks_of_a_session_that_ends_are_given_up() {
+async fn running_tasks_of_ended_session_are_canceled() {
     // Clients of a shared server, and clients with their own server.
     for capabilities in [json!({}), json!({"elicitation": {}})] {
         let server = TaskServer::new();
         let bridge = server.bridge().await;
         let site = Site::new(&bridge);
         let bob = site.initialize_with(REVISION, &capabilities).await;
-        begun(&site, &bob, "slow").await;
+        begin_task(&site, &bob, "slow").await;
         let ada = site.initialize_with(REVISION, &capabilities).await;
-        begun(&site, &ada, "quick").await;
+        begin_task(&site, &ada, "quick").await;
         let ended = ask(&site, &ada, "tasks/list", json!({})).await;
         assert_eq!(ended["result"]["tasks"].as_array().unwrap().len(), 1, "{ended}");
-        begun(&site, &ada, "slow").await;
+        begin_task(&site, &ada, "slow").await;
         assert_eq!(site.send(&ada.delete()).await.status, 204);
         let cancelled = server.until_seen("tasks/cancel", 1).await;
         assert_eq!(cancelled.len(), 1);
@@ -409,7 +409,7 @@ async fn tasks_of_a_session_that_ends_are_given_up() {
 }
 
 #[tokio::test]
-async fn a_call_that_gives_no_task_leaves_nothing_behind() {
+async fn failed_task_creation_does_not_count_toward_tasks_max() {
     let options = BridgeOptions { tasks_max: 1, ..options(EraChoice::Legacy) };
     let capabilities = json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}});
     let answers = std::sync::Mutex::new(vec![
@@ -450,13 +450,13 @@ async fn a_call_that_gives_no_task_leaves_nothing_behind() {
         assert_eq!(answer["error"]["code"], -32603, "{answer}");
         assert!(answer["error"]["message"].as_str().unwrap().len() < 300, "{answer}");
     }
-    begun(&site, &session, "any").await;
+    begin_task(&site, &session, "any").await;
 }
 
-/// Regression test: the replacement server started its ids again, so its first task was taken for the
-/// previous one.
+/// Regression test: the replacement server started its ids again, so the bridge took its first task for
+/// the previous one.
 #[tokio::test]
-async fn a_task_whose_server_has_died_is_lost_and_says_so() {
+async fn task_of_crashed_server_is_reported_as_lost() {
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     let task = r#"{\"taskId\":\"task-1\",\"status\":\"working\",\"createdAt\":\"t\",\"lastUpdatedAt\":\"t\",\"ttl\":null}"#;
     let answer = |result: &str| format!(r#"echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{result}}}""#);
@@ -477,18 +477,18 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
     let bridge = Bridge::connect(options, connect).await.unwrap();
     let site = Site::new(&bridge);
     let session = site.initialize_with(REVISION, &json!({})).await;
-    let lost = begun(&site, &session, "any").await;
-    let stands = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
-    assert_eq!(stands["result"]["status"], "working", "{stands}");
+    let lost = begin_task(&site, &session, "any").await;
+    let shown = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
+    assert_eq!(shown["result"]["status"], "working", "{shown}");
     // A client that waits when the server dies gets an error, and the request is not repeated.
     let expected = "the task is lost: its server has exited";
     for method in ["tasks/result", "tasks/get", "tasks/cancel", "tasks/result"] {
         let answer = ask(&site, &session, method, json!({ "taskId": lost })).await;
         assert_eq!(answer["error"]["message"], expected, "{method}: {answer}");
     }
-    let next = begun(&site, &session, "any").await;
-    let stands = ask(&site, &session, "tasks/get", json!({ "taskId": next })).await;
-    assert_eq!(stands["result"]["taskId"], json!(next), "{stands}");
+    let next = begin_task(&site, &session, "any").await;
+    let shown = ask(&site, &session, "tasks/get", json!({ "taskId": next })).await;
+    assert_eq!(shown["result"]["taskId"], json!(next), "{shown}");
     let answer = ask(&site, &session, "tasks/get", json!({ "taskId": lost })).await;
     assert_eq!(answer["error"]["message"], expected, "{answer}");
     // The lost task makes space for another. The server accepts the call, but it knows only one id.
@@ -504,7 +504,7 @@ async fn a_task_whose_server_has_died_is_lost_and_says_so() {
 
 /// Regression test: two clients would share one task of such a server.
 #[tokio::test]
-async fn a_server_that_uses_an_id_twice_is_refused() {
+async fn duplicate_task_id_from_server_is_rejected() {
     let capabilities = json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}});
     let connect = move |builder| {
         let capabilities = capabilities.clone();
@@ -523,7 +523,7 @@ async fn a_server_that_uses_an_id_twice_is_refused() {
     let site = Site::new(&bridge);
     let (ada, bob) =
         (site.initialize_with(REVISION, &json!({})).await, site.initialize_with(REVISION, &json!({})).await);
-    let id = begun(&site, &ada, "any").await;
+    let id = begin_task(&site, &ada, "any").await;
     let call = json!({"name": "any", "arguments": {}, "task": {}});
     let answer = ask(&site, &bob, "tools/call", call).await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("the id of another task"), "{answer}");
@@ -532,7 +532,7 @@ async fn a_server_that_uses_an_id_twice_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_told_that_the_task_is_over() {
+async fn waiting_client_gets_error_when_task_is_canceled() {
     let server = TaskServer::new();
     let bridge = server.bridge().await;
     let (client, _) = client(&bridge);

@@ -23,12 +23,16 @@ fn logging(builder: McpClientBuilder) -> McpClient {
             Some("tools/call") if message["params"]["name"] == "hang" => {
                 let mut hanging = hanging.lock().unwrap();
                 *hanging += 1;
-                return if *hanging == 2 { said("info", "of a call") } else { Vec::new() };
+                return if *hanging == 2 { log_message("info", "of a call") } else { Vec::new() };
             }
             Some("tools/call") => {
                 let answer = line(&json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}));
-                let after = [said("debug", "after"), said("info", "after"), said("error", "after")];
-                return [said("info", "before"), answer, after.concat()].concat();
+                let after = [
+                    log_message("debug", "after"),
+                    log_message("info", "after"),
+                    log_message("error", "after"),
+                ];
+                return [log_message("info", "before"), answer, after.concat()].concat();
             }
             _ if message["id"].is_null() => return Vec::new(),
             _ => json!({}),
@@ -37,7 +41,7 @@ fn logging(builder: McpClientBuilder) -> McpClient {
     })
 }
 
-fn said(level: &str, data: &str) -> Vec<u8> {
+fn log_message(level: &str, data: &str) -> Vec<u8> {
     line(
         &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": level, "data": data}}),
     )
@@ -52,11 +56,11 @@ async fn bridge() -> Bridge {
 }
 
 /// Waits for as many log messages as `expected` has.
-async fn logged(told: &Recorder<ServerNotification>, expected: &[(LoggingLevel, &str)], way: &str) {
+async fn logged(recorder: &Recorder<ServerNotification>, expected: &[(LoggingLevel, &str)], way: &str) {
     let mut messages = Vec::new();
     let waiting = async {
         while messages.len() < expected.len() {
-            messages.extend(told.take().into_iter().filter_map(|told| match told {
+            messages.extend(recorder.take().into_iter().filter_map(|notification| match notification {
                 ServerNotification::Message(message) => Some((message.level, message.data)),
                 _ => None,
             }));
@@ -72,19 +76,20 @@ async fn logged(told: &Recorder<ServerNotification>, expected: &[(LoggingLevel, 
 
 /// Regression test: only log messages within calls crossed the bridge.
 #[tokio::test]
-async fn log_messages_outside_of_calls_reach_the_sessions_that_want_them() {
+async fn log_messages_outside_calls_reach_legacy_sessions() {
     use LoggingLevel::{Debug, Error, Info};
     for prepare in [|builder| builder, answering] {
         let bridge = bridge().await;
         let site = Site::new(&bridge);
-        let told = Recorder::new();
-        let clients = clients(&bridge, &site, |builder| prepare(builder).on_notification(told.callback()));
+        let recorder = Recorder::new();
+        let clients =
+            clients(&bridge, &site, |builder| prepare(builder).on_notification(recorder.callback()));
         for (way, client) in clients.into_iter().filter(|(way, _)| way.starts_with("Legacy")) {
             client.call_tool("log", json!({})).await.unwrap();
-            logged(&told, &[(Info, "before"), (Info, "after"), (Error, "after")], &way).await;
+            logged(&recorder, &[(Info, "before"), (Info, "after"), (Error, "after")], &way).await;
             client.set_logging_level(Debug).await.unwrap();
             client.call_tool("log", json!({})).await.unwrap();
-            logged(&told, &[(Info, "before"), (Debug, "after"), (Info, "after"), (Error, "after")], &way)
+            logged(&recorder, &[(Info, "before"), (Debug, "after"), (Info, "after"), (Error, "after")], &way)
                 .await;
             client.close().await;
         }
@@ -94,26 +99,29 @@ async fn log_messages_outside_of_calls_reach_the_sessions_that_want_them() {
 }
 
 #[tokio::test]
-async fn each_session_has_the_log_messages_of_its_own_level() {
+async fn each_session_gets_log_messages_of_its_own_level() {
     use LoggingLevel::{Error, Info};
     let bridge = bridge().await;
     let session = || {
-        let told = Recorder::new();
-        (McpClient::builder().era(EraChoice::Legacy).on_notification(told.callback()).server(&bridge), told)
+        let recorder = Recorder::new();
+        (
+            McpClient::builder().era(EraChoice::Legacy).on_notification(recorder.callback()).server(&bridge),
+            recorder,
+        )
     };
-    let ((usual, told_usual), (errors, told_errors)) = (session(), session());
+    let ((usual, usual_recorder), (errors, errors_recorder)) = (session(), session());
     usual.ping().await.unwrap();
     usual.list_tools().await.unwrap_err();
     errors.set_logging_level(Error).await.unwrap();
     errors.call_tool("log", json!({})).await.unwrap();
-    logged(&told_errors, &[(Error, "after")], "errors").await;
-    logged(&told_usual, &[(Info, "after"), (Error, "after")], "usual").await;
+    logged(&errors_recorder, &[(Error, "after")], "errors").await;
+    logged(&usual_recorder, &[(Info, "after"), (Error, "after")], "usual").await;
     bridge.close().await;
 }
 
 /// In 2026-07-28, a log message belongs to a request: to the subscription that names a level.
 #[tokio::test]
-async fn a_subscription_that_names_a_level_has_log_messages_outside_of_calls() {
+async fn subscription_with_log_level_gets_log_messages_outside_calls() {
     let bridge = bridge().await;
     let site = http::Site::new(&bridge);
     let listen = |level: Value| {
@@ -143,12 +151,12 @@ async fn a_subscription_that_names_a_level_has_log_messages_outside_of_calls() {
 
 /// Such a message could belong to any of several calls, so no other client may receive it.
 #[tokio::test]
-async fn a_log_message_of_a_call_does_not_reach_other_sessions() {
+async fn log_message_of_a_call_does_not_reach_other_sessions() {
     let bridge = bridge().await;
     let site = http::Site::new(&bridge);
-    let told = Recorder::new();
+    let recorder = Recorder::new();
     let session =
-        McpClient::builder().era(EraChoice::Legacy).on_notification(told.callback()).server(&bridge);
+        McpClient::builder().era(EraChoice::Legacy).on_notification(recorder.callback()).server(&bridge);
     session.set_logging_level(LoggingLevel::Debug).await.unwrap();
     let hang = Message::modern("tools/call", json!({"name": "hang", "arguments": {}}));
     let mut calls = [site.open(&hang), site.open(&hang)];
@@ -160,29 +168,29 @@ async fn a_log_message_of_a_call_does_not_reach_other_sessions() {
     };
     tokio::time::timeout(Duration::from_secs(20), dropping).await.expect("the message should be dropped");
     session.call_tool("log", json!({})).await.unwrap();
-    let of_call = told
+    let of_call = recorder
         .take()
         .into_iter()
-        .find(|told| matches!(told, ServerNotification::Message(message) if message.data == "of a call"));
+        .find(|one| matches!(one, ServerNotification::Message(message) if message.data == "of a call"));
     assert_eq!(of_call, None);
 }
 
 /// Regression test: after a client canceled its call, the server continued, and the next client received its
 /// messages.
 #[tokio::test]
-async fn a_log_message_of_a_call_that_was_given_up_does_not_reach_the_next_caller() {
+async fn log_message_of_canceled_call_does_not_reach_next_caller() {
     let bridge = bridge().await;
     let site = http::Site::new(&bridge);
     let hang = Message::modern("tools/call", json!({"name": "hang", "arguments": {}}));
-    let mut given_up = site.open(&hang);
+    let mut canceled_call = site.open(&hang);
     for _ in 0..10 {
-        assert!(given_up.is_pending());
+        assert!(canceled_call.is_pending());
         http::Site::settle().await;
     }
-    drop(given_up);
-    let told = Recorder::new();
+    drop(canceled_call);
+    let recorder = Recorder::new();
     let session =
-        McpClient::builder().era(EraChoice::Legacy).on_notification(told.callback()).server(&bridge);
+        McpClient::builder().era(EraChoice::Legacy).on_notification(recorder.callback()).server(&bridge);
     session.set_logging_level(LoggingLevel::Debug).await.unwrap();
     let calling = tokio::spawn(async move { session.call_tool("hang", json!({})).await });
     let dropping = async {
@@ -192,13 +200,13 @@ async fn a_log_message_of_a_call_that_was_given_up_does_not_reach_the_next_calle
     };
     tokio::time::timeout(Duration::from_mins(1), dropping).await.expect("the message should be dropped");
     calling.abort();
-    assert!(told.take().iter().all(|told| !matches!(told, ServerNotification::Message(_))));
+    assert!(recorder.take().iter().all(|one| !matches!(one, ServerNotification::Message(_))));
     bridge.close().await;
 }
 
 /// Regression test: such messages were dropped, but not counted.
 #[tokio::test]
-async fn log_messages_with_the_response_to_a_request_of_the_bridge_are_counted() {
+async fn log_messages_in_responses_to_bridge_requests_count_as_dropped() {
     let url = scripted(|_, message| {
         let answer = |result: Value| json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
         match message["method"].as_str() {
@@ -208,8 +216,8 @@ async fn log_messages_with_the_response_to_a_request_of_the_bridge_are_counted()
                 response("Content-Type: application/json\r\n", &answer(initialized).to_string())
             }
             Some("logging/setLevel") => {
-                let said = String::from_utf8(said("info", "set")).unwrap();
-                let events = format!("data: {}\n\ndata: {}\n\n", said.trim(), answer(json!({})));
+                let message = String::from_utf8(log_message("info", "set")).unwrap();
+                let events = format!("data: {}\n\ndata: {}\n\n", message.trim(), answer(json!({})));
                 response("Content-Type: text/event-stream\r\n", &events)
             }
             Some(_) => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),

@@ -20,10 +20,10 @@ use crate::http::{self, Message};
 use crate::mirroring::{mirroring, query};
 
 /// Regression test: the bridge used the body and ignored the headers. A gateway that filters by
-/// `Mcp-Param-Region: eu` let a call for `us` through. A legacy server, or a server on a stream, never sees
+/// `Mcp-Param-Region: eu` forwarded a call for `us`. A legacy server, or a server on a stream, never sees
 /// these headers. For a server over HTTP, the bridge writes them itself.
 #[tokio::test]
-async fn headers_of_arguments_are_compared_whatever_the_server_is() {
+async fn bridge_compares_param_headers_with_arguments_for_all_servers() {
     let server = mirroring();
     let site = Site::new(&server);
     for (far, bridge) in bridges(&server, &site).await {
@@ -68,7 +68,7 @@ async fn headers_of_arguments_are_compared_whatever_the_server_is() {
 
 /// Regression test: the bridge never updated its first list of tools.
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_changes_is_compared_with_its_latest_list() {
+async fn param_headers_are_checked_against_latest_tool_list() {
     for far in FAR_ERAS {
         let server = McpServer::new("changing", "1").tool(Tool::new("query"), || "unchanged");
         let bridge = in_memory(&server, options(far)).await;
@@ -98,7 +98,7 @@ struct Region {
 
 /// Regression test: the bridge checked the first request of a call, but not the request with the answers.
 #[tokio::test]
-async fn headers_are_compared_again_when_a_call_is_continued() {
+async fn param_headers_are_checked_again_when_call_continues() {
     let asking = McpServer::new("asking", "1").tool(
         Tool::new("move"),
         |Region { region }: Region, context: Context| async move {
@@ -114,8 +114,8 @@ async fn headers_are_compared_again_when_a_call_is_continued() {
         message.with_field("Mcp-Param-Region", "eu")
     };
     let answers = async || {
-        let asked = near.send(&call(json!({}))).await.message();
-        let result = &asked["result"];
+        let input_required = near.send(&call(json!({}))).await.message();
+        let result = &input_required["result"];
         let (key, _) = result["inputRequests"].as_object().unwrap().iter().next().unwrap();
         let answer = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
         json!({"requestState": result["requestState"], "inputResponses": answer})
@@ -169,7 +169,7 @@ fn listing(
 /// Regression test: the first call listed the tools although none of its arguments could be mirrored, and
 /// failed if the list failed.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_needs_no_headers_needs_no_list() {
+async fn call_without_param_headers_does_not_list_tools() {
     for far in FAR_ERAS {
         let (lists, fails) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
         let connect = listing(far, lists.clone(), fails.clone());

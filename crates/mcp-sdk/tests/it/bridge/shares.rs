@@ -23,8 +23,8 @@ fn by(caller: &str, message: Message) -> Message {
 
 /// Starts a session of `caller` with these capabilities of its client.
 async fn begin(site: &Site, caller: &str, capabilities: &Value) -> Session {
-    let begun = site.send(&by(caller, Session::initialize("2025-11-25", capabilities))).await;
-    let id = begun.field("mcp-session-id").unwrap_or_else(|| panic!("no session: {}", begun.text()));
+    let response = site.send(&by(caller, Session::initialize("2025-11-25", capabilities))).await;
+    let id = response.field("mcp-session-id").unwrap_or_else(|| panic!("no session: {}", response.text()));
     Session { id: Some(id.to_owned()), revision: "2025-11-25".to_owned() }
 }
 
@@ -41,7 +41,7 @@ async fn call(site: &Site, caller: &str, params: &Value) -> Response {
 
 /// Regression test: the sessions of one caller could occupy all servers that serve only one client.
 #[tokio::test]
-async fn one_caller_leaves_servers_for_the_sessions_of_others() {
+async fn one_caller_cannot_occupy_all_dedicated_servers() {
     let options = BridgeOptions { servers_max: 5, ..options(EraChoice::Legacy) };
     let bridge = in_memory(&server(), options).await;
     let site = site_of(&bridge);
@@ -76,7 +76,7 @@ async fn one_caller_leaves_servers_for_the_sessions_of_others() {
 /// Regression test: an idle server makes space for other callers, but a caller that had reached its share
 /// ended such a server without any benefit.
 #[tokio::test]
-async fn a_server_that_waits_is_not_ended_for_a_caller_that_has_its_share() {
+async fn idle_server_is_not_stopped_for_caller_at_its_share() {
     let connected = Arc::new(AtomicUsize::new(0));
     let (counter, behind) = (connected.clone(), server());
     let connect = move |builder: McpClientBuilder| {
@@ -107,35 +107,38 @@ async fn a_server_that_waits_is_not_ended_for_a_caller_that_has_its_share() {
 
 /// Regression test: the calls of one caller could occupy all places for calls that wait for answers.
 #[tokio::test]
-async fn one_caller_leaves_others_calls_that_wait_for_answers() {
+async fn one_caller_cannot_use_up_questions_max() {
     let options = BridgeOptions { questions_max: 5, ..options(EraChoice::Legacy) };
     let bridge = in_memory(&server(), options).await;
     let site = site_of(&bridge);
-    let mut asked = Vec::new();
+    let mut waiting = Vec::new();
     for caller in ["ada", "ada", "bob"] {
         let answer = call(&site, caller, &tool("ask")).await.message();
         assert_eq!(answer["result"]["resultType"], "input_required", "{caller}: {answer}");
-        asked.push(answer["result"].clone());
-        if asked.len() == 2 {
+        waiting.push(answer["result"].clone());
+        if waiting.len() == 2 {
             let refused = call(&site, "ada", &tool("ask")).await.message();
             let message = refused["error"]["message"].as_str().unwrap();
             assert!(message.contains("calls of this caller are waiting for answers"), "{refused}");
         }
     }
     let mut again = tool("ask");
-    let (name, _) = asked[0]["inputRequests"].as_object().unwrap().iter().next().unwrap();
-    again["requestState"] = asked[0]["requestState"].clone();
+    let (name, _) = waiting[0]["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    again["requestState"] = waiting[0]["requestState"].clone();
     again["inputResponses"] = json!({name: {"action": "accept", "content": {"name": "Ada"}}});
     let answered = call(&site, "ada", &again).await.message();
     assert_eq!(answered["result"]["content"][0]["text"], "Ada", "{answered}");
     let answer = call(&site, "ada", &tool("ask")).await.message();
-    assert_eq!(answer["result"]["resultType"], "input_required", "it has given one back: {answer}");
+    assert_eq!(
+        answer["result"]["resultType"], "input_required",
+        "the finished call has freed its place: {answer}"
+    );
     bridge.close().await;
 }
 
 /// Regression test: the tasks of one caller were limited only for each session.
 #[tokio::test]
-async fn one_caller_leaves_tasks_for_others() {
+async fn one_caller_cannot_use_up_tasks_max() {
     let options = BridgeOptions { tasks_max: 5, ..options(EraChoice::Legacy) };
     let bridge = TaskServer::new().bridge_with(options).await;
     let site = site_of(&bridge);
@@ -163,15 +166,15 @@ async fn one_caller_leaves_tasks_for_others() {
 
 /// Regression test: calls that wait for answers keep their arguments, but only their number was limited.
 #[tokio::test]
-async fn the_bytes_of_calls_that_wait_for_answers_count() {
+async fn calls_waiting_for_answers_count_toward_in_flight_bytes() {
     let mut options = options(EraChoice::Legacy);
     options.server.in_flight_bytes_max = 1 << 20;
     options.server.message_bytes_max = 1 << 20;
     let bridge = in_memory(&server(), options).await;
     let site = site_of(&bridge);
     let large = json!({"name": "ask", "arguments": {"other": "x".repeat(400 << 10)}});
-    let asked = call(&site, "ada", &large).await.message();
-    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let waiting = call(&site, "ada", &large).await.message();
+    assert_eq!(waiting["result"]["resultType"], "input_required", "{waiting}");
     let refused = call(&site, "ada", &large).await;
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("10")), "{}", refused.text());
     let other = call(&site, "bob", &large).await.message();

@@ -111,7 +111,7 @@ async fn serve(stream: UnixStream, server: TaskServer, mut controls: mpsc::Unbou
     let mut lines = BufReader::new(input).lines();
     let mut process = Process::default();
     loop {
-        let said = tokio::select! {
+        let messages = tokio::select! {
             line = lines.next_line() => {
                 let Ok(Some(line)) = line else { return };
                 let message: Value = serde_json::from_str(&line).unwrap();
@@ -123,8 +123,9 @@ async fn serve(stream: UnixStream, server: TaskServer, mut controls: mpsc::Unbou
                 Control::Say(message) => vec![message],
             },
         };
-        let said: Vec<u8> = said.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect();
-        if output.write_all(&said).await.is_err() {
+        let messages: Vec<u8> =
+            messages.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect();
+        if output.write_all(&messages).await.is_err() {
             return;
         }
     }
@@ -145,11 +146,11 @@ impl Process {
             Some("tasks/get" | "tasks/result" | "tasks/cancel") if !self.tasks.contains_key(task) => {
                 vec![error(id, -32602, "Task not found")]
             }
-            Some("tasks/get") => result(self.stands(task)),
+            Some("tasks/get") => result(self.task_state(task)),
             Some("tasks/cancel") => {
-                let mut said = self.end(task, "cancelled");
-                said.extend(result(self.stands(task)));
-                said
+                let mut messages = self.end(task, "cancelled");
+                messages.extend(result(self.task_state(task)));
+                messages
             }
             Some("tasks/result") => {
                 self.waiting.push((task.to_owned(), id.clone()));
@@ -169,39 +170,41 @@ impl Process {
         self.count += 1;
         let task = format!("task-{}", self.count);
         self.tasks.insert(task.clone(), "working");
-        let mut said =
-            vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": {"task": self.stands(&task)}})];
+        let mut messages =
+            vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": {"task": self.task_state(&task)}})];
         match message["params"]["name"].as_str() {
-            Some("quick") => said.extend(self.end(&task, "completed")),
-            Some("fails") => said.extend(self.end(&task, "failed")),
+            Some("quick") => messages.extend(self.end(&task, "completed")),
+            Some("fails") => messages.extend(self.end(&task, "failed")),
             Some("asks") => {
                 self.tasks.insert(task.clone(), "input_required");
-                said.push(json!({"jsonrpc": "2.0", "id": task, "method": "elicitation/create", "params": {
+                messages.push(
+                    json!({"jsonrpc": "2.0", "id": task, "method": "elicitation/create", "params": {
                     "message": "who?", "requestedSchema": {"type": "object", "properties": {}}, "task": {},
-                    "_meta": related(&task)}}));
+                    "_meta": related(&task)}}),
+                );
             }
             _ => {}
         }
-        said
+        messages
     }
 
     fn end(&mut self, task: &str, status: &'static str) -> Vec<Value> {
         self.tasks.insert(task.to_owned(), status);
-        let stands = self.stands(task);
-        let mut said =
-            vec![json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": stands})];
-        said.extend(self.settle());
-        said
+        let task_state = self.task_state(task);
+        let mut messages =
+            vec![json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task_state})];
+        messages.extend(self.settle());
+        messages
     }
 
     /// Answers the requests for results of finished tasks.
     fn settle(&mut self) -> Vec<Value> {
         let waiting = std::mem::take(&mut self.waiting);
-        let (over, waiting): (Vec<_>, Vec<_>) = waiting
+        let (finished, waiting): (Vec<_>, Vec<_>) = waiting
             .into_iter()
             .partition(|(task, _)| !matches!(self.tasks[task], "working" | "input_required"));
         self.waiting = waiting;
-        over.iter().map(|(task, id)| self.result(task, id)).collect()
+        finished.iter().map(|(task, id)| self.result(task, id)).collect()
     }
 
     fn result(&self, task: &str, id: &Value) -> Value {
@@ -218,7 +221,7 @@ impl Process {
         }
     }
 
-    fn stands(&self, task: &str) -> Value {
+    fn task_state(&self, task: &str) -> Value {
         json!({"taskId": task, "status": self.tasks[task], "createdAt": "2025-11-25T10:30:00Z",
             "lastUpdatedAt": "2025-11-25T10:40:00Z", "ttl": 60000, "pollInterval": 10})
     }
@@ -227,7 +230,7 @@ impl Process {
     fn page(&self, cursor: Option<&str>) -> Value {
         let rest = self.tasks.keys().filter(|task| cursor.is_none_or(|cursor| task.as_str() > cursor));
         let page: Vec<_> = rest.take(2).collect();
-        let tasks: Vec<_> = page.iter().map(|task| self.stands(task)).collect();
+        let tasks: Vec<_> = page.iter().map(|task| self.task_state(task)).collect();
         let is_last = page.last() == self.tasks.keys().last().as_ref();
         let mut result = json!({"tasks": tasks, "_meta": {"x": 1}});
         if !is_last {
