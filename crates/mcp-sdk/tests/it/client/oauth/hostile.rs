@@ -1,5 +1,5 @@
 //! Untrustworthy servers: each login ends with an error that names the reason, and no secret reaches the
-//! wrong party.
+//! wrong server.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use thruway_mcp_sdk::McpClientError;
 use thruway_mcp_sdk::oauth::OAuthError;
 
 use super::world::{
-    METADATA, RESOURCE_METADATA, World, call, document, insufficient, login, redirect, refusal, refused,
-    status, taken, unauthorized,
+    METADATA, RESOURCE_METADATA, World, accepted, call, document, insufficient, login, redirect, refusal,
+    refused, status, unauthorized,
 };
 
 async fn with_resource(change: impl Fn(&World, &mut Value)) -> (World, OAuthError) {
@@ -32,7 +32,7 @@ async fn with_metadata(change: impl Fn(&World, &mut Value)) -> (World, OAuthErro
 }
 
 #[tokio::test]
-async fn a_server_that_says_it_is_another_one_gets_nothing() {
+async fn resource_metadata_for_another_url_stops_login() {
     for resource in ["https://honest.example/mcp", "http://127.0.0.1:1/mcp", "nonsense", ""] {
         let (world, error) = with_resource(|_, document| document["resource"] = json!(resource)).await;
         assert_eq!(error, OAuthError::ResourceMismatch(resource.into()));
@@ -48,7 +48,7 @@ async fn a_server_that_says_it_is_another_one_gets_nothing() {
 
 /// A token for the whole host would give access to other servers on it.
 #[tokio::test]
-async fn a_server_does_not_speak_for_its_neighbours() {
+async fn only_root_metadata_may_describe_whole_host() {
     let world = World::new().await;
     let all = json!({"resource": world.server.url, "authorization_servers": [world.issuer.url]});
     let own = all.clone();
@@ -74,7 +74,7 @@ async fn a_server_does_not_speak_for_its_neighbours() {
     world.server.on(RESOURCE_METADATA, |_| status("404 Not Found", ""));
     world.server.on("/.well-known/oauth-protected-resource", move |_| document(&all));
     world.server.on("/mcp", |seen| match seen.token() {
-        Some(_) => taken(seen),
+        Some(_) => accepted(seen),
         None => unauthorized("Bearer"),
     });
     call(&world.client(login())).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_server_does_not_speak_for_its_neighbours() {
 }
 
 #[tokio::test]
-async fn a_server_that_names_nobody_gets_nothing() {
+async fn resource_metadata_without_authorization_server_stops_login() {
     let (_, error) = with_resource(|_, document| document["authorization_servers"] = json!([])).await;
     assert_eq!(error, OAuthError::ServerUnknown);
     let (_, error) = with_resource(|_, document| document["authorization_servers"] = json!("nobody")).await;
@@ -90,7 +90,7 @@ async fn a_server_that_names_nobody_gets_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_secret_is_sent_where_others_can_read_it() {
+async fn insecure_or_invalid_urls_stop_login() {
     for url in ["http://issuer.example", "http://10.0.0.1/"] {
         let (_, error) = with_resource(|_, document| document["authorization_servers"] = json!([url])).await;
         assert_eq!(error, OAuthError::InsecureUrl(url.into()));
@@ -118,7 +118,7 @@ async fn nothing_secret_is_sent_where_others_can_read_it() {
 }
 
 #[tokio::test]
-async fn metadata_of_another_issuer_is_not_believed() {
+async fn metadata_with_wrong_issuer_is_rejected() {
     for issuer in ["https://honest.example", "", "TRAILING/"] {
         let (world, error) = with_metadata(|world, document| {
             document["issuer"] = json!(issuer.replace("TRAILING", &world.issuer.url));
@@ -132,7 +132,7 @@ async fn metadata_of_another_issuer_is_not_believed() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_support_pkce_is_not_logged_in_to() {
+async fn authorization_server_without_pkce_is_rejected() {
     for methods in [json!(null), json!([]), json!(["plain"])] {
         let (world, error) =
             with_metadata(|_, document| document["code_challenge_methods_supported"] = methods.clone()).await;
@@ -141,7 +141,7 @@ async fn whoever_does_not_support_pkce_is_not_logged_in_to() {
 }
 
 #[tokio::test]
-async fn an_answer_of_somebody_else_is_not_given_for_a_token() {
+async fn redirect_with_wrong_state_or_issuer_is_rejected() {
     for (parameters, expected) in [
         ("code=c&state=STATE&iss=https://evil.example", OAuthError::RedirectIssuerMismatch),
         ("code=c&state=STATE", OAuthError::RedirectIssuerMismatch),
@@ -159,7 +159,7 @@ async fn an_answer_of_somebody_else_is_not_given_for_a_token() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_token_costs_one_login() {
+async fn server_that_rejects_every_token_causes_one_login() {
     let world = World::new().await;
     world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
     let client = world.client(login());
@@ -170,7 +170,7 @@ async fn a_server_that_takes_no_token_costs_one_login() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_a_token_and_then_none_costs_one_login_more() {
+async fn server_that_stops_accepting_tokens_causes_one_more_login() {
     let world = World::new().await;
     let client = world.client(login());
     call(&client).await.unwrap();
@@ -182,7 +182,7 @@ async fn a_server_that_takes_a_token_and_then_none_costs_one_login_more() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_the_same_scope_for_ever_costs_one_login() {
+async fn endless_requests_for_same_scope_cause_one_login() {
     let world = World::new().await;
     world.server.on("/mcp", |seen| match seen.token() {
         None => unauthorized("Bearer scope=\"admin\""),
@@ -193,7 +193,7 @@ async fn a_server_that_wants_the_same_scope_for_ever_costs_one_login() {
 }
 
 #[tokio::test]
-async fn a_server_that_always_wants_another_scope_costs_three_logins() {
+async fn endless_requests_for_new_scopes_cause_three_logins() {
     let world = World::new().await;
     let counted = world.server.clone();
     world.server.on("/mcp", move |seen| match seen.token() {
@@ -205,7 +205,7 @@ async fn a_server_that_always_wants_another_scope_costs_three_logins() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_has_nothing_to_do_with_scopes_is_one() {
+async fn plain_403_does_not_start_login() {
     let world = World::new().await;
     world.server.on("/mcp", |_| status("403 Forbidden", ""));
     let error = call(&world.client(login())).await.unwrap_err();
@@ -214,7 +214,7 @@ async fn a_refusal_that_has_nothing_to_do_with_scopes_is_one() {
 }
 
 #[tokio::test]
-async fn documents_that_lead_elsewhere_are_not_followed_there() {
+async fn metadata_redirect_to_other_origin_is_not_followed() {
     let world = World::new().await;
     let elsewhere = format!("{}/document", world.other.url);
     world.issuer.on(METADATA, move |_| redirect(&elsewhere));
@@ -226,7 +226,7 @@ async fn documents_that_lead_elsewhere_are_not_followed_there() {
 }
 
 #[tokio::test]
-async fn documents_that_lead_nearby_are_followed_but_not_in_circles() {
+async fn metadata_redirect_on_same_origin_is_followed_without_loops() {
     let world = World::new().await;
     let resource = world.resource();
     world.server.on(RESOURCE_METADATA, |_| redirect("/elsewhere"));
@@ -238,7 +238,7 @@ async fn documents_that_lead_nearby_are_followed_but_not_in_circles() {
 }
 
 #[tokio::test]
-async fn what_is_secret_is_never_sent_on() {
+async fn redirected_requests_with_secrets_are_not_repeated() {
     for path in ["/token", "/register"] {
         let world = World::new().await;
         let elsewhere = format!("{}{path}", world.other.url);
@@ -258,7 +258,7 @@ async fn what_is_secret_is_never_sent_on() {
 }
 
 #[tokio::test]
-async fn giant_documents_are_not_read() {
+async fn oversized_oauth_documents_are_rejected() {
     for (path, is_of_server) in
         [(RESOURCE_METADATA, true), (METADATA, false), ("/register", false), ("/token", false)]
     {
@@ -271,7 +271,7 @@ async fn giant_documents_are_not_read() {
 }
 
 #[tokio::test]
-async fn deep_documents_are_refused() {
+async fn deeply_nested_metadata_is_rejected() {
     let world = World::new().await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     world.issuer.on(METADATA, move |_| {
@@ -282,7 +282,7 @@ async fn deep_documents_are_refused() {
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_says_nothing_is_given_up_with_the_call() {
+async fn silent_authorization_server_ends_with_call_timeout() {
     for path in [METADATA, "/register", "/token"] {
         let world = World::new().await;
         world.issuer.on(path, |_| String::new());
@@ -292,8 +292,8 @@ async fn an_authorization_server_that_says_nothing_is_given_up_with_the_call() {
 }
 
 #[tokio::test]
-async fn what_is_no_token_is_not_sent() {
-    for rubbish in [
+async fn invalid_token_response_is_rejected() {
+    for invalid in [
         json!({}),
         json!([]),
         json!({"access_token": "token-1"}),
@@ -304,31 +304,31 @@ async fn what_is_no_token_is_not_sent() {
         json!({"access_token": 7, "token_type": "Bearer"}),
     ] {
         let world = World::new().await;
-        let answer = rubbish.clone();
+        let answer = invalid.clone();
         world.issuer.on("/token", move |_| document(&answer));
-        assert_eq!(refused(&world.client(login())).await, OAuthError::TokenInvalid, "{rubbish}");
-        assert!(world.server.seen().iter().all(|seen| seen.token().is_none()), "{rubbish}");
+        assert_eq!(refused(&world.client(login())).await, OAuthError::TokenInvalid, "{invalid}");
+        assert!(world.server.seen().iter().all(|seen| seen.token().is_none()), "{invalid}");
     }
 }
 
 #[tokio::test]
-async fn what_a_server_says_is_bounded_and_escaped() {
+async fn error_description_is_shortened_and_escaped() {
     let world = World::new().await;
     let long = format!("\u{1b}[2J{}", "x".repeat(10_000));
     world.issuer.on("/token", move |_| {
         refusal("400 Bad Request", &json!({"error": "invalid_grant", "error_description": long}))
     });
-    let said = refused(&world.client(login())).await.to_string();
-    assert!(said.len() < 500 && !said.contains('\u{1b}'), "{said}");
+    let message = refused(&world.client(login())).await.to_string();
+    assert!(message.len() < 500 && !message.contains('\u{1b}'), "{message}");
 }
 
 #[tokio::test]
-async fn challenges_that_are_rubbish_lead_to_the_well_known_places() {
+async fn invalid_challenge_falls_back_to_well_known_metadata() {
     for challenge in ["", "Bearer realm=\"", "Basic realm=x", "Bearer resource_metadata", "\u{fffd}, =, \"\""]
     {
         let world = World::new().await;
         world.server.on("/mcp", move |seen| match seen.token() {
-            Some(_) => taken(seen),
+            Some(_) => accepted(seen),
             None => unauthorized(challenge),
         });
         call(&world.client(login())).await.unwrap();
@@ -337,7 +337,7 @@ async fn challenges_that_are_rubbish_lead_to_the_well_known_places() {
 }
 
 #[tokio::test]
-async fn a_challenge_that_leads_elsewhere_is_only_about_this_server() {
+async fn metadata_of_another_server_in_challenge_is_rejected() {
     let world = World::new().await;
     // Metadata of another server do not apply to this one.
     let theirs = json!({"resource": world.other.url, "authorization_servers": [world.other.url]});

@@ -9,12 +9,12 @@ use thruway_mcp_sdk::oauth::{LoginFuture, OAuth, OAuthError, RegisteredClient, U
 use tokio::sync::Semaphore;
 
 use super::world::{
-    METADATA, RESOURCE_METADATA, Visitor, World, call, document, insufficient, login, redirect, refusal,
-    refused, taken, unauthorized,
+    Browser, METADATA, RESOURCE_METADATA, World, accepted, call, document, insufficient, login, redirect,
+    refusal, refused, unauthorized,
 };
 
 #[tokio::test]
-async fn whoever_is_asked_for_a_token_gets_one_and_sends_it_along() {
+async fn client_logs_in_after_401_and_sends_token() {
     let world = World::new().await;
     let client = world.client(login());
     call(&client).await.unwrap();
@@ -39,7 +39,7 @@ async fn whoever_is_asked_for_a_token_gets_one_and_sends_it_along() {
 }
 
 #[tokio::test]
-async fn many_calls_cost_one_login() {
+async fn concurrent_calls_share_one_login() {
     let world = World::new().await;
     let client = world.client(login());
     let calls: Vec<_> = (0..8)
@@ -57,7 +57,7 @@ async fn many_calls_cost_one_login() {
 /// Regression test: each client of a bridge required its own login, and a renewal by one client invalidated
 /// the tokens of the others.
 #[tokio::test]
-async fn clients_with_clones_of_the_same_share_a_login() {
+async fn clients_with_clones_of_one_oauth_share_one_login() {
     let world = World::new().await;
     let oauth = login();
     let calls: Vec<_> = (0..4)
@@ -73,26 +73,26 @@ async fn clients_with_clones_of_the_same_share_a_login() {
 }
 
 /// A login that waits for a signal of the test.
-struct Slow(Arc<Semaphore>);
+struct SlowLogin(Arc<Semaphore>);
 
-impl UserAgent for Slow {
+impl UserAgent for SlowLogin {
     fn redirect_uri(&self) -> io::Result<String> {
-        Visitor.redirect_uri()
+        Browser.redirect_uri()
     }
 
     fn log_in<'a>(&'a self, url: &'a str) -> LoginFuture<'a> {
         Box::pin(async move {
             let _turn = self.0.acquire().await.unwrap();
-            Visitor.log_in(url).await
+            Browser.log_in(url).await
         })
     }
 }
 
 #[tokio::test]
-async fn the_time_of_a_call_does_not_run_while_a_person_logs_in() {
+async fn login_time_does_not_count_toward_call_timeout() {
     let world = World::new().await;
     let turn = Arc::new(Semaphore::new(0));
-    let client = world.patient_client(OAuth::login(Slow(turn.clone())), Duration::from_millis(200));
+    let client = world.patient_client(OAuth::login(SlowLogin(turn.clone())), Duration::from_millis(200));
     let called = tokio::spawn(async move { call(&client).await });
     // Much longer than the timeout of a call.
     tokio::time::sleep(Duration::from_millis(700)).await;
@@ -102,17 +102,18 @@ async fn the_time_of_a_call_does_not_run_while_a_person_logs_in() {
 }
 
 #[tokio::test]
-async fn a_login_has_an_end_and_those_who_wait_for_it_learn_of_it_together() {
+async fn calls_waiting_for_login_share_its_timeout() {
     let world = World::new().await;
-    let oauth = OAuth::login(Slow(Arc::new(Semaphore::new(0)))).login_timeout(Duration::from_millis(200));
+    let oauth =
+        OAuth::login(SlowLogin(Arc::new(Semaphore::new(0)))).login_timeout(Duration::from_millis(200));
     let client = world.client(oauth);
     let (one, two) = tokio::join!(refused(&client), refused(&client));
     assert_eq!((one, two), (OAuthError::LoginTimedOut, OAuthError::LoginTimedOut));
-    assert_eq!(world.issuer.seen_at(METADATA).len(), 1, "the second call has not tried by itself");
+    assert_eq!(world.issuer.seen_at(METADATA).len(), 1, "the second call has not started its own login");
 }
 
 #[tokio::test]
-async fn who_does_not_want_to_log_in_is_not_asked_twice_for_a_call() {
+async fn denied_login_is_not_repeated_for_the_call() {
     let world = World::new().await;
     let url = world.issuer.url.clone();
     world.issuer.on("/authorize", move |seen| {
@@ -125,7 +126,7 @@ async fn who_does_not_want_to_log_in_is_not_asked_twice_for_a_call() {
 }
 
 #[tokio::test]
-async fn scopes_are_those_that_the_server_wants_and_grow_with_what_it_wants() {
+async fn requested_scopes_follow_server_and_grow_on_demand() {
     let world = World::new().await;
     let mut resource = world.resource();
     resource["scopes_supported"] = json!(["general"]);
@@ -138,7 +139,7 @@ async fn scopes_are_those_that_the_server_wants_and_grow_with_what_it_wants() {
     world.server.on("/mcp", |seen| match seen.token() {
         None => unauthorized("Bearer scope=\"read\""),
         Some("token-3") => insufficient("write"),
-        Some(_) => taken(seen),
+        Some(_) => accepted(seen),
     });
     call(&world.client(login())).await.unwrap();
     let scopes: Vec<_> =
@@ -153,7 +154,7 @@ async fn scopes_are_those_that_the_server_wants_and_grow_with_what_it_wants() {
 }
 
 #[tokio::test]
-async fn a_client_that_describes_itself_does_not_register() {
+async fn client_with_metadata_document_does_not_register() {
     let world = World::new().await;
     let mut metadata = World::metadata(&world.issuer);
     metadata["client_id_metadata_document_supported"] = json!(true);
@@ -167,7 +168,7 @@ async fn a_client_that_describes_itself_does_not_register() {
 }
 
 #[tokio::test]
-async fn a_client_that_nobody_knows_says_so() {
+async fn client_that_cannot_register_gets_error() {
     let world = World::new().await;
     world.issuer.on("/register", |_| {
         refusal("400 Bad Request", &json!({"error": "invalid_redirect_uri", "error_description": "not you"}))
@@ -184,7 +185,7 @@ async fn a_client_that_nobody_knows_says_so() {
 }
 
 #[tokio::test]
-async fn another_authorization_server_is_another_registration_and_another_login() {
+async fn new_authorization_server_needs_new_registration_and_login() {
     let world = World::new().await;
     let client = world.client(login());
     call(&client).await.unwrap();
@@ -196,7 +197,7 @@ async fn another_authorization_server_is_another_registration_and_another_login(
     resource["authorization_servers"] = json!([world.other.url]);
     world.server.on(RESOURCE_METADATA, move |_| document(&resource));
     world.server.on("/mcp", |seen| match seen.token() {
-        Some("token-other") => taken(seen),
+        Some("token-other") => accepted(seen),
         _ => unauthorized("Bearer error=\"invalid_token\""),
     });
     call(&client).await.unwrap();
@@ -208,11 +209,11 @@ async fn another_authorization_server_is_another_registration_and_another_login(
 }
 
 #[tokio::test]
-async fn a_server_of_the_first_revision_is_its_own_authorization_server() {
+async fn server_without_metadata_is_its_own_authorization_server() {
     let world = World::new().await;
     world.server.on(RESOURCE_METADATA, |_| super::world::status("404 Not Found", ""));
     world.server.on("/mcp", |seen| match seen.token() {
-        Some(_) => taken(seen),
+        Some(_) => accepted(seen),
         None => unauthorized("Bearer"),
     });
     World::behave(&world.server);

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use super::world::{METADATA, World, call, document, redirect, refusal};
 
 #[tokio::test]
-async fn a_browser_comes_back_to_the_terminal() {
+async fn loopback_redirect_completes_login() {
     let world = World::new().await;
     let (opened, urls) = mpsc::channel();
     let client =
@@ -32,10 +32,10 @@ async fn a_browser_comes_back_to_the_terminal() {
 }
 
 #[tokio::test]
-async fn others_who_come_to_the_port_are_no_answer() {
+async fn loopback_port_rejects_unrelated_requests() {
     let redirect = LoopbackRedirect::new(|_| {});
     let uri = redirect.redirect_uri().unwrap();
-    assert_eq!(redirect.redirect_uri().unwrap(), uri, "it stays where it is");
+    assert_eq!(redirect.redirect_uri().unwrap(), uri, "the port does not change");
     let address = uri["http://".len()..].split('/').next().unwrap().to_owned();
     let waiting = tokio::spawn(async move { redirect.log_in("https://as.example/?state=right").await });
     // Some connections send nothing, or too much.
@@ -83,7 +83,7 @@ async fn idle_connections_do_not_delay_a_login() {
 /// Regression test: logins shared the port, and each answered 404 to redirects of other logins that it
 /// accepted.
 #[tokio::test]
-async fn logins_at_the_same_time_share_the_port() {
+async fn concurrent_logins_share_the_port() {
     let redirect = Arc::new(LoopbackRedirect::new(|_| {}));
     let uri = redirect.redirect_uri().unwrap();
     let mut logins = Vec::new();
@@ -141,7 +141,7 @@ async fn silent_world() -> World {
 /// Regression test: all issuers had the same redirect URI. If issuers do not identify themselves, the client
 /// could not distinguish their answers, and sent the code of one issuer to another.
 #[tokio::test]
-async fn issuers_that_do_not_name_themselves_have_redirect_uris_of_their_own() {
+async fn issuer_without_iss_parameter_gets_its_own_redirect_uri() {
     let mut paths = Vec::new();
     for world in [silent_world().await, silent_world().await] {
         let (error, registered) = log_in(&world).await;
@@ -154,7 +154,7 @@ async fn issuers_that_do_not_name_themselves_have_redirect_uris_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_code_that_arrives_at_another_issuers_redirect_uri_is_not_sent() {
+async fn code_at_redirect_uri_of_another_issuer_is_not_used() {
     let world = silent_world().await;
     // This issuer redirects the browser to another issuer, which knows the client by another redirect URI.
     world.issuer.on("/authorize", |seen| {
@@ -167,7 +167,7 @@ async fn a_code_that_arrives_at_another_issuers_redirect_uri_is_not_sent() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_accepts_only_the_usual_redirect_uri_gets_it() {
+async fn client_retries_registration_with_default_redirect_uri() {
     let world = silent_world().await;
     world.issuer.on("/register", |seen| {
         if seen.json()["redirect_uris"][0].as_str().unwrap().ends_with("/callback") {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use thruway_mcp_sdk::oauth::{IdentityProvider, OAuth, OAuthError, PrivateKey, RegisteredClient};
 
-use super::tokens::{Written, refreshing};
+use super::tokens::{TextStore, refreshing};
 use super::world::{METADATA, RESOURCE_METADATA, World, call, document, login, refused, token};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -34,7 +34,7 @@ fn with_secret(world: &World) -> RegisteredClient {
 }
 
 #[tokio::test]
-async fn a_client_with_a_secret_proves_it_as_the_authorization_server_wants() {
+async fn client_sends_secret_by_supported_auth_method() {
     for method in ["client_secret_basic", "client_secret_post"] {
         let world = World::new().await;
         supports(&world, method, "client_credentials");
@@ -55,7 +55,7 @@ async fn a_client_with_a_secret_proves_it_as_the_authorization_server_wants() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_key_signs_who_it_is() {
+async fn client_with_private_key_sends_signed_assertion() {
     let world = World::new().await;
     supports(&world, "private_key_jwt", "client_credentials");
     let key = PrivateKey::from_pem("ES256", &key()).unwrap().key_id("one");
@@ -70,7 +70,7 @@ async fn a_client_with_a_key_signs_who_it_is() {
 }
 
 #[tokio::test]
-async fn a_workload_is_what_its_platform_says() {
+async fn workload_client_sends_assertion_of_its_platform() {
     let world = World::new().await;
     supports(&world, "none", JWT_BEARER);
     let oauth =
@@ -87,7 +87,7 @@ async fn a_workload_is_what_its_platform_says() {
 }
 
 #[tokio::test]
-async fn a_grant_that_is_not_supported_is_not_given() {
+async fn unsupported_grant_type_is_not_requested() {
     let world = World::new().await;
     supports(&world, "client_secret_basic", "authorization_code");
     let oauth = OAuth::client_credentials(with_secret(&world));
@@ -105,7 +105,7 @@ fn enterprise(world: &World) -> OAuth {
 }
 
 #[tokio::test]
-async fn an_identity_provider_says_who_uses_the_client() {
+async fn identity_provider_grant_is_exchanged_for_token() {
     let world = World::new().await;
     supports(&world, "client_secret_basic", JWT_BEARER);
     world.other.on("/token", |_| {
@@ -129,7 +129,7 @@ async fn an_identity_provider_says_who_uses_the_client() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_kind_is_no_grant() {
+async fn identity_provider_token_of_wrong_type_is_rejected() {
     let world = World::new().await;
     supports(&world, "client_secret_basic", JWT_BEARER);
     world.other.on("/token", |_| document(&token("access token")));
@@ -138,7 +138,7 @@ async fn a_token_of_another_kind_is_no_grant() {
 }
 
 #[tokio::test]
-async fn a_secret_goes_to_nobody_but_the_issuer_that_knows_it() {
+async fn client_secret_is_sent_only_to_its_issuer() {
     let world = World::new().await;
     supports(&world, "client_secret_post", "client_credentials");
     let elsewhere = RegisteredClient::with_secret("id", "secret").of_issuer("https://known.example");
@@ -153,7 +153,7 @@ async fn a_secret_goes_to_nobody_but_the_issuer_that_knows_it() {
 /// Regression test: the secret was sent to the first issuer that the server named. An untrusted server could
 /// name its own issuer.
 #[tokio::test]
-async fn a_secret_is_not_sent_until_its_issuer_is_set() {
+async fn client_secret_without_issuer_is_not_sent() {
     let world = World::new().await;
     supports(&world, "client_secret_post", "client_credentials");
     let client = || RegisteredClient::with_secret("id", "secret");
@@ -177,19 +177,19 @@ async fn a_secret_is_not_sent_until_its_issuer_is_set() {
 /// Regression test: a token that was stored before the client had a secret names an issuer. The renewal of
 /// that token sent the secret to that issuer.
 #[tokio::test]
-async fn a_stored_token_does_not_choose_the_issuer_of_a_secret() {
-    let (world, written) = (World::new().await, Written::default());
+async fn stored_token_does_not_choose_issuer_of_client_secret() {
+    let (world, store) = (World::new().await, TextStore::default());
     refreshing(&world, 5);
-    call(&world.client(login().client(RegisteredClient::public("id")).store(written.clone()))).await.unwrap();
+    call(&world.client(login().client(RegisteredClient::public("id")).store(store.clone()))).await.unwrap();
     let before = world.issuer.seen().len();
-    let oauth = login().client(RegisteredClient::with_secret("id", "secret")).store(written);
+    let oauth = login().client(RegisteredClient::with_secret("id", "secret")).store(store);
     let expected = OAuthError::IssuerRequired(world.issuer.url.as_str().into());
     assert_eq!(refused(&world.client(oauth)).await, expected);
     assert_eq!(world.issuer.seen().len(), before);
 }
 
 #[tokio::test]
-async fn a_client_stays_with_the_first_issuer_that_the_server_named() {
+async fn registered_client_stays_with_first_issuer() {
     let world = World::new().await;
     let client = world.client(login().client(RegisteredClient::public("id")));
     call(&client).await.unwrap();

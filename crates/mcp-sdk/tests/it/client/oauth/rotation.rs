@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use thruway_mcp_sdk::oauth::{StoredToken, TokenStore};
 
-use super::tokens::Written;
-use super::world::{Seen, World, call, document, login, refusal, taken, token, unauthorized};
+use super::tokens::TextStore;
+use super::world::{Seen, World, accepted, call, document, login, refusal, token, unauthorized};
 
 /// Makes each refresh token valid for one renewal. Access tokens expire after `expires_in` seconds, or at the
 /// next renewal.
@@ -26,7 +26,7 @@ fn rotating(world: &World, expires_in: u64) {
         document(&token)
     });
     world.server.on("/mcp", move |seen| match seen.token() {
-        Some(token) if token == format!("token-{}", last.lock().unwrap()) => taken(seen),
+        Some(token) if token == format!("token-{}", last.lock().unwrap()) => accepted(seen),
         _ => unauthorized("Bearer error=\"invalid_token\""),
     });
 }
@@ -40,16 +40,16 @@ fn given(world: &World) -> Vec<String> {
 /// Regression test: each client kept its first token. After one client renewed it, the others were refused,
 /// and logged in again or failed.
 #[tokio::test]
-async fn a_token_that_another_one_has_renewed_is_taken() {
+async fn client_uses_token_that_another_client_renewed() {
     for (expires_in, expected) in [(3600, &["refresh-1"][..]), (5, &["refresh-1", "refresh-2", "refresh-3"])]
     {
-        let (world, written) = (World::new().await, Written::default());
+        let (world, store) = (World::new().await, TextStore::default());
         rotating(&world, expires_in);
-        call(&world.client(login().store(written.clone()))).await.unwrap();
+        call(&world.client(login().store(store.clone()))).await.unwrap();
         if expires_in == 3600 {
-            written.expire();
+            store.expire();
         }
-        let [one, two] = [(); 2].map(|()| world.client(login().store(written.clone())));
+        let [one, two] = [(); 2].map(|()| world.client(login().store(store.clone())));
         for client in [&one, &two, &one] {
             call(client).await.unwrap();
         }
@@ -59,16 +59,16 @@ async fn a_token_that_another_one_has_renewed_is_taken() {
 
 /// Before a login, the client checks the store for a token of another client.
 #[tokio::test]
-async fn a_login_of_another_one_is_taken() {
-    let (world, written) = (World::new().await, Written::default());
-    let [one, two] = [(); 2].map(|()| world.client(login().store(written.clone())));
+async fn client_uses_stored_login_of_another_client() {
+    let (world, store) = (World::new().await, TextStore::default());
+    let [one, two] = [(); 2].map(|()| world.client(login().store(store.clone())));
     call(&one).await.unwrap();
     call(&two).await.unwrap();
     assert_eq!(world.logins(), 1);
 }
 
 #[tokio::test]
-async fn who_renews_at_the_same_time_takes_turns() {
+async fn concurrent_renewals_use_refresh_token_once() {
     let world = World::new().await;
     rotating(&world, 3600);
     let oauth = login();
@@ -76,7 +76,7 @@ async fn who_renews_at_the_same_time_takes_turns() {
     // Each client has its own authorizer. All share the store.
     let [one, two, three] = ["1", "2", "3"].map(|name| world.client(oauth.clone().client_name(name)));
     world.server.on("/mcp", |seen| match seen.token() {
-        Some("token-2") => taken(seen),
+        Some("token-2") => accepted(seen),
         _ => unauthorized("Bearer error=\"invalid_token\""),
     });
     let called = tokio::join!(call(&one), call(&two), call(&three));
@@ -85,9 +85,9 @@ async fn who_renews_at_the_same_time_takes_turns() {
 }
 
 /// A store that can no longer save. Its content is outdated.
-struct Full(Written);
+struct FullStore(TextStore);
 
-impl TokenStore for Full {
+impl TokenStore for FullStore {
     fn load(&self, key: &str) -> Option<StoredToken> {
         self.0.load(key)
     }
@@ -96,11 +96,11 @@ impl TokenStore for Full {
 }
 
 #[tokio::test]
-async fn what_could_not_be_kept_is_not_given_up_for_what_was_kept_before() {
-    let (world, written) = (World::new().await, Written::default());
+async fn unsaved_token_is_preferred_over_outdated_stored_token() {
+    let (world, store) = (World::new().await, TextStore::default());
     rotating(&world, 5);
-    call(&world.client(login().store(written.clone()))).await.unwrap();
-    let client = world.client(login().store(Full(written)));
+    call(&world.client(login().store(store.clone()))).await.unwrap();
+    let client = world.client(login().store(FullStore(store)));
     for _ in 0..3 {
         call(&client).await.unwrap();
     }

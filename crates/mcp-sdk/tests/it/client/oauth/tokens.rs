@@ -8,15 +8,15 @@ use thruway_mcp_sdk::oauth::{OAuth, OAuthError, RegisteredClient, StoredToken, T
 use tokio::task::AbortHandle;
 
 use super::world::{
-    METADATA, RESOURCE_METADATA, World, call, document, login, refusal, refused, status, taken, token,
+    METADATA, RESOURCE_METADATA, World, accepted, call, document, login, refusal, refused, status, token,
     unauthorized,
 };
 
 /// Stores tokens as text, like a file.
 #[derive(Clone, Default)]
-pub(super) struct Written(Arc<Mutex<HashMap<String, String>>>);
+pub(super) struct TextStore(Arc<Mutex<HashMap<String, String>>>);
 
-impl TokenStore for Written {
+impl TokenStore for TextStore {
     fn load(&self, server: &str) -> Option<StoredToken> {
         serde_json::from_str(self.0.lock().unwrap().get(server)?).unwrap()
     }
@@ -26,7 +26,7 @@ impl TokenStore for Written {
     }
 }
 
-impl Written {
+impl TextStore {
     /// Makes all tokens expired.
     pub(super) fn expire(&self) {
         for text in self.0.lock().unwrap().values_mut() {
@@ -51,13 +51,13 @@ pub(super) fn refreshing(world: &World, expires_in: u64) {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_renewed_without_a_login() {
+async fn rejected_token_is_renewed_without_login() {
     let world = World::new().await;
     refreshing(&world, 3600);
     let client = world.client(login());
     call(&client).await.unwrap();
     world.server.on("/mcp", |seen| match seen.token() {
-        Some("token-2") => taken(seen),
+        Some("token-2") => accepted(seen),
         _ => unauthorized("Bearer error=\"invalid_token\""),
     });
     call(&client).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_token_that_is_refused_is_renewed_without_a_login() {
 }
 
 #[tokio::test]
-async fn nobody_logs_in_because_there_is_no_way_to_renew_a_token() {
+async fn unreachable_token_endpoint_does_not_cause_login() {
     let world = World::new().await;
     refreshing(&world, 3600);
     let client = world.client(login());
@@ -82,9 +82,9 @@ async fn nobody_logs_in_because_there_is_no_way_to_renew_a_token() {
     assert_eq!(world.logins(), 1);
 }
 
-/// Makes the issuer accept each refresh token once, like servers that rotate them. Aborts the call `given_up`
-/// at the first renewal.
-fn rotating(world: &World, expires_in: u64, given_up: Arc<Mutex<Option<AbortHandle>>>) {
+/// Makes the issuer accept each refresh token once, like servers that rotate them. Aborts the call
+/// `call_to_abort` at the first renewal.
+fn rotating(world: &World, expires_in: u64, call_to_abort: Arc<Mutex<Option<AbortHandle>>>) {
     let counted = world.issuer.clone();
     world.issuer.on("/token", move |seen| {
         let seen_so_far = counted.seen_at("/token");
@@ -93,7 +93,7 @@ fn rotating(world: &World, expires_in: u64, given_up: Arc<Mutex<Option<AbortHand
             if given != format!("refresh-{}", number - 1) {
                 return refusal("400 Bad Request", &json!({"error": "invalid_grant"}));
             }
-            if let Some(caller) = given_up.lock().unwrap().take() {
+            if let Some(caller) = call_to_abort.lock().unwrap().take() {
                 caller.abort();
             }
         }
@@ -107,25 +107,25 @@ fn rotating(world: &World, expires_in: u64, given_up: Arc<Mutex<Option<AbortHand
 /// Regression test: the answer was lost, and with it the only valid refresh token. All clients had to log in
 /// again.
 #[tokio::test]
-async fn who_stops_to_wait_for_a_renewal_takes_no_token_along() {
-    // Before the request, because the token expires soon; and after a refusal.
+async fn aborted_call_does_not_lose_renewed_token() {
+    // A renewal before the request, because the token expires soon, and a renewal after a rejection.
     for (expires_in, refused) in [(5, None), (3600, Some("token-1"))] {
-        let (world, given_up) = (World::new().await, Arc::default());
-        rotating(&world, expires_in, Arc::clone(&given_up));
+        let (world, call_to_abort) = (World::new().await, Arc::default());
+        rotating(&world, expires_in, Arc::clone(&call_to_abort));
         let client = world.client(login());
         call(&client).await.unwrap();
         if let Some(refused) = refused {
             world.server.on("/mcp", move |seen| match seen.token() {
-                Some(token) if token != refused => taken(seen),
+                Some(token) if token != refused => accepted(seen),
                 _ => unauthorized("Bearer error=\"invalid_token\""),
             });
         }
-        let hasty = tokio::spawn({
+        let aborted_call = tokio::spawn({
             let client = client.clone();
             async move { call(&client).await }
         });
-        *given_up.lock().unwrap() = Some(hasty.abort_handle());
-        assert!(hasty.await.unwrap_err().is_cancelled());
+        *call_to_abort.lock().unwrap() = Some(aborted_call.abort_handle());
+        assert!(aborted_call.await.unwrap_err().is_cancelled());
         // The renewal is in progress, and the call waits for it.
         assert_eq!(call(&client).await, Ok(()));
         assert_eq!((world.logins(), world.issuer.seen_at("/token").len()), (1, 2), "{expires_in}");
@@ -133,7 +133,7 @@ async fn who_stops_to_wait_for_a_renewal_takes_no_token_along() {
 }
 
 #[tokio::test]
-async fn a_token_that_ends_is_renewed_before_it_is_sent() {
+async fn expiring_token_is_renewed_before_the_request() {
     let world = World::new().await;
     refreshing(&world, 5);
     let client = world.client(login());
@@ -146,27 +146,27 @@ async fn a_token_that_ends_is_renewed_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_token_that_has_ended_and_cannot_be_renewed_is_not_sent() {
-    let (world, written) = (World::new().await, Written::default());
-    call(&world.client(login().store(written.clone()))).await.unwrap();
-    written.expire();
-    call(&world.client(login().store(written))).await.unwrap();
+async fn expired_token_without_refresh_token_is_not_sent() {
+    let (world, store) = (World::new().await, TextStore::default());
+    call(&world.client(login().store(store.clone()))).await.unwrap();
+    store.expire();
+    call(&world.client(login().store(store))).await.unwrap();
     let calls = world.server.seen_at("/mcp");
     let tokens: Vec<_> = calls.iter().map(|seen| seen.token()).collect();
     assert_eq!(tokens, [None, Some("token-1"), None, Some("token-2")]);
 }
 
 #[tokio::test]
-async fn a_token_of_another_client_is_not_sent() {
-    let (world, written) = (World::new().await, Written::default());
-    call(&world.client(login().store(written.clone()))).await.unwrap();
-    let other = login().client(RegisteredClient::public("by hand")).store(written);
+async fn stored_token_of_another_client_id_is_not_sent() {
+    let (world, store) = (World::new().await, TextStore::default());
+    call(&world.client(login().store(store.clone()))).await.unwrap();
+    let other = login().client(RegisteredClient::public("by hand")).store(store);
     call(&world.client(other)).await.unwrap();
     assert_eq!((world.logins(), world.server.seen_at("/mcp")[2].token()), (2, None));
 }
 
 #[tokio::test]
-async fn a_client_that_was_forgotten_registers_again() {
+async fn client_registers_again_after_invalid_client_error() {
     let world = World::new().await;
     let counted = world.issuer.clone();
     world.issuer.on("/token", move |_| match counted.seen_at("/token").len() {
@@ -190,14 +190,14 @@ fn forget_all(world: &World) {
 
 /// Regression test: each call failed, or a person saw an error page about an unknown client.
 #[tokio::test]
-async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on() {
+async fn forgotten_client_registers_again_within_same_call() {
     let world = World::new().await;
     refreshing(&world, 3600);
     let client = world.client(login());
     call(&client).await.unwrap();
     forget_all(&world);
     world.server.on("/mcp", |seen| match seen.token() {
-        Some("token-anew") => taken(seen),
+        Some("token-anew") => accepted(seen),
         _ => unauthorized("Bearer error=\"invalid_token\""),
     });
     call(&client).await.unwrap();
@@ -205,27 +205,27 @@ async fn a_client_that_was_forgotten_since_registers_again_and_the_call_goes_on(
     let ids: Vec<_> = logins.iter().map(|seen| seen.parameter("client_id").unwrap()).collect();
     assert_eq!(ids, ["registered", "anew"], "a forgotten client registers again before the login");
     // Without a refresh token, only a login shows this. The client must not register in an endless loop.
-    let (world, written) = (World::new().await, Written::default());
-    call(&world.client(login().store(written.clone()))).await.unwrap();
-    written.expire();
+    let (world, store) = (World::new().await, TextStore::default());
+    call(&world.client(login().store(store.clone()))).await.unwrap();
+    store.expire();
     forget_all(&world);
-    call(&world.client(login().store(written.clone()))).await.unwrap();
+    call(&world.client(login().store(store.clone()))).await.unwrap();
     assert_eq!((world.logins(), world.issuer.seen_at("/register").len()), (3, 2));
-    written.expire();
+    store.expire();
     world.issuer.on("/token", |_| refusal("401 Unauthorized", &json!({"error": "invalid_client"})));
-    assert!(matches!(refused(&world.client(login().store(written))).await, OAuthError::Refused { .. }));
+    assert!(matches!(refused(&world.client(login().store(store))).await, OAuthError::Refused { .. }));
     assert_eq!((world.logins(), world.issuer.seen_at("/register").len()), (5, 3));
 }
 
 /// Regression test: tokens of different grants replaced each other. A client with its own credentials got the
 /// token of a login, or a person had to log in again.
 #[tokio::test]
-async fn what_one_grant_gives_is_kept_beside_what_another_gives() {
-    let (world, written) = (World::new().await, Written::default());
+async fn tokens_of_different_grants_are_stored_separately() {
+    let (world, store) = (World::new().await, TextStore::default());
     let client = || RegisteredClient::with_secret("by hand", "confidential").of_issuer(&world.issuer.url);
     for _ in 0..2 {
-        call(&world.client(login().client(client()).store(written.clone()))).await.unwrap();
-        call(&world.client(OAuth::client_credentials(client()).store(written.clone()))).await.unwrap();
+        call(&world.client(login().client(client()).store(store.clone()))).await.unwrap();
+        call(&world.client(OAuth::client_credentials(client()).store(store.clone()))).await.unwrap();
     }
     let grants: Vec<_> =
         world.issuer.seen_at("/token").iter().map(|seen| seen.parameter("grant_type").unwrap()).collect();
@@ -233,18 +233,18 @@ async fn what_one_grant_gives_is_kept_beside_what_another_gives() {
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_is_not_well_costs_no_login() {
+async fn failing_authorization_server_does_not_cause_login() {
     let in_words = refusal("503 Service Unavailable", &json!({"error": "temporarily_unavailable"}));
     for answer in [status("503 Service Unavailable", ""), in_words] {
-        let (world, written) = (World::new().await, Written::default());
+        let (world, store) = (World::new().await, TextStore::default());
         refreshing(&world, 3600);
-        call(&world.client(login().store(written.clone()))).await.unwrap();
-        written.expire();
+        call(&world.client(login().store(store.clone()))).await.unwrap();
+        store.expire();
         world.issuer.on("/token", move |_| answer.clone());
         // The server accepts the token, although it has expired by the clock.
-        call(&world.client(login().store(written.clone()))).await.unwrap();
+        call(&world.client(login().store(store.clone()))).await.unwrap();
         world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
-        let refused = refused(&world.client(login().store(written))).await;
+        let refused = refused(&world.client(login().store(store))).await;
         assert!(matches!(refused, OAuthError::Status(_, status) if status.as_u16() == 503));
         assert_eq!(world.logins(), 1);
     }
@@ -253,9 +253,9 @@ async fn an_authorization_server_that_is_not_well_costs_no_login() {
 /// Regression test: a document that was briefly missing invalidated a good refresh token. The result was
 /// another login, or a failure without a person.
 #[tokio::test]
-async fn an_authorization_server_that_says_nothing_of_itself_once_costs_no_login() {
+async fn temporarily_missing_metadata_does_not_cause_login() {
     for answer in [status("404 Not Found", ""), document(&json!("nonsense"))] {
-        let (world, written) = (World::new().await, Written::default());
+        let (world, store) = (World::new().await, TextStore::default());
         let mut metadata = World::metadata(&world.issuer);
         metadata["token_endpoint"] = json!(format!("{}/elsewhere", world.issuer.url));
         let metadata = document(&metadata);
@@ -268,19 +268,19 @@ async fn an_authorization_server_that_says_nothing_of_itself_once_costs_no_login
             token["refresh_token"] = json!("refresh-1");
             document(&token)
         });
-        call(&world.client(login().store(written.clone()))).await.unwrap();
-        written.expire();
+        call(&world.client(login().store(store.clone()))).await.unwrap();
+        store.expire();
         world.server.on("/mcp", |seen| match seen.token() {
-            Some("token-2") => taken(seen),
+            Some("token-2") => accepted(seen),
             _ => unauthorized("Bearer error=\"invalid_token\""),
         });
-        call(&world.client(login().store(written))).await.unwrap();
+        call(&world.client(login().store(store))).await.unwrap();
         assert_eq!(world.logins(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_refresh_token_goes_to_nobody_but_its_issuer() {
+async fn refresh_token_is_sent_only_to_its_issuer() {
     let world = World::new().await;
     refreshing(&world, 3600);
     let client = world.client(login());
@@ -296,24 +296,24 @@ async fn a_refresh_token_goes_to_nobody_but_its_issuer() {
 }
 
 #[tokio::test]
-async fn what_was_kept_spares_a_login_at_the_same_server_only() {
-    let (world, written) = (World::new().await, Written::default());
-    call(&world.client(login().store(written.clone()))).await.unwrap();
-    assert!(!format!("{:?}", written.load(&world.url()).unwrap()).contains("token-1"));
-    call(&world.client(login().store(written.clone()))).await.unwrap();
+async fn stored_token_avoids_login_only_at_same_server() {
+    let (world, store) = (World::new().await, TextStore::default());
+    call(&world.client(login().store(store.clone()))).await.unwrap();
+    assert!(!format!("{:?}", store.load(&world.url()).unwrap()).contains("token-1"));
+    call(&world.client(login().store(store.clone()))).await.unwrap();
     assert_eq!((world.logins(), world.issuer.seen_at("/register").len()), (1, 1));
     let elsewhere = World::new().await;
-    call(&elsewhere.client(login().store(written.clone()))).await.unwrap();
+    call(&elsewhere.client(login().store(store.clone()))).await.unwrap();
     assert_eq!(elsewhere.logins(), 1);
     assert_eq!(elsewhere.server.seen_at("/mcp")[0].token(), None);
 }
 
 #[tokio::test]
-async fn a_secret_that_was_registered_by_hand_is_not_written_down() {
-    let (world, written) = (World::new().await, Written::default());
+async fn configured_client_secret_is_not_stored() {
+    let (world, store) = (World::new().await, TextStore::default());
     let client = RegisteredClient::with_secret("by hand", "confidential").of_issuer(&world.issuer.url);
-    call(&world.client(login().client(client).store(written.clone()))).await.unwrap();
-    assert!(!written.0.lock().unwrap()[&world.url()].contains("confidential"));
+    call(&world.client(login().client(client).store(store.clone()))).await.unwrap();
+    assert!(!store.0.lock().unwrap()[&world.url()].contains("confidential"));
 }
 
 /// Makes both servers require proofs, and the issuer bind its tokens.
@@ -338,12 +338,12 @@ pub(super) fn claims(proof: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_that_is_bound_to_a_key_is_sent_with_a_proof() {
-    let (world, written) = (World::new().await, Written::default());
+async fn dpop_bound_token_is_sent_with_proof() {
+    let (world, store) = (World::new().await, TextStore::default());
     bound(&world);
-    call(&world.client(login().store(written.clone()))).await.unwrap();
+    call(&world.client(login().store(store.clone()))).await.unwrap();
     // The key is stored with the token.
-    call(&world.client(login().store(written))).await.unwrap();
+    call(&world.client(login().store(store))).await.unwrap();
     let calls = world.server.seen_at("/mcp");
     assert!(calls[1].field("authorization").unwrap().starts_with("DPoP token-bound"));
     let proofs: Vec<_> = calls[1..].iter().map(|seen| claims(seen.field("dpop").unwrap())).collect();
@@ -353,7 +353,7 @@ async fn a_token_that_is_bound_to_a_key_is_sent_with_a_proof() {
 }
 
 #[tokio::test]
-async fn a_token_that_should_be_bound_to_a_key_and_is_not_is_none() {
+async fn unbound_token_is_rejected_if_dpop_is_expected() {
     let world = World::new().await;
     bound(&world);
     world.issuer.on("/token", |_| document(&token("token-unbound")));
@@ -371,7 +371,7 @@ async fn a_token_that_should_be_bound_to_a_key_and_is_not_is_none() {
 }
 
 #[tokio::test]
-async fn numbers_for_proofs_are_used_and_not_for_ever() {
+async fn dpop_nonces_are_used_with_limited_retries() {
     let world = World::new().await;
     bound(&world);
     let wants = |nonce: &str| {
@@ -379,7 +379,7 @@ async fn numbers_for_proofs_are_used_and_not_for_ever() {
         status("401 Unauthorized", &fields)
     };
     world.server.on("/mcp", move |seen| match seen.field("dpop").map(claims) {
-        Some(proof) if proof["nonce"] == "n" => taken(seen),
+        Some(proof) if proof["nonce"] == "n" => accepted(seen),
         Some(_) => wants("n"),
         None => unauthorized("DPoP"),
     });
@@ -399,7 +399,7 @@ async fn numbers_for_proofs_are_used_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_wants_numbers_for_ever_gets_two() {
+async fn endless_dpop_nonce_errors_end_after_two_token_requests() {
     let world = World::new().await;
     bound(&world);
     let counted = world.issuer.clone();

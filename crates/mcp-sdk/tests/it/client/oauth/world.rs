@@ -45,26 +45,26 @@ impl Seen {
 
 type Answer = Arc<dyn Fn(&Seen) -> String + Send + Sync>;
 
-/// A server with adjustable answers. It stores its requests.
+/// A mock server with adjustable answers. It stores its requests.
 #[derive(Clone)]
-pub(super) struct Stage {
+pub(super) struct MockServer {
     pub(super) url: String,
     answers: Arc<Mutex<Vec<(String, Answer)>>>,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-impl Stage {
+impl MockServer {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let stage = Self { url, answers: Arc::default(), seen: Arc::default() };
-        let own = stage.clone();
+        let mock_server = Self { url, answers: Arc::default(), seen: Arc::default() };
+        let own = mock_server.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(own.clone().serve(stream));
             }
         });
-        stage
+        mock_server
     }
 
     async fn serve(self, stream: TcpStream) {
@@ -126,7 +126,7 @@ pub(super) fn redirect(to: &str) -> String {
 }
 
 /// Returns the answer of an MCP server that accepts the request.
-pub(super) fn taken(seen: &Seen) -> String {
+pub(super) fn accepted(seen: &Seen) -> String {
     let result = json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]});
     document(&json!({"jsonrpc": "2.0", "id": seen.json()["id"], "result": result}))
 }
@@ -137,15 +137,18 @@ pub(super) const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resourc
 /// All servers. At first, all behave well. The tokens are `token-1`, `token-2` and so on, and the server
 /// accepts the last one.
 pub(super) struct World {
-    pub(super) server: Stage,
-    pub(super) issuer: Stage,
-    pub(super) other: Stage,
+    pub(super) server: MockServer,
+    pub(super) issuer: MockServer,
+    pub(super) other: MockServer,
 }
 
 impl World {
     pub(super) async fn new() -> Self {
-        let world =
-            Self { server: Stage::new().await, issuer: Stage::new().await, other: Stage::new().await };
+        let world = Self {
+            server: MockServer::new().await,
+            issuer: MockServer::new().await,
+            other: MockServer::new().await,
+        };
         world.guard("Bearer");
         World::behave(&world.issuer);
         world.server.on(RESOURCE_METADATA, {
@@ -165,7 +168,7 @@ impl World {
     }
 
     /// Returns the metadata of an authorization server.
-    pub(super) fn metadata(issuer: &Stage) -> Value {
+    pub(super) fn metadata(issuer: &MockServer) -> Value {
         let url = &issuer.url;
         json!({
             "issuer": url, "authorization_endpoint": format!("{url}/authorize"), "token_endpoint": format!("{url}/token"),
@@ -178,13 +181,13 @@ impl World {
     pub(super) fn guard(&self, scheme: &'static str) {
         let metadata = format!("{}{RESOURCE_METADATA}", self.server.url);
         self.server.on("/mcp", move |seen| match seen.token() {
-            Some(token) if token.starts_with("token-") => taken(seen),
+            Some(token) if token.starts_with("token-") => accepted(seen),
             _ => unauthorized(&format!("{scheme} resource_metadata=\"{metadata}\"")),
         });
     }
 
     /// Makes an authorization server behave well.
-    pub(super) fn behave(issuer: &Stage) {
+    pub(super) fn behave(issuer: &MockServer) {
         let metadata = Self::metadata(issuer);
         issuer.on(METADATA, move |_| document(&metadata));
         issuer.on("/register", |_| refusal("201 Created", &json!({"client_id": "registered"})));
@@ -244,9 +247,9 @@ pub(super) async fn refused(client: &McpClient) -> OAuthError {
 }
 
 /// Follows every redirect of the authorization server, like a person in a browser.
-pub(super) struct Visitor;
+pub(super) struct Browser;
 
-impl UserAgent for Visitor {
+impl UserAgent for Browser {
     fn redirect_uri(&self) -> io::Result<String> {
         Ok("http://127.0.0.1:1/callback".to_owned())
     }
@@ -262,5 +265,5 @@ impl UserAgent for Visitor {
 }
 
 pub(super) fn login() -> OAuth {
-    OAuth::login(Visitor)
+    OAuth::login(Browser)
 }
