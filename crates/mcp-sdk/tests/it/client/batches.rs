@@ -12,8 +12,8 @@ fn answer(revision: &str, message: &Value) -> Option<String> {
     let id = message.get("id")?;
     let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     if message["method"] == "initialize" {
-        let begun = json!({"protocolVersion": revision, "capabilities": {}, "serverInfo": {"name": "b", "version": "1"}});
-        return Some(result(begun).to_string());
+        let initialized = json!({"protocolVersion": revision, "capabilities": {}, "serverInfo": {"name": "b", "version": "1"}});
+        return Some(result(initialized).to_string());
     }
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}});
     Some(json!([log, result(json!({"content": []})), log]).to_string())
@@ -24,12 +24,13 @@ async fn call(
     revision: Revision,
     connect: impl AsyncFnOnce(McpClientBuilder) -> McpClient,
 ) -> (Result<(), McpClientError>, usize) {
-    let told = Recorder::new();
-    let builder = McpClient::builder().era(EraChoice::Revision(revision)).on_notification(told.callback());
+    let recorder = Recorder::new();
+    let builder =
+        McpClient::builder().era(EraChoice::Revision(revision)).on_notification(recorder.callback());
     let client = connect(builder).await.with_timeout(std::time::Duration::from_secs(2));
     let outcome = client.call_tool("any", json!({})).await.map(drop);
-    let is_log = |told: &ServerNotification| matches!(told, ServerNotification::Message(_));
-    (outcome, told.take().iter().filter(|told| is_log(told)).count())
+    let is_log = |notification: &ServerNotification| matches!(notification, ServerNotification::Message(_));
+    (outcome, recorder.take().iter().filter(|notification| is_log(notification)).count())
 }
 
 async fn call_over_http(
@@ -57,7 +58,7 @@ fn event(answer: &str) -> String {
 
 /// Regression test: batches were treated as invalid messages.
 #[tokio::test]
-async fn a_batch_is_taken_wherever_it_comes_from() {
+async fn client_accepts_batches_on_all_transports() {
     let revision = Revision::R20250326;
     for frame in [json_body, event] {
         assert_eq!(call_over_http(revision, frame).await, (Ok(()), 2));
@@ -71,7 +72,7 @@ async fn a_batch_is_taken_wherever_it_comes_from() {
 }
 
 #[tokio::test]
-async fn where_there_are_no_batches_a_batch_is_no_answer() {
+async fn unsupported_or_invalid_batch_fails_the_call() {
     for frame in [json_body, event] {
         let outcome = call_over_http(Revision::R20250618, frame).await;
         assert_eq!(outcome, (Err(McpClientError::MessageInvalid), 0));

@@ -26,7 +26,7 @@ pub(crate) fn text(result: &CallToolResult) -> &str {
 }
 
 #[tokio::test]
-async fn everything_that_is_offered_can_be_used() {
+async fn client_can_use_all_server_features() {
     let options = McpServerOptions { page_entries: 3, ..McpServerOptions::default() };
     let server = server_with(options);
     let site = Site::new(&server);
@@ -65,7 +65,7 @@ async fn everything_that_is_offered_can_be_used() {
 }
 
 #[tokio::test]
-async fn the_revision_is_the_one_that_was_chosen_or_the_best_one() {
+async fn client_uses_chosen_revision_or_latest_one() {
     let server = server();
     let site = Site::new(&server);
     for (way, client) in clients(&server, &site, |builder| builder) {
@@ -80,7 +80,7 @@ async fn the_revision_is_the_one_that_was_chosen_or_the_best_one() {
 }
 
 #[tokio::test]
-async fn errors_of_the_server_carry_their_codes() {
+async fn server_errors_keep_their_codes() {
     let server = server();
     let site = Site::new(&server);
     for (way, client) in clients(&server, &site, |builder| builder) {
@@ -95,16 +95,16 @@ async fn errors_of_the_server_carry_their_codes() {
 }
 
 #[tokio::test]
-async fn progress_and_log_messages_are_told() {
+async fn client_reports_progress_and_log_messages() {
     let server = server();
     let site = Site::new(&server);
     let logged = Recorder::new();
     for (way, client) in clients(&server, &site, |builder| builder.on_notification(logged.callback())) {
-        let told = Recorder::new();
-        let record = told.callback();
+        let recorder = Recorder::new();
+        let record = recorder.callback();
         let reporting = client.clone().with_progress(move |progress| record(progress.progress));
         assert_eq!(text(&reporting.call_tool("progress", json!({})).await.unwrap()), "done");
-        let steps = told.take();
+        let steps = recorder.take();
         assert!(steps.starts_with(&[1.0, 2.0]) && steps.ends_with(&[3.0]), "{way}: {steps:?}");
 
         logged.take();
@@ -115,15 +115,15 @@ async fn progress_and_log_messages_are_told() {
     }
 }
 
-fn level(told: ServerNotification) -> Option<LoggingLevel> {
-    match told {
+fn level(notification: ServerNotification) -> Option<LoggingLevel> {
+    match notification {
         ServerNotification::Message(message) => Some(message.level),
         _ => None,
     }
 }
 
 #[tokio::test]
-async fn many_requests_are_in_flight_at_one_time() {
+async fn many_requests_run_concurrently() {
     let (server, gate) = with_waiting(server());
     let site = Site::new(&server);
     for (way, client) in clients(&server, &site, |builder| builder) {
@@ -151,7 +151,7 @@ async fn many_requests_are_in_flight_at_one_time() {
 }
 
 #[tokio::test]
-async fn who_drops_a_call_cancels_it() {
+async fn dropped_call_is_canceled_at_server() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     for (way, client) in clients(&server, &site, |builder| builder) {
@@ -175,13 +175,17 @@ async fn who_drops_a_call_cancels_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_ends_and_is_cancelled() {
+async fn timed_out_call_is_canceled_at_server() {
     let (server, running) = with_hanging(server());
     let site = Site::new(&server);
     for (way, client) in clients(&server, &site, |builder| builder) {
         client.revision().await.unwrap();
-        let hasty = client.clone().with_timeout(Duration::from_millis(50));
-        assert_eq!(hasty.call_tool("hang", json!({})).await, Err(McpClientError::TimedOut), "{way}");
+        let short_timeout_client = client.clone().with_timeout(Duration::from_millis(50));
+        assert_eq!(
+            short_timeout_client.call_tool("hang", json!({})).await,
+            Err(McpClientError::TimedOut),
+            "{way}"
+        );
         while running.count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -190,7 +194,7 @@ async fn a_call_that_takes_too_long_ends_and_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_lets_a_call_take_longer() {
+async fn progress_extends_call_timeout() {
     let server = McpServer::new("slow", "1").tool(
         Tool::new("slow"),
         |_: crate::fixtures::Nothing, context: thruway_mcp_sdk::Context| async move {
@@ -204,13 +208,13 @@ async fn progress_lets_a_call_take_longer() {
     for era in [EraChoice::Modern, EraChoice::Legacy] {
         let client = McpClient::builder().era(era).server(&server);
         assert_eq!(client.call_tool("slow", json!({})).await, Err(McpClientError::TimedOut));
-        let patient = client.clone().with_progress(|_| {});
-        assert_eq!(text(&patient.call_tool("slow", json!({})).await.unwrap()), "done");
+        let client_with_progress = client.clone().with_progress(|_| {});
+        assert_eq!(text(&client_with_progress.call_tool("slow", json!({})).await.unwrap()), "done");
     }
 }
 
 #[tokio::test]
-async fn arguments_are_mirrored_in_headers_where_a_tool_wants_it() {
+async fn arguments_are_mirrored_in_headers_if_tool_requires_it() {
     let schema = |region: Value| {
         let schema = json!({"type": "object", "properties": {"region": region}});
         schema.as_object().unwrap().clone()
@@ -229,7 +233,7 @@ async fn arguments_are_mirrored_in_headers_where_a_tool_wants_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_has_ended_is_begun_anew() {
+async fn client_starts_new_session_after_server_ends_it() {
     let options = McpServerOptions { sessions_max: 1, ..McpServerOptions::default() };
     let site = Site::new(&server_with(options));
     let client = || McpClient::builder().era(EraChoice::Legacy).http(&site.url);
@@ -244,7 +248,7 @@ async fn a_session_that_has_ended_is_begun_anew() {
 
 /// Regression test: each line of such arguments was sent as a separate message, which the server rejected.
 #[tokio::test]
-async fn arguments_on_several_lines_are_sent_on_one() {
+async fn multi_line_arguments_are_sent_on_one_line() {
     let client = on_stream_with(McpClient::builder().era(EraChoice::Modern), |request| {
         let content = json!([{"type": "text", "text": request["params"]["arguments"].to_string()}]);
         let result = json!({"resultType": "complete", "content": content});

@@ -22,11 +22,11 @@ fn filter() -> SubscriptionFilter {
 
 async fn next(subscription: &mut Subscription, way: &str) -> ServerNotification {
     let next = tokio::time::timeout(Duration::from_mins(1), subscription.next());
-    next.await.unwrap_or_else(|_| panic!("{way}: no notification")).expect("the subscription should stand")
+    next.await.unwrap_or_else(|_| panic!("{way}: no notification")).expect("the subscription should not end")
 }
 
 #[tokio::test]
-async fn changes_are_told_until_nobody_listens() {
+async fn subscription_reports_resource_and_tool_list_changes() {
     let server = server();
     let site = Site::new(&server);
     for (n, (way, client)) in clients(&server, &site, |builder| builder).into_iter().enumerate() {
@@ -39,11 +39,13 @@ async fn changes_are_told_until_nobody_listens() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let told = tokio::select! {
-            told = next(&mut subscription, &way) => told,
-            () = changing => unreachable!("it changes for ever"),
+        let change = tokio::select! {
+            change = next(&mut subscription, &way) => change,
+            () = changing => unreachable!("the changes never end"),
         };
-        assert!(matches!(told, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
+        assert!(
+            matches!(change, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text")
+        );
         let _changed = server.clone().tool(Tool::new(format!("new{n}")), |_: crate::fixtures::Nothing| "new");
         while next(&mut subscription, &way).await != ServerNotification::ToolsListChanged {}
         drop(subscription);
@@ -52,7 +54,7 @@ async fn changes_are_told_until_nobody_listens() {
 }
 
 #[tokio::test]
-async fn a_subscription_ends_with_its_stream() {
+async fn closing_client_ends_its_subscriptions() {
     let server = server();
     for era in [EraChoice::Modern, EraChoice::Legacy] {
         let client = McpClient::builder().era(era).server(&server);
@@ -64,7 +66,7 @@ async fn a_subscription_ends_with_its_stream() {
 }
 
 #[tokio::test]
-async fn a_subscription_goes_on_in_the_next_session() {
+async fn subscription_continues_in_next_session() {
     let restarted = Arc::new(AtomicBool::new(false));
     let endpoint = Restartable {
         before: server().endpoint(),
@@ -77,8 +79,8 @@ async fn a_subscription_goes_on_in_the_next_session() {
     // The server has lost the session. The next call notices this, and everything is reported as changed.
     restarted.store(true, Ordering::Relaxed);
     client.ping().await.unwrap();
-    assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
-    let updated = next(&mut subscription, "told anew").await;
+    assert_eq!(next(&mut subscription, "reopened").await, ServerNotification::ToolsListChanged);
+    let updated = next(&mut subscription, "reopened").await;
     assert!(matches!(updated, ServerNotification::ResourceUpdated(updated) if updated.uri == "test://text"));
 }
 
@@ -109,7 +111,7 @@ fn acknowledged(id: &Value) -> String {
 /// The client reopens a modern stream that has ended, and reports everything as changed. Regression test: the
 /// client did not report a subscription as active if its stream had already ended.
 #[tokio::test]
-async fn a_subscription_of_the_modern_era_is_opened_again_when_its_stream_ends() {
+async fn modern_subscription_reopens_when_its_stream_ends() {
     let opened = Arc::new(AtomicUsize::new(0));
     let ours = opened.clone();
     let url = super::misbehaving::scripted(move |_, message| {
@@ -119,13 +121,13 @@ async fn a_subscription_of_the_modern_era_is_opened_again_when_its_stream_ends()
     let client = McpClient::builder().era(EraChoice::Modern).http(&url.await);
     let wanted = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let mut subscription = client.listen(wanted).await.unwrap();
-    assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
+    assert_eq!(next(&mut subscription, "reopened").await, ServerNotification::ToolsListChanged);
     assert!(opened.load(Ordering::Relaxed) > 1 && subscription.end().is_none());
 }
 
 /// Regression test: results stayed cached after a broken stream. Only announced changes removed them.
 #[tokio::test]
-async fn what_may_have_changed_while_a_stream_was_broken_is_kept_no_longer() {
+async fn broken_subscription_stream_clears_cached_results() {
     let (opened, version) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (openings, versions) = (opened.clone(), version.clone());
     let url = super::misbehaving::scripted(move |_, message| {
@@ -139,8 +141,8 @@ async fn what_may_have_changed_while_a_stream_was_broken_is_kept_no_longer() {
         let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
         super::misbehaving::response("Content-Type: application/json\r\n", &answer.to_string())
     });
-    let told = super::sites::Recorder::new();
-    let builder = McpClient::builder().era(EraChoice::Modern).on_notification(told.callback());
+    let recorder = super::sites::Recorder::new();
+    let builder = McpClient::builder().era(EraChoice::Modern).on_notification(recorder.callback());
     let client = builder.http(&url.await);
     let wanted = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let mut subscription = client.listen(wanted).await.unwrap();
@@ -149,8 +151,8 @@ async fn what_may_have_changed_while_a_stream_was_broken_is_kept_no_longer() {
     let before = opened.load(Ordering::Relaxed);
     // The client has handled the stream before the last one.
     while opened.load(Ordering::Relaxed) < before + 2 {
-        assert_eq!(next(&mut subscription, "told anew").await, ServerNotification::ToolsListChanged);
+        assert_eq!(next(&mut subscription, "reopened").await, ServerNotification::ToolsListChanged);
     }
     assert_eq!(client.list_tools().await.unwrap()[0].name, "of-1");
-    assert!(told.take().contains(&ServerNotification::ToolsListChanged));
+    assert!(recorder.take().contains(&ServerNotification::ToolsListChanged));
 }

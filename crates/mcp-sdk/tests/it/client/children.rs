@@ -10,7 +10,7 @@ use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, Mc
 use super::sites::Recorder;
 
 /// Answers each request in order. The ids of consecutive calls are 1, 2, 3, …
-const PROPER: &str = r#"
+const ANSWER_ALL: &str = r#"
 id=0
 while read -r line; do
     id=$((id + 1))
@@ -39,8 +39,8 @@ async fn call(client: &McpClient) -> Result<(), McpClientError> {
 }
 
 #[tokio::test]
-async fn a_child_is_talked_to_and_seen_out() {
-    let client = builder().command(shell(PROPER)).unwrap();
+async fn child_answers_calls_until_client_closes() {
+    let client = builder().command(shell(ANSWER_ALL)).unwrap();
     for _ in 0..3 {
         assert_eq!(call(&client).await, Ok(()));
     }
@@ -50,7 +50,7 @@ async fn a_child_is_talked_to_and_seen_out() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_end_is_told_to_and_then_killed() {
+async fn close_terminates_and_then_kills_child_that_does_not_exit() {
     for script in ["exec sleep 1000", "trap '' TERM; echo up >&2; while :; do sleep 0.02; done"] {
         let began = tokio::time::Instant::now();
         let up = Recorder::new();
@@ -62,54 +62,54 @@ async fn a_child_that_does_not_end_is_told_to_and_then_killed() {
 }
 
 #[tokio::test]
-async fn a_child_that_dies_is_told() {
+async fn calls_to_exited_child_fail_with_closed_error() {
     for script in ["read -r line; exit 3", "exit 0", "read -r line; printf '{\"jsonrpc\":'; kill -9 $$"] {
         let client = builder().command(shell(script)).unwrap();
         assert_eq!(call(&client).await, Err(McpClientError::Closed), "{script}");
-        assert_eq!(call(&client).await, Err(McpClientError::Closed), "{script}: and stays so");
+        assert_eq!(call(&client).await, Err(McpClientError::Closed), "{script}: the stream stays closed");
     }
     let none = builder().command(Command::new("/nowhere/to/be/found"));
     assert!(matches!(none.unwrap_err(), McpClientError::Start(std::io::ErrorKind::NotFound)));
 }
 
 #[tokio::test]
-async fn a_child_that_hangs_is_given_up() {
+async fn calls_to_hanging_child_time_out() {
     let client = builder().command(shell("exec sleep 1000")).unwrap();
-    let hasty = client.clone().with_timeout(Duration::from_millis(50));
-    assert_eq!(call(&hasty).await, Err(McpClientError::TimedOut));
+    let short_timeout_client = client.clone().with_timeout(Duration::from_millis(50));
+    assert_eq!(call(&short_timeout_client).await, Err(McpClientError::TimedOut));
     // The server does not read either. The messages fill the pipe, and the callers must not wait forever.
     let message = "x".repeat(256 << 10);
     for _ in 0..80 {
-        let hasty = client.clone().with_timeout(Duration::from_millis(2));
-        let outcome = hasty.call_tool("echo", json!({"message": message})).await;
+        let short_timeout_client = client.clone().with_timeout(Duration::from_millis(2));
+        let outcome = short_timeout_client.call_tool("echo", json!({"message": message})).await;
         assert_eq!(outcome.unwrap_err(), McpClientError::TimedOut);
     }
     client.close().await;
 }
 
 #[tokio::test]
-async fn a_child_may_flood_its_standard_error() {
+async fn child_may_flood_its_stderr() {
     let flood = "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; yes line | head -n 20000 >&2;";
-    let told = Recorder::new();
-    let record = told.callback();
+    let recorder = Recorder::new();
+    let record = recorder.callback();
     let builder = builder().on_stderr(move |line| record(line.len()));
-    let client = builder.command(shell(&format!("{flood} {PROPER}"))).unwrap();
+    let client = builder.command(shell(&format!("{flood} {ANSWER_ALL}"))).unwrap();
     assert_eq!(call(&client).await, Ok(()));
     client.close().await;
-    let lines = told.take();
+    let lines = recorder.take();
     assert!(lines.len() <= 20_010 && lines.iter().all(|line| *line < 64 << 10), "{}", lines.len());
 }
 
 #[tokio::test]
-async fn a_child_may_print_a_greeting_but_not_rubbish_for_ever() {
-    let client = builder().command(shell(&format!("echo 'Listening on stdio'; echo; {PROPER}"))).unwrap();
+async fn child_may_print_greeting_but_not_endless_garbage() {
+    let client = builder().command(shell(&format!("echo 'Listening on stdio'; echo; {ANSWER_ALL}"))).unwrap();
     assert_eq!(call(&client).await, Ok(()));
     let client = builder().command(shell("exec yes rubbish")).unwrap();
     assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid));
 }
 
 #[tokio::test]
-async fn a_child_that_knows_no_probe_is_of_the_legacy_era() {
+async fn child_that_does_not_support_probe_uses_legacy_era() {
     let initialized = json!({
         "protocolVersion": "2025-03-26", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"},
     });
@@ -129,7 +129,7 @@ async fn a_child_that_knows_no_probe_is_of_the_legacy_era() {
 /// Regression test: the client started a session after the timeout of its probe. The server refused it,
 /// because it had read the probe in the meantime and used the modern era.
 #[tokio::test]
-async fn a_child_that_starts_slowly_may_be_of_the_modern_era() {
+async fn slow_starting_child_can_use_modern_era() {
     let refusal = json!({
         "jsonrpc": "2.0", "id": 2,
         "error": {"code": -32022, "message": "no handshake", "data": {"supported": ["2026-07-28"]}},

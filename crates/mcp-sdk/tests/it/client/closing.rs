@@ -1,4 +1,4 @@
-//! Closed clients. Over HTTP, no connection ends with the client.
+//! Closing a client also closes its clones and subscriptions, even over HTTP, where no connection ends.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn filter() -> SubscriptionFilter {
 
 /// Regression test: clones and subscriptions started another session after the close.
 #[tokio::test]
-async fn what_is_closed_over_http_is_closed_for_clones_and_subscriptions() {
+async fn close_over_http_also_closes_clones_and_subscriptions() {
     let server = server();
     let sse = server.endpoint().sse_endpoints("/message");
     let old = Site::of(Router::new().get("/mcp", sse.stream()).post("/message", sse.messages()));
@@ -45,7 +45,7 @@ async fn what_is_closed_over_http_is_closed_for_clones_and_subscriptions() {
 
 /// A call during the close must not restart the child.
 #[tokio::test]
-async fn a_child_that_is_being_seen_out_is_not_started_again() {
+async fn call_during_close_does_not_restart_child() {
     let started = Recorder::new();
     let record = started.callback();
     let options = McpClientOptions { exit_wait: Duration::from_millis(100), ..McpClientOptions::default() };
@@ -67,8 +67,8 @@ async fn a_child_that_is_being_seen_out_is_not_started_again() {
 
 /// Regression test: the child was about to restart at that time, and subscriptions waited forever.
 #[tokio::test]
-async fn what_is_closed_just_as_its_child_has_gone_is_closed() {
-    let begun = json!({"jsonrpc": "2.0", "id": 7007, "result": {"protocolVersion": "2025-06-18",
+async fn close_right_after_child_exits_ends_subscriptions() {
+    let initialized = json!({"jsonrpc": "2.0", "id": 7007, "result": {"protocolVersion": "2025-06-18",
         "capabilities": {"resources": {"subscribe": true}}, "serverInfo": {"name": "dying", "version": "1"}}});
     let subscribed = json!({"jsonrpc": "2.0", "id": 7007, "result": {}});
     let answer = |answer: &Value| {
@@ -76,7 +76,7 @@ async fn what_is_closed_just_as_its_child_has_gone_is_closed() {
         format!("read -r line; {id}; echo '{answer}' | sed \"s/7007/$id/\"")
     };
     // The child exits at the call.
-    let script = format!("{}; read -r line; {}; read -r line", answer(&begun), answer(&subscribed));
+    let script = format!("{}; read -r line; {}; read -r line", answer(&initialized), answer(&subscribed));
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     let client = McpClient::builder().era(EraChoice::Legacy).command(command).unwrap();
@@ -93,7 +93,7 @@ async fn what_is_closed_just_as_its_child_has_gone_is_closed() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_behind_the_end_of_a_session() {
+async fn client_sends_no_request_after_session_delete() {
     let seen = Recorder::new();
     let record = seen.callback();
     let url = scripted(move |head, message| {
@@ -124,16 +124,16 @@ async fn nothing_is_said_behind_the_end_of_a_session() {
 
 /// Regression test: such a subscription sends no request, so it did not notice the end and waited forever.
 #[tokio::test]
-async fn who_listens_for_changes_of_lists_behind_the_end_is_refused() {
+async fn listen_fails_after_connection_has_ended() {
     let (near, far) = UnixStream::pair().unwrap();
     let (leave, left) = oneshot::channel();
     tokio::spawn(async move {
         let (input, mut output) = far.into_split();
         let mut lines = BufReader::new(input).lines();
-        let asked: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        let request: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
         let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
             "serverInfo": {"name": "leaving", "version": "1"}});
-        let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+        let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
         output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
         let _ = left.await;
     });

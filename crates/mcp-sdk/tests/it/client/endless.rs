@@ -32,7 +32,7 @@ fn builder(era: EraChoice) -> McpClientBuilder {
 }
 
 /// A client builder with a long timeout.
-fn patient(era: EraChoice) -> McpClientBuilder {
+fn builder_with_long_timeout(era: EraChoice) -> McpClientBuilder {
     McpClient::builder().options(McpClientOptions {
         era,
         message_bytes_max: 64 << 10,
@@ -64,7 +64,7 @@ const ACCEPTED: &str = "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection
 /// Regression test: a busy stream used up the whole task budget, so the timeout of the call was never
 /// checked.
 #[tokio::test]
-async fn a_stream_that_never_pauses_ends_with_the_time_of_the_call() {
+async fn busy_event_stream_without_pause_ends_with_call_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     thread::spawn(move || {
@@ -83,7 +83,7 @@ async fn a_stream_that_never_pauses_ends_with_the_time_of_the_call() {
 }
 
 #[tokio::test]
-async fn progress_without_end_ends_with_the_longest_time() {
+async fn endless_progress_ends_with_timeout_max() {
     let (near, mut far) = UnixStream::pair().unwrap();
     tokio::spawn(async move {
         for progress in 0.. {
@@ -100,7 +100,7 @@ async fn progress_without_end_ends_with_the_longest_time() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_for_ever_is_not_taken_up_for_ever() {
+async fn stream_that_keeps_breaking_ends_with_call_timeout() {
     let url = scripted(|_, message| {
         let events = "id: again\nretry: 10\ndata:\n\n";
         let breaks = || response("Content-Type: text/event-stream\r\n", events);
@@ -116,10 +116,10 @@ async fn a_stream_that_breaks_for_ever_is_not_taken_up_for_ever() {
 
 /// Regression test: a list was limited only by its number of entries, which may have any size.
 #[tokio::test]
-async fn a_list_that_only_grows_ends() {
+async fn endless_list_is_limited_in_size() {
     let pages = Arc::new(AtomicUsize::new(0));
     let counted = pages.clone();
-    let client = on_stream_with(patient(EraChoice::Modern), move |request| {
+    let client = on_stream_with(builder_with_long_timeout(EraChoice::Modern), move |request| {
         let page = counted.fetch_add(1, Ordering::Relaxed);
         let tool = json!({"name": "x".repeat(60 << 10), "inputSchema": {"type": "object"}});
         let result = json!({"resultType": "complete", "tools": [tool], "nextCursor": page.to_string()});
@@ -132,7 +132,7 @@ async fn a_list_that_only_grows_ends() {
 
 /// Regression test: each request was answered by a separate task, which waited for the server to read.
 #[tokio::test]
-async fn a_server_that_asks_without_reading_is_not_answered_without_end() {
+async fn answers_to_server_that_does_not_read_are_limited() {
     let requests = ["ping", "roots/list", "no/such/method"];
     for method in requests {
         let (near, mut far) = UnixStream::pair().unwrap();
@@ -174,7 +174,7 @@ async fn request(stream: &mut TcpStream) -> (String, Value) {
 
 /// Regression test: all calls got the error that the connection had ended.
 #[tokio::test]
-async fn a_giant_event_on_the_stream_of_2024_11_05_is_told() {
+async fn oversized_event_on_2024_11_05_stream_fails_call_with_answer_lost() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -195,20 +195,20 @@ async fn a_giant_event_on_the_stream_of_2024_11_05_is_told() {
                 continue;
             };
             stream.write_all(ACCEPTED.as_bytes()).await.unwrap();
-            let giant = |_: &Value| (message["method"] == "tools/call").then(|| "x".repeat(1 << 20));
-            if let Some(data) = legacy(&message, giant) {
+            let oversized = |_: &Value| (message["method"] == "tools/call").then(|| "x".repeat(1 << 20));
+            if let Some(data) = legacy(&message, oversized) {
                 // The client may stop reading early.
                 let _ = events.write_all(format!("data: {data}\n\n").as_bytes()).await;
             }
         }
     });
-    let client = patient(EraChoice::Legacy).http(&url);
+    let client = builder_with_long_timeout(EraChoice::Legacy).http(&url);
     assert_eq!(call(&client).await, Err(McpClientError::AnswerLost));
 }
 
 /// Regression test: the step after `initialize` had no timeout.
 #[tokio::test]
-async fn a_server_that_does_not_take_the_confirmation_of_its_session_is_given_up() {
+async fn unanswered_initialized_notification_times_out() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -227,7 +227,7 @@ async fn a_server_that_does_not_take_the_confirmation_of_its_session_is_given_up
 
 /// Regression test: closing waited without limit for the server.
 #[tokio::test]
-async fn who_closes_does_not_wait_for_a_server_that_does_not() {
+async fn close_does_not_wait_for_server_that_stays_open() {
     let (near, _far) = UnixStream::pair().unwrap();
     let client = builder(EraChoice::Modern).unix_stream(near);
     let other = client.clone();
@@ -236,7 +236,7 @@ async fn who_closes_does_not_wait_for_a_server_that_does_not() {
 }
 
 #[tokio::test]
-async fn a_call_whose_connection_breaks_is_not_made_again() {
+async fn call_is_not_repeated_after_broken_connection() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let url = scripted(move |_, message| match message["method"].as_str() {
@@ -256,7 +256,7 @@ async fn a_call_whose_connection_breaks_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_without_end_is_not_waited_for_for_ever() {
+async fn waiting_for_endless_task_times_out() {
     for era in [EraChoice::Modern, EraChoice::Legacy] {
         let client = on_stream_with(builder(era), move |message| {
             let task = json!({"resultType": "complete", "taskId": "t", "status": "working", "createdAt": "then",
@@ -271,7 +271,7 @@ async fn a_task_without_end_is_not_waited_for_for_ever() {
 
 /// Regression test: a schema of a few lines occupied a thread for years, or overflowed its stack.
 #[tokio::test]
-async fn a_schema_that_would_take_for_ever_is_not_checked_against() {
+async fn output_schema_that_is_too_expensive_is_not_checked() {
     let doubling: Value = (0..60)
         .map(|n| {
             let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
@@ -286,7 +286,7 @@ async fn a_schema_that_would_take_for_ever_is_not_checked_against() {
         json!({"type": "object", "properties": {"text": {"pattern": "(?=(a+)+b)"}}}),
     ] {
         let listed = schema.clone();
-        let client = on_stream_with(patient(EraChoice::Modern), move |request| {
+        let client = on_stream_with(builder_with_long_timeout(EraChoice::Modern), move |request| {
             let result = if request["method"] == "tools/list" {
                 let tool = json!({"name": "any", "inputSchema": {"type": "object"}, "outputSchema": listed});
                 json!({"resultType": "complete", "tools": [tool]})

@@ -36,29 +36,29 @@ fn initialized(id: &Value) -> String {
 /// Regression test: each waiting call started another handshake. The last of eight calls waited eight times
 /// as long.
 #[tokio::test(start_paused = true)]
-async fn calls_that_wait_for_a_handshake_share_its_failure() {
+async fn calls_waiting_for_handshake_share_its_failure() {
     let began = Instant::now();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = asked.clone();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = requests.clone();
     let client = on_stream_with(builder(EraChoice::Legacy), move |_| {
         counter.fetch_add(1, Ordering::Relaxed);
         Vec::new()
     });
-    let patient = client.with_timeout(Duration::from_mins(10));
+    let long_timeout_client = client.with_timeout(Duration::from_mins(10));
     let calls = (0..8).map(|_| {
-        let client = patient.clone();
+        let client = long_timeout_client.clone();
         tokio::spawn(async move { client.ping().await })
     });
     for call in calls.collect::<Vec<_>>() {
         assert_eq!(call.await.unwrap(), Err(McpClientError::TimedOut));
     }
-    assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (60, 1));
+    assert_eq!((began.elapsed().as_secs(), requests.load(Ordering::Relaxed)), (60, 1));
 }
 
 /// Regression test: a call waited for the whole handshake, whatever its own timeout. A call that times out
 /// does not abort the handshake for the next call.
 #[tokio::test]
-async fn a_handshake_goes_on_when_a_hasty_call_has_given_up() {
+async fn handshake_continues_after_a_call_times_out() {
     let (near, far) = UnixStream::pair().unwrap();
     let (answered, handshakes) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let (may_answer, counter) = (answered.clone(), handshakes.clone());
@@ -80,8 +80,8 @@ async fn a_handshake_goes_on_when_a_hasty_call_has_given_up() {
         }
     });
     let client = builder(EraChoice::Legacy).unix_stream(near);
-    let hasty = client.clone().with_timeout(Duration::from_millis(20));
-    assert_eq!(hasty.ping().await, Err(McpClientError::TimedOut));
+    let short_timeout_client = client.clone().with_timeout(Duration::from_millis(20));
+    assert_eq!(short_timeout_client.ping().await, Err(McpClientError::TimedOut));
     answered.notify_one();
     assert_eq!(client.ping().await, Ok(()));
     assert_eq!(handshakes.load(Ordering::Relaxed), 1);
@@ -90,7 +90,7 @@ async fn a_handshake_goes_on_when_a_hasty_call_has_given_up() {
 /// The probe may use half of the timeout, so that the handshake with a server that ignores the probe has the
 /// other half.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_passes_the_question_over_is_greeted_in_time() {
+async fn server_that_ignores_probe_is_initialized_in_time() {
     let options = McpClientOptions { timeout: Duration::from_secs(2), ..McpClientOptions::default() };
     let client = on_stream_with(McpClient::builder().options(options), |message| {
         let answer = match message["method"].as_str() {
@@ -104,7 +104,7 @@ async fn a_server_that_passes_the_question_over_is_greeted_in_time() {
 
 /// Regression test: the client sent modern requests repeatedly, and the server exited each time.
 #[tokio::test]
-async fn a_server_that_ends_at_what_it_does_not_know_is_started_again_and_greeted() {
+async fn server_that_exits_at_probe_is_restarted_and_initialized() {
     let script = format!(
         r#"while read -r line; do case "$line" in
             *\"initialize\"*) id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
@@ -118,17 +118,17 @@ async fn a_server_that_ends_at_what_it_does_not_know_is_started_again_and_greete
     assert_eq!(client.revision().await, Ok(Revision::R20250618));
     client.close().await;
     let client = child(EraChoice::Auto, "read -r line; exit 1");
-    assert_eq!(client.revision().await, Err(McpClientError::Closed), "one that knows neither");
+    assert_eq!(client.revision().await, Err(McpClientError::Closed), "a server that supports neither era");
 }
 
-/// Regression test: the next round was sent to a server that had gone, and the client waited for its answer.
+/// Regression test: the client sent the next round to a server that had exited, and waited for its answer.
 #[tokio::test]
-async fn a_round_behind_the_end_of_its_server_fails_at_once() {
+async fn next_round_fails_at_once_after_server_exits() {
     let asks = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "s",
         "inputRequests": {"q": {"method": "roots/list", "params": {}}}}});
     let script = format!("read -r a; read -r b; echo '{asks}'");
-    let gone = Arc::new(Notify::new());
-    let noticed = gone.clone();
+    let other_call_failed = Arc::new(Notify::new());
+    let noticed = other_call_failed.clone();
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     let capabilities: ClientCapabilities = serde_json::from_value(json!({"roots": {}})).unwrap();
@@ -140,20 +140,20 @@ async fn a_round_behind_the_end_of_its_server_fails_at_once() {
         }
     });
     let client = builder.command(command).unwrap();
-    // From then on, calls are sent in their order.
+    // After the handshake, calls are sent in their order.
     client.revision().await.unwrap();
     let began = Instant::now();
-    let (asked, ()) = tokio::join!(client.call_tool("asks", json!({})), async {
+    let (first_call, ()) = tokio::join!(client.call_tool("asks", json!({})), async {
         assert_eq!(client.call_tool("other", json!({})).await, Err(McpClientError::Closed));
-        gone.notify_one();
+        other_call_failed.notify_one();
     });
-    assert_eq!(asked, Err(McpClientError::Closed));
+    assert_eq!(first_call, Err(McpClientError::Closed));
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 /// Regression test: a child was given up after a thousand other lines in total, however long it had run.
 #[tokio::test]
-async fn lines_between_messages_are_forgiven() {
+async fn other_lines_between_messages_are_ignored() {
     let script = r#"
         id=0
         while read -r line; do
@@ -170,7 +170,7 @@ async fn lines_between_messages_are_forgiven() {
 
 /// Regression test: such a timeout overflowed the clock, and the call panicked.
 #[tokio::test]
-async fn a_call_may_wait_for_ever() {
+async fn call_timeout_may_be_duration_max() {
     let options = McpClientOptions {
         timeout: Duration::MAX,
         timeout_max: Duration::MAX,

@@ -26,7 +26,7 @@ fn counting() -> (McpServer, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_kept_is_asked_for_once_in_its_time() {
+async fn cached_result_is_reused_until_its_ttl_ends() {
     let (server, reads) = counting();
     let client = McpClient::builder().era(EraChoice::Modern).server(&server);
     for _ in 0..3 {
@@ -42,11 +42,11 @@ async fn what_may_be_kept_is_asked_for_once_in_its_time() {
     for _ in 0..2 {
         other.read_resource("test://counted").await.unwrap();
     }
-    assert_eq!(reads.load(Ordering::Relaxed), 4, "a client that keeps nothing");
+    assert_eq!(reads.load(Ordering::Relaxed), 4, "a client without a cache");
 }
 
 #[tokio::test]
-async fn what_has_changed_is_kept_no_longer() {
+async fn change_notification_clears_cached_result() {
     let (server, reads) = counting();
     let client = McpClient::builder().era(EraChoice::Modern).server(&server);
     let filter = SubscriptionFilter {
@@ -68,10 +68,10 @@ async fn what_has_changed_is_kept_no_longer() {
 
 /// A result that depends on the client's answers must not be shared.
 #[tokio::test]
-async fn what_was_answered_after_a_question_is_not_kept() {
+async fn result_that_depends_on_client_answers_is_not_cached() {
     let (server, _) = counting();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let ours = asked.clone();
+    let questions = Arc::new(AtomicUsize::new(0));
+    let ours = questions.clone();
     let capabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
     let builder = McpClient::builder().era(EraChoice::Modern).answers(capabilities, move |question| {
         ours.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ async fn what_was_answered_after_a_question_is_not_kept() {
     for _ in 0..2 {
         client.read_resource("test://asks").await.unwrap();
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert_eq!(questions.load(Ordering::Relaxed), 2);
 }
 
 /// A server that answers each request with `result(method, params)`.
@@ -102,7 +102,7 @@ fn response(message: &Value, outcome: &str, value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_result_is_checked_against_what_its_tool_promises() {
+async fn structured_result_is_checked_against_output_schema() {
     let schema = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
     let promising = Tool::new("promising").with_output_schema(schema.as_object().unwrap().clone());
     let url = answering(move |method, params| {
@@ -116,22 +116,26 @@ async fn a_result_is_checked_against_what_its_tool_promises() {
     });
     let client = McpClient::builder().era(EraChoice::Modern).http(&url.await);
     let call = async |result: Value| client.call_tool("promising", result).await.map(drop);
-    let breaking = json!({"structuredContent": {"sum": "three"}});
-    assert_eq!(call(breaking.clone()).await, Ok(()), "nothing is known of a tool that was not listed");
+    let violating = json!({"structuredContent": {"sum": "three"}});
+    assert_eq!(
+        call(violating.clone()).await,
+        Ok(()),
+        "the client has no schema of a tool that was not listed"
+    );
     client.list_tools().await.unwrap();
     assert_eq!(call(json!({"structuredContent": {"sum": 3}})).await, Ok(()));
-    assert_eq!(call(json!({"isError": true})).await, Ok(()), "a call that failed promises nothing");
-    for (result, reason) in [(breaking, "/sum"), (json!({}), "structuredContent")] {
+    assert_eq!(call(json!({"isError": true})).await, Ok(()), "an error result needs no structured content");
+    for (result, reason) in [(violating, "/sum"), (json!({}), "structuredContent")] {
         let refused = call(result).await.unwrap_err();
         assert!(
-            matches!(&refused, McpClientError::ResultInvalid(said) if said.contains(reason)),
+            matches!(&refused, McpClientError::ResultInvalid(message) if message.contains(reason)),
             "{refused}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_tool_that_cannot_be_called_is_left_out_where_it_cannot() {
+async fn tool_with_invalid_header_annotation_is_not_listed() {
     let input = |annotation: Value| {
         let schema =
             json!({"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": annotation}}});
@@ -178,18 +182,18 @@ async fn changeable(wanted: Arc<AtomicUsize>) -> String {
 
 /// Regression test: the client used the outdated list from the cache again.
 #[tokio::test]
-async fn tools_are_listed_anew_when_a_server_misses_a_header() {
+async fn client_lists_tools_again_after_header_error() {
     let wanted = Arc::new(AtomicUsize::new(0));
     let url = changeable(wanted.clone()).await;
     let far = McpClientOptions { era: EraChoice::Modern, ..McpClientOptions::default() };
     let options = BridgeOptions { client: far, ..BridgeOptions::default() };
     let site = url.clone();
     let bridge = Bridge::connect(options, move |builder| Ok(builder.http(&site))).await.unwrap();
-    let near = McpClient::builder().era(EraChoice::Modern).http(&url);
-    let beyond = McpClient::builder().era(EraChoice::Modern).server(&bridge);
+    let direct = McpClient::builder().era(EraChoice::Modern).http(&url);
+    let bridged = McpClient::builder().era(EraChoice::Modern).server(&bridge);
     for header in 0..3 {
         wanted.store(header, Ordering::Relaxed);
-        for client in [&near, &beyond] {
+        for client in [&direct, &bridged] {
             let outcome = client.call_tool("region", json!({"region": "eu"})).await;
             assert_eq!(outcome.map(drop), Ok(()), "Region-{header}");
         }
@@ -198,7 +202,7 @@ async fn tools_are_listed_anew_when_a_server_misses_a_header() {
 
 /// Tool calls that are repeated after a child process has died.
 #[tokio::test]
-async fn what_may_be_repeated_is_repeated_when_a_child_has_died() {
+async fn only_read_only_tool_calls_are_repeated_after_child_exits() {
     let read_only = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
     let tools = json!([Tool::new("reads").with_annotations(read_only), Tool::new("writes")]);
     let directory = std::env::temp_dir().join(format!("repeated-{}", std::process::id()));

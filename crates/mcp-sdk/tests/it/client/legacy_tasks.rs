@@ -14,7 +14,7 @@ use super::sites::{Recorder, response};
 /// A server with the tools `must`, which is always a task, `may`, which can be one, and `fail`, which fails.
 /// The task asks before it ends.
 struct Server {
-    asked: Mutex<u32>,
+    polls: Mutex<u32>,
     /// The request for the result, which is waiting.
     waiting: Mutex<Value>,
     offers: Value,
@@ -33,9 +33,9 @@ impl Server {
             Some("tools/call") if is_task => result(json!({"task": task(name.as_str().unwrap(), "working")})),
             Some("tools/call") => result(json!({"content": [{"type": "text", "text": "at once"}]})),
             Some("tasks/get") => {
-                let mut asked = self.asked.lock().unwrap();
-                *asked += 1;
-                let status = match (*asked, message["params"]["taskId"].as_str().unwrap()) {
+                let mut polls = self.polls.lock().unwrap();
+                *polls += 1;
+                let status = match (*polls, message["params"]["taskId"].as_str().unwrap()) {
                     (1, _) => "working",
                     (2, _) => "input_required",
                     (_, "fail" | "wrong") => "failed",
@@ -98,7 +98,7 @@ fn client(revision: Revision, offers: Value) -> (McpClient, Recorder<String>) {
     let builder: McpClientBuilder = McpClient::builder()
         .era(EraChoice::Revision(revision))
         .answers(capabilities, |question| async move { Ok::<_, Error>(response(&question)) });
-    let server = Server { asked: Mutex::default(), waiting: Mutex::default(), offers };
+    let server = Server { polls: Mutex::default(), waiting: Mutex::default(), offers };
     let client = on_stream_with(builder, move |message| {
         let method = message["method"].as_str().unwrap_or("an answer");
         let is_task = message["params"].get("task").is_some();
@@ -113,7 +113,7 @@ fn offers() -> Value {
 }
 
 #[tokio::test]
-async fn a_tool_that_must_be_a_task_is_called_as_one_and_waited_for() {
+async fn tool_that_requires_task_is_called_as_task_and_awaited() {
     let (client, sent) = client(Revision::R20251125, offers());
     let result = client.call_tool("must", json!({})).await.unwrap();
     assert_eq!(text(&result), "hello Ada");
@@ -127,7 +127,7 @@ async fn a_tool_that_must_be_a_task_is_called_as_one_and_waited_for() {
 }
 
 #[tokio::test]
-async fn a_task_is_made_and_come_back_to() {
+async fn client_can_start_poll_list_and_cancel_optional_task() {
     let (client, _) = client(Revision::R20251125, offers());
     let ToolOutcome::Task(task) = client.begin_tool("may", json!({})).await.unwrap() else {
         panic!("it should become a task");
@@ -149,16 +149,16 @@ async fn a_task_is_made_and_come_back_to() {
 }
 
 #[tokio::test]
-async fn a_task_that_fails_fails_its_call() {
+async fn failed_task_fails_its_call() {
     let (client, _) = client(Revision::R20251125, offers());
     let failed = client.call_tool("fail", json!({})).await.unwrap_err();
     assert!(failed.server_error().is_some_and(|error| error.message == "it does not work"), "{failed}");
     assert!(matches!(client.get_task("fail").await.unwrap(), DetailedTask::Failed(_)));
 }
 
-/// Regression test: the result of a failed task was taken for success.
+/// Regression test: the client treated the result of a failed task as success.
 #[tokio::test]
-async fn a_task_whose_tool_says_that_it_has_failed_has_failed() {
+async fn task_with_tool_error_result_has_failed_status() {
     let (client, _) = client(Revision::R20251125, offers());
     for _ in 0..2 {
         client.get_task("wrong").await.unwrap();
@@ -168,7 +168,7 @@ async fn a_task_whose_tool_says_that_it_has_failed_has_failed() {
 }
 
 #[tokio::test]
-async fn no_task_is_made_of_a_call_where_the_server_does_not_offer_it() {
+async fn call_is_not_a_task_if_server_does_not_offer_tasks() {
     for (revision, offers) in [(Revision::R20251125, json!({"tools": {}})), (Revision::R20250618, offers())] {
         let (client, sent) = client(revision, offers);
         let outcome = client.begin_tool("must", json!({})).await;
@@ -178,7 +178,7 @@ async fn no_task_is_made_of_a_call_where_the_server_does_not_offer_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_drops_a_call_gives_its_task_up() {
+async fn dropped_call_cancels_its_task() {
     let (client, sent) = client(Revision::R20251125, offers());
     let call = client.call_tool("must", json!({}));
     let is_begun = async {

@@ -73,7 +73,7 @@ pub(crate) fn response(fields: &str, content: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_of_the_legacy_era_is_taken_up_where_it_broke() {
+async fn broken_legacy_stream_resumes_at_last_event_id() {
     let url = scripted(|head, message| {
         let id = &message["id"];
         match message["method"].as_str() {
@@ -105,7 +105,7 @@ async fn a_stream_of_the_legacy_era_is_taken_up_where_it_broke() {
 
 /// Regression test: the log level was not set again in a new session.
 #[tokio::test]
-async fn what_is_to_be_logged_is_said_in_the_next_session_too() {
+async fn log_level_is_set_again_in_next_session() {
     let (seen, sessions) = (Recorder::new(), AtomicUsize::new(0));
     let record = seen.callback();
     let url = scripted(move |_, message| {
@@ -138,7 +138,7 @@ async fn what_is_to_be_logged_is_said_in_the_next_session_too() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_every_session_is_told_of() {
+async fn call_fails_if_server_ends_every_session() {
     let url = scripted(|_, message| match message["method"].as_str() {
         Some("initialize") => {
             let result = json!({"protocolVersion": "2025-11-25", "capabilities": {},
@@ -196,7 +196,7 @@ fn result(id: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_nothing_is_given_up() {
+async fn unanswered_call_times_out() {
     let client = on_stream(|_| Vec::new()).with_timeout(SHORT);
     assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
     let silent = Upstream { answer: Vec::new(), then: Then::Hang, proper_answers: 0 };
@@ -204,7 +204,7 @@ async fn a_server_that_answers_nothing_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_second_answer_is_passed_over() {
+async fn duplicate_answer_is_ignored() {
     let client = on_stream(|request| format!("{0}\n{0}\n", result(&request["id"])).into_bytes());
     for _ in 0..3 {
         assert_eq!(call(&client).await, Ok(()));
@@ -214,7 +214,7 @@ async fn a_second_answer_is_passed_over() {
 /// Regression test: a subscription to a stream of JSON lines waited for its first event, or for the end of
 /// its body: 5 minutes, until the stream was considered dead.
 #[tokio::test]
-async fn json_lines_are_no_event_stream_and_no_message() {
+async fn json_lines_response_to_listen_fails_at_once() {
     for content_type in ["text/event-stream", "application/json", "application/x-ndjson"] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -241,7 +241,7 @@ async fn json_lines_are_no_event_stream_and_no_message() {
 }
 
 #[tokio::test]
-async fn the_answer_to_another_request_is_none() {
+async fn answer_with_wrong_id_is_not_accepted() {
     let client = on_stream(|_| format!("{}\n", result(&json!(99))).into_bytes()).with_timeout(SHORT);
     assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
     let other = result(&json!("1"));
@@ -251,7 +251,7 @@ async fn the_answer_to_another_request_is_none() {
 }
 
 #[tokio::test]
-async fn an_invalid_result_is_told_with_its_reason() {
+async fn invalid_result_fails_call_with_short_reason() {
     for invalid in [
         json!([]),
         json!(null),
@@ -271,7 +271,7 @@ async fn an_invalid_result_is_told_with_its_reason() {
 }
 
 #[tokio::test]
-async fn who_asks_for_ever_is_not_answered_for_ever() {
+async fn endless_input_required_rounds_end_with_error() {
     let client = on_stream(|request| {
         let result = json!({"resultType": "input_required", "requestState": "again"});
         format!("{}\n", json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_bytes()
@@ -280,7 +280,7 @@ async fn who_asks_for_ever_is_not_answered_for_ever() {
 }
 
 #[tokio::test]
-async fn a_list_that_leads_in_a_circle_ends() {
+async fn list_that_repeats_its_cursor_fails() {
     let client = on_stream(|request| {
         let result = json!({"resultType": "complete", "tools": [], "nextCursor": "again"});
         format!("{}\n", json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_bytes()
@@ -289,9 +289,9 @@ async fn a_list_that_leads_in_a_circle_ends() {
 }
 
 #[tokio::test]
-async fn a_giant_message_is_refused_and_the_next_is_read() {
-    let giant = "x".repeat(1 << 20);
-    let sent = giant.clone();
+async fn oversized_message_is_rejected_and_next_one_is_read() {
+    let oversized = "x".repeat(1 << 20);
+    let sent = oversized.clone();
     let client = on_stream(move |request| match request["params"]["name"].as_str() {
         Some("echo") => format!("{sent}\n").into_bytes(),
         _ => format!("{}\n", result(&request["id"])).into_bytes(),
@@ -299,19 +299,19 @@ async fn a_giant_message_is_refused_and_the_next_is_read() {
     assert_eq!(call(&client).await, Err(McpClientError::AnswerLost));
     client.call_tool("other", json!({})).await.unwrap();
     for content_type in ["application/json", "text/event-stream"] {
-        let error = over_http(content_type, format!("data: {giant}"), Then::Repeat).await;
+        let error = over_http(content_type, format!("data: {oversized}"), Then::Repeat).await;
         assert_eq!(error, McpClientError::MessageTooLarge, "{content_type}");
     }
 }
 
 /// Regression test: all calls on the stream failed.
 #[tokio::test]
-async fn a_giant_answer_fails_the_call_that_it_is_for_and_no_other() {
+async fn oversized_answer_fails_only_its_own_call() {
     let client = on_stream(|request| {
         let id = &request["id"];
         match request["params"]["name"].as_str() {
             // Some servers write the id at the end.
-            Some("giant") => {
+            Some("oversized") => {
                 let text = "x".repeat(1 << 20);
                 format!("{{\"result\":{{\"text\":\"{text}\"}},\"jsonrpc\":\"2.0\",\"id\":{id}}}\n")
                     .into_bytes()
@@ -326,12 +326,12 @@ async fn a_giant_answer_fails_the_call_that_it_is_for_and_no_other() {
         }
     });
     let call = async |name: &str| client.call_tool(name, json!({})).await.map(drop);
-    let outcomes = tokio::join!(call("giant"), call("other"), call("chatty"));
+    let outcomes = tokio::join!(call("oversized"), call("other"), call("chatty"));
     assert_eq!(outcomes, (Err(McpClientError::MessageTooLarge), Ok(()), Ok(())));
 }
 
 #[tokio::test]
-async fn an_endless_stream_of_events_ends_with_the_time_of_the_call() {
+async fn event_stream_without_answer_ends_with_call_timeout() {
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/message",
         "params": {"level": "info", "data": "x"}});
     let event = format!("data: {notification}\n\n");
@@ -342,7 +342,7 @@ async fn an_endless_stream_of_events_ends_with_the_time_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_is_told() {
+async fn truncated_or_empty_response_fails_the_call() {
     let half = "{\"jsonrpc\":\"2.0\",";
     for (content_type, content) in
         [("application/json", half.to_owned()), ("text/event-stream", format!("data: {half}"))]
@@ -355,7 +355,7 @@ async fn a_stream_that_breaks_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_told() {
+async fn response_that_is_not_json_rpc_fails_the_call() {
     for content in ["", "rubbish", "{}", "[]", "{\"jsonrpc\":\"2.0\",\"id\":1}", "\u{0}"] {
         let error = over_http("application/json", content, Then::GoOn).await;
         assert_eq!(error, McpClientError::MessageInvalid, "{content:?}");
@@ -363,11 +363,11 @@ async fn what_is_no_message_is_told() {
     assert!(matches!(over_http("text/html", "<html>", Then::GoOn).await, McpClientError::Status(_)));
     let client = on_stream(|_| b"rubbish\n".repeat(5000));
     assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid));
-    assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid), "and stays so");
+    assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid), "the stream stays unusable");
 }
 
 #[tokio::test]
-async fn who_is_not_there_is_told() {
+async fn call_to_unreachable_server_fails() {
     let address = thruway_testkit::upstream::refuses();
     let client = builder().http(&format!("http://{address}/mcp"));
     assert!(matches!(call(&client).await, Err(McpClientError::Http(_))));
@@ -380,7 +380,7 @@ async fn who_is_not_there_is_told() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn client_does_not_follow_redirect() {
     let answer =
         "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other.example/\r\nContent-Length: 0\r\n\r\n";
     let redirecting = Upstream { answer: answer.into(), then: Then::GoOn, proper_answers: 0 };

@@ -12,7 +12,7 @@ use super::sites::{Site, answering, clients};
 use crate::fixtures::server;
 
 #[tokio::test]
-async fn one_handler_answers_in_both_eras() {
+async fn one_answer_handler_serves_both_eras() {
     let server = server();
     let site = Site::new(&server);
     for (way, client) in clients(&server, &site, answering) {
@@ -31,12 +31,12 @@ async fn one_handler_answers_in_both_eras() {
 }
 
 #[tokio::test]
-async fn an_answer_that_fails_ends_the_call() {
+async fn failed_answer_ends_the_call() {
     let server = server();
     let site = Site::new(&server);
     let failing = |builder: thruway_mcp_sdk::McpClientBuilder| {
         builder.answers(ClientCapabilities::default().with_elicitation(), |_| async {
-            Err(Error::new(ErrorCode(-1), "nobody is there"))
+            Err(Error::new(ErrorCode(-1), "no user"))
         })
     };
     for (way, client) in clients(&server, &site, failing) {
@@ -53,7 +53,7 @@ async fn an_answer_that_fails_ends_the_call() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_not_asked() {
+async fn tool_that_asks_fails_for_client_without_elicitation() {
     let server = server();
     for era in [EraChoice::Modern, EraChoice::Legacy] {
         let client = McpClient::builder().era(era).server(&server);

@@ -1,5 +1,5 @@
-//! Legacy subscriptions with a server that goes away: they continue after its return, and end if it does not
-//! return.
+//! Legacy subscriptions during an outage of the server: they continue when the server returns, and end if it
+//! does not.
 
 use std::pin::pin;
 use std::process::Command;
@@ -19,9 +19,9 @@ use super::misbehaving::{read_request, response, scripted};
 
 const URI: &str = "test://n";
 
-/// The requests to a server that starts one session after another.
+/// Kinds of requests to a server that starts one session after another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Asked {
+enum RequestKind {
     Initialize,
     Subscribe,
     Listen,
@@ -34,15 +34,15 @@ fn refuses(status: &str) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 }
 
-fn told(message: &Value) -> String {
+fn event_stream(message: &Value) -> String {
     response("Content-Type: text/event-stream\r\n", &format!("retry: 10\ndata: {message}\n\n"))
 }
 
 /// A server that answers with `misbehaves(request, count, session)`, if that is set.
 async fn server(
-    misbehaves: impl Fn(Asked, usize, usize) -> Option<String> + Send + 'static,
-) -> (String, mpsc::UnboundedReceiver<(Asked, usize)>) {
-    let (seen, asked) = mpsc::unbounded_channel();
+    misbehaves: impl Fn(RequestKind, usize, usize) -> Option<String> + Send + 'static,
+) -> (String, mpsc::UnboundedReceiver<(RequestKind, usize)>) {
+    let (seen, requests) = mpsc::unbounded_channel();
     let counts = [const { AtomicUsize::new(0) }; 5];
     let sessions = AtomicUsize::new(0);
     let url = scripted(move |head, message| {
@@ -50,22 +50,22 @@ async fn server(
             let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
             response(&format!("Content-Type: application/json\r\n{fields}"), &answer.to_string())
         };
-        let what = match message["method"].as_str() {
-            Some("initialize") => Asked::Initialize,
-            Some("resources/subscribe") => Asked::Subscribe,
-            None if head.starts_with("DELETE ") => Asked::End,
-            None if head.contains("Last-Event-ID: ") => Asked::Resume,
-            None if head.starts_with("GET ") => Asked::Listen,
+        let kind = match message["method"].as_str() {
+            Some("initialize") => RequestKind::Initialize,
+            Some("resources/subscribe") => RequestKind::Subscribe,
+            None if head.starts_with("DELETE ") => RequestKind::End,
+            None if head.contains("Last-Event-ID: ") => RequestKind::Resume,
+            None if head.starts_with("GET ") => RequestKind::Listen,
             _ => return refuses("202 Accepted"),
         };
-        let times = counts[what as usize].fetch_add(1, Ordering::Relaxed);
+        let times = counts[kind as usize].fetch_add(1, Ordering::Relaxed);
         let session = sessions.load(Ordering::Relaxed);
-        if let Some(misbehaviour) = misbehaves(what, times, session) {
-            return misbehaviour;
+        if let Some(failure) = misbehaves(kind, times, session) {
+            return failure;
         }
-        let _ = seen.send((what, session));
-        match what {
-            Asked::Initialize => {
+        let _ = seen.send((kind, session));
+        match kind {
+            RequestKind::Initialize => {
                 let session = sessions.fetch_add(1, Ordering::Relaxed);
                 answer(
                     json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {"subscribe": true}},
@@ -73,15 +73,15 @@ async fn server(
                     &format!("Mcp-Session-Id: s{session}\r\n"),
                 )
             }
-            Asked::Subscribe => answer(json!({}), ""),
-            Asked::End => refuses("204 No Content"),
-            Asked::Listen | Asked::Resume => {
-                told(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params":
+            RequestKind::Subscribe => answer(json!({}), ""),
+            RequestKind::End => refuses("204 No Content"),
+            RequestKind::Listen | RequestKind::Resume => {
+                event_stream(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params":
                 {"level": "info", "data": "here"}}))
             }
         }
     });
-    (url.await, asked)
+    (url.await, requests)
 }
 
 async fn listen(url: &str) -> Subscription {
@@ -102,45 +102,46 @@ async fn end(mut subscription: Subscription) -> Option<McpClientError> {
 /// Regression test: a subscription was not renewed after a first refusal. It received no changes, and no
 /// error.
 #[tokio::test]
-async fn a_subscription_waits_for_a_server_that_is_about_to_come_back() {
-    let (url, mut asked) = server(|what, times, session| match what {
-        Asked::Listen if session == 1 && times > 0 => Some(refuses("404 Not Found")),
-        Asked::Initialize if (1..4).contains(&times) => Some(refuses("503 Service Unavailable")),
-        Asked::Subscribe if times == 1 => Some(refuses("502 Bad Gateway")),
+async fn subscription_is_renewed_after_temporary_server_errors() {
+    let (url, mut requests) = server(|kind, times, session| match kind {
+        RequestKind::Listen if session == 1 && times > 0 => Some(refuses("404 Not Found")),
+        RequestKind::Initialize if (1..4).contains(&times) => Some(refuses("503 Service Unavailable")),
+        RequestKind::Subscribe if times == 1 => Some(refuses("502 Bad Gateway")),
         _ => None,
     })
     .await;
     let mut subscription = listen(&url).await;
-    let again = async { while asked.recv().await != Some((Asked::Subscribe, 2)) {} };
-    timeout(Duration::from_mins(1), again).await.expect("it should be subscribed to again");
-    let told = timeout(Duration::from_mins(1), subscription.next()).await.unwrap();
-    assert!(matches!(told, Some(ServerNotification::ResourceUpdated(updated)) if updated.uri == URI));
+    let again = async { while requests.recv().await != Some((RequestKind::Subscribe, 2)) {} };
+    timeout(Duration::from_mins(1), again).await.expect("the client should subscribe again");
+    let notification = timeout(Duration::from_mins(1), subscription.next()).await.unwrap();
+    assert!(matches!(notification, Some(ServerNotification::ResourceUpdated(updated)) if updated.uri == URI));
     assert_eq!(subscription.end(), None);
 }
 
 /// Regression test: an abandoned session was not ended. A server that has not reported its end would keep it
 /// until it expires.
 #[tokio::test]
-async fn a_session_that_is_given_up_is_ended_unless_the_server_has_done_so() {
-    let begun = |session| (Asked::Initialize, session);
+async fn abandoned_session_is_deleted_unless_server_ended_it() {
+    let initialize = |session| (RequestKind::Initialize, session);
     for (status, expected) in [
-        ("400 Bad Request", vec![begun(0), (Asked::End, 1), begun(1)]),
-        ("404 Not Found", vec![begun(0), begun(1)]),
+        ("400 Bad Request", vec![initialize(0), (RequestKind::End, 1), initialize(1)]),
+        ("404 Not Found", vec![initialize(0), initialize(1)]),
     ] {
-        let (url, mut asked) = server(move |what, times, session| {
-            (what == Asked::Listen && session == 1 && times > 0).then(|| refuses(status))
+        let (url, mut requests) = server(move |kind, times, session| {
+            (kind == RequestKind::Listen && session == 1 && times > 0).then(|| refuses(status))
         })
         .await;
         let subscription = listen(&url).await;
         let mut sessions = Vec::new();
         let again = async {
-            while let Some(asked) = asked.recv().await.filter(|asked| *asked != (Asked::Subscribe, 2)) {
-                if matches!(asked.0, Asked::Initialize | Asked::End) {
-                    sessions.push(asked);
+            while let Some(request) = requests.recv().await.filter(|one| *one != (RequestKind::Subscribe, 2))
+            {
+                if matches!(request.0, RequestKind::Initialize | RequestKind::End) {
+                    sessions.push(request);
                 }
             }
         };
-        timeout(Duration::from_mins(1), again).await.expect("it should be subscribed to again");
+        timeout(Duration::from_mins(1), again).await.expect("the client should subscribe again");
         assert_eq!((sessions, subscription.end()), (expected, None), "{status}");
     }
 }
@@ -148,88 +149,95 @@ async fn a_session_that_is_given_up_is_ended_unless_the_server_has_done_so() {
 /// Regression test: the client abandoned the session with all its calls, because the server had forgotten an
 /// event id.
 #[tokio::test]
-async fn a_stream_that_cannot_be_resumed_is_begun_anew_in_the_same_session() {
-    let (url, mut asked) = server(|what, times, _| match (what, times) {
-        (Asked::Listen, 0) => {
+async fn stream_that_cannot_resume_restarts_in_same_session() {
+    let (url, mut requests) = server(|kind, times, _| match (kind, times) {
+        (RequestKind::Listen, 0) => {
             Some(response("Content-Type: text/event-stream\r\n", "id: first\nretry: 10\ndata:\n\n"))
         }
-        (Asked::Resume, _) => Some(refuses("400 Bad Request")),
+        (RequestKind::Resume, _) => Some(refuses("400 Bad Request")),
         _ => None,
     })
     .await;
     let mut subscription = listen(&url).await;
-    let told = timeout(Duration::from_mins(1), subscription.next()).await.unwrap();
-    assert!(matches!(told, Some(ServerNotification::ResourceUpdated(updated)) if updated.uri == URI));
-    while let Ok(asked) = asked.try_recv() {
-        assert!(asked.0 != Asked::End && asked != (Asked::Initialize, 1), "{asked:?}");
+    let notification = timeout(Duration::from_mins(1), subscription.next()).await.unwrap();
+    assert!(matches!(notification, Some(ServerNotification::ResourceUpdated(updated)) if updated.uri == URI));
+    while let Ok(request) = requests.try_recv() {
+        assert!(request.0 != RequestKind::End && request != (RequestKind::Initialize, 1), "{request:?}");
     }
 }
 
 /// Regression test: the client gave up the stream after such a temporary answer.
 #[tokio::test]
-async fn a_stream_that_is_not_to_be_had_for_a_while_is_asked_for_again() {
-    let (url, _asked) = server(|what, times, _| match (what, times) {
-        (Asked::Listen, 1) => Some(refuses("503 Service Unavailable")),
-        (Asked::Listen, 2) => {
-            Some(told(&json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+async fn client_retries_stream_after_503() {
+    let (url, _requests) = server(|kind, times, _| match (kind, times) {
+        (RequestKind::Listen, 1) => Some(refuses("503 Service Unavailable")),
+        (RequestKind::Listen, 2) => {
+            Some(event_stream(&json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
             "params": {"uri": URI}})))
         }
         _ => None,
     })
     .await;
     let mut subscription = listen(&url).await;
-    let told = timeout(Duration::from_mins(1), subscription.next()).await.unwrap();
-    assert!(matches!(told, Some(ServerNotification::ResourceUpdated(_))));
+    let notification = timeout(Duration::from_mins(1), subscription.next()).await.unwrap();
+    assert!(matches!(notification, Some(ServerNotification::ResourceUpdated(_))));
 }
 
 /// Regression test: after a temporary failure at the start of a session, the client assumed that the server
 /// has no stream. Subscriptions received no changes.
 #[tokio::test]
-async fn a_stream_that_is_not_to_be_had_at_first_is_asked_for_again() {
-    let told_after = async |status: &'static str| {
-        let (url, _asked) = server(move |what, times, _| match (what, times) {
-            (Asked::Listen, 0) => Some(refuses(status)),
-            (Asked::Listen, 1) => {
-                Some(told(&json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+async fn client_retries_first_stream_after_503_or_429() {
+    let check_notification_after = async |status: &'static str| {
+        let (url, _requests) = server(move |kind, times, _| match (kind, times) {
+            (RequestKind::Listen, 0) => Some(refuses(status)),
+            (RequestKind::Listen, 1) => {
+                Some(event_stream(&json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
                 "params": {"uri": URI}})))
             }
             _ => None,
         })
         .await;
         let mut subscription = listen(&url).await;
-        let told = timeout(Duration::from_mins(1), subscription.next()).await;
-        assert!(matches!(told, Ok(Some(ServerNotification::ResourceUpdated(_)))), "{status}: {told:?}");
+        let notification = timeout(Duration::from_mins(1), subscription.next()).await;
+        assert!(
+            matches!(notification, Ok(Some(ServerNotification::ResourceUpdated(_)))),
+            "{status}: {notification:?}"
+        );
     };
-    tokio::join!(told_after("503 Service Unavailable"), told_after("429 Too Many Requests"));
+    tokio::join!(
+        check_notification_after("503 Service Unavailable"),
+        check_notification_after("429 Too Many Requests")
+    );
 }
 
-/// Regression test: an error without an id was taken for a refusal of the server, and the subscription ended.
+/// Regression test: the subscription ended at an error without an id. Such an error comes from a gateway, not
+/// from the server.
 #[tokio::test]
-async fn a_subscription_waits_for_a_server_in_whose_place_others_refuse() {
+async fn subscription_survives_gateway_errors_without_request_id() {
     let refuses = |status: &str| {
         let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "soon"}});
         let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: application/json");
         format!("{head}\r\n\r\n{error}")
     };
-    let (url, mut asked) = server(move |what, times, session| match what {
-        Asked::Listen if session == 1 && times > 0 => Some(self::refuses("404 Not Found")),
-        Asked::Initialize if times == 1 => Some(refuses("503 Service Unavailable")),
-        Asked::Subscribe if times == 1 => Some(refuses("429 Too Many Requests")),
+    let (url, mut requests) = server(move |kind, times, session| match kind {
+        RequestKind::Listen if session == 1 && times > 0 => Some(self::refuses("404 Not Found")),
+        RequestKind::Initialize if times == 1 => Some(refuses("503 Service Unavailable")),
+        RequestKind::Subscribe if times == 1 => Some(refuses("429 Too Many Requests")),
         _ => None,
     })
     .await;
     let subscription = listen(&url).await;
-    let again = async { while asked.recv().await != Some((Asked::Subscribe, 2)) {} };
-    timeout(Duration::from_mins(1), again).await.expect("it should be subscribed to again");
+    let again = async { while requests.recv().await != Some((RequestKind::Subscribe, 2)) {} };
+    timeout(Duration::from_mins(1), again).await.expect("the client should subscribe again");
     assert_eq!(subscription.end(), None);
 }
 
 #[tokio::test]
-async fn a_subscription_ends_where_the_server_lets_nobody_in_any_more() {
+async fn subscription_ends_if_server_answers_401_or_403() {
     for status in ["401 Unauthorized", "403 Forbidden"] {
-        let (url, _asked) = server(move |what, times, _| match what {
-            Asked::Listen if times > 0 => Some(refuses("404 Not Found")),
-            Asked::Initialize if times > 0 => Some(refuses(status)),
+        let (url, _requests) = server(move |kind, times, _| match kind {
+            RequestKind::Listen if times > 0 => Some(refuses("404 Not Found")),
+            RequestKind::Initialize if times > 0 => Some(refuses(status)),
             _ => None,
         })
         .await;
@@ -240,8 +248,8 @@ async fn a_subscription_ends_where_the_server_lets_nobody_in_any_more() {
 
 /// Regression test: the server was not restarted any more, but the subscription did not end.
 #[tokio::test]
-async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
-    let begun = json!({"jsonrpc": "2.0", "id": 7007, "result": {"protocolVersion": "2025-06-18",
+async fn subscription_ends_if_child_is_not_restarted() {
+    let initialized = json!({"jsonrpc": "2.0", "id": 7007, "result": {"protocolVersion": "2025-06-18",
         "capabilities": {"resources": {"subscribe": true}}, "serverInfo": {"name": "dying", "version": "1"}}});
     let subscribed = json!({"jsonrpc": "2.0", "id": 7007, "result": {}});
     let answer = |answer: &Value| {
@@ -249,7 +257,7 @@ async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
         format!("read -r line; {id}; echo '{answer}' | sed \"s/7007/$id/\"")
     };
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("{}; read -r line; {}", answer(&begun), answer(&subscribed))]);
+    command.args(["-c", &format!("{}; read -r line; {}", answer(&initialized), answer(&subscribed))]);
     let client = McpClient::builder().era(EraChoice::Legacy).command(command).unwrap();
     let resource_subscriptions = vec![URI.to_owned()];
     let filter = SubscriptionFilter { resource_subscriptions, ..SubscriptionFilter::default() };
@@ -260,7 +268,7 @@ async fn a_subscription_ends_with_a_child_that_is_not_started_again() {
 /// Regression test: a new subscription to a resource and the end of an earlier one used two connections. If
 /// the server handled the end last, it reported no changes to the new subscription.
 #[tokio::test]
-async fn a_subscription_waits_until_the_server_has_ended_the_one_before() {
+async fn new_subscription_waits_for_unsubscribe_of_previous_one() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let (report, mut ended) = mpsc::unbounded_channel();

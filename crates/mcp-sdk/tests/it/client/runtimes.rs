@@ -1,4 +1,4 @@
-//! Clients that are created in one runtime and used in another. No answer is lost, and no call waits in vain.
+//! Clients that are created in one runtime and used in another. No answer is lost, and no call hangs.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -25,21 +25,21 @@ async fn call(client: &McpClient) -> Result<(), McpClientError> {
 /// Regression test: the runtime that created the client ran the handshake, and its connections were used in
 /// other runtimes. Calls failed if that runtime had ended, and hung if it was idle.
 #[test]
-fn a_client_over_http_is_used_in_one_runtime_after_another() {
+fn http_client_works_in_several_runtimes_in_turn() {
     let site = Site::new(&server());
     for era in [EraChoice::Auto, EraChoice::Modern, EraChoice::Legacy] {
         for is_ended in [true, false] {
             let first = runtime();
             let client = first.block_on(async { McpClient::builder().era(era).http(&site.url) });
-            let mut standing_still = vec![first];
+            let mut idle_runtimes = vec![first];
             for _ in 0..3 {
                 if is_ended {
-                    standing_still.clear();
+                    idle_runtimes.clear();
                 }
                 let next = runtime();
                 assert_eq!(next.block_on(call(&client)), Ok(()), "{era:?} {is_ended}");
                 assert_eq!(next.block_on(call(&client)), Ok(()), "{era:?} {is_ended}");
-                standing_still.push(next);
+                idle_runtimes.push(next);
             }
         }
     }
@@ -47,14 +47,14 @@ fn a_client_over_http_is_used_in_one_runtime_after_another() {
 
 /// Regression test: the handshake started in a runtime that was idle, and all calls waited for it.
 #[test]
-fn a_handshake_in_a_runtime_that_stands_still_is_not_waited_for() {
+fn call_does_not_wait_for_handshake_in_idle_runtime() {
     let site = Site::new(&server());
     let (first, next) = (runtime(), runtime());
     let client = first.block_on(async {
         let client = McpClient::builder().era(EraChoice::Legacy).http(&site.url);
-        let mut begun = Box::pin(call(&client));
-        assert!(poll_fn(|cx| Poll::Ready(begun.as_mut().poll(cx).is_pending())).await);
-        drop(begun);
+        let mut pending_call = Box::pin(call(&client));
+        assert!(poll_fn(|cx| Poll::Ready(pending_call.as_mut().poll(cx).is_pending())).await);
+        drop(pending_call);
         client
     });
     assert_eq!(next.block_on(call(&client)), Ok(()));
@@ -62,7 +62,7 @@ fn a_handshake_in_a_runtime_that_stands_still_is_not_waited_for() {
 
 /// Regression test: the error said that the connection had ended, as if the server had closed it.
 #[test]
-fn a_client_of_a_stream_says_that_its_runtime_has_ended() {
+fn stream_client_reports_that_its_runtime_has_ended() {
     for was_used in [true, false] {
         let (first, next) = (runtime(), runtime());
         let client = first.block_on(async {

@@ -19,17 +19,17 @@ fn site(server: &thruway_mcp_sdk::McpServer) -> Site {
 }
 
 #[tokio::test]
-async fn a_server_that_knows_nothing_newer_is_understood() {
+async fn client_supports_server_with_only_http_and_sse() {
     let site = site(&server());
     for era in [EraChoice::Auto, EraChoice::Legacy, EraChoice::Revision(Revision::R20241105)] {
-        let told = Recorder::new();
-        let record = told.callback();
+        let recorder = Recorder::new();
+        let record = recorder.callback();
         let client = answering(McpClient::builder().era(era)).http(&site.url);
         let result = client.call_tool("echo", json!({"message": "hü"})).await.unwrap();
         assert!(text(&result).contains("hü"), "{era:?}");
         let reporting = client.clone().with_progress(move |progress| record(progress.progress));
         assert_eq!(text(&reporting.call_tool("progress", json!({})).await.unwrap()), "done");
-        assert!(told.take().starts_with(&[1.0, 2.0]));
+        assert!(recorder.take().starts_with(&[1.0, 2.0]));
         if era != EraChoice::Revision(Revision::R20241105) {
             assert_eq!(text(&client.call_tool("ask", json!({})).await.unwrap()), "Ada", "{era:?}");
         }
@@ -43,7 +43,7 @@ async fn a_server_that_knows_nothing_newer_is_understood() {
 }
 
 #[tokio::test]
-async fn who_drops_a_call_cancels_it() {
+async fn dropped_call_is_canceled_at_server() {
     let (server, running) = with_hanging(server());
     let site = site(&server);
     let client = McpClient::http(&site.url);
@@ -63,7 +63,7 @@ async fn who_drops_a_call_cancels_it() {
 }
 
 #[tokio::test]
-async fn what_is_no_server_of_mcp_is_none() {
+async fn url_without_mcp_server_fails_with_status_error() {
     let site = Site::of(Router::new().get("/mcp", || "hello"));
     let refused = McpClient::http(&site.url).ping().await;
     assert!(matches!(refused, Err(McpClientError::Status(_))), "{refused:?}");
@@ -105,7 +105,7 @@ async fn scripted(event: impl Fn(&Value) -> String + Send + 'static) -> String {
 /// Regression test: an invalid event was not logged, and the call that it should have answered waited for its
 /// timeout.
 #[tokio::test]
-async fn a_call_whose_answer_is_no_message_fails_at_once() {
+async fn invalid_sse_event_fails_its_call_at_once() {
     let url = scripted(|message| {
         let id = &message["id"];
         let initialized = json!({"protocolVersion": "2024-11-05", "capabilities": {},

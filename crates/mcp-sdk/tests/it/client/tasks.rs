@@ -50,7 +50,7 @@ fn builder() -> McpClientBuilder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_becomes_a_task_is_waited_for_and_answered() {
+async fn call_that_becomes_a_task_returns_its_result() {
     let (server, _) = server();
     let client = builder().server(&server);
     assert_eq!(text(&client.call_tool("ask", json!({})).await.unwrap()), "Ada and Ada");
@@ -62,7 +62,7 @@ async fn a_call_that_becomes_a_task_is_waited_for_and_answered() {
 }
 
 #[tokio::test]
-async fn a_task_can_be_left_and_come_back_to() {
+async fn another_client_can_wait_for_the_task() {
     let (server, _) = server();
     let site = Site::new(&server);
     let client = builder().http(&site.url);
@@ -81,7 +81,7 @@ async fn a_task_can_be_left_and_come_back_to() {
 }
 
 #[tokio::test]
-async fn who_drops_a_call_gives_its_task_up() {
+async fn dropped_call_cancels_its_task() {
     let (server, running) = server();
     let sent = Recorder::new();
     let record = sent.callback();
@@ -118,8 +118,8 @@ async fn who_drops_a_call_gives_its_task_up() {
 async fn failing(
     misbehaves: impl Fn(&str, usize) -> Option<&'static str> + Send + 'static,
 ) -> (String, Recorder<String>) {
-    let asked = Recorder::new();
-    let (record, counts) = (asked.callback(), Mutex::new(HashMap::new()));
+    let methods = Recorder::new();
+    let (record, counts) = (methods.callback(), Mutex::new(HashMap::new()));
     let (has_answer, is_legacy) = (Mutex::new(false), Mutex::new(false));
     let url = scripted(move |_, message| {
         let Some(method) = message["method"].as_str() else { return refusal("405 Method Not Allowed") };
@@ -135,7 +135,7 @@ async fn failing(
         let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
         response_of_http("Content-Type: application/json\r\nMcp-Session-Id: s\r\n", &answer.to_string())
     });
-    (url.await, asked)
+    (url.await, methods)
 }
 
 fn refusal(status: &str) -> String {
@@ -177,7 +177,7 @@ fn result_of(method: &str, has_answer: bool, is_legacy: bool) -> Value {
     }
 }
 
-fn patient(era: EraChoice, timeout_max: Duration) -> McpClientBuilder {
+fn builder_with_timeout_max(era: EraChoice, timeout_max: Duration) -> McpClientBuilder {
     let options = McpClientOptions { era, timeout_max, ..McpClientOptions::default() };
     let capabilities: ClientCapabilities = serde_json::from_value(crate::fixtures::capabilities()).unwrap();
     let answer = |question| async move { Ok::<_, Error>(response(&question)) };
@@ -186,9 +186,9 @@ fn patient(era: EraChoice, timeout_max: Duration) -> McpClientBuilder {
 
 /// Regression test: one missing answer canceled a task of half an hour.
 #[tokio::test]
-async fn a_task_goes_on_if_the_server_does_not_answer_for_a_while() {
+async fn task_survives_temporary_server_errors() {
     for era in [EraChoice::Modern, EraChoice::Legacy] {
-        let (url, asked) = failing(|method, times| match (method, times) {
+        let (url, methods) = failing(|method, times| match (method, times) {
             ("tasks/get", 0) | ("tasks/update" | "tasks/result", 1) => Some("502 Bad Gateway"),
             // The server closes the connection.
             ("tasks/get", 1) | ("tasks/update" | "tasks/result", 0) => Some(""),
@@ -196,28 +196,28 @@ async fn a_task_goes_on_if_the_server_does_not_answer_for_a_while() {
             _ => None,
         })
         .await;
-        let client = patient(era, Duration::from_mins(1)).http(&url);
+        let client = builder_with_timeout_max(era, Duration::from_mins(1)).http(&url);
         assert_eq!(text(&client.call_tool("do", json!({})).await.unwrap()), "done", "{era:?}");
-        let asked = asked.take();
-        assert!(!asked.iter().any(|method| method == "tasks/cancel"), "{era:?}: {asked:?}");
-        let told =
-            asked.iter().filter(|method| matches!(&***method, "tasks/update" | "tasks/result")).count();
-        assert_eq!(told, 3, "{era:?}: {asked:?}");
+        let methods = methods.take();
+        assert!(!methods.iter().any(|method| method == "tasks/cancel"), "{era:?}: {methods:?}");
+        let retried_requests =
+            methods.iter().filter(|method| matches!(&***method, "tasks/update" | "tasks/result")).count();
+        assert_eq!(retried_requests, 3, "{era:?}: {methods:?}");
     }
 }
 
 #[tokio::test]
-async fn a_task_is_not_asked_for_for_ever() {
+async fn task_polling_stops_at_403_and_at_call_timeout() {
     for era in [EraChoice::Modern, EraChoice::Legacy] {
-        // The server would repeat a refusal. After a failure, the client polls until the timeout of the call.
-        for (status, is_asked_again) in [("403 Forbidden", false), ("503 Service Unavailable", true)] {
-            let (url, asked) = failing(move |method, _| (method == "tasks/get").then_some(status)).await;
-            let client = patient(era, Duration::from_millis(1500)).http(&url);
+        // A refusal is final. After a server error, the client polls until the timeout of the call.
+        for (status, is_polled_again) in [("403 Forbidden", false), ("503 Service Unavailable", true)] {
+            let (url, methods) = failing(move |method, _| (method == "tasks/get").then_some(status)).await;
+            let client = builder_with_timeout_max(era, Duration::from_millis(1500)).http(&url);
             let failed = client.call_tool("do", json!({})).await.unwrap_err();
             let code: u16 = status[..3].parse().unwrap();
             assert!(matches!(failed, McpClientError::Status(status) if status.as_u16() == code), "{failed}");
-            let polls = asked.take().iter().filter(|method| *method == "tasks/get").count();
-            assert_eq!(polls > 1, is_asked_again, "{era:?}: {polls} for {status}");
+            let polls = methods.take().iter().filter(|method| *method == "tasks/get").count();
+            assert_eq!(polls > 1, is_polled_again, "{era:?}: {polls} for {status}");
         }
     }
 }
