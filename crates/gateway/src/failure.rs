@@ -1,5 +1,6 @@
-//! Reasons why a request could not be forwarded. Each reason determines the side that caused the failure
-//! (client, gateway or upstream), the rule for a retry, and the response to the client.
+//! Reasons why a request could not be forwarded. Each reason determines whether the client, the gateway or
+//! the upstream caused the failure. It also determines whether the gateway may retry, and the response to the
+//! client.
 
 use std::fmt;
 
@@ -7,11 +8,11 @@ use thruway_client::{ConnectError, Error, Retry, Side};
 use thruway_net::tls::TlsFailure;
 use thruway_server::{ContentError, Response, StatusCode};
 
-/// Reason why the gateway has no upstream response for a request.
+/// Reason why the gateway got no response from an upstream server for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The requested tunnel leads to a private or other non-global address, which the config does not
+    /// The destination of the tunnel has a private or other non-global address that the config does not
     /// allow.
     AddressRefused,
     /// The gateway could not connect to the server.
@@ -36,7 +37,7 @@ pub enum Failure {
     QueueTimedOut,
     /// The gateway could not read the complete request body from the client.
     RequestContent(ContentError),
-    /// The total timeout of the request expired, but the server did not cause the delay.
+    /// The total timeout of the request expired, and the server did not cause the delay.
     TimedOut,
     /// The server accepted a WebSocket, but its response does not prove that the server has read the
     /// handshake request (RFC 6455 §4.1).
@@ -64,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// Returns the rule that decides whether the request may be sent to another server.
+    /// Returns the rule that says whether the gateway may send the request to another server.
     pub const fn retry(self) -> Retry {
         match self {
             Self::Connect(error) => error.retry(),
@@ -86,8 +87,8 @@ impl Failure {
     }
 
     /// Returns the status of the response to the client (RFC 9110 §15.6.3 to §15.6.5). A request loop gets
-    /// 508 (RFC 5842 §7.2), although RFC 9209 §2.3 recommends 502. The status 508 differs from the 502 of a
-    /// failed server, after which load balancers in front of this gateway retry the request.
+    /// 508 (RFC 5842 §7.2), although RFC 9209 §2.3 recommends 502. After a 502, load balancers in front of
+    /// this gateway would retry the request, and the retry would also end in the loop.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,
@@ -182,8 +183,8 @@ impl Failure {
                 response.with_field("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
             }
             _ if status == StatusCode::SERVICE_UNAVAILABLE => response.with_field("Retry-After", "1"),
-            // After an incomplete body, the gateway cannot find the start of the next request, so the
-            // connection closes.
+            // The gateway closes the connection, because it cannot find the start of the next request after
+            // an incomplete body.
             Self::RequestContent(_) => response.and_close(),
             _ => response,
         }
@@ -218,9 +219,9 @@ impl fmt::Display for Failure {
                 f.write_str("the config does not allow tunnels to this host and port")
             }
             Self::Exchange(error) => error.fmt(f),
-            Self::Loop => {
-                f.write_str("the request has come back to this gateway, or has passed too many gateways")
-            }
+            Self::Loop => f.write_str(
+                "the request has come back to this gateway, or has passed through too many gateways",
+            ),
             Self::NameNotLookedUp => f.write_str("the DNS lookup failed"),
             Self::NameUnresolved => f.write_str("the DNS lookup found no address for the host name"),
             Self::NoServer => f.write_str("no server is available"),
@@ -267,8 +268,8 @@ mod tests {
 
     use super::*;
 
-    /// Regression test: the server blamed an upstream server if the body of a request stalled, and logged
-    /// each case at level `error`.
+    /// Regression test: if a client stopped sending its request body, the log blamed the upstream server, at
+    /// level `error`.
     #[test]
     fn failed_request_body_has_content_error_as_source() {
         let failure = Failure::from(ContentError::TimedOut);

@@ -43,12 +43,12 @@ pub struct ClientAttributes {
 /// Number and durations of all requests with the same attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestDurations<K> {
-    /// The attributes of the requests. `None` for the requests above the limit of
-    /// [`RouteMeter::ATTRIBUTES_MAX`] different attributes for each worker.
+    /// The attributes of the requests. Each worker counts at most [`RouteMeter::ATTRIBUTES_MAX`] sets of
+    /// attributes separately. `None` for the requests with further attributes.
     pub attributes: Option<K>,
-    /// Number of requests in each bucket of durations. A bucket counts the durations above the previous
-    /// bound in [`RouteMeter::BOUNDS`], up to the bound of the bucket. The last bucket counts all longer
-    /// durations.
+    /// Number of requests in each bucket of durations. [`RouteMeter::BOUNDS`] contains the upper bound of
+    /// each bucket except the last. A request counts in the first bucket whose bound is at least its
+    /// duration. If no bound is large enough, the request counts in the last bucket.
     pub buckets: [u64; BUCKETS],
     /// Sum of all durations.
     pub sum: Duration,
@@ -62,7 +62,7 @@ impl<K> RequestDurations<K> {
 }
 
 impl RouteMeter {
-    /// Upper bounds of the duration buckets. The last bucket has no upper bound.
+    /// Upper bounds of the duration buckets. The last bucket has no bound.
     pub const BOUNDS: [Duration; BUCKETS - 1] = [
         Duration::from_micros(250),
         Duration::from_micros(500),
@@ -81,7 +81,7 @@ impl RouteMeter {
         Duration::from_secs(10),
     ];
 
-    /// Maximum number of different attributes that each worker counts separately.
+    /// Maximum number of different sets of attributes that each worker counts separately.
     pub const ATTRIBUTES_MAX: usize = 32;
 
     /// Returns a meter with `workers` shards, one for each worker. If there are more workers, several
@@ -132,8 +132,8 @@ pub(crate) fn method_attribute(method: Method<'_>) -> &'static str {
 pub(crate) struct PendingRequest {
     /// The meter for the request. `None` after the meter has counted the request.
     meter: Option<Arc<RouteMeter>>,
-    /// Attributes of the request. The status in these attributes is 499, which is counted if the client
-    /// leaves before the response.
+    /// Attributes of the request. Before the response, the status in these attributes is 499, so that the
+    /// meter counts 499 if the client leaves.
     attributes: ServerAttributes,
     began: Duration,
     worker: Rc<Worker>,
@@ -165,8 +165,8 @@ impl PendingRequest {
     }
 }
 
-/// Counts a request that has got no response: the client has left, the end of the drain has stopped the
-/// request, or the handler has panicked.
+/// Counts a request that got no response. Possible reasons: the client has left, the graceful shutdown has
+/// stopped the request, or the handler has panicked.
 impl Drop for PendingRequest {
     fn drop(&mut self) {
         if self.meter.is_none() {
@@ -220,8 +220,8 @@ pub(crate) struct DurationMeter<K> {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<K> {
-    /// Durations for each set of attributes. The used entries come first. Workers that share a shard may add
-    /// entries at the same time.
+    /// Durations for each set of attributes. Unused entries are at the end. Workers that share a shard may
+    /// add entries at the same time.
     series: [OnceLock<Box<Series<K>>>; RouteMeter::ATTRIBUTES_MAX],
     overflow: Histogram<BUCKETS>,
 }
@@ -273,8 +273,8 @@ impl<K> Default for Shard<K> {
     }
 }
 
-/// Counts durations in buckets. Each bucket counts the durations up to its upper bound. The last bucket has
-/// no upper bound.
+/// Counts durations in buckets. A duration counts in the first bucket whose upper bound is at least the
+/// duration. The last bucket has no upper bound.
 #[derive(Debug)]
 pub(crate) struct Histogram<const N: usize> {
     buckets: [AtomicU64; N],
@@ -307,7 +307,8 @@ impl<const N: usize> Default for Histogram<N> {
     }
 }
 
-/// Status in metrics if the client left before the response. The gateway never sends this status.
+/// Status in metrics for a request whose client left before the response. The gateway never sends this
+/// status.
 const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),

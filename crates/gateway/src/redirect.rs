@@ -49,8 +49,8 @@ pub enum InvalidRedirect {
     Bytes,
     /// The name of a placeholder is unknown.
     Placeholder,
-    /// The target does not begin with a scheme and a host, or with a path. A target is also invalid if a
-    /// request could choose the host of the target.
+    /// The target must begin with a scheme and a host, or with a path. A target is also invalid if the path
+    /// or the query of a request could become its host.
     Start,
     /// The status is not a redirect to a single URL.
     Status,
@@ -82,7 +82,8 @@ impl Redirect {
         if redirect.has_safe_start() { Ok(redirect) } else { Err(InvalidRedirect::Start) }
     }
 
-    /// Returns `true` if no request can choose the host of the redirect target.
+    /// Returns `true` if neither the path nor the query of a request can become the host of the redirect
+    /// target.
     fn has_safe_start(&self) -> bool {
         let (start, place) = match self.parts.first() {
             Some((start, place)) => (start, Some(*place)),
@@ -90,7 +91,7 @@ impl Redirect {
         };
         let host = start.strip_prefix("https://").or_else(|| start.strip_prefix("http://"));
         match (host, place) {
-            // If the scheme is followed by no text, the placeholder `{host}` must follow.
+            // If no text follows the scheme, the placeholder `{host}` must follow.
             (Some(""), place) => place == Some(Placeholder::Host),
             (Some(host), _) => !host.starts_with(['/', '?', '#']),
             (None, place) => match start.strip_prefix('/') {
@@ -101,9 +102,9 @@ impl Redirect {
         }
     }
 
-    /// Returns `true` if the target cannot begin with `//`, for any request. The target begins with a slash,
-    /// and a placeholder follows this slash. A placeholder for the query is replaced by nothing if the
-    /// request has no query. The text after the placeholder then directly follows the first slash.
+    /// Returns `true` if no request can produce a target that begins with `//`. Call this method only if a
+    /// placeholder follows the first slash of the target. For a request without a query, `{query}` becomes an
+    /// empty text. The text after `{query}` then follows the first slash.
     fn is_safe_behind_slash(&self) -> bool {
         let queries = self.parts.iter().take_while(|(_, place)| *place == Placeholder::Query).count();
         // The text before the first placeholder is the slash itself.
@@ -138,10 +139,9 @@ impl Redirect {
     }
 }
 
-/// Returns `true` if a browser would read a host in `location` that the config of the redirect does not
-/// contain. A browser reads such a host if `location` begins with two slashes (RFC 3986 §4.2). In a URL
-/// without a host, a browser takes the first segment of the path as the host. Browsers ignore tabs, line
-/// breaks and leading spaces, and read a backslash as a slash (WHATWG URL §4.4).
+/// Returns `true` if a browser could read a path segment of `location` as the host. This happens if
+/// `location` begins with two slashes (RFC 3986 §4.2), or if no host follows `http://` or `https://`.
+/// Browsers ignore tabs, line breaks and leading spaces, and read a backslash as a slash (WHATWG URL §4.4).
 pub(crate) fn has_hidden_host(location: &str) -> bool {
     let read = location.bytes().filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'));
     let read = read.skip_while(|byte| *byte <= b' ').map(|byte| if byte == b'\\' { b'/' } else { byte });
@@ -156,7 +156,7 @@ pub(crate) fn has_hidden_host(location: &str) -> bool {
     }
 }
 
-/// Number of bytes that decide about the host: the length of `https://`, and one more byte.
+/// Number of bytes that [`has_hidden_host`] checks: the length of `https://`, and one more byte.
 const LONGEST_START: usize = 9;
 
 /// Returns `text` if it contains no closing brace.
@@ -183,7 +183,7 @@ impl Handler for Redirect {
         let rest = request.path().get(request.mount_prefix()..).unwrap_or_default();
         let location = self.location(request.head(), rest);
         if has_hidden_host(&location) {
-            let refusal = "cannot redirect this request: its path or host would lead to another host\n";
+            let refusal = "cannot redirect this request: with its path or host, the redirect would go to another host\n";
             return Answer::Now(Response::text(refusal).with_status(StatusCode::BAD_REQUEST));
         }
         Answer::Now(Response::new(self.status).with_field("Location", location))
@@ -264,8 +264,8 @@ mod tests {
         }
     }
 
-    /// Regression test: the template `/{query}{path}` was accepted. In a request without a query, the path
-    /// followed the slash directly, and its first segment became the host.
+    /// Regression test: the template `/{query}{path}` was accepted. Without a query, the target then began
+    /// with `//`, and the first segment of the path became the host.
     #[test]
     fn template_that_lets_request_choose_host_is_an_error() {
         for to in [

@@ -83,7 +83,7 @@ fn explain_shows_the_normalized_path() {
     let expected = "PUT /x/..//%6fnly: the demo\n\nThruway compares routes with `/only`, but forwards the path of the request without changes\n\nroutes";
     assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
     let ended = explain(&["GET /x/../../only"]).stdout;
-    assert_eq!(ended, "GET /x/../../only: answered 400\n\nthe path leads above the root\n");
+    assert_eq!(ended, "GET /x/../../only: answered 400\n\nthe path goes above the root with `..`\n");
 }
 
 #[test]

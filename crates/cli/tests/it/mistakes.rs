@@ -335,7 +335,7 @@ error: no request can match this path, because Thruway normalizes the paths of r
 
 hint: write the path without `.` and `..` segments, double slashes and unnecessary percent-encoding
 
-error: the path leads above the root
+error: the path goes above the root with `..`
   --> a.toml:19:8
    |
 19 | path = \"/..\"

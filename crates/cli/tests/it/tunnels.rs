@@ -85,8 +85,7 @@ fn explain_shows_which_route_opens_a_tunnel() {
         ended.stdout
     };
     let tunnel = explain("CONNECT example.com:443");
-    let shown =
-        "CONNECT example.com:443: tunnels to example.com, *.example.org, port 443, also at 10.1.0.0/16\n";
+    let shown = "CONNECT example.com:443: tunnels to example.com, *.example.org, port 443, also to addresses in 10.1.0.0/16\n";
     assert!(tunnel.starts_with(shown), "{tunnel}");
     assert!(explain("GET /").starts_with("GET /: answers 404\n"));
 }

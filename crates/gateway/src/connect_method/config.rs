@@ -1,4 +1,4 @@
-//! Settings of CONNECT tunnels, and the check of the destination that a client requests.
+//! Settings of CONNECT tunnels. Also decides whether a client may request a destination.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,14 +15,14 @@ pub struct ConnectConfig {
     pub hosts: Vec<HostMatch>,
     /// Ports that clients may request. Default: only port 443.
     pub ports: Vec<u16>,
-    /// Tunnels may reach these networks even if a network is private or belongs to this machine. Default:
-    /// no networks.
+    /// Networks that tunnels may reach although they are private or belong to this machine. Default: no
+    /// networks.
     pub private: Networks,
-    /// `true` allows tunnels to listeners of this process if the config also allows the addresses of the
-    /// listeners. Default `false`, because a client that may open tunnels is not automatically an allowed
-    /// client of these listeners.
+    /// `true` allows tunnels to listeners of this process. The config must also allow the addresses of these
+    /// listeners. Default `false`, because a client that may open tunnels may have no access to these
+    /// listeners otherwise.
     pub own_listeners: bool,
-    /// Maximum time for the DNS lookup and the connection together. Default 5 s.
+    /// Maximum total time for the DNS lookup and for connecting. Default 5 s.
     pub connect_timeout: Duration,
     /// Maximum time without a byte in either direction of a tunnel. Default 10 minutes, the same as for
     /// forwarded TCP streams.
@@ -43,7 +43,7 @@ impl ConnectConfig {
     }
 }
 
-/// Writes the allowed destinations as text.
+/// Writes the allowed destinations as text, for users.
 impl fmt::Display for ConnectConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> = self.hosts.iter().map(HostMatch::to_string).collect();
@@ -51,9 +51,9 @@ impl fmt::Display for ConnectConfig {
         let plural = if ports.len() == 1 { "" } else { "s" };
         write!(f, "tunnels to {}, port{plural} {}", hosts.join(", "), ports.join(", "))?;
         if !self.private.is_empty() {
-            write!(f, ", also at {}", self.private)?;
+            write!(f, ", also to addresses in {}", self.private)?;
         }
-        if self.own_listeners { f.write_str(", also to listeners here") } else { Ok(()) }
+        if self.own_listeners { f.write_str(", also to listeners of this process") } else { Ok(()) }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The method CONNECT: opens tunnels to hosts that a client requests and the config allows (RFC 9110
-//! §9.3.6).
+//! The method CONNECT (RFC 9110 §9.3.6). A client requests a tunnel to a host, and the gateway opens the
+//! tunnel if the config allows the host.
 //!
 //! ```text
 //! CONNECT host:port ─▶ check the host ─▶ resolve ─▶ check the addresses ─▶ connect ─▶ 200, tunnel
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Without a restriction, clients could use CONNECT to connect to every address that the gateway can reach.
-//! Therefore, tunnels may only lead to hosts that the config lists. Private addresses must be listed
-//! separately, even if the name of an allowed host resolves to a private address.
+//! Therefore, the config must list the allowed hosts. If the name of an allowed host resolves to a private
+//! address, the config must also allow this address.
 
 mod config;
 mod reach;
@@ -35,9 +35,9 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Returns a handler with the settings in `config`. The handler sends DNS queries without the system's
-    /// resolver library. That library blocks a thread during each lookup, so clients could block many
-    /// threads with names of their choice.
+    /// Returns a handler with the settings in `config`. The handler sends DNS queries itself. The resolver
+    /// library of the system would block a thread during each lookup, so clients could block many threads by
+    /// requesting many names.
     pub fn new(config: ConnectConfig) -> Self {
         Self::with_resolver(config, Arc::new(DnsResolver::default()))
     }
@@ -47,8 +47,7 @@ impl Connect {
         Self { config: Arc::new(config), resolver, is_recorded: false }
     }
 
-    /// Sets whether each response carries the destination of its tunnel for the access log. Default
-    /// `false`.
+    /// Sets whether access logs contain the destination of each tunnel. Default `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
@@ -79,8 +78,8 @@ mod tests {
     use super::*;
     use crate::HostMatch;
 
-    /// Regression test: each name without an answer blocked a thread of the system's resolver, long after its
-    /// client had received an error.
+    /// Regression test: if no DNS server answered, the lookup blocked a thread of the system's resolver. The
+    /// thread stayed blocked long after the client had received an error.
     #[test]
     fn connect_uses_async_dns_resolver_instead_of_threads() {
         let connect = Connect::new(ConnectConfig::to(vec![HostMatch::Any]));

@@ -14,7 +14,7 @@ use super::config::{ConnectConfig, Destination};
 use crate::Failure;
 use crate::tunnel::{TunnelConfig, tunnel};
 
-/// Returns the response to a client that requests a tunnel to `destination`.
+/// Opens a tunnel to `destination`, and returns the response to the client.
 pub(super) async fn open(
     config: Arc<ConnectConfig>,
     resolver: Arc<dyn Resolve>,
@@ -95,5 +95,5 @@ fn unresolved(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::NotFound { Failure::NameUnresolved } else { Failure::NameNotLookedUp }
 }
 
-/// Text in access logs at the place where other requests have the name of their upstream.
+/// Value of the upstream field in access logs, because a CONNECT tunnel has no upstream.
 const CONNECT: &str = "connect";

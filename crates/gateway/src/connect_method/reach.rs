@@ -71,8 +71,8 @@ mod tests {
         );
     }
 
-    /// Regression test: a client that could reach a private network through the gateway could also reach the
-    /// gateway's admin listener there.
+    /// Regression test: if the config allowed tunnels to a private network, clients could also reach the
+    /// gateway's admin listener in that network.
     #[test]
     fn own_listeners_are_unreachable_unless_enabled() {
         let config = config_with_private(&["127.0.0.0/8"]);

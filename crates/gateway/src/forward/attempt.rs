@@ -30,8 +30,8 @@ struct Connected {
 }
 
 /// Sends the request to the server of `slot`. If no connection to this server is available, the request may
-/// move to another server that is not in `tried`. If `later_than` is set, the attempt uses a connection
-/// with a number above `later_than`, if there is such a connection.
+/// move to another server that is not in `tried`. If `later_than` is the sequence number of a connection, the
+/// attempt uses a newer connection. With `connections_max`, it may use the same HTTP/2 connection again.
 pub(super) async fn attempt(
     forwarding: &mut Forwarding,
     mut slot: Box<ServerSlot>,
@@ -90,7 +90,8 @@ async fn acquire_connection(
             let waiting = acquire_within_limit(slot, forwarding.until, later_than.is_some(), tried);
             let waiting = Box::pin(waiting).await;
             let waiting = waiting.map_err(|failure| NotOpened { failure, is_counted: false })?;
-            // The time that a request waits for a connection does not count as response time of the server.
+            // The response time of the server does not include the time that the request waited for a
+            // connection.
             slot.begins();
             if let Some(timeline) = timeline {
                 timeline.selected(&slot.server);
@@ -105,9 +106,9 @@ async fn acquire_connection(
     if let Some(connection) = waiting {
         return Ok(Connected { connection: Acquired::Http1(connection), now: slot.since(), asked, is_late });
     }
-    // If `connections_max` is set, the gateway may not be allowed to open another connection. Therefore, the
-    // attempt may repeat the request on the HTTP/2 connection that has refused the request. The connection
-    // has learned from the refusal how many streams the server allows.
+    // With `connections_max`, the limit may not permit another connection. Therefore, this attempt may use
+    // the HTTP/2 connection on which the server has refused the request. After the refusal, the gateway knows
+    // how many streams the server allows on this connection.
     let later_than = later_than.filter(|_| !limits_connections);
     let purpose = Purpose { later_than, is_upgrade: forwarding.request.is_upgrade };
     // This future is boxed, so that requests that reuse a connection do not reserve memory for it.
@@ -152,8 +153,8 @@ fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: 
     relay.slot.responded(&mut begun.response, is_complete, &forwarding.key);
 }
 
-/// Returns the failure to report for `failure`. If the server got the request late, a timeout does not
-/// count against the server.
+/// Returns the failure to report for `failure`. If the request reached the server late (`is_late`), replaces
+/// a timeout of the server by [`Failure::TimedOut`], which does not count against the server.
 const fn fair(failure: Failure, is_late: bool) -> Failure {
     match failure {
         Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,

@@ -22,8 +22,8 @@ pub struct ForwardConfig {
 }
 
 /// Headers that inform the upstream server about the client. The gateway removes such headers from the
-/// requests of clients. If the request comes from a [trusted proxy](thruway_server::TrustedProxies), the
-/// gateway keeps its headers and appends a new entry.
+/// requests of clients. If a [trusted proxy](thruway_server::TrustedProxies) sent the request, the gateway
+/// keeps the headers of the proxy and appends an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ForwardedFields {
     /// The headers `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -43,7 +43,8 @@ pub enum HostRewrite {
     /// The host that the client requested.
     #[default]
     Preserve,
-    /// The server as written in the config: an IP address or a host name, with the port.
+    /// The address of the selected server as written in the config: an IP address or a host name, with the
+    /// port.
     Server,
     /// A fixed host from the config.
     Fixed(String),

@@ -2,8 +2,8 @@
 
 use thruway_message::{FieldLine, FieldLines, FieldLinesBuf, FieldName, list};
 
-/// The options in the `Connection` header of a message. An option can name a header field that belongs to
-/// the connection.
+/// The options in the `Connection` header of a message. An option can be the name of another header field.
+/// The gateway does not forward that field, because it belongs to the connection.
 pub(super) struct ConnectionOptions<'a> {
     field_lines: FieldLines<'a>,
     /// `true` if there is an option other than `close` and `keep-alive`. Most messages have no such option.
@@ -29,7 +29,7 @@ impl<'a> ConnectionOptions<'a> {
 
     fn name(&self, name: FieldName<'_>) -> bool {
         let Ok(name) = str::from_utf8(name.as_bytes()) else { return false };
-        !is_decided_by(name.as_bytes())
+        !affects_handling(name.as_bytes())
             && self.field_lines.all("connection").any(|value| list::contains_token(value.as_bytes(), name))
     }
 }
@@ -51,8 +51,8 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
 }
 
 /// Returns `true` if a server may treat the field name `name` as the field name `known`. Servers that pass
-/// header fields to programs as variables, such as CGI servers, replace hyphens by underscores. Through
-/// such a server, a client could spoof a header of the gateway by writing underscores in the name.
+/// header fields to programs as variables, such as CGI servers, replace hyphens by underscores. Therefore, a
+/// client could use a name with underscores to spoof a header that the gateway sets.
 #[inline]
 pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
@@ -72,15 +72,16 @@ const fn folded(byte: u8) -> u8 {
 }
 
 /// Returns `true` for fields that affect how a recipient handles the message, such as `Host`. The gateway
-/// does not let a `Connection` option remove such fields: with `Connection: Host`, a client could remove
-/// the host. Trailers must not contain fields of this kind either (RFC 9110 §6.5.1).
-fn is_decided_by(name: &[u8]) -> bool {
+/// ignores such a field name in `Connection`. Otherwise, a client could remove the host with `Connection:
+/// Host`. The gateway also drops such fields from trailers (RFC 9110 §6.5.1).
+fn affects_handling(name: &[u8]) -> bool {
     const NAMES: [&str; 7] =
         ["host", "content-type", "authorization", "cookie", "cache-control", "forwarded", "via"];
     NAMES.iter().any(|known| read_alike(name, known.as_bytes())) || x_forwarded(name).is_some()
 }
 
-/// Returns the part of a field name after `X-Forwarded-`. Returns `None` for any other field name.
+/// Returns the part of `name` after `X-Forwarded-`. Returns `None` if `name` does not begin with
+/// `X-Forwarded-`.
 #[inline]
 pub(super) fn x_forwarded(name: &[u8]) -> Option<&[u8]> {
     let (start, rest) = name.split_at_checked(12)?;
@@ -90,7 +91,7 @@ pub(super) fn x_forwarded(name: &[u8]) -> Option<&[u8]> {
 /// Returns the trailer fields in `lines` that the gateway forwards.
 pub(super) fn trailers<'a>(lines: impl Iterator<Item = FieldLine<'a>>) -> FieldLinesBuf {
     let is_passed_on =
-        |line: &FieldLine<'_>| !is_connection_field(line.name) && !is_decided_by(line.name.as_bytes());
+        |line: &FieldLine<'_>| !is_connection_field(line.name) && !affects_handling(line.name.as_bytes());
     let mut passed_on = FieldLinesBuf::new();
     lines.filter(is_passed_on).for_each(|line| passed_on.append_line(line));
     passed_on

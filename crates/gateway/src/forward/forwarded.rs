@@ -19,7 +19,7 @@ pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8], con
         write_x_forwarded(lines, request, host);
         if config.forwarded_port {
             // Writing to a vector cannot fail.
-            let _ = write!(lines, "X-Forwarded-Port: {}\r\n", asked_port(request, host));
+            let _ = write!(lines, "X-Forwarded-Port: {}\r\n", requested_port(request, host));
         }
     }
     if matches!(fields, ForwardedFields::Forwarded | ForwardedFields::Both) {
@@ -43,7 +43,7 @@ fn write_x_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8]) {
     lines.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
     lines.extend_from_slice(request.scheme().as_bytes());
     lines.extend_from_slice(b"\r\nX-Forwarded-Host: ");
-    lines.extend_from_slice(asked_host(request, host));
+    lines.extend_from_slice(requested_host(request, host));
     lines.extend_from_slice(b"\r\n");
 }
 
@@ -54,7 +54,7 @@ fn write_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8]) {
         Some(ProxyFields::Forwarded) => write_chain(lines, request),
         Some(ProxyFields::XForwarded) => {
             if let Some(client) = client_behind(request) {
-                write_element(lines, client, request.scheme(), asked_host(request, host));
+                write_element(lines, client, request.scheme(), requested_host(request, host));
                 lines.extend_from_slice(b", ");
             }
         }
@@ -72,25 +72,26 @@ fn write_chain(lines: &mut Vec<u8>, request: &Request<'_>) {
     }
 }
 
-/// Returns the client's address that a trusted proxy sent. Returns `None` if no proxy sent an address.
+/// Returns the client address in the headers of a trusted proxy. Returns `None` if no trusted proxy sent a
+/// client address.
 fn client_behind(request: &Request<'_>) -> Option<ClientAddr> {
     let client = request.client();
     (client != request.connection().client).then_some(client)
 }
 
-/// Returns the host that the client requested: the host that a trusted proxy sent in its headers, or else
-/// `host`.
-fn asked_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
+/// Returns the host that the client requested. If a trusted proxy sent this host in its headers, returns the
+/// host from the proxy. Otherwise, returns `host`.
+fn requested_host<'a>(request: &Request<'a>, host: &'a [u8]) -> &'a [u8] {
     match request.proxy_fields() {
         None => host,
         Some(_) => request.host().as_bytes(),
     }
 }
 
-/// Returns the port that the client used. The first known port counts, in this order: the port that a
-/// trusted proxy sent, the port of the client's connection, and the port in the requested host. If no port
-/// is known, returns the default port of the scheme.
-fn asked_port(request: &Request<'_>, host: &[u8]) -> u16 {
+/// Returns the port that the client used. For a request from a trusted proxy, returns the port in the headers
+/// of the proxy. For any other request, returns the port of the client's connection. If this port is unknown,
+/// returns the port in the requested host, or the default port of the scheme.
+fn requested_port(request: &Request<'_>, host: &[u8]) -> u16 {
     let known = match request.proxy_fields() {
         None => request.connection().destination.map(|destination| destination.port()),
         Some(ProxyFields::Forwarded) => None,
@@ -98,7 +99,7 @@ fn asked_port(request: &Request<'_>, host: &[u8]) -> u16 {
             request.field("x-forwarded-port").and_then(|said| said.as_str()?.trim().parse().ok())
         }
     };
-    let of_host = || Authority::parse(asked_host(request, host)).ok()?.port();
+    let of_host = || Authority::parse(requested_host(request, host)).ok()?.port();
     known.or_else(of_host).unwrap_or(if request.scheme() == "https" { 443 } else { 80 })
 }
 
@@ -118,7 +119,7 @@ fn write_element(lines: &mut Vec<u8>, client: ClientAddr, scheme: &str, host: &[
     lines.push(b'"');
 }
 
-/// Writes the address of a client. An IPv6 address gets brackets and quotes (RFC 7239 §6).
+/// Writes the address of a client. Puts an IPv6 address in brackets and quotes (RFC 7239 §6).
 fn write_node(lines: &mut Vec<u8>, client: ClientAddr) {
     match client {
         // Writing to a vector cannot fail.

@@ -14,8 +14,8 @@ use super::timeouts::ForwardTimeouts;
 use crate::ClientAttributes;
 use crate::upstream::{RequestKey, ServerSlot, Upstream};
 
-/// The state of a forwarded request. The future of each attempt borrows this state, because a future that
-/// owned the state would reserve memory for the state twice.
+/// The state of a forwarded request. The future of each attempt borrows this state. If the future owned the
+/// state, the compiler would reserve memory for the state twice.
 pub(super) struct Forwarding {
     pub(super) worker: Rc<Worker>,
     pub(super) upstream: Arc<Upstream>,
@@ -29,15 +29,15 @@ pub(super) struct Forwarding {
     pub(super) timeouts: ForwardTimeouts,
     /// Time at which the request times out. This field is set when forwarding starts.
     pub(super) until: Option<Duration>,
-    /// Facts for recording the response time of this request. `None` if response times are not recorded.
+    /// Arrival time and method, for recording the response time. `None` if response times are not recorded.
     pub(super) timed: Option<TimedRequest>,
 }
 
-/// Facts about a request that are needed to record its response time.
+/// Properties of a request that are needed to record its response time.
 #[derive(Clone, Copy)]
 pub(super) struct TimedRequest {
     /// Time at which the request arrived.
-    pub(super) came: Duration,
+    pub(super) arrived: Duration,
     /// Method of the request, as an attribute of metrics.
     pub(super) method: &'static str,
 }
@@ -49,8 +49,8 @@ impl Forwarding {
         self.until.map(|until| until.saturating_sub(self.worker.clock().now()))
     }
 
-    /// Returns `true` if less than half of the request's total time is left for the server of `slot`. A
-    /// timeout of such a request does not show that the server is slow.
+    /// Returns `true` if more than half of the request's total time has passed before the server of `slot`
+    /// gets the request. A timeout of such a request does not show that the server is slow.
     #[inline]
     pub(super) fn is_late(&self, slot: &ServerSlot) -> bool {
         let total = self.timeouts.total(&slot.upstream.config);
@@ -58,18 +58,19 @@ impl Forwarding {
     }
 
     /// Returns `true` if the request came from this process and the server of `slot` is a listener of this
-    /// process. The server would then send the request to this process again, for the third time. The result
-    /// is reliable only after a connection to the server was opened.
+    /// process. In this case, the process would send the request to itself a second time. Call this method
+    /// after opening a connection to the server, because only the connection shows whether the server is a
+    /// listener of this process.
     #[inline]
     pub(super) fn is_loop(&self, slot: &ServerSlot) -> bool {
-        let is_loop = self.request.is_own && slot.server.leads_back();
+        let is_loop = self.request.is_own && slot.server.is_own_listener();
         if is_loop {
             slot.server.log_loop(slot.upstream.name());
         }
         is_loop
     }
 
-    /// Takes the rest of the request body. Afterwards, the body cannot be sent again.
+    /// Takes the unsent part of the request body. Afterwards, the body cannot be sent again.
     #[inline]
     pub(super) fn take_body(&mut self) -> Option<Box<RequestBody>> {
         let mut body = self.body.take();
@@ -83,10 +84,10 @@ impl Forwarding {
     /// attempt opened or reused its connection.
     #[inline]
     pub(super) fn record_time(&self, slot: &ServerSlot, asked: Option<Duration>, status: StatusCode) {
-        let Some((TimedRequest { came, method }, asked)) = self.timed.zip(asked) else { return };
+        let Some((TimedRequest { arrived, method }, asked)) = self.timed.zip(asked) else { return };
         let (worker, now) = (self.worker.index(), self.worker.clock().now_exact());
         let attributes = ClientAttributes { method, status };
         slot.server.statistics().record(worker, attributes, now.saturating_sub(asked.max(slot.sent())));
-        self.upstream.statistics.responses.record(worker, now.saturating_sub(came));
+        self.upstream.statistics.responses.record(worker, now.saturating_sub(arrived));
     }
 }

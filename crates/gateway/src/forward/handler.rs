@@ -1,5 +1,5 @@
-//! The handler that forwards requests. The handler prepares the request to the upstream at once, and
-//! responds asynchronously.
+//! The handler that forwards requests. The call of the handler prepares the request to the upstream. A future
+//! sends this request and returns the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,15 +58,16 @@ impl Forward {
         }
     }
 
-    /// Sets the meter that counts requests and their durations. A duration ends when the response head is
-    /// available.
+    /// Sets the meter that counts requests and their durations. The duration of a request ends when the head
+    /// of its response is available.
     #[must_use]
     pub fn measured_by(self, meter: Arc<RouteMeter>) -> Self {
         Self { meter: Some(meter), ..self }
     }
 
-    /// Sets whether the upstream and its servers record response times, which [`Upstream::response_counts`]
-    /// and [`ServerStatus`](crate::ServerStatus) return. Default `false`.
+    /// Sets whether the gateway records response times of the upstream and of its servers.
+    /// [`Upstream::response_counts`] and [`ServerStatus`](crate::ServerStatus) return these times. Default
+    /// `false`.
     #[must_use]
     pub fn timed(self, is_timed: bool) -> Self {
         Self { is_timed, ..self }
@@ -78,8 +79,8 @@ impl Forward {
         Self { mirror: Some(mirror), ..self }
     }
 
-    /// Sets whether each response carries [facts about its forwarding](thruway_server::Forwarded) for the
-    /// access log, such as the server and the durations. Default `false`.
+    /// Sets whether access logs contain [details about forwarding](thruway_server::Forwarded), such as the
+    /// server and the durations. Default `false`.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
@@ -102,17 +103,17 @@ impl Forward {
     }
 }
 
-/// Returns the response to a request if `.` or `..` in its path would lead outside of the path that the
-/// route forwards to.
+/// Returns the error response to a request with `.` or `..` in its path. With these segments, the request
+/// could leave the path prefix that the path rewrite of the route sets.
 #[cold]
-fn answer_of_no_path() -> Response {
+fn dot_segment_response() -> Response {
     Response::text("the path has `.` or `..` in it\n").with_status(StatusCode::BAD_REQUEST)
 }
 
-/// Returns the response to an OPTIONS or TRACE request that must not be forwarded any further, because its
-/// `Max-Forwards` is 0 (RFC 9110 §7.6.2). The response lists the methods that the gateway supports.
+/// Returns the response to an OPTIONS or TRACE request with `Max-Forwards: 0`. The gateway must not forward
+/// such a request (RFC 9110 §7.6.2). The response lists the methods that the gateway supports.
 #[cold]
-fn answer_of_the_last(method: Method<'_>) -> Response {
+fn max_forwards_response(method: Method<'_>) -> Response {
     let status = match method {
         Method::Options => StatusCode::NO_CONTENT,
         _ => StatusCode::METHOD_NOT_ALLOWED,
@@ -127,13 +128,13 @@ impl Handler for Forward {
         }
         let key = RequestKey::new(self.upstream.config(), request);
         if max_forwards(request) == Some(0) {
-            return self.refused(request, answer_of_the_last(request.method()));
+            return self.refused(request, max_forwards_response(request.method()));
         }
         let id = RequestId::default();
         let outgoing = match OutgoingRequest::new(request, &self.config, &id) {
             Ok(outgoing) => outgoing,
             Err(Unsendable::Loop) => return self.refused(request, Failure::Loop.to_response()),
-            Err(Unsendable::Path) => return self.refused(request, answer_of_no_path()),
+            Err(Unsendable::Path) => return self.refused(request, dot_segment_response()),
         };
         if let Some(mirror) = &self.mirror {
             mirror.copy(request, &id);
@@ -148,8 +149,9 @@ impl Handler for Forward {
         let worker = request.worker().clone();
         let pending = self.meter.clone().map(|meter| PendingRequest::new(meter, request));
         let began = || pending.as_ref().map_or_else(|| worker.clock().now_exact(), PendingRequest::began);
-        let timed =
-            self.is_timed.then(|| TimedRequest { came: began(), method: method_attribute(request.method()) });
+        let timed = self
+            .is_timed
+            .then(|| TimedRequest { arrived: began(), method: method_attribute(request.method()) });
         let mut forwarding = Forwarding {
             worker,
             upstream,

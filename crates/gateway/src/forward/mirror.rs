@@ -1,7 +1,7 @@
 //! Mirrors: send copies of some requests to another upstream, and discard the responses to the copies.
 //!
-//! Clients do not notice that their requests are mirrored. A separate task sends each copy. The gateway
-//! makes no copy if that would take much time or memory.
+//! Mirroring does not change the responses to clients. A separate task sends each copy. The gateway makes no
+//! copy if the request body has not arrived completely, or if too many copies are in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -29,11 +29,11 @@ pub struct Mirror {
 /// Settings of a mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MirrorConfig {
-    /// Number of requests in a million that are mirrored. Default: all requests.
+    /// Share of requests that are mirrored, in millionths. Default 1,000,000, which means all requests.
     pub share_millionths: u32,
-    /// Maximum number of copies in flight, in all workers together. While this number is reached, no
-    /// further copies are made. A copy needs as much memory as its request, at most the bytes of one read.
-    /// Default 100.
+    /// Maximum number of copies in flight, for all workers together. If this number is reached, further
+    /// requests are not copied. A copy needs as much memory as its request, which is at most the size of the
+    /// read buffer. Default 100.
     pub requests_max: usize,
 }
 
@@ -77,7 +77,8 @@ impl Mirror {
         }
     }
 
-    /// Takes over the counters of `before`, the previous mirror, so that counting continues after a reload.
+    /// Continues with the counters of `before`, the mirror of the previous config, so that a reload does not
+    /// reset the counters.
     #[must_use]
     pub fn continuing_counts_of(self, before: &Self) -> Self {
         Self { counts: before.counts.clone(), ..self }
@@ -94,9 +95,8 @@ impl Mirror {
         }
     }
 
-    /// Sends a copy of `request` to the upstream of the mirror, if the random selection includes this
-    /// request. The copy gets `id`, the request id of the original request. This method must be called on a
-    /// worker thread.
+    /// Decides at random whether to mirror `request`, and sends a copy to the upstream of the mirror. The
+    /// copy has the same request id `id` as the original request. Call this method on a worker thread.
     pub(super) fn copy(self: &Arc<Self>, request: &Request<'_>, id: &RequestId) {
         if request.wants_tunnel() || fastrand::u32(..MILLION) >= self.config.share_millionths {
             return;
@@ -132,7 +132,7 @@ impl Mirror {
             timed: None,
         };
         spawn(async move {
-            // The task does not read the rest of the response body. Dropping the response closes the
+            // The task does not read the remaining response body. Dropping the response closes the
             // connection.
             drop(forward(&mut forwarding).await);
             drop(copy);

@@ -19,9 +19,9 @@ pub(super) enum AttemptOutcome {
 pub(super) struct FailedAttempt {
     pub(super) failure: Failure,
     pub(super) blame: Blame,
-    /// Number of the shared HTTP/2 connection. 0 for a connection that is not shared.
+    /// Sequence number of the shared HTTP/2 connection. 0 if the connection is not shared.
     pub(super) connection: u64,
-    /// The upstream of the server. If the config was reloaded, this upstream can differ from the upstream
+    /// The upstream of the server. After a reload of the config, this upstream can differ from the upstream
     /// at the start of the request.
     pub(super) upstream: Arc<Upstream>,
     pub(super) server: Arc<Server>,
@@ -33,15 +33,16 @@ pub(super) enum Blame {
     /// The server or the request caused the failure. The failure is counted, and another server may
     /// succeed.
     Server,
-    /// Only the connection caused the failure: it was idle, and a server may close an idle connection at
-    /// any time. The same server may get the request again.
+    /// Only the connection caused the failure. The connection was idle, and a server may close an idle
+    /// connection at any time. The gateway may send the request to the same server again.
     Connection,
 }
 
-/// Facts about the connection of an attempt that determine the cause of a failure.
+/// Properties of the connection that an attempt used. They show whether the server or only the connection
+/// caused a failure.
 #[derive(Clone, Copy)]
 pub(super) struct UsedConnection {
-    /// Number of the shared HTTP/2 connection. 0 for a connection that is not shared.
+    /// Sequence number of the shared HTTP/2 connection. 0 if the connection is not shared.
     pub(super) number: u64,
     /// `true` if earlier requests used the connection, and this request did not require a new connection.
     pub(super) may_be_stale: bool,

@@ -53,8 +53,8 @@ impl Relay {
         }
     }
 
-    /// Returns the exchange and the slot that counts the request. This method is called if the response has
-    /// made the connection a tunnel.
+    /// Returns the exchange, and the slot that counts the request. Call this method if the response has
+    /// turned the connection into a tunnel.
     pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<ServerSlot>) {
         (self.exchange, self.slot)
     }
@@ -67,8 +67,8 @@ impl Relay {
         self.may_be_silent = true;
     }
 
-    /// Returns the failure to report for `failure`. If a timeout expired while the request body was still
-    /// being sent, returns [`Failure::TimedOut`], because the server was not slow.
+    /// Returns the failure to report for `failure`. If a timeout expired before the whole request body was
+    /// sent, returns [`Failure::TimedOut`], because the server was not slow.
     pub(super) fn blamed(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Exchange(Error::TimedOut) if self.wants_content() => Failure::TimedOut,
@@ -81,8 +81,8 @@ impl Relay {
         self.exchange.as_ref().is_some_and(Exchange::wants_content)
     }
 
-    /// Sends the request body and reads the response. Ready when the head of the response has arrived. The
-    /// result includes a small body that arrives with the head.
+    /// Sends the request body and reads the response. Ready when the head of the response has arrived. If a
+    /// small body arrives with the head, the result contains this body.
     pub(super) fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,7 +105,7 @@ impl Relay {
                     return Poll::Pending;
                 }
                 // `thruway-server` sends 100 (Continue) to the client when the gateway reads the request
-                // body. The gateway drops a 100 response of the upstream server for this reason.
+                // body. Therefore, the gateway does not forward the 100 response of the upstream server.
                 Poll::Ready(ResponseEvent::Interim(head)) if head.status == StatusCode::CONTINUE => {}
                 Poll::Ready(ResponseEvent::Interim(head)) => {
                     InterimSender::of(&self.slot.worker).send(&response_of(&head));
@@ -143,8 +143,8 @@ impl Relay {
         Poll::Ready(Ok(Begun { response, body: Body::Stream { first, length } }))
     }
 
-    /// Sends the request body bytes that have arrived, as far as the upstream server accepts them. Returns
-    /// `true` if any part of the request body was sent.
+    /// Sends request body bytes that have arrived, as many as the upstream server accepts. Returns `true` if
+    /// any part of the request body was sent.
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -307,8 +307,8 @@ impl Relay {
         }
     }
 
-    /// Records that the response body ended too early. Returns the error that ends the connection to the
-    /// client, because the client has already received the status.
+    /// Records that the response body ended too early. Returns an error that closes the connection to the
+    /// client. An error response is impossible, because the client has already received the status.
     #[cold]
     pub(super) fn failed(&self, failure: Failure) -> BoxError {
         self.slot.server.statistics().count_failure(failure);
@@ -337,7 +337,7 @@ impl Relay {
     }
 }
 
-/// Reads the bytes of a small body that have arrived into `first`, and the trailers into `kept`. `length`
+/// Appends the part of a small body that has arrived to `first`, and stores the trailers in `kept`. `length`
 /// is the length of the body, if known. Returns `true` if the body is complete and has no trailers.
 fn take_first(
     poll: &mut ResponsePoll<'_>,

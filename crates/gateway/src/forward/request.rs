@@ -17,21 +17,20 @@ use super::forwarded;
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
 
-/// A prepared request to the upstream, which can be sent several times.
+/// A prepared request to the upstream. The gateway can send it several times.
 pub(super) struct OutgoingRequest {
     /// The request head, followed by the request body if the whole body arrived with the head.
     bytes: PooledBuffer,
     to_send: RequestToSend,
     pub(super) is_idempotent: bool,
-    /// `true` if this is a GET request that asks for a protocol upgrade, so it is useless without the
-    /// upgrade. With another method, a server may ignore the upgrade and handle the request as a normal
-    /// request.
+    /// `true` for a GET request that asks for a protocol upgrade. Such a request is useless if the server
+    /// does not upgrade. Requests with other methods also make sense as normal requests.
     pub(super) is_upgrade: bool,
     /// `true` if this process sent the request to itself. The gateway must not forward such a request to a
     /// listener of this process again.
     pub(super) is_own: bool,
-    /// The value of `Sec-WebSocket-Accept` that the server must send. `None` if the client checks the
-    /// value.
+    /// The value of `Sec-WebSocket-Accept` that the gateway expects from the server. `None` if the client
+    /// checks the value.
     pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
     /// Byte position of the `Host` line. `None` if `bytes` already contains the `Host` line.
     host_at: Option<usize>,
@@ -97,7 +96,7 @@ impl OutgoingRequest {
         })
     }
 
-    /// Returns the framing of the request, and the facts that are needed to read its response.
+    /// Returns the framing of the request, and the properties that are needed to read its response.
     pub(super) const fn to_send(&self) -> RequestToSend {
         self.to_send
     }
@@ -147,8 +146,8 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, [u8]> {
     }
 }
 
-/// Appends the header lines for the upstream, without the lines that frame the message. `Host` is the first
-/// line.
+/// Appends the header lines for the upstream, with `Host` as the first line. Leaves out the headers that
+/// frame the message, such as `Content-Length`.
 ///
 /// # Errors
 /// Returns an error if the request has passed through too many gateways.
@@ -204,16 +203,16 @@ fn gateways_in(via: &[u8]) -> usize {
     list::members(via).filter(is_one).count()
 }
 
-/// Returns the value of `Sec-WebSocket-Accept` that the server must send. Returns `None` unless the gateway
-/// created the WebSocket key. The gateway creates a key if the client uses HTTP/2, because WebSocket over
-/// HTTP/2 needs no key (RFC 8441 §5).
+/// Returns the value of `Sec-WebSocket-Accept` that the gateway expects from the server. WebSocket over
+/// HTTP/2 has no key (RFC 8441 §5), so the gateway creates a key for HTTP/2 clients. For all other requests,
+/// returns `None`.
 fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
     let is_translated = request.version() == Version::Http2 && request.wants_upgrade_to("websocket");
     is_translated.then(|| websocket_accept(request.field_lines()).map(Box::new)).flatten()
 }
 
-/// Returns the value of `Max-Forwards` in an OPTIONS or TRACE request. For other methods, this header has
-/// no meaning (RFC 9110 §7.6.2).
+/// Returns the value of `Max-Forwards` in an OPTIONS or TRACE request. Returns `None` for other methods,
+/// because the header has no meaning there (RFC 9110 §7.6.2).
 #[inline]
 pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     if !matches!(request.method(), Method::Options | Method::Trace) {
@@ -222,8 +221,8 @@ pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
     request.field("max-forwards")?.as_str()?.parse().ok()
 }
 
-/// Returns `true` for headers of the client that the gateway does not copy. The gateway writes `Host` and
-/// the headers about the client itself, and it has already handled `Expect`.
+/// Returns `true` for headers of the client that the gateway does not copy to the forwarded request. The
+/// gateway writes `Host` and the headers about the client itself, and it has already handled `Expect`.
 #[inline]
 fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) -> bool {
     let name = line.name.as_bytes();
@@ -238,10 +237,9 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
     }
 }
 
-/// Returns `true` if the gateway removes a header with the name `X-Forwarded-` followed by `suffix`. Upstream
-/// servers may also trust other headers of this family, such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`.
-/// The gateway forwards such headers from trusted proxies, and removes such headers from requests of other
-/// clients.
+/// Returns `true` if the gateway removes the client's header `X-Forwarded-` followed by `suffix`. The gateway
+/// also removes headers that it does not set, such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`, because
+/// upstream servers may trust them. It forwards such headers only from trusted proxies.
 fn is_set_by_gateway(suffix: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
     reads_as(suffix, b"for")
         || reads_as(suffix, b"host")
@@ -275,10 +273,11 @@ fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     }
 }
 
-/// Returns `true` if the request to the upstream asks the server to switch to another protocol. A request
-/// with a body never asks for a switch: servers may ignore `Upgrade` (RFC 9110 §7.8), and some servers then
-/// read the body as the next request. No request asks for a switch to HTTP/2. The switched connection
-/// would be a tunnel, and HTTP/2 requests in that tunnel would bypass routes and policies.
+/// Returns `true` if the gateway forwards the `Upgrade` header, which asks the server to switch to another
+/// protocol. The gateway does not forward `Upgrade` in a request with a body, because some servers ignore the
+/// header (RFC 9110 §7.8) and read the body as the next request. It also does not forward `Upgrade` with an
+/// HTTP version, such as `h2c`. After such an upgrade, the connection would be a tunnel, and requests in the
+/// tunnel would bypass routes and policies.
 fn asks_for_upgrade(request: &Request<'_>) -> bool {
     request.wants_tunnel()
         && request.has_whole_content()
@@ -309,10 +308,10 @@ fn write_via(lines: &mut Vec<u8>, received: Version) {
     });
 }
 
-/// The name of this gateway in the header `Via`. All Thruway gateways use the same name, so the name
-/// reveals nothing about a machine.
+/// The name of this gateway in the header `Via`. All Thruway gateways use the same name, so that the header
+/// reveals no host names.
 const PSEUDONYM: &[u8] = b"thruway";
 
-/// Maximum number of Thruway gateways that a request may pass through before this gateway. A request above
-/// this maximum is in a loop.
+/// Maximum number of Thruway gateways that a request may pass through before this gateway. The gateway
+/// assumes that a request above this maximum is in a loop.
 const GATEWAYS_MAX: usize = 16;

@@ -26,8 +26,8 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Returns a body that keeps up to `kept_bytes_max` bytes of `content` for a retry. If the body is
-    /// known to be longer, keeps no bytes, because the copies would be useless.
+    /// Returns a body that keeps up to `kept_bytes_max` bytes of `content` for a retry. If the body has a
+    /// known length above this maximum, keeps no bytes, because a retry would be impossible anyway.
     pub(super) fn new(content: RequestContent, kept_bytes_max: usize, config: Arc<ForwardConfig>) -> Self {
         let is_too_long = content.length().is_some_and(|length| length > kept_bytes_max as u64);
         Self {
@@ -58,8 +58,8 @@ impl RequestBody {
         }
     }
 
-    /// Returns the next piece of the body, or `None` at the end of the body. Uses a pipe, which saves a
-    /// copy, only if `takes_pipes` is `true` and no bytes must be kept for a retry.
+    /// Returns the next piece of the body, or `None` at the end of the body. If `takes_pipes` is `true` and
+    /// no bytes must be kept for a retry, the piece may be in a pipe, which saves a copy.
     pub(super) fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -102,8 +102,8 @@ impl RequestBody {
         self.given = kept.len();
     }
 
-    /// Takes the request trailers to forward. Trailers with the name of a header that the gateway sets are
-    /// left out, because a client must not add such headers as trailers.
+    /// Takes the request trailers to forward. Leaves out trailers with the name of a header that the config
+    /// removes or sets. Otherwise, a client could send such a header as a trailer.
     fn taken_trailers(&mut self) -> FieldLinesBuf {
         let trailers = self.content.take_trailers();
         let is_kept = |line: &FieldLine<'_>| !self.config.rewrite.request.drops(line.name);

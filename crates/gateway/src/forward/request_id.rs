@@ -17,7 +17,7 @@ impl RequestId {
         self.0.get_or_init(|| given(request).unwrap_or_else(|| request.worker().state::<RequestIds>().next()))
     }
 
-    /// Returns the request id. Returns `None` if no code has needed the id.
+    /// Returns the request id. Returns `None` if the id was never used.
     pub(crate) fn into_used_id(self) -> Option<Box<str>> {
         self.0.into_inner()
     }
@@ -41,7 +41,7 @@ struct RequestIds {
 }
 
 impl RequestIds {
-    /// Returns a unique id of 128 bits. The id does not reveal the number of requests.
+    /// Returns a unique id of 128 bits. The id is a keyed hash, so it does not reveal the number of requests.
     fn next(&self) -> Box<str> {
         let count = self.count.get().wrapping_add(1);
         self.count.set(count);

@@ -16,8 +16,8 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Returns the response after a check of the WebSocket handshake (RFC 6455 §4.1). A response that opens
-    /// a WebSocket must contain the expected value `accept` and the protocol name `websocket`.
+    /// Checks the WebSocket handshake (RFC 6455 §4.1), and returns the response. A response that opens a
+    /// WebSocket must contain the expected value `accept` and the protocol name `websocket`.
     ///
     /// # Errors
     /// Returns [`Failure::UpgradeUnproven`] if the check fails.
@@ -49,8 +49,8 @@ pub(super) enum Body {
     LeftOut(Option<u64>),
     /// A complete body.
     Whole(PooledBuffer),
-    /// The first part of a body, and the length of the whole body if it is known. The rest of the body has
-    /// not arrived yet.
+    /// The first part of a body, and the length of the whole body if it is known. The remaining part has not
+    /// arrived yet.
     Stream { first: PooledBuffer, length: Option<u64> },
     /// A tunnel for another protocol.
     Tunnel,
@@ -72,7 +72,7 @@ impl Body {
     }
 }
 
-/// Returns the response to the client that switches the protocol. This response includes the name of the
+/// Returns the response that tells the client to switch the protocol. The response contains the name of the
 /// new protocol.
 pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
@@ -85,8 +85,7 @@ pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
 pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
     // The status 426 means that the client must switch to one of the protocols in `Upgrade` (RFC 9110
-    // §15.5.22). The gateway forwards this header, because the gateway also forwards requests that ask for
-    // such a protocol.
+    // §15.5.22). The gateway forwards this header, because it also forwards requests with `Upgrade`.
     if head.status == StatusCode::UPGRADE_REQUIRED && append_upgrade(head, &mut response) {
         response = response.with_connection_upgrade();
     }

@@ -15,7 +15,7 @@ use super::response::{Begun, Body};
 use crate::tunnel::{TunnelConfig, tunnel};
 use crate::upstream::{Exchange, ServerSlot, Upgraded};
 
-/// A response body that is still arriving, and the rest of the request body.
+/// A response body that is still arriving, and the unsent part of the request body.
 struct Streamed {
     relay: Relay,
     request_body: Option<Box<RequestBody>>,
@@ -65,8 +65,8 @@ impl ContentStream for Streamed {
         Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())
     }
 
-    /// Sends the rest of the request body while the client does not read the response. Meanwhile, at most
-    /// one piece of the request body is kept in memory.
+    /// Sends the remaining request body while the client does not read the response. Keeps at most one piece
+    /// of the request body in memory.
     fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
         let now = self.relay.slot.clock().now();
         self.poll_send(cx, now)
@@ -77,7 +77,7 @@ impl ContentStream for Streamed {
     }
 }
 
-/// Returns the response to the client. Reading the response body also sends the rest of the request body.
+/// Returns the response to the client. While the response body is read, the remaining request body is sent.
 #[inline]
 pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<RequestBody>>) -> Response {
     let Begun { response, body } = begun;
@@ -86,8 +86,9 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
         Body::LeftOut(length) => response.with_content(Content::left_out(length)),
         Body::Whole(content) => response.with_content(content),
         Body::Stream { first, length } => {
-            // A request body that the server no longer needs is dropped now. The response head then
-            // announces whether the connection of the client stays open.
+            // If the server does not need the remaining request body, the gateway drops the body before it
+            // sends the response head. The response head can then tell the client whether the connection
+            // stays open.
             let request_body = request_body.filter(|_| relay.wants_content());
             let streamed = Streamed { relay, request_body, first, length };
             response.with_content(Content::from_content_stream(streamed))
@@ -96,8 +97,8 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
     }
 }
 
-/// Returns the response that opens a tunnel between the client and the upstream server. At each end, the
-/// tunnel uses a connection or an HTTP/2 stream.
+/// Returns the response that opens a tunnel between the client and the upstream server. On each side, the
+/// tunnel uses a whole connection or an HTTP/2 stream.
 fn open_tunnel(response: Response, relay: Relay) -> Response {
     let (exchange, slot) = relay.into_exchange();
     let Some(upstream) = exchange.and_then(Exchange::into_tunnel) else {
@@ -111,8 +112,8 @@ fn open_tunnel(response: Response, relay: Relay) -> Response {
     })
 }
 
-/// Moves bytes between the client and the server until the tunnel ends. Until then, `slot` counts the
-/// tunnel as a request in flight.
+/// Moves bytes between the client and the server until the tunnel ends. The tunnel counts as a request in
+/// flight, because `slot` lives until then.
 async fn run_tunnel(
     client: &mut Tunnel,
     server: impl Transport,

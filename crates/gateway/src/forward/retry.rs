@@ -48,8 +48,9 @@ pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
     response
 }
 
-/// Sends a request, and sends it again after a failure if that is safe. A retry goes to another server. If
-/// the server only closed an idle connection, the retry goes to the same server on a newer connection.
+/// Sends a request. After a failure, sends the request again if that is safe. Usually, a retry goes to
+/// another server. If the server has only closed an idle connection, the retry goes to the same server on a
+/// newer connection.
 async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) -> Result<Response, Failure> {
     let mut tried = Vec::new();
     let mut again = None;
@@ -84,7 +85,7 @@ async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) 
 }
 
 /// The step `SelectServer`: selects a server for the next attempt. Selects a server in `tried` only if no
-/// other server is available. The slot is boxed, because several futures would otherwise reserve memory for
+/// other server is available. The slot is boxed, because otherwise several futures would reserve memory for
 /// it.
 async fn select_server(forwarding: &Forwarding, tried: &[usize]) -> Result<Box<ServerSlot>, Failure> {
     let Forwarding { upstream, worker, key, until, .. } = forwarding;
@@ -118,7 +119,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// The per-thread cache of glibc does not hold larger allocations, which makes them ten times slower.
+    /// Larger allocations are ten times slower, because they do not fit in the per-thread cache of glibc.
     #[test]
     fn allocation_per_request_fits_malloc_thread_cache() {
         let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<PendingRequest>>();

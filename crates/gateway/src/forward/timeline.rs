@@ -59,7 +59,7 @@ impl<'c> Timeline<'c> {
         response.set_forwarded(self.forwarded);
     }
 
-    /// Calls `note` with the duration of the step that ends now.
+    /// Calls `note` with the duration since the previous step ended.
     fn note(&mut self, note: impl FnOnce(&mut Forwarded, Duration)) {
         let now = self.clock.now_exact();
         note(&mut self.forwarded, now.saturating_sub(self.since));

@@ -33,7 +33,7 @@ impl ForwardTimeouts {
         }
     }
 
-    /// Returns the maximum time without a byte in an event stream, in which long pauses are normal.
+    /// Returns the maximum time without a byte in an event stream. Long pauses are normal there.
     pub(super) fn of_event_stream(self, upstream: &UpstreamConfig) -> Duration {
         self.event_stream_idle.unwrap_or(upstream.event_stream_idle)
     }

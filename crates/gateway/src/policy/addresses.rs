@@ -45,7 +45,7 @@ impl fmt::Display for AddressesConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { allow, deny } = self;
         match allow {
-            None => write!(f, "all clients but {deny}"),
+            None => write!(f, "all clients except {deny}"),
             Some(allow) if deny.is_empty() => write!(f, "clients from {allow}"),
             Some(allow) => write!(f, "clients from {allow}, but not from {deny}"),
         }

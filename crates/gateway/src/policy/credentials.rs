@@ -29,9 +29,9 @@ pub struct InvalidLine<E> {
     pub error: Option<E>,
 }
 
-/// Returns the credentials that follow the authentication scheme `scheme` in the header `Authorization`.
-/// The case of the scheme does not matter (RFC 9110 §11.6.2). For CONNECT, reads `Proxy-Authorization`
-/// instead, because `Authorization` is then for the server at the other end of the tunnel (§11.7.2).
+/// Returns the credentials that follow the authentication scheme `scheme` in the header `Authorization`. The
+/// case of the scheme does not matter (RFC 9110 §11.6.2). For CONNECT, reads `Proxy-Authorization` instead.
+/// In a CONNECT request, `Authorization` is for the server at the other end of the tunnel (§11.7.2).
 pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> PresentedCredentials<'r> {
     let name = if head.method == Method::Connect { "proxy-authorization" } else { "authorization" };
     match only(head.field_lines, name) {
@@ -45,7 +45,7 @@ pub(super) fn authorization<'r>(head: &RequestHead<'r>, scheme: &str) -> Present
     }
 }
 
-/// Returns the value of the header `name`, if the request has exactly one line of this header.
+/// Returns the value of the header `name` as credentials. Several lines of this header are ambiguous.
 pub(super) fn only<'r>(field_lines: FieldLines<'r>, name: &str) -> PresentedCredentials<'r> {
     let mut values = field_lines.all(name);
     match (values.next(), values.next()) {
@@ -63,8 +63,8 @@ pub fn is_user_name(name: &str) -> bool {
 /// Parses the lines of `text`, which have the form `NAME:VALUE`. Skips empty lines and lines that begin
 /// with `#`.
 ///
-/// # Errors
-/// Returns the number of the first line that has another form, or a value that `parse` rejects.
+/// # Errors Returns an error with the number of the first invalid line. A line is invalid if it has another
+/// form, or if `parse` rejects its value.
 pub fn lines_of<T, E>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, E>,

@@ -7,7 +7,7 @@ use thruway_message::{FieldLine, FieldLineSpan, FieldLines, RequestHead, list};
 
 use crate::forward::read_alike;
 
-/// The facts about a client that a policy has verified.
+/// Verified properties of a client, as a result of a policy.
 #[derive(Default)]
 pub(super) struct VerifiedFacts<'p> {
     /// The header fields that the policy owns, with their values.
@@ -52,8 +52,8 @@ impl EditedFields {
         RequestHead { field_lines: FieldLines::from_parsed(&self.bytes, &self.spans), ..head }
     }
 
-    /// Appends a header line of the client. In `Connection`, leaves out the names of headers that the
-    /// policy owns, because a server that forwards the request would drop these headers (RFC 9110 §7.6.1).
+    /// Appends a header line of the client. Removes the names of headers that the policy owns from
+    /// `Connection`. Otherwise, a proxy behind the gateway would drop these headers (RFC 9110 §7.6.1).
     fn append_line(&mut self, line: FieldLine<'_>, facts: &VerifiedFacts<'_>) {
         let value = line.value.as_bytes();
         if !line.name.is("connection") || !list::members(value).any(|option| facts.owns(option)) {

@@ -50,8 +50,8 @@ impl Guarded {
         Self { refusals, ..self }
     }
 
-    /// Sets whether the responses to authenticated requests carry the [name of the
-    /// user](Response::set_user) for the access log. Default `false`, which saves copying the name.
+    /// Sets whether access logs contain the [name of the authenticated user](Response::set_user). Default
+    /// `false`, because copying the name costs time.
     #[must_use]
     pub fn recorded(self, is_recorded: bool) -> Self {
         Self { is_recorded, ..self }
@@ -97,7 +97,7 @@ impl Guarded {
 }
 
 impl Guarded {
-    /// Handles the request as the verdict of the policy requires.
+    /// Handles the request according to the verdict of the policy.
     #[inline]
     fn act<'a>(&'a self, request: &mut Request<'a>, verdict: Verdict<'a>) -> Answer {
         match verdict {

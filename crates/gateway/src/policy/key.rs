@@ -10,8 +10,8 @@ use thruway_server::Request;
 /// The property by which a policy groups requests for counting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CountBy {
-    /// By client. A client is an IPv4 address or an IPv6 network with a 64-bit prefix, which is the
-    /// smallest network that a customer gets. All clients of Unix sockets count as one client.
+    /// By client address. IPv6 addresses with the same first 64 bits count as one client, because a provider
+    /// assigns at least such a network to each customer. All clients of Unix sockets count as one client.
     Address,
     /// By the value of this header. Requests without the header are grouped by client address.
     Header(String),
@@ -40,8 +40,8 @@ impl Keys {
         }
     }
 
-    /// Returns the key for the header `name`. Combines all lines of this header, because another server may
-    /// read any of these lines.
+    /// Returns the key for the header `name`. If the request has several lines of this header, the key
+    /// depends on all lines, because an upstream server may read any of them.
     fn of_field(&self, request: &Request<'_>, name: &str) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         let mut is_there = false;
@@ -57,8 +57,8 @@ impl Keys {
     }
 }
 
-/// Returns `true` for an IPv6 address or `false` for an IPv4 address, and the address as a number. For
-/// IPv6, the number contains only the first 64 bits.
+/// Returns a pair that identifies the network of a client. The first value is `true` for IPv6. The second
+/// value is the IPv4 address, or the first 64 bits of the IPv6 address.
 fn network_of(address: IpAddr) -> (bool, u64) {
     match address.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),

@@ -1,6 +1,6 @@
 //! Policies: checks before a request is handled.
 //!
-//! A policy has a name, and reads only the head of a request. A policy accepts the request, possibly with
+//! A policy has a name. It reads only the head of a request. A policy accepts the request, possibly with
 //! additional headers, or refuses the request with a response. [`Guarded`] applies a policy before a handler.
 //! If several policies are nested, the outermost policy decides first. Policies do not read request bodies,
 //! so an accepted request arrives with its body unchanged.
@@ -89,8 +89,8 @@ pub enum PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// Returns `true` if the policy sets the header `name`. Other spellings count too, if a server may
-    /// treat them as the same name.
+    /// Returns `true` if the policy sets the header `name`, or a header that a server may treat as the same
+    /// name.
     pub fn owns_field(&self, name: &str) -> bool {
         let is_it = |own: &str| read_alike(own.as_bytes(), name.as_bytes());
         match self {
@@ -156,7 +156,7 @@ impl Policy {
         Self { name, kind }
     }
 
-    /// Takes over the fetched keys of `before`, which is this policy with the previous config.
+    /// Uses the keys that `before` has fetched. `before` is this policy in the previous config.
     #[must_use]
     pub fn in_place_of(mut self, before: &Self) -> Self {
         if let (Kind::Jwt(jwt), Kind::Jwt(before)) = (&mut self.kind, &before.kind) {
@@ -193,8 +193,8 @@ impl Policy {
     }
 }
 
-/// Refuses a body at once if its known length exceeds the limit. A body of unknown length fails as soon as
-/// it exceeds the limit.
+/// Refuses the request if the known length of its body exceeds the limit. If the length is unknown, reading
+/// the body fails as soon as the body exceeds the limit.
 fn decide_content(request: &Request<'_>, bytes_max: u64) -> Verdict<'static> {
     match request.content_length() {
         Some(bytes) if bytes > bytes_max => Verdict::Refuse(Refusal::ContentTooLarge),

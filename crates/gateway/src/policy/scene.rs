@@ -22,7 +22,8 @@ pub(super) fn scene_of(policy: Arc<Policy>) -> Scene {
         [&b"user "[..], &users.join(&b'|')].concat()
     };
     let scene = Scene::new(Guarded::new(policy, "route", handler.into_handler()));
-    // The test server starts at the current date, because the tokens in the tests are valid today.
+    // The clock of the test server starts at the current date, because the tokens in the tests are valid
+    // today.
     let today = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
     scene.skip(today.unwrap_or_default());
     scene

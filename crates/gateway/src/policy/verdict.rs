@@ -28,8 +28,8 @@ pub(super) enum Verdict<'p> {
 }
 
 impl<'p> Verdict<'p> {
-    /// Returns the verdict that accepts a request of `user`. If `field` is set, the header with this name
-    /// sends the user name to the upstream.
+    /// Returns the verdict that accepts a request of `user`. If `field` is set, the gateway sends the user
+    /// name to the upstream in the header with this name.
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
         Self::Identify(VerifiedFacts::of_user(field, user))
     }

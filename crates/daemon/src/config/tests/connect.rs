@@ -24,7 +24,7 @@ fn check_shows_settings_of_tunnel_route() {
     let config = route(keys).unwrap();
     assert_eq!(
         config.routes[0].to_string(),
-        "/ and below (CONNECT): tunnels to *, ports 443, 8443, also at 10.0.0.0/8, also to listeners here"
+        "/ and below (CONNECT): tunnels to *, ports 443, 8443, also to addresses in 10.0.0.0/8, also to listeners of this process"
     );
     let Action::Connect(connect) = &config.routes[0].action else { panic!("the action is not a tunnel") };
     assert_eq!((connect.idle, connect.connect_timeout), (Duration::from_hours(1), Duration::from_secs(5)));

@@ -11,12 +11,12 @@ use crate::PathMatch;
 use crate::forward::fields::read_alike;
 use crate::forward::request_id::RequestId;
 
-/// Header fields that are removed, set and added, in this order. Values may contain placeholders, which the
+/// Rules that remove, set and add header fields, in this order. Values may contain placeholders, which the
 /// gateway replaces by properties of the request. The placeholders are `{client}`, `{host}`, `{path}`,
 /// `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`,
 /// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, and the parameters of the route's path
-/// pattern. Write `{{` and `}}` for literal braces. In `{tls_client_names}`, each name follows its type,
-/// and commas within a name are percent-encoded, as in `DNS:ada.example,URI:spiffe://example/ada`.
+/// pattern. Write `{{` and `}}` for literal braces. In `{tls_client_names}`, the type precedes each name, as
+/// in `DNS:ada.example,URI:spiffe://example/ada`. Commas within a name are percent-encoded.
 #[derive(Clone, Default, Debug)]
 pub struct FieldRewrite {
     /// Names of the headers to remove or set, in lower case.
@@ -24,7 +24,7 @@ pub struct FieldRewrite {
     /// Names and value templates of the headers to set or add.
     pub(super) lines: Vec<(String, Template)>,
     /// The configured rules as text.
-    said: Vec<String>,
+    descriptions: Vec<String>,
 }
 
 impl FieldRewrite {
@@ -35,12 +35,13 @@ impl FieldRewrite {
     pub fn remove(&mut self, name: &str) -> Result<(), InvalidRewrite> {
         check_name(name)?;
         self.dropped.push(name.to_ascii_lowercase());
-        self.said.push(format!("removes {name}"));
+        self.descriptions.push(format!("removes {name}"));
         Ok(())
     }
 
-    /// Adds a rule that removes the header `name`, and deletes earlier rules that set or add this header.
-    /// Mirrors use this rule for copies of requests that must not contain the header.
+    /// Ensures that forwarded requests do not contain the header `name`. This method adds a rule that removes
+    /// the header, and deletes all existing rules that set or add the header. Mirrors use this method for
+    /// headers that a copy of a request must not contain.
     ///
     /// # Errors
     /// Returns an error if the header name is invalid, or if rules must not change this header.
@@ -60,26 +61,26 @@ impl FieldRewrite {
         let line = line(name, value, paths)?;
         self.dropped.push(name.to_ascii_lowercase());
         self.lines.push(line);
-        self.said.push(format!("sets {name}"));
+        self.descriptions.push(format!("sets {name}"));
         Ok(())
     }
 
-    /// Adds a rule that adds a line to the header `name`. `paths` is the path match of the route, which
-    /// determines the available placeholders.
+    /// Adds a rule that appends a header line with this name and value. `paths` is the path match of the
+    /// route, which determines the available placeholders.
     ///
     /// # Errors
     /// Returns an error if the header name or the value is invalid, or if rules must not change this
     /// header.
     pub fn add(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
         self.lines.push(line(name, value, paths)?);
-        self.said.push(format!("adds {name}"));
+        self.descriptions.push(format!("adds {name}"));
         Ok(())
     }
 
-    /// Returns `true` if there are no rules, so that headers stay unchanged.
+    /// Returns `true` if there are no rules. Headers then stay unchanged.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.said.is_empty()
+        self.descriptions.is_empty()
     }
 
     /// Returns `true` if the rules remove headers with this name. Underscores count as hyphens, because
@@ -88,8 +89,8 @@ impl FieldRewrite {
         self.dropped.iter().any(|dropped| read_alike(name.as_bytes(), dropped.as_bytes()))
     }
 
-    /// Appends the header lines to set and add. A line is left out if text from the client makes the value
-    /// of the line invalid.
+    /// Appends the header lines to set and add. Leaves out a line if text from the client makes its value
+    /// invalid.
     pub(crate) fn write(&self, lines: &mut Vec<u8>, request: &Request<'_>, id: &RequestId) {
         for (name, value) in &self.lines {
             let value = value.fill(request, id);
@@ -122,7 +123,7 @@ fn check_name(name: &str) -> Result<(), InvalidRewrite> {
 /// Writes the rules as text, separated by commas.
 impl fmt::Display for FieldRewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.said.join(", "))
+        f.write_str(&self.descriptions.join(", "))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Changes to the path and the headers of forwarded requests, and to the headers of their responses.
 //!
-//! Each change is checked when it is created. Text from a client is inserted exactly as the client sent it,
-//! so it stays percent-encoded. Headers of the connection and of message framing cannot be changed.
+//! The methods that create a change also check it. The gateway inserts text from a client exactly as the
+//! client sent it, so the text stays percent-encoded. Headers of the connection and headers that frame
+//! messages cannot be changed.
 
 mod template;
 mod path;
@@ -22,8 +23,8 @@ pub struct Rewrite {
     pub path: Option<PathRewrite>,
     /// Changes to the headers of requests.
     pub request: FieldRewrite,
-    /// Changes to the headers of final responses, including the gateway's error responses about a failed
-    /// upstream.
+    /// Changes to the headers of final responses. These include the error responses of the gateway if
+    /// forwarding fails.
     pub response: FieldRewrite,
     /// `true` forwards the path in `Location` exactly as the upstream sends it, even if the path of the
     /// request was changed. Default `false`.
@@ -49,7 +50,7 @@ pub enum InvalidRewrite {
     Bytes,
     /// The name of a placeholder is unknown, or the placeholder is not available in this route.
     Placeholder,
-    /// There is a slash before `{rest}`, although the text of `{rest}` begins with a slash.
+    /// A slash precedes `{rest}`, but the value of `{rest}` already begins with a slash.
     Slash,
     /// The path does not begin with `/`, `{path}` or `{rest}`.
     Start,

@@ -16,8 +16,8 @@ use crate::routes::has_dot_segment;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathRewrite(Template);
 
-/// The error for a request path with `.` or `..`, which would lead outside of the fixed path in the
-/// template.
+/// The error for a request path with `.` or `..`. With these segments, a request could leave the fixed path
+/// in the template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathTraversal;
 
@@ -53,12 +53,11 @@ impl PathRewrite {
         Ok(Self(template))
     }
 
-    /// Returns the rewritten request target for `request`, with the unchanged query. Returns `None` if the
-    /// request target has no path.
+    /// Returns the rewritten target of `request`. The query stays unchanged. Returns `None` if the request
+    /// target has no path.
     ///
-    /// # Errors
-    /// Returns an error if a segment of the path is `.` or `..` in some spelling, or if the path contains a
-    /// control character. Some servers would read a path with such a segment or character as another path.
+    /// # Errors Returns an error if the path contains a control character, or a segment that some servers
+    /// read as `.` or `..`. Such a server would read the path as another path.
     pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, PathTraversal> {
         if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
             return Ok(None);
@@ -67,7 +66,7 @@ impl PathRewrite {
         if has_dot_segment(path.as_bytes()) {
             return Err(PathTraversal);
         }
-        // The target begins with a single slash, because some servers read two slashes as the start of a
+        // The target begins with a single slash, because some servers read the text after two slashes as a
         // host.
         let mut target = format!("/{}", path.trim_start_matches('/'));
         if let Some(query) = request.query_string() {
@@ -77,8 +76,8 @@ impl PathRewrite {
         Ok(Some(target))
     }
 
-    /// Returns the text that replaces the prefix of the route. Returns `None` if the template changes
-    /// anything else in the path.
+    /// Returns the text that replaces the prefix of the route. Returns `None` if the template also changes
+    /// another part of the path.
     pub(super) fn replaced_prefix(&self) -> Option<&str> {
         match &self.0.parts[..] {
             [(start, Placeholder::Rest)] if self.0.end.is_empty() => Some(start),

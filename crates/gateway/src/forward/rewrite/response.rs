@@ -9,8 +9,8 @@ use super::super::request_id::RequestId;
 use crate::redirect::has_hidden_host;
 use crate::routes::normalized_path;
 
-/// Changes to the response to one request. The placeholders are filled when the request is forwarded,
-/// because the request no longer exists when the response arrives.
+/// Changes to the response to one request. The gateway replaces the placeholders before it forwards the
+/// request, because the request no longer exists when the response arrives.
 #[derive(Debug)]
 pub(in super::super) struct ResponseRewrite {
     config: Arc<ForwardConfig>,
@@ -54,7 +54,7 @@ impl ResponseRewrite {
         let fields = &self.config.rewrite.response;
         fields.dropped.iter().for_each(|name| response.remove_field(name));
         for ((name, _), value) in fields.lines.iter().zip(&self.values) {
-            // A header is left out if text from the client makes the value of the header invalid.
+            // If text from the client makes the value invalid, the response does not get this header.
             let _ = response.append_field(name, value);
         }
     }
@@ -69,18 +69,20 @@ impl ResponseRewrite {
     }
 }
 
-/// Returns the part of the request path that matches the prefix of the route, in normalized spelling. In a
-/// response, the original spelling could lead to another host (`//a.example/../api`).
+/// Returns the part of the request path that matches the prefix of the route, in normalized form. The form
+/// that the client sent would be unsafe in `Location`: a browser reads `//a.example/../api` as a path on the
+/// host `a.example`.
 fn prefix_of(request: &Request<'_>) -> String {
     let sent = request.path().get(..request.mount_prefix()).unwrap_or_default();
     normalized_path(sent).unwrap_or_default()
 }
 
 impl RouteLocation {
-    /// Translates `location`, a URL of the upstream, to the URL that the client must request. Paths of the
-    /// upstream begin with `replaced`. Returns `None` if the URL is on another host, or if the path begins
-    /// with two slashes after `replaced` is removed, because a browser would read the next segment as a host
-    /// (`/v2//host`).
+    /// Translates `location`, a URL of the upstream, to the URL that the client must request. `replaced` is
+    /// the path prefix at the upstream that replaces the prefix of the route. Returns `None` if the URL is on
+    /// another host or not below `replaced`. Also returns `None` if the translated URL begins with two
+    /// slashes, because a browser would read the next segment as a host. An example is `/v2//host` without
+    /// `/v2`.
     fn location(&self, location: &str, replaced: &str) -> Option<String> {
         let (origin, path) = self.split(location)?;
         let rest = path.strip_prefix(replaced)?;
@@ -105,8 +107,8 @@ impl RouteLocation {
 mod tests {
     use super::*;
 
-    /// Regression test: removing `/v2` from `/v2//evil.example/` left a `Location` that begins with `//`,
-    /// which leads to another host.
+    /// Regression test: without `/v2`, the `Location` `/v2//evil.example/` became `//evil.example/`. Browsers
+    /// read this `Location` as the host `evil.example`.
     #[test]
     fn location_rewrite_never_turns_a_path_into_a_host() {
         let place = RouteLocation { prefix: String::new(), host: "a.example".to_owned() };

@@ -22,7 +22,7 @@ pub(super) struct Template {
     pub(super) end: String,
 }
 
-/// A placeholder for a property of the request. The property is inserted as the client sent it.
+/// A placeholder for a property of the request. The gateway inserts the property as the client sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Placeholder {
     /// `{client}`: the address of the client, without a port.
@@ -52,8 +52,8 @@ pub(super) enum Placeholder {
 pub(super) enum TlsPlaceholder {
     /// `{tls_client_fingerprint}`: the SHA-256 digest of the client's certificate.
     ClientFingerprint,
-    /// `{tls_client_names}`: the subject alternative names in the client's certificate. Each name has its
-    /// type: `DNS:a.example,URI:spiffe://a.example/b`.
+    /// `{tls_client_names}`: the subject alternative names in the client's certificate. The type precedes
+    /// each name: `DNS:a.example,URI:spiffe://a.example/b`.
     ClientNames,
     /// `{tls_client_subject}`: the subject of the client's certificate.
     ClientSubject,
@@ -63,7 +63,7 @@ pub(super) enum TlsPlaceholder {
     Version,
 }
 
-/// Position of a parameter in the paths that match its pattern.
+/// Position of a parameter in a path that matches the pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parameter {
     /// Index of the path segment with the parameter. The first segment has the index 0.
@@ -72,7 +72,7 @@ pub(super) struct Parameter {
     /// parameter.
     before: usize,
     after: usize,
-    /// `true` if the parameter is the rest of the path.
+    /// `true` if the parameter is the remaining path (`{*name}`).
     is_rest: bool,
 }
 
@@ -193,8 +193,8 @@ impl TlsPlaceholder {
 }
 
 /// Appends the names of a certificate, separated by commas. The type of each name comes before the name, in
-/// the notation of OpenSSL. Within a name, commas, percent signs, spaces, control characters and characters
-/// outside of ASCII are percent-encoded, so that the text has only one meaning.
+/// the notation of OpenSSL. Within a name, commas, percent signs, spaces, control characters and non-ASCII
+/// characters are percent-encoded, so that the text is unambiguous.
 fn push_names(names: &[CertificateName], text: &mut String) {
     for (place, name) in names.iter().enumerate() {
         text.push_str(if place == 0 { "" } else { "," });
@@ -210,8 +210,7 @@ fn push_names(names: &[CertificateName], text: &mut String) {
 
 const ENCODED_IN_NAMES: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',');
 
-/// Returns `host` without its port. The colons of an IPv6 address are inside brackets, so no port follows
-/// them.
+/// Returns `host` without its port. A colon inside the brackets of an IPv6 address does not begin a port.
 fn host_without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => name,
@@ -299,8 +298,8 @@ mod tests {
         }
     }
 
-    /// Regression test: names were joined with commas and lost their types. A certificate with the URI
-    /// `spiffe://a/b,admin.example` looked like one with two names, the second of them a host.
+    /// Regression test: names were joined with commas, without their types. A certificate with the URI
+    /// `spiffe://a/b,admin.example` looked like a certificate with the additional host name `admin.example`.
     #[test]
     fn certificate_names_are_formatted_unambiguously() {
         let shown = |names: &[CertificateName]| {

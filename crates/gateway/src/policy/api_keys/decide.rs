@@ -16,8 +16,8 @@ pub enum KeyPlace {
     Bearer,
     /// The header with this name.
     Header(String),
-    /// The query parameter with this name. A header is safer, because access logs of other programs contain
-    /// queries.
+    /// The query parameter with this name. A header is safer, because other programs write queries to their
+    /// access logs.
     Query(String),
 }
 

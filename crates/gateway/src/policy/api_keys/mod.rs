@@ -2,8 +2,8 @@
 //!
 //! The policy stores only SHA-256 digests of API keys. Before a comparison, the policy hashes both digests
 //! again with a random secret of the process. Because of this secret, the time of a comparison reveals
-//! nothing about the stored digests. API keys must be random: an attacker can find a common word by
-//! computing the digests of many words.
+//! nothing about the stored digests. API keys must be random. An attacker with the digest of a common word
+//! can find the word by computing the digests of many words.
 
 mod decide;
 #[cfg(test)]
@@ -30,8 +30,8 @@ pub struct ApiKeysConfig {
     /// Names of the owners of keys, with the digest of each key. An owner may have several keys, so that an
     /// old key can stay valid while a new key is introduced.
     pub keys: Vec<(String, KeyDigest)>,
-    /// Name of the request header that sends the name of the key's owner to the upstream. Default: no
-    /// header.
+    /// Name of the request header in which the gateway sends the name of the key's owner to the upstream.
+    /// Default: no header.
     pub user_field: Option<String>,
 }
 

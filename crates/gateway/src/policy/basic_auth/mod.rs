@@ -1,9 +1,9 @@
 //! Authentication with user names and passwords (RFC 7617).
 //!
 //! The config contains only slow hashes of passwords. A password check takes some tens of milliseconds on a
-//! separate thread. Only few checks run at the same time, and a limited number of requests waits for a
-//! check. Further requests get 503. After a successful check, the policy caches a digest of the password,
-//! so that later requests with this password are fast. The digest depends on a random secret of the
+//! separate thread. Only a few checks run at the same time, and only a limited number of requests may wait
+//! for a check. Further requests get 503. After a successful check, the policy caches a digest of the
+//! password, so that later requests with this password are fast. The digest depends on a random secret of the
 //! process. A check for an unknown user name takes as long as a check for a known user name.
 
 mod password;
@@ -31,10 +31,11 @@ use state::{Checker, Users};
 pub struct BasicAuthConfig {
     /// Authentication realm that browsers show to users. Default: the name of the policy.
     pub realm: Option<String>,
-    /// Names of users, with the hashes of their passwords. If a name occurs several times, its last hash
-    /// counts.
+    /// Names of users, with the hashes of their passwords. If a name occurs several times, the policy uses
+    /// its last hash.
     pub users: Vec<(String, PasswordHash)>,
-    /// Name of the request header that sends the user name to the upstream. Default: no header.
+    /// Name of the request header in which the gateway sends the user name to the upstream. Default: no
+    /// header.
     pub user_field: Option<String>,
 }
 
@@ -89,15 +90,15 @@ impl BasicAuth {
     }
 }
 
-/// The error for credentials that are missing or cannot be valid.
+/// The error for credentials that are missing or malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Unusable {
     is_missing: bool,
 }
 
-/// Decodes the user name and the password in a request into `buffer`. Rejects control characters in the
-/// name and in the password (RFC 7617 §2). Rejects passwords that are too long for bcrypt, because bcrypt
-/// ignores the end of such a password, so that several passwords would match.
+/// Decodes the user name and the password in a request into `buffer`. Rejects control characters in the name
+/// and in the password (RFC 7617 §2). Rejects passwords that are too long for bcrypt. Bcrypt ignores the end
+/// of such a password, so several passwords would match.
 fn credentials<'b>(
     head: &RequestHead<'_>,
     buffer: &'b mut [u8; CREDENTIALS_BYTES_MAX],

@@ -92,8 +92,8 @@ impl std::error::Error for InvalidPasswordHash {}
 
 /// Maximum memory for checking an Argon2 hash, in KiB. The maximum is 1 GiB.
 const ARGON2_KIB_MAX: u32 = 1 << 20;
-/// Maximum product of the memory in KiB and the passes of an Argon2 hash. A check at this maximum takes
-/// some seconds.
+/// Maximum product of the memory in KiB and the number of passes of an Argon2 hash. A check at this maximum
+/// takes some seconds.
 const ARGON2_WORK_MAX: u64 = 1 << 22;
 /// Maximum cost of a bcrypt hash. A check at this maximum takes some seconds.
 const BCRYPT_COST_MAX: u32 = 16;

@@ -25,8 +25,8 @@ pub(super) struct Users {
 
 struct User {
     hash: PasswordHash,
-    /// Digest of the user name and the verified password. This field is unset until a password was
-    /// verified. One digest is enough, because each user has only one right password.
+    /// Digest of the user name and the verified password. This field is empty until the first successful
+    /// check. One digest is enough, because each user has only one right password.
     verified: OnceLock<Digest>,
 }
 
@@ -74,8 +74,8 @@ impl Users {
     }
 
     /// Checks a password, and returns the name of the user if the password is right. For an unknown name,
-    /// checks the hash of another user, so that the time does not reveal that the name is unknown. Each
-    /// unknown name always leads to the same other user.
+    /// checks the hash of another user, so that the time does not reveal that the name is unknown. For the
+    /// same unknown name, always checks the hash of the same user.
     pub(super) fn check(&self, job: &Job) -> Option<Arc<str>> {
         let Some((name, user)) = self.by_name.get_key_value(&*job.name) else {
             let place = self.hasher.hash_one(&job.name) % u64::try_from(self.names.len().max(1)).unwrap_or(1);
@@ -146,6 +146,6 @@ impl fmt::Debug for Users {
     }
 }
 
-/// Maximum number of checks that wait or are in progress. If two checks of 50 ms run at a time, the longest
-/// wait is about six seconds.
+/// Maximum number of checks that wait or are in progress. For example, if each check takes 50 ms and two
+/// checks run at a time, the longest wait is about six seconds.
 pub(super) const PLACES: usize = 256;

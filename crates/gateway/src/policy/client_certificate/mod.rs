@@ -1,8 +1,8 @@
 //! Authentication with client certificates.
 //!
-//! A listener decides which client certificates it trusts, and verifies them in the TLS handshake. On a
-//! listener where certificates are optional, this policy refuses clients without a certificate. The policy
-//! can also refuse clients with a trusted certificate that the policy does not list.
+//! A listener decides which client certificates it trusts, and verifies them in the TLS handshake. If a
+//! listener accepts clients without a certificate, this policy refuses these clients. The policy can also
+//! list the accepted certificates, and then refuses clients with other trusted certificates.
 
 #[cfg(test)]
 mod tests;
@@ -81,8 +81,8 @@ impl CertificateMatch {
     }
 }
 
-/// Compares two names. The case of host names does not matter (RFC 4343), even in mail addresses. The case
-/// of the part before `@` in a mail address matters.
+/// Compares two names. Ignores the case of host names (RFC 4343), even in mail addresses. In a mail address,
+/// the case of the part before `@` matters.
 fn is_same(name: &CertificateName, other: &CertificateName) -> bool {
     match (name, other) {
         (CertificateName::Dns(name), CertificateName::Dns(other)) => name.eq_ignore_ascii_case(other),

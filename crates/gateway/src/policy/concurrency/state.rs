@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// For each key with requests in flight, the number of these requests.
+/// Number of requests in flight for each key. Keys without requests in flight have no entry.
 #[derive(Default, Debug)]
 pub(super) struct Counts {
-    shards: [Mutex<HashMap<u64, u32, BuildHasherDefault<AsItIs>>>; SHARDS],
+    shards: [Mutex<HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>>; SHARDS],
 }
 
 /// A permit for one request in flight. Dropping the permit ends the request.
@@ -20,9 +20,9 @@ pub(crate) struct Permit {
 
 /// A hasher that returns the key unchanged, because the keys are hashes already.
 #[derive(Default)]
-pub(super) struct AsItIs(u64);
+pub(super) struct IdentityHasher(u64);
 
-type Shard<'c> = MutexGuard<'c, HashMap<u64, u32, BuildHasherDefault<AsItIs>>>;
+type Shard<'c> = MutexGuard<'c, HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>>;
 
 impl Counts {
     /// Counts one more request with this key. Returns `None` if the key already has `requests_max` requests
@@ -65,7 +65,7 @@ impl Drop for Permit {
     }
 }
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

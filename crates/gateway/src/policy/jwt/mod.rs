@@ -57,7 +57,7 @@ impl Jwt {
         Self { keys: Keys::of(&config.keys), config }
     }
 
-    /// Takes over the keys that `before` has fetched, if both policies fetch keys from the same URL.
+    /// Uses the keys that `before` has fetched, if both policies fetch keys from the same URL.
     pub(super) fn take_keys_of(&mut self, before: &Self) {
         self.keys.take(&before.keys);
     }

@@ -11,9 +11,8 @@ use thruway_jwt::{InvalidJwtKeys, JwtAlgorithm, JwtKeys};
 pub enum JwtKeySource {
     /// Keys in the config.
     Given(JwtKeys),
-    /// A JSON Web Key Set (RFC 7517 §5) at a URL. The policy fetches the set again before the set becomes
-    /// too old, and when a token names an unknown key. If the new set contains no usable key, all tokens
-    /// are refused.
+    /// A JSON Web Key Set (RFC 7517 §5) at a URL. The policy fetches the set again before the set expires,
+    /// and when a token names an unknown key. If the new set contains no usable key, all tokens are refused.
     Url(DocumentConfig),
 }
 
@@ -84,8 +83,8 @@ impl Keys {
         }
     }
 
-    /// Calls `look` with the keys, and returns its result. Returns `None` before the first successful
-    /// fetch, and if the keys are too old.
+    /// Calls `look` with the keys, and returns the result of `look`. Returns `None` if the keys were never
+    /// fetched, or if they are too old.
     pub(super) fn read<R>(&self, look: impl FnOnce(&JwtKeys) -> R) -> Option<R> {
         match self {
             Self::Given(keys) => Some(look(keys)),

@@ -238,7 +238,7 @@ fn signed(id: &str, seed: u8) -> String {
     encode(&header(id), &claims(), &ed25519(seed)).unwrap()
 }
 
-/// Repeats the request until the status is `status`, or until a generous time limit.
+/// Repeats the request until the status is `status`. Gives up after a generous time limit.
 fn ask_until(scene: &Scene, token: &str, status: &str) -> String {
     let end = Clock::system().now_exact() + Duration::from_secs(20);
     loop {
@@ -303,8 +303,8 @@ fn until_fetched_again(issuer: &Issuer, scene: &Scene) {
     }
 }
 
-/// Regression test: keys stayed valid for as long as fetches failed. Now requests get 503 once the keys are
-/// too old, also after a reload.
+/// Regression test: while fetches failed, old keys stayed valid without a limit. Now requests get 503 after
+/// the keys have expired, also after a reload.
 #[test]
 fn expired_keys_get_503_until_the_next_fetch() {
     let issuer = Issuer::start(Some(only("one", 1)));

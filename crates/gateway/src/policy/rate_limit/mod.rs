@@ -30,7 +30,7 @@ pub struct RateLimitConfig {
     pub by: CountBy,
     /// Status of the response to a refused request. Default 429.
     pub status: StatusCode,
-    /// Maximum number of keys that the policy remembers. Each key takes 17 bytes. Default
+    /// Maximum number of keys that the policy remembers. Each key needs 17 bytes. Default
     /// [`KEYS_MAX`](Self::KEYS_MAX).
     pub keys_max: usize,
 }
@@ -45,11 +45,11 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimitConfig {
-    /// Default maximum number of remembered keys, which take 1.1 MiB.
+    /// Default maximum number of remembered keys. They need 1.1 MiB.
     pub const KEYS_MAX: usize = 65_536;
 
-    /// Returns settings that allow this number of requests per second for each client, and bursts of the
-    /// same number.
+    /// Returns settings that allow `requests` requests per second for each client, and bursts of the same
+    /// size.
     pub const fn per_second(requests: u32) -> Self {
         Self {
             requests,
@@ -169,10 +169,10 @@ impl fmt::Display for RateLimitConfig {
     }
 }
 
-/// Maximum number of routes with separate buckets. Few configs use one policy in more than this number of
-/// routes. If a config does, some buckets may be reset.
+/// Maximum number of routes with separate buckets. If a config uses one policy in more routes, some buckets
+/// may be reset. Few configs do so.
 const ROUTES_MAX: usize = 4096;
 
-/// Number of buckets in a set. Eight buckets fill two cache lines, and are enough that the table forgets
+/// Number of buckets in a set. Eight buckets fill two cache lines. With eight buckets, the table forgets only
 /// few keys before it is full.
 const WAYS: usize = 8;

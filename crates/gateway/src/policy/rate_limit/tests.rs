@@ -52,7 +52,7 @@ fn bucket_memory_is_independent_of_number_of_keys() {
     assert!(bytes <= RateLimitConfig::KEYS_MAX * 17 + RateLimitConfig::KEYS_MAX, "{bytes}");
     let hasher = RandomState::new();
     let rate = Rate::new(1, Duration::from_hours(1), 2);
-    // A key that has used both of its tokens is kept longest.
+    // The table keeps the key that has used both of its tokens longer than the other keys.
     let spent = hasher.hash_one("spent");
     (0..2).for_each(|_| buckets.take(spent, rate, SECOND).unwrap());
     for key in 0..1_000_000 {
